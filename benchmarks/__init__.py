@@ -1,0 +1,1 @@
+"""The same programs under Bellhop, plain JAX and PennyLane Catalyst, timed in one run."""

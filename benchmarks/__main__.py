@@ -1,0 +1,7 @@
+"""Run the benchmarks: `python -m benchmarks`."""
+
+import sys
+
+from benchmarks.run import main
+
+sys.exit(main())

@@ -1,0 +1,24 @@
+"""All cases, in the order of the table."""
+
+from benchmarks.case import Case
+from benchmarks.cases import (
+    accelerate,
+    callbacks,
+    circuits,
+    empty_call,
+    long_circuits,
+    printing,
+    straight_line,
+)
+
+_FAMILIES = (
+    empty_call,
+    callbacks,
+    straight_line,
+    printing,
+    accelerate,
+    circuits,
+    long_circuits,
+)
+
+CASES: dict[str, Case] = {case.name: case for family in _FAMILIES for case in family.CASES}

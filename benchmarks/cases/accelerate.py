@@ -1,0 +1,92 @@
+"""A JAX region inside a program, on the program's own device and on another one.
+
+The other device is a second CPU device of the same process, so what is timed is
+the hand-over and not a bus.
+
+Limits: on the same device no hand-over is needed, so one `jax.jit` of the whole;
+on another device a `jax.jit` call there plus one `np.copyto` each way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import LIMIT, Case, Program, qjit_builders, synchronous
+
+ELEMENTS = 256
+
+
+def _input() -> np.ndarray:
+    return np.linspace(0.0, 1.0, ELEMENTS)
+
+
+def _region(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.sin(x)
+
+
+def _expected() -> Any:
+    return np.sin(_input())
+
+
+def _same_jax() -> Program:
+    import jax
+
+    return synchronous(jax.jit(lambda x: _region(x)), jax.numpy.asarray(_input()))
+
+
+def _other_jax() -> Program:
+    """Hand over, run and fetch, as one writes it without an accelerate."""
+    import jax
+
+    region, device = jax.jit(lambda x: _region(x)), jax.devices("cpu")[1]
+    x = jax.numpy.asarray(_input())
+    return Program(lambda: np.asarray(region(jax.device_put(x, device))))
+
+
+def _other_limit() -> Program:
+    import jax
+
+    region = jax.jit(lambda x: _region(x))
+    x = jax.device_put(_input(), jax.devices("cpu")[1])
+    source, there, back = _input(), np.zeros(ELEMENTS), np.zeros(ELEMENTS)
+
+    def run() -> Any:
+        np.copyto(there, source)
+        np.copyto(back, region(x))
+        return back
+
+    return Program(run, compiles=False)
+
+
+def _qjit(api: Any, index: int) -> Program:
+    import jax
+
+    region = api.accelerate(lambda x: _region(x), dev=jax.devices("cpu")[index])
+    return synchronous(api.qjit(lambda x: region(x)), jax.numpy.asarray(_input()))
+
+
+CASES = [
+    Case(
+        name="accelerate-same",
+        title="accelerate on the same device",
+        limit="one jax.jit of the whole program",
+        builders={"jax": _same_jax, **qjit_builders(lambda api: _qjit(api, 0)), LIMIT: _same_jax},
+        expected=_expected,
+    ),
+    Case(
+        name="accelerate-other",
+        title="accelerate on another device",
+        limit="jax.jit call there + one np.copyto each way",
+        builders={
+            "jax": _other_jax,
+            **qjit_builders(lambda api: _qjit(api, 1)),
+            LIMIT: _other_limit,
+        },
+        expected=_expected,
+        devices=2,
+    ),
+]

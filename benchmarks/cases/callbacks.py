@@ -1,0 +1,208 @@
+"""Calling Python from a compiled program: once, in a loop, with 8 MB, under grad.
+
+The scalar callback is `math.sin`, about as little as a Python function can do,
+so that the time is that of the traffic.
+
+Limits: for one callback, a call of `jax.jit` plus a bare Python call that makes
+a NumPy array; in a loop, the bare Python call alone; for 8 MB, one `np.copyto`
+each way; under grad, a `jax.jit` call and the two bare Python calls that the
+forward and the backward pass need.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import LIMIT, Case, Program, qjit_builders, synchronous
+
+START = 0.5
+ITERATIONS = 1000
+ELEMENTS = 1 << 20
+
+
+# Catalyst takes no Python float as a result of type float64.
+def _sine(x: Any) -> np.float64:
+    return np.float64(math.sin(x))
+
+
+def _cosine(x: Any) -> np.float64:
+    return np.float64(math.cos(x))
+
+
+def _scalar_callback_jax(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    import jax
+    import jax.numpy as jnp
+
+    scalar = jax.ShapeDtypeStruct((), jnp.float64)
+    return lambda x: jax.pure_callback(function, scalar, x)
+
+
+def _enter_and_call(*callbacks: Callable[[Any], Any]) -> Program:
+    """Call `jax.jit(x + 1)` and then every callback with a new NumPy array."""
+    import jax
+
+    function, x = jax.jit(lambda x: x + 1), jax.numpy.asarray(START)
+
+    def run() -> None:
+        function(x).block_until_ready()
+        for callback in callbacks:
+            callback(np.array(START))
+
+    return Program(run, comparable=False, compiles=False)
+
+
+def _once_jax() -> Program:
+    import jax
+
+    return synchronous(jax.jit(_scalar_callback_jax(_sine)), jax.numpy.asarray(START))
+
+
+def _once_qjit(api: Any) -> Program:
+    import jax.numpy as jnp
+
+    callback = api.pure_callback(_sine, float)
+    return synchronous(api.qjit(lambda x: callback(x)), jnp.asarray(START))
+
+
+def _loop_limit() -> Program:
+    def run() -> Any:
+        x = np.float64(START)
+        for _ in range(ITERATIONS):
+            x = _sine(np.array(x))
+        return x
+
+    return Program(run, compiles=False)
+
+
+def _loop_jax() -> Program:
+    import jax
+
+    callback = _scalar_callback_jax(_sine)
+    program = jax.jit(lambda x: jax.lax.fori_loop(0, ITERATIONS, lambda _, x: callback(x), x))
+    return synchronous(program, jax.numpy.asarray(START))
+
+
+def _loop_qjit(api: Any) -> Program:
+    import jax.numpy as jnp
+
+    callback = api.pure_callback(_sine, float)
+
+    def program(x: Any) -> Any:
+        return api.for_loop(0, ITERATIONS, 1)(lambda _, x: callback(x))(x)
+
+    return synchronous(api.qjit(program), jnp.asarray(START))
+
+
+def _loop_expected() -> float:
+    x = START
+    for _ in range(ITERATIONS):
+        x = math.sin(x)
+    return x
+
+
+def _ramp() -> np.ndarray:
+    return np.linspace(0.0, 1.0, ELEMENTS)
+
+
+def _negate() -> Callable[[Any], Any]:
+    """Make a callback whose result stands in memory it owns, as a library's would."""
+    owned = np.zeros(ELEMENTS)
+
+    def negate(x: Any) -> Any:
+        return np.negative(x, out=owned)
+
+    return negate
+
+
+def _large_limit() -> Program:
+    source, inside, outside = _ramp(), np.zeros(ELEMENTS), np.zeros(ELEMENTS)
+
+    def run() -> None:
+        np.copyto(inside, source)
+        np.copyto(outside, inside)
+
+    return Program(run, comparable=False, compiles=False)
+
+
+def _large_jax() -> Program:
+    import jax
+    import jax.numpy as jnp
+
+    kind, negate = jax.ShapeDtypeStruct((ELEMENTS,), jnp.float64), _negate()
+    program = jax.jit(lambda x: jax.pure_callback(negate, kind, x))
+    return synchronous(program, jnp.asarray(_ramp()))
+
+
+def _large_qjit(api: Any) -> Program:
+    import jax
+    import jax.numpy as jnp
+
+    callback = api.pure_callback(_negate(), jax.ShapeDtypeStruct((ELEMENTS,), jnp.float64))
+    return synchronous(api.qjit(lambda x: callback(x)), jnp.asarray(_ramp()))
+
+
+def _vjp_jax() -> Program:
+    import jax
+
+    derivative = _scalar_callback_jax(_cosine)
+    callback = jax.custom_vjp(_scalar_callback_jax(_sine))
+    callback.defvjp(lambda x: (callback(x), x), lambda x, dy: (derivative(x) * dy,))
+    program = jax.jit(jax.grad(lambda x: callback(x) ** 2))
+    return synchronous(program, jax.numpy.asarray(START))
+
+
+def _vjp_qjit(api: Any) -> Program:
+    import jax.numpy as jnp
+
+    derivative = api.pure_callback(_cosine, float)
+    callback = api.pure_callback(_sine, float)
+    callback.fwd(lambda x: (callback(x), x))
+    callback.bwd(lambda x, dy: (derivative(x) * dy,))
+    program = api.qjit(lambda x: api.grad(lambda x: callback(x) ** 2)(x))
+    return synchronous(program, jnp.asarray(START))
+
+
+CASES = [
+    Case(
+        name="callback",
+        title="one callback",
+        limit="jax.jit call + bare Python call making an array",
+        builders={
+            "jax": _once_jax,
+            **qjit_builders(_once_qjit),
+            LIMIT: lambda: _enter_and_call(_sine),
+        },
+        expected=lambda: math.sin(START),
+    ),
+    Case(
+        name="callback-loop",
+        title=f"callback in a compiled loop of {ITERATIONS}",
+        limit="bare Python call making an array",
+        builders={"jax": _loop_jax, **qjit_builders(_loop_qjit), LIMIT: _loop_limit},
+        expected=_loop_expected,
+        items=ITERATIONS,
+        unit="iteration",
+    ),
+    Case(
+        name="callback-8mb",
+        title="callback with 8 MB in and out",
+        limit="one np.copyto each way",
+        builders={"jax": _large_jax, **qjit_builders(_large_qjit), LIMIT: _large_limit},
+        expected=lambda: -_ramp(),
+    ),
+    Case(
+        name="callback-vjp",
+        title="callback with a VJP under grad",
+        limit="jax.jit call + two bare Python calls",
+        builders={
+            "jax": _vjp_jax,
+            **qjit_builders(_vjp_qjit),
+            LIMIT: lambda: _enter_and_call(_sine, _cosine),
+        },
+        expected=lambda: 2 * math.sin(START) * math.cos(START),
+    ),
+]

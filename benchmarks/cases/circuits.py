@@ -1,0 +1,90 @@
+"""Variational circuits of 4 to 20 qubits and their adjoint gradients.
+
+Three blocks of RX and RY on every wire with a ring of CNOT between them: eight
+gates for each qubit, every rotation with its own angle, and the expectation
+value of Z.  Bellhop and Catalyst drive lightning.qubit; the JAX column is
+PennyLane's default.qubit under `jax.jit`, differentiated by backpropagation.
+
+Limit: Lightning's own time, approximated through its Python bindings, which
+costs up to a microsecond for each gate; small circuits can be faster than that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.case import LIMIT, Case, Program, qjit_builders, synchronous
+from benchmarks.gates import Gate, Lightning, apply, parameters
+
+SIZES = (4, 10, 16, 20)
+BLOCKS = 3
+
+
+def _gates(wires: int) -> list[Gate]:
+    gates: list[Gate] = []
+    slot = 0
+    for block in range(BLOCKS):
+        for wire in range(wires):
+            gates += [Gate("RX", (wire,), slot), Gate("RY", (wire,), slot + 1)]
+            slot += 2
+        if block < BLOCKS - 1:
+            gates += [Gate("CNOT", (wire, (wire + 1) % wires)) for wire in range(wires)]
+    return gates
+
+
+def _qnode(device: str, wires: int, **options: Any) -> Any:
+    import pennylane as qml
+
+    gates = _gates(wires)
+
+    @qml.qnode(qml.device(device, wires=wires), **options)
+    def circuit(angles: Any) -> Any:
+        apply(gates, angles)
+        return qml.expval(qml.PauliZ(0))
+
+    return circuit
+
+
+def _angles(wires: int) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.asarray(parameters(_gates(wires)))
+
+
+def _jax(wires: int, gradient: bool) -> Program:
+    import jax
+
+    circuit = _qnode("default.qubit", wires, interface="jax", diff_method="backprop")
+    return synchronous(jax.jit(jax.grad(circuit) if gradient else circuit), _angles(wires))
+
+
+def _qjit(api: Any, wires: int, gradient: bool) -> Program:
+    circuit = _qnode("lightning.qubit", wires, diff_method="adjoint")
+
+    def program(angles: Any) -> Any:
+        return (api.grad(circuit) if gradient else circuit)(angles)
+
+    return synchronous(api.qjit(program), _angles(wires))
+
+
+def _limit(wires: int, gradient: bool) -> Program:
+    gates = _gates(wires)
+    lightning = Lightning(wires, gates, parameters(gates), wire=0)
+    run = lightning.gradient if gradient else lightning.expectation
+    return Program(run, compiles=False)
+
+
+def _case(wires: int, gradient: bool) -> Case:
+    return Case(
+        name=f"{'gradient' if gradient else 'circuit'}-{wires}",
+        title=f"{'adjoint gradient, ' if gradient else 'circuit, '}{wires} qubits",
+        limit="lightning.qubit through its Python bindings",
+        builders={
+            "jax": lambda: _jax(wires, gradient),
+            **qjit_builders(lambda api: _qjit(api, wires, gradient)),
+            LIMIT: lambda: _limit(wires, gradient),
+        },
+    )
+
+
+CASES = [_case(wires, gradient) for gradient in (False, True) for wires in SIZES]

@@ -1,0 +1,155 @@
+"""Tables for people and JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.case import LIMIT
+from benchmarks.measure import TOLERANCE, Outcome, Result, Settings
+
+RESULTS = Path(__file__).resolve().parent / "results"
+BASE = "bellhop"
+
+
+def machine() -> str:
+    """Describe the machine without naming it."""
+    return f"{len(os.sched_getaffinity(0))}cpu"
+
+
+def duration(seconds: float) -> str:
+    """Write seconds with three digits and a fitting unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}" if seconds < 1000 * scale else f"{seconds:.0f} s"
+    return f"{seconds / 1e-9:.0f} ns"
+
+
+class _Notes:
+    """Numbers the reasons that stand below a table, each once."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def mark(self, text: str) -> str:
+        if text not in self.texts:
+            self.texts.append(text)
+        return f"[{self.texts.index(text) + 1}]"
+
+
+def _seconds(outcome: Outcome | None, measure: str) -> float | None:
+    value: float | None = None if outcome is None else getattr(outcome, measure)
+    return value
+
+
+def _cell(result: Result, framework: str, measure: str, items: int, notes: _Notes) -> str:
+    outcome = result.outcomes.get(framework)
+    if outcome is None:
+        return ""
+    if outcome.unavailable is not None:
+        return f"n/a {notes.mark(f'n/a: {outcome.unavailable}')}"
+    seconds = _seconds(outcome, measure)
+    if seconds is None:
+        return "-"
+    text = duration(seconds / items)
+    base = _seconds(result.outcomes.get(BASE), measure)
+    if framework == BASE or not base:
+        return text
+    return f"{text} ({seconds / base:.3g}x)"
+
+
+def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    try:
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.table import Table
+    except ImportError:
+        _plain_table(title, header, rows)
+        return
+    table = Table(title=title, title_justify="left")
+    for index, name in enumerate(header):
+        table.add_column(name, justify="left" if index < 2 else "right")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    Console().print(table)
+
+
+def _plain_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    print(f"\n{title}")
+    for row in (header, ["-" * width for width in widths], *rows):
+        cells = (
+            cell.ljust(width) if index < 2 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        print("  ".join(cells).rstrip())
+
+
+def _rows(results: Sequence[Result], columns: Sequence[str], measure: str, notes: _Notes) -> Any:
+    for result in results:
+        items, unit = (result.case.items, result.case.unit) if measure == "run" else (1, "program")
+        if result.wrong is not None:
+            cells = [f"WRONG {notes.mark(f'WRONG: {result.wrong}')}"] * len(columns)
+        else:
+            cells = [_cell(result, column, measure, items, notes) for column in columns]
+        yield [result.case.title, unit, *cells]
+
+
+def show(results: Sequence[Result], frameworks: Sequence[str]) -> None:
+    """Print the tables of run and compile times, and below them every reason."""
+    columns = [*frameworks, LIMIT]
+    notes = _Notes()
+    for title, measure in (
+        ("Run time of a call, per unit (and its ratio to Bellhop's)", "run"),
+        ("Compile time: the first call less a later one (and its ratio to Bellhop's)", "compile"),
+    ):
+        rows = list(_rows(results, columns, measure, notes))
+        _table(title, ["case", "per", *columns], rows)
+    for number, text in enumerate(notes.texts, 1):
+        print(f"[{number}] {text}")
+    print("\nLimits")
+    for result in results:
+        print(f"  {result.case.title}: {result.case.limit}")
+
+
+def save(
+    results: Sequence[Result], versions: dict[str, dict[str, str]], settings: Settings
+) -> Path:
+    """Write everything that was measured as JSON and return the file."""
+    now = datetime.now()
+    document = {
+        "date": now.isoformat(timespec="seconds"),
+        "machine": machine(),
+        "versions": versions,
+        "settings": vars(settings),
+        "tolerance": TOLERANCE,
+        "cases": [
+            {
+                "name": result.case.name,
+                "title": result.case.title,
+                "limit": result.case.limit,
+                "items": result.case.items,
+                "unit": result.case.unit,
+                "wrong": result.wrong,
+                "frameworks": {
+                    name: {
+                        "unavailable": outcome.unavailable,
+                        "run_s": outcome.run,
+                        "compile_s": outcome.compile,
+                        "run_rounds_s": outcome.run_s,
+                        "first_call_rounds_s": outcome.first_s,
+                    }
+                    for name, outcome in result.outcomes.items()
+                },
+            }
+            for result in results
+        ],
+    }
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{now:%Y-%m-%d-%H%M}-{machine()}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    return path

@@ -1,0 +1,50 @@
+"""Building the custom calls of ``runtime/contract.toml``."""
+
+from collections.abc import Mapping, Sequence
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir.dialects.callback import is_token
+
+
+def custom_call(
+    target: str,
+    operands: Sequence[ir.Value],
+    results: Sequence[ir.Type],
+    attributes: Mapping[str, ir.Attribute],
+    *,
+    has_side_effect: bool,
+) -> ir.Operation:
+    """Build a typed-FFI ``stablehlo.custom_call`` at the insertion point.
+
+    Every buffer is row-major: without that constraint XLA may hand over any layout.
+    """
+    i32 = ir.IntegerType.get_signless(32)
+    return ir.Operation.create(
+        "stablehlo.custom_call",
+        results=list(results),
+        operands=list(operands),
+        attributes={
+            "call_target_name": ir.StringAttr.get(target),
+            "has_side_effect": ir.BoolAttr.get(has_side_effect),
+            "api_version": ir.IntegerAttr.get(i32, 4),
+            "backend_config": ir.DictAttr.get(dict(attributes)),
+            "operand_layouts": ir.ArrayAttr.get([_row_major(value.type) for value in operands]),
+            "result_layouts": ir.ArrayAttr.get([_row_major(type_) for type_ in results]),
+        },
+    )
+
+
+def i64(value: int) -> ir.IntegerAttr:
+    """Return a 64-bit integer attribute."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+_layouts: dict[int, str] = {}
+
+
+def _row_major(type_: ir.Type) -> ir.Attribute:
+    rank = 0 if is_token(type_) else ir.RankedTensorType(type_).rank
+    if rank not in _layouts:
+        order = ", ".join(str(axis) for axis in reversed(range(rank)))
+        _layouts[rank] = f"dense<[{order}]> : tensor<{rank}xindex>"
+    return ir.Attribute.parse(_layouts[rank])

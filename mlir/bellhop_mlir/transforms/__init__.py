@@ -1,0 +1,18 @@
+"""The passes, one a file; the stem of a file is the name of its pass in a pipeline.
+
+A pass is a frozen dataclass with a ``name`` and an ``apply`` that changes a module in
+place: valid IR in, valid IR out.
+"""
+
+from typing import ClassVar, Protocol
+
+from bellhop_mlir._bindings import ir
+
+
+class Pass(Protocol):
+    """What the driver asks of a pass."""
+
+    name: ClassVar[str]
+
+    def apply(self, module: ir.Module) -> None:
+        """Change ``module`` in place."""

@@ -1,0 +1,67 @@
+"""inline-accelerate: regions on the program's own device are part of the program."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import drop_unused_functions, functions, named, replace, symbol
+from bellhop_mlir.dialects import callback
+
+
+@dataclass(frozen=True)
+class InlineAccelerate:
+    """Inline the regions whose device is the program's device.
+
+    Before::
+
+        func.func public @main(%x: tensor<f64>) -> tensor<f64> {
+          %y = "callback.accelerate"(%x) {callee = @accelerate_cpu_0__sin, device = "cpu:0"} ...
+          return %y : tensor<f64>
+        }
+        func.func private @accelerate_cpu_0__sin(%x: tensor<f64>) -> tensor<f64> {
+          %y = stablehlo.sine %x : tensor<f64>
+          return %y : tensor<f64>
+        }
+
+    After::
+
+        func.func public @main(%x: tensor<f64>) -> tensor<f64> {
+          %y = stablehlo.sine %x : tensor<f64>
+          return %y : tensor<f64>
+        }
+
+    Functions that nothing calls any more go.  MLIR's own inliner is no use here: jaxlib
+    does not register what it needs to know of ``func.call``.
+    """
+
+    name: ClassVar[str] = "inline-accelerate"
+
+    device: str = "cpu:0"
+
+    def apply(self, module: ir.Module) -> None:
+        """Change ``module`` in place."""
+        found = False
+        # A region may hold others, which the copy of its body brings to light.
+        while regions := [
+            op
+            for op in named(module.operation, "callback.accelerate")
+            if callback.AccelerateOp(op).device == self.device
+        ]:
+            found = True
+            by_name = functions(module)
+            for op in regions:
+                _inline(op, by_name[symbol(op)])
+        if found:
+            drop_unused_functions(module)
+
+
+def _inline(call: ir.Operation, function: ir.Operation) -> None:
+    copy = function.clone(ip=ir.InsertionPoint(function))
+    block = copy.regions[0].blocks[0]
+    for argument, operand in zip(block.arguments, list(call.operands), strict=True):
+        argument.replace_all_uses_with(operand)
+    *body, terminator = list(block.operations)
+    for op in body:
+        op.operation.move_before(call)
+    replace(call, list(terminator.operands))
+    copy.erase()

@@ -1,0 +1,92 @@
+// runtime/bindings/module.cc: the extension module; gathers what the handlers offer.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bellhop/callback_table.h"
+#include "bellhop/failures.h"
+#include "bellhop/numpy_arrays.h"
+#include "bellhop/registry.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace bellhop {
+namespace {
+
+// The garbage collector sees through a table to the Python functions in it, so
+// that a function which holds its own program can be freed.
+int traverse_callback(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const auto* callback = nb::inst_ptr<Callback>(self);
+  Py_VISIT(callback->function);
+  Py_VISIT(callback->convert);
+  return 0;
+}
+
+PyType_Slot callback_slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse_callback)}, {0, nullptr}};
+
+nb::dict targets() {
+  nb::dict result;
+  for (const auto& family : {callback_targets()}) {
+    for (const Target& target : family) {
+      nb::dict stages;
+      if (target.instantiate != nullptr) {
+        stages["instantiate"] =
+            nb::capsule(reinterpret_cast<void*>(target.instantiate));
+      }
+      stages["execute"] = nb::capsule(reinterpret_cast<void*>(target.execute));
+      result[target.name] = stages;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+NB_MODULE(_runtime, m) {
+  m.doc() = "The native half of bellhop_runtime.";
+  if (!init_numpy()) throw nb::python_error();
+
+  m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");
+  m.def(
+      "set_dtype",
+      [](int xla_dtype, nb::handle descr) { set_dtype(xla_dtype, descr.ptr()); },
+      "xla_dtype"_a, "dtype"_a, "Name the NumPy dtype of an XLA element type.");
+  m.def(
+      "take_failure",
+      [](int64_t run_id) -> nb::object {
+        PyObject* exception = take_failure(run_id);
+        return exception == nullptr ? nb::none() : nb::steal(exception);
+      },
+      "run_id"_a, "The exception that a callback raised in a run, or None.");
+
+  nb::class_<Callback>(m, "Callback", nb::type_slots(callback_slots),
+                       "A Python function that compiled programs can call.")
+      .def(
+          "__init__",
+          [](Callback* self, nb::callable function, nb::callable convert,
+             std::string name, std::string site, bool copies) {
+            new (self) Callback(function.ptr(), convert.ptr(), std::move(name),
+                                std::move(site),
+                                copies ? Arguments::kCopies : Arguments::kViews);
+          },
+          "function"_a, "convert"_a, "name"_a, "site"_a, "copies"_a)
+      .def_prop_ro("name", [](const Callback& self) { return self.name; })
+      .def_prop_ro("site", [](const Callback& self) { return self.site; });
+
+  nb::class_<CallbackTable>(m, "CallbackTable",
+                            "The callbacks of a qjit function, by program.")
+      .def(nb::init<>())
+      .def("add_program", &CallbackTable::add_program, "key"_a, "callbacks"_a)
+      .def("clear", &CallbackTable::clear)
+      .def("__len__", [](const CallbackTable& self) { return self.programs().size(); })
+      .def_prop_ro("address", [](const CallbackTable& self) {
+        return reinterpret_cast<uint64_t>(&self);
+      });
+}
+
+}  // namespace bellhop

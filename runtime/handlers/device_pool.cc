@@ -1,0 +1,132 @@
+// handlers/device_pool.cc: plugin libraries, and devices kept between circuits.
+#include "bellhop/device_pool.h"
+
+#include <dlfcn.h>
+
+#include <tuple>
+#include <utility>
+
+namespace bellhop {
+namespace {
+
+// A state vector of this many qubits is 1 MiB. Larger ones are freed while idle:
+// by then the time for their allocation is small beside that of one gate.
+constexpr std::size_t kQubitsKeptIdle = 16;
+
+// The interface cannot delete an observable, so a device that has been given
+// this many (or so large ones) is not used again. Building a new device takes 2
+// us, which spread over as many observables is nothing.
+constexpr std::size_t kObservableLoadKept = 4096;
+
+void* open_library(const std::string& library) {
+  // Never closed: devices and exceptions of the plugin may outlive any owner.
+  // RTLD_LOCAL keeps plugins that share class names apart.
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* reason = dlerror();
+    throw CircuitError("The device plugin '" + library + "' cannot be loaded: " +
+                       (reason != nullptr ? reason : "no reason given") +
+                       ". Reinstall the package of this device.");
+  }
+  return handle;
+}
+
+}  // namespace
+
+Device::Device(DevicePool& home)
+    : pool(home),
+      generator(std::random_device{}()),
+      plugin(home.factory_(home.kwargs_.c_str())) {
+  if (plugin == nullptr) {
+    throw CircuitError("The device plugin's " + home.name_ + "(\"" + home.kwargs_ +
+                       "\") returned no device.");
+  }
+  plugin->SetDevicePRNG(&generator);
+}
+
+DevicePool::DevicePool(Factory factory, std::string name, std::string kwargs)
+    : factory_(factory),
+      name_(std::move(name)),
+      kwargs_(std::move(kwargs)),
+      // On PennyLane's own simulators a basis state on all qubits is a whole new
+      // state, 70 times faster at 4 qubits than releasing and allocating them. Of
+      // other plugins only the latter is certain.
+      resets_in_place_(name_.starts_with("Lightning")) {}
+
+DevicePool& DevicePool::get(const std::string& library, const std::string& factory,
+                            const std::string& kwargs) {
+  // Leaked on purpose: plugins have static objects of their own, which may be
+  // gone by the time ours are destroyed.
+  static auto& mutex = *new std::mutex;
+  static auto& pools =
+      *new std::map<std::tuple<std::string, std::string, std::string>,
+                    std::unique_ptr<DevicePool>>;
+
+  std::lock_guard lock(mutex);
+  auto& pool = pools[{library, factory, kwargs}];
+  if (pool == nullptr) {
+    const std::string symbol = factory + "Factory";
+    void* address = dlsym(open_library(library), symbol.c_str());
+    if (address == nullptr) {
+      throw CircuitError("The device plugin '" + library + "' has no function '" +
+                         symbol + "'. Expected a plugin tested with Bellhop: " +
+                         kTestedPlugins + ".");
+    }
+    pool.reset(new DevicePool(reinterpret_cast<Factory>(address), factory, kwargs));
+  }
+  return *pool;
+}
+
+std::unique_ptr<Device> DevicePool::take(std::size_t qubits, std::size_t shots) {
+  std::unique_ptr<Device> device;
+  {
+    std::lock_guard lock(mutex_);
+    if (auto found = idle_.find(qubits);
+        found != idle_.end() && !found->second.empty()) {
+      device = std::move(found->second.back());
+      found->second.pop_back();
+    }
+  }
+  if (device == nullptr || !reset(*device)) {
+    device = std::make_unique<Device>(*this);
+  }
+  if (device->qubits.size() != qubits) {
+    device->qubits = device->plugin->AllocateQubits(qubits);
+    if (device->qubits.size() != qubits) {
+      throw CircuitError("The device " + name_ + " was asked for " +
+                         std::to_string(qubits) + " qubits and allocated " +
+                         std::to_string(device->qubits.size()) + ".");
+    }
+  }
+  device->plugin->SetDeviceShots(shots);
+  return device;
+}
+
+bool DevicePool::reset(Device& device) const {
+  if (device.qubits.empty()) return true;
+  try {
+    device.bits.assign(device.qubits.size(), 0);
+    auto bits = view_of(device.bits.data(), device.bits.size());
+    device.plugin->SetBasisState(bits, device.qubits);
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+void DevicePool::give(std::unique_ptr<Device> device) noexcept {
+  if (device->observable_load > kObservableLoadKept) return;
+  const std::size_t qubits = device->qubits.size();
+  try {
+    if (!resets_in_place_ || qubits > kQubitsKeptIdle) {
+      device->plugin->ReleaseQubits(device->qubits);
+      device->qubits.clear();
+    }
+    std::lock_guard lock(mutex_);
+    idle_[qubits].push_back(std::move(device));
+  } catch (...) {
+    // A device that cannot be cleared is dropped; the next circuit makes another.
+  }
+}
+
+}  // namespace bellhop

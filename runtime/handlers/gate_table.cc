@@ -1,0 +1,180 @@
+// handlers/gate_table.cc: applies a parsed run of gates to a session's device.
+// Parsing is in gate_parser.cc.
+#include "bellhop/gate_table.h"
+
+#include <algorithm>
+
+#include "bellhop/wires.h"
+
+namespace bellhop {
+namespace {
+
+struct Inputs {
+  std::span<const double> params;
+  std::span<const double> constants;
+  std::span<const std::int32_t> dynamic_wires;
+
+  double parameter(std::int64_t slot) const {
+    return slot >= 0 ? params[slot] : constants[-1 - slot];
+  }
+};
+
+std::string describe(const Gate& gate, std::size_t position, const Inputs& inputs) {
+  std::string text = "Gate " + std::to_string(position) + " of a run, '" + gate.name;
+  if (!gate.pauli_word.empty()) text += ":" + gate.pauli_word.front();
+  text += "' on wires " + wire_list(gate.wires, inputs.dynamic_wires);
+  if (!gate.controls.empty()) {
+    text += " controlled by " + wire_list(gate.controls, inputs.dynamic_wires);
+  }
+  return text;
+}
+
+void fill_complex(std::vector<std::complex<double>>& out, const Gate& gate,
+                  const Inputs& inputs) {
+  out.resize(gate.slots.size() / 2);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = {inputs.parameter(gate.slots[2 * i]),
+              inputs.parameter(gate.slots[2 * i + 1])};
+  }
+}
+
+void apply_named(Session& session, const Gate& gate, const Inputs& inputs) {
+  Device& device = *session.device;
+  const std::vector<double>* params = &gate.params;
+  if (gate.run_time_params) {
+    device.params.resize(gate.slots.size());
+    for (std::size_t i = 0; i < gate.slots.size(); ++i) {
+      device.params[i] = inputs.parameter(gate.slots[i]);
+    }
+    params = &device.params;
+  }
+  device.plugin->NamedOperation(gate.name, *params, device.wires, gate.inverse,
+                                device.controls, gate.control_values,
+                                gate.pauli_word);
+}
+
+void apply_matrix(Session& session, const Gate& gate, const Inputs& inputs) {
+  Device& device = *session.device;
+  if (gate.run_time_params) fill_complex(device.matrix, gate, inputs);
+  device.plugin->MatrixOperation(gate.run_time_params ? device.matrix : gate.matrix,
+                                 device.wires, gate.inverse, device.controls,
+                                 gate.control_values);
+}
+
+void apply_state(Session& session, const Gate& gate, const Inputs& inputs) {
+  // Plugins write only the amplitudes in which all other qubits are 0, and leave
+  // the rest as it was.
+  if (session.touched) {
+    throw CircuitError(
+        "a state can be prepared only before all other operations. Decompose it "
+        "into gates, or move it to the beginning of the circuit.");
+  }
+  Device& device = *session.device;
+  fill_complex(device.matrix, gate, inputs);
+  auto state = view_of(device.matrix.data(), device.matrix.size());
+  device.plugin->SetState(state, device.wires);
+}
+
+void apply_basis_state(Session& session, const Gate& gate, const Inputs& inputs) {
+  Device& device = *session.device;
+  device.bits.resize(gate.slots.size());
+  for (std::size_t i = 0; i < gate.slots.size(); ++i) {
+    const double bit = inputs.parameter(gate.slots[i]);
+    if (bit != 0 && bit != 1) {
+      throw CircuitError("expected 0 or 1 for each wire, got " + std::to_string(bit) +
+                         " for wire number " + std::to_string(i) + " of them.");
+    }
+    device.bits[i] = bit == 1;
+  }
+  if (!session.touched) {
+    auto bits = view_of(device.bits.data(), device.bits.size());
+    device.plugin->SetBasisState(bits, device.wires);
+    return;
+  }
+  // After other operations, as PennyLane decomposes it: the plugins' function
+  // would also clear the wires that it is not given.
+  static const std::string flip = "PauliX";
+  std::vector<QubitIdType> wire(1);
+  for (std::size_t i = 0; i < device.bits.size(); ++i) {
+    if (device.bits[i] == 0) continue;
+    wire[0] = device.wires[i];
+    device.plugin->NamedOperation(flip, {}, wire, false, {}, {}, {});
+  }
+}
+
+void apply_gate(Session& session, const Gate& gate, const Inputs& inputs) {
+  switch (gate.kind) {
+    case Gate::Kind::kNamed:
+      return apply_named(session, gate, inputs);
+    case Gate::Kind::kMatrix:
+      return apply_matrix(session, gate, inputs);
+    case Gate::Kind::kState:
+      return apply_state(session, gate, inputs);
+    case Gate::Kind::kBasisState:
+      return apply_basis_state(session, gate, inputs);
+  }
+}
+
+// Keeps our account of what the plugin has recorded.
+void note(Tape& tape, const Gate& gate, std::int32_t offset) {
+  const bool on_tape = gate.kind == Gate::Kind::kNamed && !gate.slots.empty();
+  std::int64_t used = Tape::kNotDifferentiable;
+  if (offset >= 0 && gate.run_time_params) {
+    for (std::int64_t slot : gate.slots) {
+      if (slot >= 0) used = std::max(used, offset + slot);
+    }
+    // The derivative by a bit is zero wherever there is one.
+    if (gate.kind == Gate::Kind::kMatrix || gate.kind == Gate::Kind::kState) {
+      tape.data_parameters = gate.name;
+    }
+    tape.last_parameter = std::max(tape.last_parameter, used);
+  }
+  if (on_tape) {
+    tape.parameters.push_back(used);
+    if (gate.slots.size() > 1) {
+      (used >= 0 ? tape.data_parameters : tape.many_parameters) = gate.name;
+    }
+  }
+}
+
+}  // namespace
+
+void GateTable::apply(Session& session, std::span<const double> params,
+                      std::int32_t offset,
+                      std::span<const std::int32_t> dynamic_wires) const {
+  if (params.size() < params_) {
+    throw CircuitError("A run of gates uses " + std::to_string(params_) +
+                       " parameters and was given " + std::to_string(params.size()) +
+                       ".");
+  }
+  if (dynamic_wires.size() < dynamic_wires_) {
+    throw CircuitError("A run of gates uses " + std::to_string(dynamic_wires_) +
+                       " dynamic wires and was given " +
+                       std::to_string(dynamic_wires.size()) + ".");
+  }
+  if (session.record && !session.tape.recording) {
+    throw CircuitError(
+        "A circuit that is to be differentiated applies gates after it measured a "
+        "variance. Measure variances last.");
+  }
+
+  const Inputs inputs{params, constants_, dynamic_wires};
+  Device& device = *session.device;
+  for (const Gate& gate : gates_) {
+    const auto position = [&] { return static_cast<std::size_t>(&gate - &gates_[0]); };
+    session.attempt([&] { return describe(gate, position(), inputs); },
+                    [&] {
+                      map_wires(device.wires, gate.wires, device.qubits, dynamic_wires);
+                      map_wires(device.controls, gate.controls, device.qubits,
+                                dynamic_wires);
+                      if (gate.run_time_wires) {
+                        check_distinct(device.wires, device.controls);
+                      }
+                      apply_gate(session, gate, inputs);
+                    });
+    session.touched = true;
+    if (session.record) note(session.tape, gate, offset);
+  }
+}
+
+}  // namespace bellhop

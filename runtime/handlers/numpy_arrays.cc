@@ -1,0 +1,151 @@
+// runtime/handlers/numpy_arrays.cc: XLA buffers as NumPy arrays, and results back.
+#include "bellhop/numpy_arrays.h"
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace bellhop {
+namespace {
+
+constexpr int kElementTypes = 64;
+PyArray_Descr* descriptors[kElementTypes] = {};
+
+PyArray_Descr* descriptor(int xla_dtype) {
+  return xla_dtype >= 0 && xla_dtype < kElementTypes ? descriptors[xla_dtype] : nullptr;
+}
+
+PyObject* new_array(const BufferView& buffer, void* data) {
+  static_assert(sizeof(npy_intp) == sizeof(int64_t));
+  PyArray_Descr* descr = descriptor(buffer.dtype);
+  if (descr == nullptr) {
+    PyErr_Format(PyExc_TypeError, "XLA element type %d has no NumPy dtype",
+                 buffer.dtype);
+    return nullptr;
+  }
+  Py_INCREF(descr);
+  // NumPy refuses null data with dimensions, and XLA gives null for empty buffers.
+  static char empty[16];
+  if (data == empty || (data == nullptr && size_bytes(buffer) == 0)) data = empty;
+  return PyArray_NewFromDescr(
+      &PyArray_Type, descr, static_cast<int>(buffer.rank),
+      const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(buffer.dims)), nullptr,
+      data, data == nullptr ? 0 : NPY_ARRAY_CARRAY_RO, nullptr);
+}
+
+bool same_shape(PyArrayObject* array, const BufferView& buffer) {
+  return PyArray_NDIM(array) == buffer.rank &&
+         std::equal(buffer.dims, buffer.dims + buffer.rank, PyArray_DIMS(array));
+}
+
+// Python scalars are weakly typed: they take any dtype of their own kind or wider.
+int store_python_scalar(PyObject* value, const BufferView& buffer,
+                        PyArray_Descr* descr) {
+  const bool fits = PyBool_Check(value)      ? true
+                    : PyLong_Check(value)    ? descr->type_num != NPY_BOOL
+                    : PyFloat_Check(value)   ? descr->kind == 'f' || descr->kind == 'c' ||
+                                                 descr->kind == 'V'
+                    : PyComplex_Check(value) ? descr->kind == 'c'
+                                             : false;
+  if (!fits || buffer.rank != 0) return 0;
+  if (PyFloat_CheckExact(value) && descr->type_num == NPY_DOUBLE) {
+    *static_cast<double*>(buffer.data) = PyFloat_AS_DOUBLE(value);
+    return 1;
+  }
+  return PyDataType_GetArrFuncs(descr)->setitem(value, buffer.data, nullptr) == 0 ? 1
+                                                                                 : -1;
+}
+
+}  // namespace
+
+bool init_numpy() {
+  import_array1(false);
+  return true;
+}
+
+void set_dtype(int xla_dtype, PyObject* descr) {
+  Py_INCREF(descr);
+  descriptors[xla_dtype] = reinterpret_cast<PyArray_Descr*>(descr);
+}
+
+PyObject* dtype_of(int xla_dtype) {
+  return reinterpret_cast<PyObject*>(descriptor(xla_dtype));
+}
+
+size_t size_bytes(const BufferView& buffer) {
+  PyArray_Descr* descr = descriptor(buffer.dtype);
+  size_t bytes = descr == nullptr ? 0 : PyDataType_ELSIZE(descr);
+  for (int64_t i = 0; i < buffer.rank; ++i) bytes *= buffer.dims[i];
+  return bytes;
+}
+
+PyObject* array_view(const BufferView& buffer) {
+  return new_array(buffer, buffer.data);
+}
+
+PyObject* array_copy(const BufferView& buffer) {
+  PyObject* array = new_array(buffer, nullptr);
+  if (array == nullptr) return nullptr;
+  auto* typed = reinterpret_cast<PyArrayObject*>(array);
+  if (const size_t bytes = size_bytes(buffer); bytes != 0) {
+    std::memcpy(PyArray_DATA(typed), buffer.data, bytes);
+  }
+  PyArray_CLEARFLAGS(typed, NPY_ARRAY_WRITEABLE);
+  return array;
+}
+
+void detach(PyObject* array) {
+  auto* typed = reinterpret_cast<PyArrayObject*>(array);
+  if (PyArray_CHKFLAGS(typed, NPY_ARRAY_OWNDATA)) return;
+  const size_t bytes = static_cast<size_t>(PyArray_NBYTES(typed));
+  void* memory = PyDataMem_NEW(std::max<size_t>(bytes, 1));
+  if (memory == nullptr) return;
+  std::memcpy(memory, PyArray_DATA(typed), bytes);
+  reinterpret_cast<PyArrayObject_fields*>(array)->data = static_cast<char*>(memory);
+  // The capsule frees the memory with the array, as NumPy's own owner would.
+  PyObject* owner = PyCapsule_New(memory, nullptr, [](PyObject* capsule) {
+    PyDataMem_FREE(PyCapsule_GetPointer(capsule, nullptr));
+  });
+  if (owner == nullptr || PyArray_SetBaseObject(typed, owner) != 0) PyErr_Clear();
+}
+
+int store_exact(PyObject* value, const BufferView& buffer) {
+  PyArray_Descr* descr = descriptor(buffer.dtype);
+  if (descr == nullptr) return 0;
+  if (PyArray_Check(value)) {
+    auto* array = reinterpret_cast<PyArrayObject*>(value);
+    if (!same_shape(array, buffer)) return 0;
+    PyArray_Descr* observed = PyArray_DESCR(array);
+    if (observed != descr && !PyArray_EquivTypes(observed, descr)) return 0;
+    if (PyArray_IS_C_CONTIGUOUS(array) && PyArray_ISNOTSWAPPED(array)) {
+      if (const size_t bytes = size_bytes(buffer); bytes != 0) {
+        std::memmove(buffer.data, PyArray_DATA(array), bytes);
+      }
+      return 1;
+    }
+    // Any memory order: NumPy copies into a writable view of the buffer.
+    PyObject* target = new_array(buffer, buffer.data);
+    if (target == nullptr) return -1;
+    PyArray_ENABLEFLAGS(reinterpret_cast<PyArrayObject*>(target), NPY_ARRAY_WRITEABLE);
+    const int status =
+        PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(target), array);
+    Py_DECREF(target);
+    return status == 0 ? 1 : -1;
+  }
+  if (PyArray_IsScalar(value, Generic)) {
+    PyArray_Descr* observed = PyArray_DescrFromScalar(value);
+    if (observed == nullptr) return -1;
+    const bool same =
+        buffer.rank == 0 && (observed == descr || PyArray_EquivTypes(observed, descr));
+    Py_DECREF(observed);
+    if (!same) return 0;
+    PyArray_ScalarAsCtype(value, buffer.data);
+    return 1;
+  }
+  return store_python_scalar(value, buffer, descr);
+}
+
+}  // namespace bellhop

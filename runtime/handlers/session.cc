@@ -1,0 +1,144 @@
+// handlers/session.cc: circuits in progress, and the handles that name them.
+#include "bellhop/session.h"
+
+#include <array>
+#include <atomic>
+#include <utility>
+
+namespace bellhop {
+namespace {
+
+// Sessions open at one time, in all programs. The table costs memory only as far
+// as it has been used.
+constexpr std::uint32_t kPlaces = 1u << 16;
+
+// Places are never freed, so that a handle is looked up without a lock; only
+// opening and closing a circuit take `mutex`. No thread holds both the lock of a
+// session and this one.
+struct Table {
+  std::array<std::atomic<Session*>, kPlaces> places{};
+  std::mutex mutex;
+  std::uint32_t used = 0;
+  std::vector<std::uint32_t> free;
+  std::atomic<std::size_t> live{0};
+};
+
+Table& table() {
+  static auto& leaked = *new Table;  // sessions may outlive static destruction
+  return leaked;
+}
+
+std::uint32_t claim_place() {
+  Table& all = table();
+  std::lock_guard lock(all.mutex);
+  if (!all.free.empty()) {
+    const std::uint32_t place = all.free.back();
+    all.free.pop_back();
+    return place;
+  }
+  if (all.used == kPlaces) {
+    throw CircuitError("More than " + std::to_string(kPlaces) +
+                       " circuits are open at one time.");
+  }
+  // Room for every place, so that giving one back cannot throw.
+  if (all.free.capacity() <= all.used) all.free.reserve(2 * all.used + 16);
+  all.places[all.used].store(new Session, std::memory_order_release);
+  return all.used++;
+}
+
+void give_place(std::uint32_t place) noexcept {
+  Table& all = table();
+  std::lock_guard lock(all.mutex);
+  all.free.push_back(place);
+}
+
+// Ends the circuit of a session that the caller has locked, and lets go of both.
+void close(Session& session, std::unique_lock<std::mutex> lock,
+           std::uint32_t place) noexcept {
+  std::unique_ptr<Device> device = std::move(session.device);
+  const bool failed = session.device_failed;
+  const bool recording = session.tape.recording;
+  ++session.generation;
+  session.tape.clear();
+  lock.unlock();
+  give_place(place);
+  table().live.fetch_sub(1, std::memory_order_relaxed);
+  if (failed) return;
+  try {
+    if (recording) device->plugin->StopTapeRecording();
+  } catch (...) {
+    return;
+  }
+  DevicePool& pool = device->pool;
+  pool.give(std::move(device));
+}
+
+Lease find(Handle handle) {
+  if (handle.place < kPlaces) {
+    Session* session = table().places[handle.place].load(std::memory_order_acquire);
+    if (session != nullptr) {
+      std::unique_lock lock(session->mutex);
+      if (session->device != nullptr && session->generation == handle.generation) {
+        return Lease{*session, std::move(lock)};
+      }
+    }
+  }
+  throw CircuitError(
+      "The circuit of this operation has ended: its handle is used after "
+      "bellhop_circuit_end, or after its program failed. If you did not keep a "
+      "handle yourself, this is a bug in Bellhop; please report it.");
+}
+
+}  // namespace
+
+void Tape::clear() {
+  recording = false;
+  parameters.clear();
+  last_parameter = -1;
+  expvals = 0;
+  many_parameters.clear();
+  data_parameters.clear();
+}
+
+Handle begin_session(DevicePool& pool, std::size_t qubits, std::size_t shots,
+                     bool record, std::int64_t run_id) {
+  std::unique_ptr<Device> device = pool.take(qubits, shots);
+  if (record) device->plugin->StartTapeRecording();
+
+  const std::uint32_t place = claim_place();
+  Session& session = *table().places[place].load(std::memory_order_acquire);
+  std::lock_guard lock(session.mutex);
+  session.run_id = run_id;
+  session.device = std::move(device);
+  session.record = record;
+  session.touched = false;
+  session.device_failed = false;
+  session.tape.recording = record;
+  table().live.fetch_add(1, std::memory_order_relaxed);
+  return Handle{place, session.generation};
+}
+
+Lease open_session(Handle handle) { return find(handle); }
+
+void end_session(Handle handle) {
+  Lease lease = find(handle);
+  close(lease.session, std::move(lease.lock), handle.place);
+}
+
+void release_run(std::int64_t run_id) noexcept {
+  Table& all = table();
+  for (std::uint32_t place = 0; place < kPlaces; ++place) {
+    Session* session = all.places[place].load(std::memory_order_acquire);
+    if (session == nullptr) return;
+    std::unique_lock lock(session->mutex);
+    if (session->device != nullptr && session->run_id == run_id) {
+      close(*session, std::move(lock), place);
+    }
+  }
+}
+
+std::size_t live_sessions() noexcept {
+  return table().live.load(std::memory_order_relaxed);
+}
+
+}  // namespace bellhop

@@ -1,0 +1,80 @@
+// bellhop/device_pool.h: plugin libraries, and devices kept between circuits.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bellhop/quantum_device.h"
+
+namespace bellhop {
+
+// What a user's program, or the compiler's code for it, got wrong. Its text is
+// complete; anything else that is thrown comes from a plugin or the C++ library.
+class CircuitError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class DevicePool;
+
+// A plugin's device with its qubits, and the buffers that its calls refill, so
+// that a circuit of a size seen before allocates nothing of ours. Used by one
+// thread at a time.
+struct Device {
+  explicit Device(DevicePool& home);
+
+  DevicePool& pool;
+  // Lightning asks the system for entropy at every measurement unless it has a
+  // generator, which is half the price of an expectation value of a few qubits.
+  std::mt19937 generator;
+  std::unique_ptr<Catalyst::Runtime::QuantumDevice> plugin;
+  // The plugin's names of wires 0, 1, ...: it may count on after a release.
+  std::vector<QubitIdType> qubits;
+  // Numbers and matrix entries given to observables so far; see DevicePool::give.
+  std::size_t observable_load = 0;
+
+  std::vector<double> params;
+  std::vector<std::complex<double>> matrix;
+  std::vector<std::int8_t> bits;
+  std::vector<QubitIdType> wires;
+  std::vector<QubitIdType> controls;
+  std::vector<ObsIdType> observables;
+  std::vector<ObsIdType> operands;
+};
+
+// The idle devices of one library, factory and keyword string. Pools live as
+// long as the process, so a reference to one may be kept. Any thread may call.
+class DevicePool {
+ public:
+  // Opens the library on first use; throws CircuitError where that fails.
+  static DevicePool& get(const std::string& library, const std::string& factory,
+                         const std::string& kwargs);
+
+  // A device with `qubits` qubits in the zero state.
+  std::unique_ptr<Device> take(std::size_t qubits, std::size_t shots);
+
+  // Takes back a device that no call has failed on, in any state but recording.
+  void give(std::unique_ptr<Device> device) noexcept;
+
+ private:
+  friend struct Device;
+  using Factory = Catalyst::Runtime::QuantumDevice* (*)(const char*);
+
+  DevicePool(Factory factory, std::string name, std::string kwargs);
+  bool reset(Device& device) const;
+
+  const Factory factory_;
+  const std::string name_;
+  const std::string kwargs_;
+  const bool resets_in_place_;
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<std::unique_ptr<Device>>> idle_;  // by qubits
+};
+
+}  // namespace bellhop

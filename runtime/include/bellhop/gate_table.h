@@ -1,0 +1,54 @@
+// bellhop/gate_table.h: a straight run of gates, parsed once and applied often.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bellhop/session.h"
+
+namespace bellhop {
+
+struct Gate {
+  enum class Kind : std::uint8_t { kNamed, kMatrix, kState, kBasisState };
+
+  std::string name;
+  Kind kind = Kind::kNamed;
+  bool inverse = false;
+  bool run_time_params = false;  // some parameter is not a constant
+  bool run_time_wires = false;
+  // As in the contract: below zero, -1 - index of a constant or dynamic wire.
+  std::vector<std::int64_t> slots;
+  std::vector<std::int64_t> wires;
+  std::vector<std::int64_t> controls;
+  std::vector<bool> control_values;
+  std::vector<std::string> pauli_word;  // empty, or the one word
+  // The parameters where all are constants, in the form that the plugin takes.
+  std::vector<double> params;
+  std::vector<std::complex<double>> matrix;
+};
+
+// Read-only after parsing, so any number of executions share one.
+class GateTable {
+ public:
+  // `names`, `code` and `constants` as in the contract; throws CircuitError.
+  GateTable(std::string_view names, std::span<const std::int64_t> code,
+            std::span<const double> constants);
+
+  // Applies the gates, in order. params[s] is differentiable parameter offset + s
+  // where the session records, and none of them is where offset < 0.
+  void apply(Session& session, std::span<const double> params, std::int32_t offset,
+             std::span<const std::int32_t> dynamic_wires) const;
+
+ private:
+  std::vector<Gate> gates_;
+  std::vector<double> constants_;
+  std::size_t params_ = 0;  // how many of each the code refers to
+  std::size_t dynamic_wires_ = 0;
+};
+
+}  // namespace bellhop

@@ -1,0 +1,43 @@
+// bellhop/numpy_arrays.h: XLA buffers as NumPy arrays, and NumPy results back into them.
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace bellhop {
+
+// A dense row-major buffer of XLA, without XLA's headers.
+struct BufferView {
+  int dtype;  // XLA_FFI_DataType
+  const int64_t* dims;
+  int64_t rank;
+  void* data;
+};
+
+// Imports NumPy. Called once, with the GIL held. False with a Python error set.
+bool init_numpy();
+
+// Names the NumPy dtype of an XLA element type; called while the module loads.
+void set_dtype(int xla_dtype, PyObject* descr);
+
+// Null for an element type without a NumPy dtype.
+PyObject* dtype_of(int xla_dtype);
+
+size_t size_bytes(const BufferView& buffer);
+
+// A read-only array: a view of the buffer, or one that owns a copy of it.
+// New reference; null with a Python error set.
+PyObject* array_view(const BufferView& buffer);
+PyObject* array_copy(const BufferView& buffer);
+
+// Gives the array memory of its own, with what its buffer holds now.
+void detach(PyObject* array);
+
+// Stores `value` where its dtype and shape are the buffer's already (or it is a
+// Python scalar that the dtype takes without loss of kind). Returns 1 if stored,
+// 0 if `value` is something else, -1 with a Python error set.
+int store_exact(PyObject* value, const BufferView& buffer);
+
+}  // namespace bellhop

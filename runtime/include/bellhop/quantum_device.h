@@ -1,0 +1,123 @@
+// bellhop/quantum_device.h: the C++ interface of PennyLane device plugins.
+//
+// A plugin (lightning.qubit, lightning.kokkos, lightning.gpu, third parties) is
+// a shared object with a factory `extern "C" QuantumDevice* <Name>Factory(const
+// char* kwargs)`. Both sides are compiled apart, so the order of the virtual
+// functions, the layout of DataView and the values of ObsId below are binary
+// facts of the plugins: never reorder, add or remove one without raising
+// kTestedPlugins. bellhop_runtime refuses other versions in Python, before a
+// plugin is opened.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace bellhop {
+inline constexpr const char* kTestedPlugins = "pennylane_lightning 0.45";
+}  // namespace bellhop
+
+// A strided view on memory of the caller: element i is data[offset + i * strides].
+template <typename T, std::size_t Rank>
+struct DataView {
+  T* data = nullptr;
+  std::size_t offset = 0;
+  std::size_t sizes[Rank] = {};
+  std::size_t strides[Rank] = {};
+};
+
+// A contiguous vector as a view. The device borrows it for the call only.
+template <typename T>
+DataView<T, 1> view_of(T* data, std::size_t size) {
+  return DataView<T, 1>{data, 0, {size}, {1}};
+}
+
+enum ObsId : std::int8_t {
+  Identity = 0,
+  PauliX,
+  PauliY,
+  PauliZ,
+  Hadamard,
+  Hermitian,
+};
+
+using QubitIdType = std::intptr_t;
+using ObsIdType = std::intptr_t;
+using Result = bool*;
+
+namespace Catalyst::Runtime {
+
+// One simulator. Calls on one object must not overlap in time; different
+// objects are independent. Every function may throw a std::exception, after
+// which the object's state is not to be relied on.
+struct QuantumDevice {
+  QuantumDevice() = default;
+  QuantumDevice(const QuantumDevice&) = delete;
+  QuantumDevice& operator=(const QuantumDevice&) = delete;
+  virtual ~QuantumDevice() = default;
+
+  virtual std::vector<QubitIdType> AllocateQubits(std::size_t count) = 0;
+  virtual void ReleaseQubits(const std::vector<QubitIdType>& qubits) = 0;
+  virtual std::size_t GetNumQubits() const = 0;
+  virtual QubitIdType AllocateQubit() = 0;
+  virtual void ReleaseQubit(QubitIdType qubit) = 0;
+
+  virtual void SetDeviceShots(std::size_t shots) = 0;
+  virtual std::size_t GetDeviceShots() const = 0;
+  virtual void SetDevicePRNG(std::mt19937* generator) = 0;
+
+  virtual void NamedOperation(const std::string& name,
+                              const std::vector<double>& params,
+                              const std::vector<QubitIdType>& wires, bool inverse,
+                              const std::vector<QubitIdType>& controlled_wires,
+                              const std::vector<bool>& controlled_values,
+                              const std::vector<std::string>& optional_params) = 0;
+  virtual Result Measure(QubitIdType wire, std::optional<std::int32_t> postselect) = 0;
+  virtual void MatrixOperation(const std::vector<std::complex<double>>& matrix,
+                               const std::vector<QubitIdType>& wires, bool inverse,
+                               const std::vector<QubitIdType>& controlled_wires,
+                               const std::vector<bool>& controlled_values) = 0;
+  // Both of these want every other qubit in |0>: no plugin clears the rest.
+  virtual void SetBasisState(DataView<std::int8_t, 1>& bits,
+                             std::vector<QubitIdType>& wires) = 0;
+  virtual void SetState(DataView<std::complex<double>, 1>& state,
+                        std::vector<QubitIdType>& wires) = 0;
+
+  virtual ObsIdType Observable(ObsId id,
+                               const std::vector<std::complex<double>>& matrix,
+                               const std::vector<QubitIdType>& wires) = 0;
+  virtual ObsIdType TensorObservable(const std::vector<ObsIdType>& factors) = 0;
+  virtual ObsIdType HamiltonianObservable(const std::vector<double>& coefficients,
+                                          const std::vector<ObsIdType>& terms) = 0;
+
+  virtual void Sample(DataView<double, 2>& samples) = 0;
+  virtual void PartialSample(DataView<double, 2>& samples,
+                             const std::vector<QubitIdType>& wires) = 0;
+  virtual void Counts(DataView<double, 1>& eigenvalues,
+                      DataView<std::int64_t, 1>& counts) = 0;
+  virtual void PartialCounts(DataView<double, 1>& eigenvalues,
+                             DataView<std::int64_t, 1>& counts,
+                             const std::vector<QubitIdType>& wires) = 0;
+  virtual void Probs(DataView<double, 1>& probabilities) = 0;
+  virtual void PartialProbs(DataView<double, 1>& probabilities,
+                            const std::vector<QubitIdType>& wires) = 0;
+  virtual double Expval(ObsIdType observable) = 0;
+  virtual double Var(ObsIdType observable) = 0;
+  virtual void State(DataView<std::complex<double>, 1>& state) = 0;
+  virtual Result PauliMeasure(const std::string& word,
+                              const std::vector<QubitIdType>& wires) = 0;
+
+  // One row of `gradients` an expectation value taken while recording, one
+  // column an entry of `trainable`: the ascending indices of recorded operations,
+  // counting only those that have parameters. An empty `trainable` means all.
+  virtual void Gradient(std::vector<DataView<double, 1>>& gradients,
+                        const std::vector<std::size_t>& trainable) = 0;
+  virtual void StartTapeRecording() = 0;
+  virtual void StopTapeRecording() = 0;
+};
+
+}  // namespace Catalyst::Runtime

@@ -1,0 +1,92 @@
+// bellhop/session.h: circuits in progress, and the handles that name them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "bellhop/device_pool.h"
+
+namespace bellhop {
+
+// What a program carries for a circuit: the place of its session, and which of
+// the sessions that stood in that place it is. Both words of a live handle are
+// checked at every use and neither is an address, so a stale or invented handle
+// is an error and never touches memory.
+struct Handle {
+  std::uint32_t place = 0;
+  std::uint32_t generation = 0;
+};
+
+// What the plugin has recorded, in our terms.
+struct Tape {
+  static constexpr std::int64_t kNotDifferentiable = -1;
+
+  bool recording = false;
+  // One entry a recorded operation with parameters, which is how plugins number
+  // them: the differentiable parameter it used, or kNotDifferentiable.
+  std::vector<std::int64_t> parameters;
+  // The largest differentiable parameter seen, and expectation values recorded.
+  std::int64_t last_parameter = -1;
+  std::size_t expvals = 0;
+  // Names of gates that stand in the way of the adjoint method, for its errors.
+  std::string many_parameters;
+  std::string data_parameters;
+
+  void clear();
+};
+
+// One circuit, from bellhop_circuit_begin to bellhop_circuit_end.
+struct Session {
+  std::mutex mutex;  // guards all of the below
+  std::uint32_t generation = 1;  // never 0, so that a zero handle is not live
+  std::int64_t run_id = 0;
+  std::unique_ptr<Device> device;  // null: no circuit stands in this place
+  bool record = false;
+  bool touched = false;        // an operation was applied
+  bool device_failed = false;  // the plugin threw: never reuse the device
+  Tape tape;
+
+  // Runs a step of the circuit. What it throws becomes a CircuitError that begins
+  // with describe(); unless it was one already, it came out of the plugin, and the
+  // device is marked for destruction.
+  template <typename Describe, typename Step>
+  decltype(auto) attempt(Describe&& describe, Step&& step) {
+    try {
+      return step();
+    } catch (const CircuitError& error) {
+      throw CircuitError(describe() + ": " + error.what());
+    } catch (const std::exception& error) {
+      device_failed = true;
+      throw CircuitError(describe() + ": the device refused it: " + error.what());
+    } catch (...) {
+      device_failed = true;
+      throw CircuitError(describe() + ": the device refused it.");
+    }
+  }
+};
+
+// Exclusive use of a live session.
+struct Lease {
+  Session& session;
+  std::unique_lock<std::mutex> lock;
+  Session* operator->() const { return &session; }
+};
+
+// Any thread may call these.
+Handle begin_session(DevicePool& pool, std::size_t qubits, std::size_t shots,
+                     bool record, std::int64_t run_id);
+Lease open_session(Handle handle);  // CircuitError where the handle is not live
+void end_session(Handle handle);
+
+// Ends all sessions of an execution that failed part-way. A session in the middle
+// of an operation is waited for.
+void release_run(std::int64_t run_id) noexcept;
+
+std::size_t live_sessions() noexcept;
+
+}  // namespace bellhop

@@ -1,0 +1,12 @@
+"""The native runtime of Bellhop: custom-call targets that compiled programs use.
+
+Importing it registers every target of ``runtime/contract.toml`` with XLA's CPU
+client.  It imports neither ``bellhop`` nor ``bellhop_mlir``.
+"""
+
+from bellhop_runtime._registration import TARGETS, register
+from bellhop_runtime._runtime import Callback, CallbackTable, take_failure
+
+register()
+
+__all__ = ["TARGETS", "Callback", "CallbackTable", "take_failure"]

@@ -1,0 +1,45 @@
+"""Registers the custom-call targets with XLA and the dtypes with NumPy."""
+
+import jax.ffi
+import ml_dtypes
+import numpy as np
+
+from bellhop_runtime import _runtime
+
+TARGETS: tuple[str, ...] = tuple(sorted(_runtime.targets()))
+
+# XLA's element type numbers (XLA_FFI_DataType of the FFI's C API).  Types narrower
+# than a byte are missing: XLA packs them and NumPy does not.
+_ELEMENT_TYPES = {
+    1: np.bool_,
+    2: np.int8,
+    3: np.int16,
+    4: np.int32,
+    5: np.int64,
+    6: np.uint8,
+    7: np.uint16,
+    8: np.uint32,
+    9: np.uint64,
+    10: np.float16,
+    11: np.float32,
+    12: np.float64,
+    15: np.complex64,
+    16: ml_dtypes.bfloat16,
+    18: np.complex128,
+    19: ml_dtypes.float8_e5m2,
+    20: ml_dtypes.float8_e4m3fn,
+    23: ml_dtypes.float8_e4m3b11fnuz,
+    24: ml_dtypes.float8_e5m2fnuz,
+    25: ml_dtypes.float8_e4m3fnuz,
+    28: ml_dtypes.float8_e4m3,
+    29: ml_dtypes.float8_e3m4,
+    33: ml_dtypes.float8_e8m0fnu,
+}
+
+
+def register() -> None:
+    """Register every target on the CPU platform; called once, when imported."""
+    for number, dtype in _ELEMENT_TYPES.items():
+        _runtime.set_dtype(number, np.dtype(dtype))
+    for name, stages in _runtime.targets().items():
+        jax.ffi.register_ffi_target(name, stages, platform="cpu")
