@@ -54,11 +54,11 @@ class Client:
 
     def ask(self, do: str, timeout: float, **arguments: Any) -> Any:
         """Send one command and return its answer."""
-        if self._process is None or self._process.poll() is not None:
-            self._process = self._start()
-        process = self._process
-        assert process.stdin is not None
         try:
+            if self._process is None or self._process.poll() is not None:
+                self._process = self._start()
+            process = self._process
+            assert process.stdin is not None
             process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
             process.stdin.flush()
             answer = json.loads(self._line(process, timeout))

@@ -79,7 +79,9 @@ class Lightning:
 
     def expectation(self) -> float:
         """Build the state and measure."""
-        measurements = self._module.MeasurementsC128(self._run())
+        # Lightning's measurements do not keep the state alive; this name does.
+        state = self._run()
+        measurements = self._module.MeasurementsC128(state)
         return float(measurements.expval("PauliZ", [self._wire]))
 
     def gradient(self) -> Any:

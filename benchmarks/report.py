@@ -18,7 +18,9 @@ BASE = "bellhop"
 
 def machine() -> str:
     """Describe the machine without naming it."""
-    return f"{len(os.sched_getaffinity(0))}cpu"
+    # Inside a container the processors that may be used are fewer than there are.
+    usable = getattr(os, "sched_getaffinity", None)
+    return f"{len(usable(0)) if usable else os.cpu_count()}cpu"
 
 
 def duration(seconds: float) -> str:
@@ -117,9 +119,16 @@ def show(results: Sequence[Result], frameworks: Sequence[str]) -> None:
 
 
 def save(
-    results: Sequence[Result], versions: dict[str, dict[str, str]], settings: Settings
+    results: Sequence[Result],
+    versions: dict[str, dict[str, str]],
+    settings: Settings,
+    complete: bool,
 ) -> Path:
-    """Write everything that was measured as JSON and return the file."""
+    """Write everything that was measured as JSON and return the file.
+
+    A run of some cases, of some frameworks or a quick one is not `complete`; its
+    file is named so that it neither replaces nor passes for a full one.
+    """
     now = datetime.now()
     document = {
         "date": now.isoformat(timespec="seconds"),
@@ -150,6 +159,6 @@ def save(
         ],
     }
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{now:%Y-%m-%d-%H%M}-{machine()}.json"
+    path = RESULTS / f"{now:%Y-%m-%d}-{machine()}{'' if complete else '-partial'}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
     return path

@@ -126,7 +126,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             _progress(number, len(arguments.cases), results[-1])
         versions = clients.versions
     report.show(results, arguments.frameworks)
-    print(f"\nSaved as {report.save(results, versions, settings)}")
+    complete = (
+        settings == FULL
+        and set(arguments.cases) == set(CASES)
+        and set(arguments.frameworks) == set(FRAMEWORKS)
+    )
+    print(f"\nSaved as {report.save(results, versions, settings, complete)}")
     return int(any(result.wrong is not None for result in results))
 
 

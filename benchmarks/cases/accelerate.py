@@ -22,6 +22,7 @@ def _input() -> np.ndarray:
     return np.linspace(0.0, 1.0, ELEMENTS)
 
 
+# Wrapped in a new lambda for each program: JAX keeps what it compiled by function object.
 def _region(x: Any) -> Any:
     import jax.numpy as jnp
 

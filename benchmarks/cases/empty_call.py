@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.case import LIMIT, Case, Program, qjit_builders, synchronous
 
 
+# Wrapped in a new lambda for each program: JAX keeps what it compiled by function object.
 def _increment(x: Any) -> Any:
     return x + 1
 

@@ -59,7 +59,7 @@ CASES = [
     Case(
         name="callbacks-unrolled",
         title=f"{COUNT} callbacks in straight-line code",
-        limit=f"jax.jit of {COUNT} sines",
+        limit=f"jax.jit of {COUNT} sines, for the compile time only",
         builders={"jax": _jax, **qjit_builders(_qjit), LIMIT: _limit},
         expected=lambda: _repeat(math.sin)(START),
         items=COUNT,

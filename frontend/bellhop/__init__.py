@@ -1,0 +1,33 @@
+"""Bellhop: hybrid quantum-classical programs that talk to the world outside them.
+
+``qjit`` compiles them; ``pure_callback``, ``debug`` and ``accelerate`` are how they reach
+Python and other devices; QNodes run on PennyLane Lightning.
+"""
+
+from bellhop._config import configure_jax
+
+configure_jax()
+
+from bellhop import debug  # noqa: E402
+from bellhop.accelerate import accelerate  # noqa: E402
+from bellhop.callbacks.callback import callback  # noqa: E402
+from bellhop.callbacks.pure_callback import pure_callback  # noqa: E402
+from bellhop.control_flow import for_loop  # noqa: E402
+from bellhop.derivatives import grad, jacobian, value_and_grad  # noqa: E402
+from bellhop.errors import CompileError, DifferentiableCompileError  # noqa: E402
+from bellhop.qjit import QJIT, qjit  # noqa: E402
+
+__all__ = [
+    "QJIT",
+    "CompileError",
+    "DifferentiableCompileError",
+    "accelerate",
+    "callback",
+    "debug",
+    "for_loop",
+    "grad",
+    "jacobian",
+    "pure_callback",
+    "qjit",
+    "value_and_grad",
+]

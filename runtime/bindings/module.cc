@@ -49,6 +49,8 @@ nb::dict targets() {
 
 NB_MODULE(_runtime, m) {
   m.doc() = "The native half of bellhop_runtime.";
+  // JAX's caches hold programs, and so their callbacks, until the interpreter is gone.
+  nb::set_leak_warnings(false);
   if (!init_numpy()) throw nb::python_error();
 
   m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");

@@ -72,6 +72,11 @@ BufferView view_of(const ffi::AnyBuffer& buffer) {
           static_cast<int64_t>(buffer.dimensions().size()), buffer.untyped_data()};
 }
 
+bool starts_with_token(const ffi::RemainingArgs& args) {
+  return args.size() > 0 &&
+         args.get<ffi::AnyBuffer>(0).value().element_type() == ffi::DataType::TOKEN;
+}
+
 // Frames of the traceback hold the arguments, and views of them, past the call.
 void clear_frames(PyObject* exception) {
   PyObject* traceback = PyException_GetTraceback(exception);
@@ -173,10 +178,14 @@ ffi::Error call(ffi::RunId run, ffi::Buffer<ffi::U32> table_handle,
                                 "; this is an error of bellhop, please report it");
   }
 
-  References arguments(args.size());
+  // Ordered calls take a token first and return one first; it holds nothing.
+  const size_t tokens = starts_with_token(args) ? 1 : 0;
+  const size_t count = args.size() - tokens;
+  const size_t results = rets.size() - tokens;
+  References arguments(count);
   bool has_views = false;
-  for (size_t i = 0; i < args.size(); ++i) {
-    const BufferView buffer = view_of(args.get<ffi::AnyBuffer>(i).value());
+  for (size_t i = 0; i < count; ++i) {
+    const BufferView buffer = view_of(args.get<ffi::AnyBuffer>(tokens + i).value());
     if (callback->arguments == Arguments::kCopies ||
         size_bytes(buffer) <= kCopyBelowBytes) {
       arguments[i] = array_copy(buffer);
@@ -188,30 +197,28 @@ ffi::Error call(ffi::RunId run, ffi::Buffer<ffi::U32> table_handle,
   }
 
   PyObject* result =
-      PyObject_Vectorcall(callback->function, arguments.data(), args.size(), nullptr);
-  if (result == nullptr) return fail(run.run_id, *callback, arguments, args.size());
+      PyObject_Vectorcall(callback->function, arguments.data(), count, nullptr);
+  if (result == nullptr) return fail(run.run_id, *callback, arguments, count);
 
   bool stored = true;
-  if (rets.size() == 1) {
-    stored = store(*callback, result, view_of(*rets.get<ffi::AnyBuffer>(0).value()), 0);
-  } else {
-    for (size_t i = 0; stored && i < rets.size(); ++i) {
-      stored = store(*callback, PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i)),
-                     view_of(*rets.get<ffi::AnyBuffer>(i).value()), i);
-    }
+  for (size_t i = 0; stored && i < results; ++i) {
+    PyObject* leaf =
+        results == 1 ? result : PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i));
+    stored = store(*callback, leaf,
+                   view_of(*rets.get<ffi::AnyBuffer>(tokens + i).value()), i);
   }
   Py_DECREF(result);
-  if (!stored) return fail(run.run_id, *callback, arguments, args.size());
+  if (!stored) return fail(run.run_id, *callback, arguments, count);
 
   if (has_views) {
-    for (size_t i = 0; i < args.size(); ++i) {
+    for (size_t i = 0; i < count; ++i) {
       if (Py_REFCNT(arguments[i]) > 1) {
         PyErr_Format(PyExc_RuntimeError,
                      "callback '%s' kept its argument %zu (or a view of it) after "
                      "returning, but the argument's memory is the program's. Keep a "
                      "copy, np.array(x), instead.",
                      callback->name.c_str(), i);
-        return fail(run.run_id, *callback, arguments, args.size());
+        return fail(run.run_id, *callback, arguments, count);
       }
     }
   }

@@ -44,7 +44,7 @@ void apply_named(Session& session, const Gate& gate, const Inputs& inputs) {
   if (gate.run_time_params) {
     device.params.resize(gate.slots.size());
     for (std::size_t i = 0; i < gate.slots.size(); ++i) {
-      device.params[i] = inputs.parameter(gate.slots[i]);
+      device.params[i] = gate.scale * inputs.parameter(gate.slots[i]);
     }
     params = &device.params;
   }
@@ -117,23 +117,20 @@ void apply_gate(Session& session, const Gate& gate, const Inputs& inputs) {
 
 // Keeps our account of what the plugin has recorded.
 void note(Tape& tape, const Gate& gate, std::int32_t offset) {
-  const bool on_tape = gate.kind == Gate::Kind::kNamed && !gate.slots.empty();
   std::int64_t used = Tape::kNotDifferentiable;
   if (offset >= 0 && gate.run_time_params) {
     for (std::int64_t slot : gate.slots) {
       if (slot >= 0) used = std::max(used, offset + slot);
     }
-    // The derivative by a bit is zero wherever there is one.
-    if (gate.kind == Gate::Kind::kMatrix || gate.kind == Gate::Kind::kState) {
-      tape.data_parameters = gate.name;
-    }
     tape.last_parameter = std::max(tape.last_parameter, used);
-  }
-  if (on_tape) {
-    tape.parameters.push_back(used);
-    if (gate.slots.size() > 1) {
-      (used >= 0 ? tape.data_parameters : tape.many_parameters) = gate.name;
+    // The derivative by a bit is zero wherever there is one.
+    if (!gate.has_adjoint_derivative && gate.kind != Gate::Kind::kBasisState) {
+      tape.obstacle = gate.name;
     }
+  }
+  if (gate.kind == Gate::Kind::kNamed && !gate.slots.empty()) {
+    tape.parameters.push_back(used);
+    if (gate.slots.size() > 1) tape.many_parameters = gate.name;
   }
 }
 

@@ -96,8 +96,8 @@ void Tape::clear() {
   parameters.clear();
   last_parameter = -1;
   expvals = 0;
+  obstacle.clear();
   many_parameters.clear();
-  data_parameters.clear();
 }
 
 Handle begin_session(DevicePool& pool, std::size_t qubits, std::size_t shots,

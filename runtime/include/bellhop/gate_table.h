@@ -21,12 +21,14 @@ struct Gate {
   bool inverse = false;
   bool run_time_params = false;  // some parameter is not a constant
   bool run_time_wires = false;
+  bool has_adjoint_derivative = false;
+  double scale = 1;  // times the one parameter of a named gate
   // As in the contract: below zero, -1 - index of a constant or dynamic wire.
   std::vector<std::int64_t> slots;
   std::vector<std::int64_t> wires;
   std::vector<std::int64_t> controls;
   std::vector<bool> control_values;
-  std::vector<std::string> pauli_word;  // empty, or the one word
+  std::vector<std::string> pauli_word;  // empty, or the one word; without I
   // The parameters where all are constants, in the form that the plugin takes.
   std::vector<double> params;
   std::vector<std::complex<double>> matrix;

@@ -33,9 +33,10 @@ struct Tape {
   // The largest differentiable parameter seen, and expectation values recorded.
   std::int64_t last_parameter = -1;
   std::size_t expvals = 0;
-  // Names of gates that stand in the way of the adjoint method, for its errors.
+  // A gate that has a differentiable parameter and no adjoint derivative, and one
+  // that has several parameters: for error messages.
+  std::string obstacle;
   std::string many_parameters;
-  std::string data_parameters;
 
   void clear();
 };

@@ -1,0 +1,29 @@
+"""Process-wide settings, made once when bellhop is imported."""
+
+import os
+import warnings
+
+import jax
+
+from bellhop._jax_compat import backends_are_initialized, cpu_dispatch_is_asynchronous
+
+
+def configure_jax() -> None:
+    """Set what bellhop's programs need of JAX.
+
+    ``BELLHOP_X64=0`` leaves JAX's 64-bit types as they are; PennyLane users expect them.
+
+    CPU dispatch must be synchronous: with asynchronous dispatch, executions whose callbacks
+    use JAX wait for threads that wait for them (jax-ml/jax#24255, jax-ml/jax#25861).
+    """
+    if os.environ.get("BELLHOP_X64", "1") != "0":
+        jax.config.update("jax_enable_x64", True)
+    if cpu_dispatch_is_asynchronous():
+        if backends_are_initialized():
+            warnings.warn(
+                "JAX was used before bellhop was imported, so its CPU backend dispatches "
+                "asynchronously and programs whose callbacks use JAX may hang. Import bellhop "
+                "first, or set JAX_CPU_ENABLE_ASYNC_DISPATCH=0.",
+                stacklevel=3,
+            )
+        jax.config.update("jax_cpu_enable_async_dispatch", False)

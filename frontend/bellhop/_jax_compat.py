@@ -1,0 +1,81 @@
+"""The only use of private JAX in this package, for jax 0.10 and 0.11.
+
+Each name, what it is for, and why no public name serves:
+
+* ``effects``: registers the effect that orders callbacks; JAX's sets of allowed effects
+  have no public door.
+* ``backends_are_initialized`` and ``cpu_dispatch_is_asynchronous``: how the CPU dispatches,
+  and whether it is too late to choose; ``jax.config`` can set the option but not tell it.
+* ``weakref_cache_key_types``: keeps JAX's caches from holding on to what a primitive's
+  parameters refer to, here users' functions; there is no public way.
+* ``trace_state_clean``: whether a call stands under a transformation.  Public JAX has
+  only the deprecated ``unsafe_*`` queries, which do not see every transformation.
+* ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform a
+  jaxpr that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take
+  functions, and run what they trace.
+"""
+
+import inspect
+from typing import Any
+
+from jax._src import core, effects, util, xla_bridge
+from jax._src.interpreters import ad, partial_eval
+from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.interpreters import mlir
+
+__all__ = [
+    "backends_are_initialized",
+    "convert_constvars_jaxpr",
+    "cpu_dispatch_is_asynchronous",
+    "ir_type",
+    "hold_weakly_in_caches",
+    "jvp_jaxpr",
+    "partial_eval_jaxpr_nounits",
+    "register_ordered_effect",
+    "trace_state_clean",
+]
+
+backends_are_initialized = xla_bridge.backends_are_initialized
+trace_state_clean = core.trace_state_clean
+jvp_jaxpr = ad.jvp_jaxpr
+partial_eval_jaxpr_nounits = partial_eval.partial_eval_jaxpr_nounits
+
+
+def cpu_dispatch_is_asynchronous() -> bool:
+    """Tell how the CPU backend will dispatch, or does."""
+    return xla_bridge._CPU_ENABLE_ASYNC_DISPATCH.value
+
+
+def hold_weakly_in_caches(parameter_type: type[Any]) -> None:
+    """Let JAX's caches forget entries when a parameter of this type is gone."""
+    util.weakref_cache_key_types.add(parameter_type)
+
+
+def register_ordered_effect(effect_type: type[Any]) -> None:
+    """Let programs with an effect be lowered and transformed, in program order."""
+    for allowed in (
+        effects.ordered_effects,
+        effects.shardable_ordered_effects,
+        effects.lowerable_effects,
+        effects.control_flow_allowed_effects,
+        effects.remat_allowed_effects,
+        effects.custom_derivatives_allowed_effects,
+        effects.partial_eval_kept_effects,
+    ):
+        allowed.add_type(effect_type)
+
+
+def convert_constvars_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
+    """Return the jaxpr of a closed one with its constants as first inputs."""
+    return partial_eval.convert_constvars_jaxpr(closed.jaxpr)
+
+
+# Public, but its arguments changed: jax 0.10.0 took the abstract value alone.
+_IR_TYPE_TAKES_CONTEXT = len(inspect.signature(mlir.aval_to_ir_type).parameters) == 2
+
+
+def ir_type(ctx: mlir.LoweringRuleContext, aval: Any) -> Any:
+    """Return the MLIR type of an abstract value."""
+    if _IR_TYPE_TAKES_CONTEXT:
+        return mlir.aval_to_ir_type(ctx.module_context, aval)
+    return mlir.aval_to_ir_type(aval)

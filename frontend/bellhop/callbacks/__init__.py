@@ -1,0 +1,1 @@
+"""Callbacks: Python functions that compiled programs call while they run."""

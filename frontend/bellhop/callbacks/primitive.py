@@ -1,0 +1,132 @@
+"""The primitives that callbacks are: abstract value, transformations and lowering."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Effect, Primitive
+from jax.interpreters import ad, batching, mlir
+from jax.interpreters import partial_eval as pe
+
+from bellhop._jax_compat import hold_weakly_in_caches, ir_type, register_ordered_effect
+from bellhop.callbacks.target import CallbackTarget
+from bellhop.lowering import lower_alone, lowering_in_progress
+from bellhop_mlir.dialects import callback as dialect
+
+
+class CallbackEffect(Effect):
+    """Orders the calls that carry it as the program does."""
+
+    def __str__(self) -> str:
+        return "Callback"
+
+
+register_ordered_effect(CallbackEffect)
+hold_weakly_in_caches(CallbackTarget)
+ordered_effect = CallbackEffect()
+
+# One primitive for each kind of call that the callback dialect knows.
+pure_callback_p = Primitive("bellhop_pure_callback")
+debug_callback_p = Primitive("bellhop_debug_callback")
+
+
+def _abstract_eval_pure(*_: Any, target: CallbackTarget) -> Sequence[Any]:
+    return target.result_avals
+
+
+def _abstract_eval_debug(*_: Any, target: CallbackTarget) -> tuple[Sequence[Any], set[Effect]]:
+    return target.result_avals, {ordered_effect}
+
+
+def _jvp_pure(
+    primals: Sequence[Any], tangents: Sequence[Any], *, target: CallbackTarget
+) -> tuple[list[Any], list[Any]]:
+    differentiated = any(type(tangent) is not ad.Zero for tangent in tangents)
+    if differentiated and any(_is_inexact(aval) for aval in target.result_avals):
+        raise target.derivative_error()
+    results = pure_callback_p.bind(*primals, target=target)
+    return results, [ad.Zero(aval.to_tangent_aval()) for aval in target.result_avals]
+
+
+def _is_inexact(aval: Any) -> bool:
+    return jnp.issubdtype(aval.dtype, jnp.inexact)
+
+
+def _jvp_debug(
+    primals: Sequence[Any], tangents: Sequence[Any], *, target: CallbackTarget
+) -> tuple[list[Any], list[Any]]:
+    del tangents
+    return debug_callback_p.bind(*primals, target=target), []
+
+
+def _batch(
+    primitive: Primitive, leaves: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
+) -> tuple[list[Any], list[int]]:
+    """Call once for each mapped element, in order."""
+    is_mapped = [dim is not None for dim in dims]
+    mapped = [
+        jnp.moveaxis(leaf, dim, 0)
+        for leaf, dim, yes in zip(leaves, dims, is_mapped, strict=True)
+        if yes
+    ]
+
+    def call(elements: Sequence[Any]) -> list[Any]:
+        element = iter(elements)
+        args = [
+            next(element) if yes else leaf for leaf, yes in zip(leaves, is_mapped, strict=True)
+        ]
+        return primitive.bind(*args, target=target)
+
+    results = jax.lax.map(call, mapped)
+    return results, [0] * len(results)
+
+
+def _partial_eval_debug(
+    saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: Any
+) -> tuple[Any, ...]:
+    """Under ``jax.checkpoint``, report when the arguments are first known, and only then."""
+    del saveable
+    if any(unknown):
+        residuals = [var for var, inst in zip(eqn.invars, instantiated, strict=True) if not inst]
+        return None, eqn, [], [], residuals
+    return eqn, None, [], [], []
+
+
+def _lower(
+    ctx: mlir.LoweringRuleContext, *operands: Any, primitive: Primitive, target: CallbackTarget
+) -> Any:
+    lowering = lowering_in_progress()
+    if lowering is None:
+        return lower_alone(ctx, lambda *args: primitive.bind(*args, target=target), operands)
+    symbol = lowering.declare(ctx, target)
+    types = [ir_type(ctx, aval) for aval in ctx.avals_out]
+    if primitive is pure_callback_p:
+        return list(dialect.call(symbol, "pure", list(operands), types).results)
+    token = ctx.tokens_in.get(ordered_effect)
+    call = dialect.call(symbol, "debug", [token, *operands], [token.type, *types])
+    next_token, *results = call.results
+    ctx.set_tokens_out(mlir.TokenSet({ordered_effect: next_token}))
+    return results
+
+
+def _register(primitive: Primitive) -> None:
+    primitive.multiple_results = True
+    primitive.def_impl(
+        lambda *leaves, **params: jax.jit(lambda *args: primitive.bind(*args, **params))(*leaves)
+    )
+    batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
+    mlir.register_lowering(
+        primitive, functools.partial(_lower, primitive=primitive), cacheable=False
+    )
+
+
+_register(pure_callback_p)
+pure_callback_p.def_abstract_eval(_abstract_eval_pure)
+ad.primitive_jvps[pure_callback_p] = _jvp_pure
+
+_register(debug_callback_p)
+debug_callback_p.def_effectful_abstract_eval(_abstract_eval_debug)
+ad.primitive_jvps[debug_callback_p] = _jvp_debug
+pe.partial_eval_jaxpr_custom_rules[debug_callback_p] = _partial_eval_debug

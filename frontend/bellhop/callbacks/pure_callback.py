@@ -1,0 +1,259 @@
+"""pure_callback: a Python function without side effects, and its derivative."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop._source import user_site
+from bellhop.callbacks.primitive import pure_callback_p
+from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
+from bellhop.callbacks.target import CallbackTarget
+
+
+class PureCallback:
+    """A Python function that traced code can call; see ``pure_callback``."""
+
+    def __init__(self, function: Callable[..., Any], result_type: Any) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._result_avals, self._out_tree = result_avals(function, result_type)
+        self._fwd: Callable[..., Any] | None = None
+        self._bwd: Callable[..., Any] | None = None
+
+    def fwd(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register the forward pass of the derivative.
+
+        Args:
+            function: traced; takes the arguments of the callback and returns its result and
+                residuals for the backward pass: None, any pytree, or what ``jax.vjp`` returned.
+
+        Returns:
+            the function itself, so this is a decorator.
+        """
+        self._fwd = _checked_rule(function, "fwd", self)
+        return function
+
+    def bwd(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register the backward pass of the derivative.
+
+        Args:
+            function: traced; takes the residuals and the cotangent of the result, and returns
+                a tuple with the cotangent of each argument, or for a single argument the
+                bare cotangent.
+
+        Returns:
+            the function itself, so this is a decorator.
+        """
+        self._bwd = _checked_rule(function, "bwd", self)
+        return function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function with traced or concrete arguments."""
+        if self._fwd is None or self._bwd is None:
+            return self._call(args, kwargs)
+        if kwargs:
+            raise TypeError(
+                f"pure_callback '{self.__name__}' has a derivative rule, so its arguments must "
+                f"be given by position; got the keywords {', '.join(kwargs)}."
+            )
+        return self._differentiable()(*args)
+
+    def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        leaves, in_tree = jax.tree.flatten((tuple(args), kwargs))
+        missing = {(True, False): "bwd", (False, True): "fwd"}.get(
+            (self._fwd is not None, self._bwd is not None)
+        )
+        target = CallbackTarget(
+            flavour="pure_callback",
+            function=self._function,
+            in_tree=in_tree,
+            out_tree=self._out_tree,
+            result_avals=self._result_avals,
+            site=user_site(),
+            copies=False,
+            missing_rule=missing,
+        )
+        return jax.tree.unflatten(self._out_tree, pure_callback_p.bind(*leaves, target=target))
+
+    def _differentiable(self) -> Callable[..., Any]:
+        fwd, bwd = self._fwd, self._bwd
+        assert fwd is not None
+        assert bwd is not None
+
+        @jax.custom_vjp
+        def call(*args: Any) -> Any:
+            return self._call(args, {})
+
+        def forward(*args: Any) -> tuple[Any, Any]:
+            pair = fwd(*args)
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise TypeError(
+                    f"the fwd rule of pure_callback '{self.__name__}' must return its result "
+                    f"and the residuals, a tuple of two; it returned {pair!r}."
+                )
+            result, residuals = pair
+            return self._checked_result(result), (residuals, _Avals.of(args))
+
+        def backward(saved: Any, cotangent: Any) -> tuple[Any, ...]:
+            residuals, avals = saved
+            return self._checked_cotangents(bwd(residuals, cotangent), avals.args)
+
+        call.defvjp(forward, backward)
+        return call
+
+    def _checked_result(self, result: Any) -> Any:
+        observed = jax.tree.structure(result)
+        if observed != self._out_tree:
+            raise TypeError(
+                f"the fwd rule of pure_callback '{self.__name__}' returned a result of structure "
+                f"{observed}; the callback returns {self._out_tree}."
+            )
+        return result
+
+    def _checked_cotangents(self, cotangents: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        what = f"the bwd rule of pure_callback '{self.__name__}'"
+        if not isinstance(cotangents, tuple) or (
+            len(args) == 1
+            and len(cotangents) != 1
+            and jax.tree.structure(cotangents) == jax.tree.structure(args[0])
+        ):
+            if len(args) != 1:
+                raise TypeError(
+                    f"{what} must return a tuple of {len(args)} cotangents, one for each "
+                    f"argument; it returned a {type(cotangents).__name__}."
+                )
+            cotangents = (cotangents,)
+        if len(cotangents) != len(args):
+            raise TypeError(
+                f"{what} returned {len(cotangents)} cotangents for {len(args)} arguments."
+            )
+        return tuple(
+            _checked_cotangent(cotangent, arg, f"{what}: the cotangent of argument {index}")
+            for index, (cotangent, arg) in enumerate(zip(cotangents, args, strict=True))
+        )
+
+
+def _checked_rule(
+    function: Callable[..., Any], name: str, callback: PureCallback
+) -> Callable[..., Any]:
+    if not callable(function):
+        raise TypeError(
+            f"the {name} rule of pure_callback '{callback.__name__}' must be a function, got "
+            f"{function!r}."
+        )
+    return function
+
+
+def _checked_cotangent(cotangent: Any, arg: Any, what: str) -> Any:
+    if cotangent is None:
+        return None
+    expected, tree = jax.tree.flatten(arg)
+    try:
+        leaves = tree.flatten_up_to(cotangent)
+    except ValueError as error:
+        raise TypeError(
+            f"{what} has structure {jax.tree.structure(cotangent)}, the argument has {tree}."
+        ) from error
+    return jax.tree.unflatten(
+        tree,
+        [_checked_leaf(leaf, aval, what) for leaf, aval in zip(leaves, expected, strict=True)],
+    )
+
+
+def _checked_leaf(leaf: Any, aval: jax.ShapeDtypeStruct, what: str) -> Any:
+    if not jnp.issubdtype(aval.dtype, jnp.inexact):
+        # Integers have no derivative; JAX's name for that is float0.
+        return np.zeros(aval.shape, jax.dtypes.float0)
+    if isinstance(leaf, bool | int | float | complex):
+        leaf = jnp.asarray(leaf, aval.dtype)
+    shape, dtype = jnp.shape(leaf), jnp.result_type(leaf)
+    if shape != aval.shape or dtype != aval.dtype:
+        raise TypeError(
+            f"{what} is {dtype}[{','.join(map(str, shape))}], the argument is "
+            f"{aval.dtype}[{','.join(map(str, aval.shape))}]."
+        )
+    return leaf
+
+
+@jax.tree_util.register_static
+class _Avals:
+    """Shapes and dtypes of the arguments, carried from fwd to bwd as static data."""
+
+    def __init__(self, leaves: tuple[jax.ShapeDtypeStruct, ...], tree: Any) -> None:
+        self._leaves = leaves
+        self._tree = tree
+
+    @classmethod
+    def of(cls, args: Any) -> "_Avals":
+        leaves, tree = jax.tree.flatten(args)
+        return cls(
+            tuple(jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves), tree
+        )
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return jax.tree.unflatten(self._tree, self._leaves)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Avals)
+            and self._leaves == other._leaves
+            and self._tree == other._tree
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._leaves, self._tree))
+
+
+def pure_callback(fn: Callable[..., Any] | None = None, result_type: Any = MISSING) -> Any:
+    """Make a Python function callable from compiled programs.
+
+    The function must be pure: the compiler may drop a call whose result nobody uses, and
+    merge equal calls.  It gets read-only NumPy arrays, valid for the length of the call, and
+    what it returns must be of the declared shapes and dtypes: nothing is cast but Python
+    scalars.  An exception that it raises reaches the caller of the program.
+
+    Args:
+        fn: the function.  Its arguments and result are pytrees of arrays.
+        result_type: what it returns, where no annotation says so: a Python scalar type, a
+            dtype, ``jax.ShapeDtypeStruct``, an example array, or a pytree of these.
+
+    Returns:
+        a ``PureCallback``, with ``fwd`` and ``bwd`` to register a derivative; without
+        ``fn``, a decorator.
+
+    Raises:
+        ResultTypeError: (a TypeError) without a usable result type.
+        DifferentiableCompileError: where it is differentiated and has no derivative.
+
+    Example:
+        >>> import bellhop, scipy.special
+        >>> @bellhop.pure_callback
+        ... def gamma(x) -> float:
+        ...     return scipy.special.gamma(x)
+        >>> @gamma.fwd
+        ... def gamma_fwd(x):
+        ...     return gamma(x), x
+        >>> @gamma.bwd
+        ... def gamma_bwd(x, dy):
+        ...     return bellhop.pure_callback(
+        ...         lambda x: scipy.special.gamma(x) * scipy.special.digamma(x), float)(x) * dy
+        >>> bellhop.qjit(bellhop.grad(gamma))(5.0)
+        Array(36.14684215, dtype=float64)
+
+    The design of ``fwd`` and ``bwd`` is that of Catalyst's ``pure_callback``.
+    """
+    if fn is None:
+        return functools.partial(pure_callback, result_type=result_type)
+    if isinstance(fn, type) or not callable(fn):
+        raise TypeError(
+            f"pure_callback takes a function first and its result type second, got {fn!r}. To "
+            "give the type to a decorator: @pure_callback(result_type=...)."
+        )
+    if result_type is MISSING:
+        result_type = annotated_result_type(fn)
+    return PureCallback(fn, result_type)

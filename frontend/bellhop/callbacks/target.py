@@ -1,0 +1,149 @@
+"""The Python side of one callback: what the runtime calls, and what it may return."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+
+from bellhop._source import function_name, qualified_name
+from bellhop.errors import DifferentiableCompileError
+
+
+@dataclass(frozen=True, eq=False)
+class CallbackTarget:
+    """A Python function as a program sees it.
+
+    Two targets are equal where they call the same function with the same structure, so
+    that equal pure calls can be merged.
+
+    Attributes:
+        flavour: what the user called to make it, e.g. ``pure_callback``; errors say it.
+        function: the user's function, called with ``(args, kwargs)`` of ``in_tree``.
+        in_tree: structure of ``(args, kwargs)``.
+        out_tree: structure of the result.
+        result_avals: shapes and dtypes of the leaves of the result.
+        site: ``file:line`` of the user's call.
+        copies: whether arguments are the function's to keep.
+        missing_rule: which derivative rule the user registered too little of, if any.
+    """
+
+    flavour: str
+    function: Callable[..., Any]
+    in_tree: Any
+    out_tree: Any
+    result_avals: tuple[ShapedArray, ...]
+    site: str
+    copies: bool
+    missing_rule: str | None = None
+
+    def _key(self) -> tuple[Any, ...]:
+        return (
+            self.flavour,
+            self.function,
+            self.in_tree,
+            self.out_tree,
+            self.result_avals,
+            self.copies,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CallbackTarget) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((id(self.function), self.flavour, self.in_tree, self.result_avals))
+
+    def __repr__(self) -> str:
+        return f"{self.flavour} {self.name}"
+
+    @property
+    def name(self) -> str:
+        """The name of the user's function."""
+        return function_name(self.function)
+
+    @property
+    def python(self) -> str:
+        """The qualified name of the user's function."""
+        return qualified_name(self.function)
+
+    def leaf_function(self) -> Callable[..., Any]:
+        """Return what the runtime calls: leaves in, a leaf or a tuple of leaves out."""
+        flat_in = self.in_tree == jax.tree.structure(((0,) * self.in_tree.num_leaves, {}))
+        one_leaf_out = self.out_tree == jax.tree.structure(0)
+        no_result = self.out_tree.num_leaves == 0 and self.out_tree == jax.tree.structure(None)
+        if flat_in and (one_leaf_out or no_result):
+            return self.function
+        return self._through_trees
+
+    def _through_trees(self, *leaves: Any) -> Any:
+        args, kwargs = jax.tree.unflatten(self.in_tree, leaves)
+        result = self.function(*args, **kwargs)
+        if self.out_tree.num_leaves == 0:
+            return ()
+        try:
+            flat = self.out_tree.flatten_up_to(result)
+        except ValueError as error:
+            raise TypeError(
+                f"{self.flavour} '{self.name}' returned a value of structure "
+                f"{jax.tree.structure(result)}, declared {self.out_tree}. Return what was "
+                "declared, or declare what is returned."
+            ) from error
+        return flat[0] if len(flat) == 1 else tuple(flat)
+
+    def derivative_error(self) -> DifferentiableCompileError:
+        """Return the error for a derivative that nobody defined."""
+        what = f"{self.flavour} '{self.name}' (called from {self.site})"
+        if self.missing_rule is not None:
+            return DifferentiableCompileError(
+                f"{what} is differentiated but has no {self.missing_rule} rule. A derivative "
+                f"needs both: register the other one with @{self.name}.{self.missing_rule}."
+            )
+        return DifferentiableCompileError(
+            f"{what} is differentiated but has no derivative rule. Register one with "
+            f"@{self.name}.fwd and @{self.name}.bwd; if the function is jax.jit-compatible, "
+            "use bellhop.accelerate, which derives it."
+        )
+
+    def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
+        """Return a result leaf, which is not exactly as declared, as an array that is.
+
+        JAX arrays and lists of numbers are arrays in another coat and are taken; nothing
+        is cast.
+
+        Raises:
+            TypeError: naming the callback, what was declared and what was returned.
+        """
+        observed = describe(value)
+        if not isinstance(value, np.ndarray | np.generic | bool | int | float | complex):
+            try:
+                array = np.asarray(value)
+            except Exception as error:
+                raise self._mismatch(observed, dtype, shape, index) from error
+            if array.dtype == dtype and array.shape == shape:
+                return array
+            observed = describe(array) if array.dtype != object else observed
+        raise self._mismatch(observed, dtype, shape, index)
+
+    def _mismatch(
+        self, observed: str, dtype: np.dtype, shape: tuple[int, ...], index: int
+    ) -> TypeError:
+        which = f" as result {index}" if len(self.result_avals) > 1 else ""
+        return TypeError(
+            f"{self.flavour} '{self.name}' returned {observed}{which}, declared "
+            f"{_describe_type(dtype, shape)}. Change the declared type or cast the result."
+        )
+
+
+def describe(value: Any) -> str:
+    """Describe a value by dtype and shape, or by its type."""
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return _describe_type(value.dtype, value.shape)
+    if value is None:
+        return "None"
+    return f"a {type(value).__name__}"
+
+
+def _describe_type(dtype: Any, shape: tuple[int, ...]) -> str:
+    return f"{np.dtype(dtype).name}[{','.join(map(str, shape))}]"

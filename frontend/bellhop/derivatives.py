@@ -1,0 +1,139 @@
+"""grad, jacobian and value_and_grad of hybrid functions."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bellhop._source import definition_site, function_name
+from bellhop.errors import DifferentiableCompileError
+from bellhop.tracing import traced
+
+Argnums = int | Sequence[int]
+
+
+def grad(fn: Callable[..., Any] | None = None, *, argnums: Argnums = 0) -> Any:
+    """Return the gradient of a function with a scalar result.
+
+    Circuits are differentiated by the adjoint method, callbacks by their registered rules,
+    the rest by JAX.
+
+    Args:
+        fn: the function; a QNode, a qjit function or any Python function of both.
+        argnums: which arguments, by position, to differentiate; floats or complex arrays.
+
+    Returns:
+        a function with the arguments of ``fn`` that returns the derivative, of the structure
+        of the argument; a tuple where ``argnums`` is a sequence.  Without ``fn``, a decorator.
+
+    Raises:
+        DifferentiableCompileError: for integer arguments, for a result that is not a scalar,
+            and for callbacks or measurements that have no derivative.
+
+    Example:
+        >>> import bellhop
+        >>> bellhop.qjit(bellhop.grad(lambda x: x ** 3))(2.0)
+        Array(12., dtype=float64)
+    """
+    if fn is None:
+        return functools.partial(grad, argnums=argnums)
+    return _derivative("grad", fn, argnums, jax.grad, scalar=True)
+
+
+def value_and_grad(fn: Callable[..., Any] | None = None, *, argnums: Argnums = 0) -> Any:
+    """Return the value of a function and its gradient, computed together.
+
+    Args and errors are those of ``grad``; the result is the pair of both.
+
+    Example:
+        >>> import bellhop
+        >>> bellhop.qjit(bellhop.value_and_grad(lambda x: x ** 3))(2.0)
+        (Array(8., dtype=float64), Array(12., dtype=float64))
+    """
+    if fn is None:
+        return functools.partial(value_and_grad, argnums=argnums)
+    return _derivative("value_and_grad", fn, argnums, jax.value_and_grad, scalar=True)
+
+
+def jacobian(fn: Callable[..., Any] | None = None, *, argnums: Argnums = 0) -> Any:
+    """Return the Jacobian of a function with any result.
+
+    Args and errors are those of ``grad``, but the result may be a pytree of arrays of any
+    shape; each leaf of the Jacobian has the shape of the result leaf followed by that of the
+    argument leaf.
+
+    Example:
+        >>> import bellhop, jax.numpy as jnp
+        >>> bellhop.qjit(bellhop.jacobian(lambda x: x ** 2))(jnp.array([1.0, 2.0]))
+        Array([[2., 0.],
+               [0., 4.]], dtype=float64)
+    """
+    if fn is None:
+        return functools.partial(jacobian, argnums=argnums)
+    return _derivative("jacobian", fn, argnums, jax.jacrev, scalar=False)
+
+
+def _derivative(
+    name: str,
+    fn: Callable[..., Any],
+    argnums: Argnums,
+    transform: Callable[..., Any],
+    *,
+    scalar: bool,
+) -> Callable[..., Any]:
+    if not callable(fn):
+        raise TypeError(f"{name} takes a function, got {fn!r} of type {type(fn).__name__}.")
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        result = traced(fn)(*args, **kwargs)
+        _check_result(name, fn, result, scalar=scalar)
+        return result
+
+    @functools.wraps(fn)
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        _check_arguments(name, fn, argnums, args)
+        return transform(checked, argnums=argnums)(*args, **kwargs)
+
+    derivative.__name__ = f"{name}_{function_name(fn)}"
+    return derivative
+
+
+def _where(name: str, fn: Callable[..., Any]) -> str:
+    return f"{name} of '{function_name(fn)}' ({definition_site(fn)})"
+
+
+def _check_arguments(
+    name: str, fn: Callable[..., Any], argnums: Argnums, args: tuple[Any, ...]
+) -> None:
+    for argnum in (argnums,) if isinstance(argnums, int) else argnums:
+        if not -len(args) <= argnum < len(args):
+            raise ValueError(
+                f"{_where(name, fn)} differentiates argument {argnum}, and it is called with "
+                f"{len(args)}."
+            )
+        for leaf in jax.tree.leaves(args[argnum]):
+            dtype = jnp.result_type(leaf)
+            if not jnp.issubdtype(dtype, jnp.inexact):
+                raise DifferentiableCompileError(
+                    f"{_where(name, fn)}: argument {argnum} is of type {dtype}, which has no "
+                    "derivative. Pass floats (1.0, not 1), or choose other arguments with "
+                    "argnums."
+                )
+
+
+def _check_result(name: str, fn: Callable[..., Any], result: Any, *, scalar: bool) -> None:
+    leaves = jax.tree.leaves(result)
+    if scalar and (len(leaves) != 1 or jnp.shape(leaves[0]) != ()):
+        shapes = [jnp.shape(leaf) for leaf in leaves]
+        raise DifferentiableCompileError(
+            f"{_where(name, fn)}: the result must be one scalar, and it has the shapes "
+            f"{shapes}. Use jacobian for other results."
+        )
+    for leaf in leaves:
+        dtype = jnp.result_type(leaf)
+        if not jnp.issubdtype(dtype, jnp.inexact):
+            raise DifferentiableCompileError(
+                f"{_where(name, fn)}: the result is of type {dtype}, which has no derivative."
+            )

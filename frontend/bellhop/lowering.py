@@ -1,0 +1,313 @@
+"""From a traced function to a program: MLIR, passes, and the table of its callbacks."""
+
+import contextlib
+import contextvars
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
+
+from bellhop._jax_compat import ir_type
+from bellhop_mlir.dialects import callback as dialect
+from bellhop_mlir.pipelines import OPTIMIZATION, run_pipeline
+from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
+from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
+from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
+from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
+from bellhop_runtime import Callback, CallbackTable
+
+if TYPE_CHECKING:
+    from bellhop.callbacks.target import CallbackTarget
+
+
+@dataclass
+class Lowering:
+    """What is gathered while one program is lowered: its callbacks, by symbol."""
+
+    symbols: dict["CallbackTarget", str] = field(default_factory=dict)
+
+    @property
+    def targets(self) -> list["CallbackTarget"]:
+        """The callbacks in the order of their numbers."""
+        return list(self.symbols)
+
+    def declare(self, ctx: mlir.LoweringRuleContext, target: "CallbackTarget") -> str:
+        """Return the symbol of a callback in the module, declaring it if it is new."""
+        if target not in self.symbols:
+            allow_our_dialects(ctx)
+            number = len(self.symbols)
+            stem = "".join(c if c.isalnum() else "_" for c in target.name)
+            taken = set(self.symbols.values())
+            symbol = stem if stem not in taken else f"{stem}_{number}"
+            self.symbols[target] = symbol
+            body = ctx.module_context.module.body
+            with ir.InsertionPoint.at_block_begin(body), ir.Location.unknown():
+                dialect.func(
+                    symbol,
+                    [ir_type(ctx, aval) for aval in ctx.avals_in],
+                    [ir_type(ctx, aval) for aval in ctx.avals_out],
+                    python=target.python,
+                    site=target.site,
+                    id=number,
+                )
+        return self.symbols[target]
+
+
+_current: contextvars.ContextVar[Lowering | None] = contextvars.ContextVar(
+    "bellhop_lowering", default=None
+)
+
+
+def lowering_in_progress() -> Lowering | None:
+    """Return the lowering under way, or None where JAX lowers a program of its own."""
+    return _current.get()
+
+
+def allow_our_dialects(ctx: mlir.LoweringRuleContext) -> None:
+    """Let operations of our dialects into the module that JAX is making for us."""
+    ctx.module_context.context.allow_unregistered_dialects = True
+
+
+@contextlib.contextmanager
+def _lowering() -> Iterator[Lowering]:
+    lowering = Lowering()
+    token = _current.set(lowering)
+    try:
+        yield lowering
+    finally:
+        _current.reset(token)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A compiled program, ready to be embedded into a ``jax.jit``.
+
+    Attributes:
+        key: names the program in a table of callbacks; the same in every process.
+        module: bytecode of StableHLO and custom calls.  ``@main`` takes the ordering
+            tokens, the arguments and the table, and returns the tokens and the results.
+        tokens: how many ordering tokens there are.
+        out_avals: the results.
+        callbacks: what the program calls, by number.
+        jaxpr: the traced function.
+        mlir: the module as lowered.
+        mlir_opt: the module after the optimising passes.
+        stages: the module after each pass, where asked for.
+    """
+
+    key: int
+    module: bytes
+    tokens: int
+    out_avals: tuple[Any, ...]
+    callbacks: list[Callback]
+    jaxpr: Any
+    mlir: str
+    mlir_opt: str
+    stages: dict[str, str]
+
+
+def host_device() -> jax.Device:
+    """Return the device that programs themselves run on, whatever JAX's default is."""
+    return jax.local_devices(backend="cpu")[0]
+
+
+def device_name(device: jax.Device) -> str:
+    """Return ``platform:id``."""
+    return f"{device.platform}:{device.id}"
+
+
+def compile_program(
+    function: Callable[..., Any], args: Sequence[Any], *, keep_stages: bool = False
+) -> Program:
+    """Trace, lower and optimise a function of array leaves.
+
+    Args:
+        function: takes and returns pytrees of arrays; it is traced once.
+        args: abstract values, or values, of the arguments.
+        keep_stages: whether to keep the text of the module after every pass.
+    """
+    traced = jax.jit(function, keep_unused=True).trace(*args)
+    with _lowering() as lowering:
+        module = traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
+    out_avals = tuple(traced.jaxpr.out_avals)
+    targets = lowering.targets
+    callbacks = [
+        Callback(
+            function=target.leaf_function(),
+            convert=target.convert,
+            name=target.name,
+            site=target.site,
+            copies=target.copies,
+        )
+        for target in targets
+    ]
+    return _optimize(
+        module,
+        host_device(),
+        callbacks,
+        jaxpr=traced.jaxpr,
+        out_avals=out_avals,
+        keep_stages=keep_stages,
+    )
+
+
+def _optimize(
+    module: ir.Module,
+    device: jax.Device,
+    callbacks: list[Callback],
+    *,
+    jaxpr: Any,
+    out_avals: tuple[Any, ...],
+    keep_stages: bool = False,
+) -> Program:
+    stages: dict[str, str] = {}
+
+    def observe(name: str, module: ir.Module) -> None:
+        if keep_stages:
+            stages[name] = str(module)
+
+    with module.context, ir.Location.unknown():
+        module.context.allow_unregistered_dialects = True
+        text = str(module)
+        passes = [
+            pass_(device=device_name(device)) if pass_ is InlineAccelerate else pass_()
+            for pass_ in OPTIMIZATION
+        ]
+        run_pipeline(module, passes, observe)
+        optimized = str(module)
+        key = int.from_bytes(hashlib.blake2b(optimized.encode(), digest_size=7).digest(), "big")
+        run_pipeline(module, [ConvertAccelerateToRuntime()], observe)
+        callbacks = callbacks + _take_regions(module, callbacks)
+        run_pipeline(
+            module, [ConvertCallbackToRuntime(program=key), ConvertQuantumToRuntime()], observe
+        )
+        return Program(
+            key=key,
+            module=mlir.module_to_bytecode(module),
+            tokens=_count_tokens(module),
+            out_avals=out_avals,
+            callbacks=callbacks,
+            jaxpr=jaxpr,
+            mlir=text,
+            mlir_opt=optimized,
+            stages=stages,
+        )
+
+
+def _count_tokens(module: ir.Module) -> int:
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and op.sym_name.value == "main":
+            return sum(dialect.is_token(type_) for type_ in op.type.inputs)
+    raise AssertionError("a lowered module has a @main")
+
+
+def _take_regions(module: ir.Module, callbacks: list[Callback]) -> list[Callback]:
+    """Move the nested modules out and compile each for its device, ahead of any call."""
+    from bellhop.regions import Region
+
+    regions = {}
+    for op in list(module.body.operations):
+        if op.operation.name == "builtin.module":
+            regions[ir.StringAttr(op.operation.attributes["sym_name"]).value] = op.operation
+    compiled = []
+    declared = sorted(dialect.declarations(module).values(), key=lambda op: op.id)
+    for declaration in declared:
+        if declaration.module is None:
+            continue
+        nested = regions.pop(declaration.module)
+        name = ir.StringAttr(declaration.attributes["python"]).value
+        device = ir.StringAttr(nested.attributes["bellhop.device"]).value
+        del declaration.attributes["module"]
+        region_module = ir.Module.parse(str(nested), module.context)
+        program = _optimize(
+            _unwrap(region_module), _device(device), callbacks, jaxpr=None, out_avals=()
+        )
+        region = Region(name, program, _device(device), declaration.function_type)
+        compiled.append(
+            Callback(
+                function=region.run, convert=region.convert, name=name, site=device, copies=True
+            )
+        )
+        nested.erase()
+    return compiled
+
+
+def _unwrap(module: ir.Module) -> ir.Module:
+    """Return the module itself, where parsing put it into an implicit one."""
+    operations = list(module.body.operations)
+    if len(operations) == 1 and operations[0].operation.name == "builtin.module":
+        return ir.Module.parse(str(operations[0].operation), module.context)
+    return module
+
+
+def _device(name: str) -> jax.Device:
+    platform, _, number = name.partition(":")
+    return next(device for device in jax.devices(platform) if device.id == int(number))
+
+
+def embed(
+    ctx: mlir.LoweringRuleContext,
+    program: Program,
+    operands: Sequence[ir.Value],
+    table: ir.Value,
+    tokens: Sequence[ir.Value],
+) -> list[ir.Value]:
+    """Merge a program into the module that JAX is lowering, and call it.
+
+    Returns:
+        the tokens, then the results.
+    """
+    context = ctx.module_context
+    module = ir.Module.parse(program.module, context.context)
+    name = mlir.merge_mlir_modules(
+        context.module, "bellhop_main", module, dst_symtab=context.symbol_table
+    )
+    results = [token.type for token in tokens]
+    results += [ir_type(ctx, aval) for aval in ctx.avals_out]
+    call = ir.Operation.create(
+        "func.call",
+        results=results,
+        operands=[*tokens, *operands, table],
+        attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
+    )
+    return list(call.results)
+
+
+def table_handle(table: CallbackTable) -> np.ndarray:
+    """Return the address of a table as programs take it: two 32-bit words."""
+    return np.array([table.address], np.uint64).view(np.uint32)
+
+
+def lower_alone(
+    ctx: mlir.LoweringRuleContext, function: Callable[..., Any], operands: Sequence[ir.Value]
+) -> list[ir.Value]:
+    """Lower one of our primitives inside a program of JAX's, as a program of its own.
+
+    Here no operand brings the table, so its address is a constant of the module and the
+    executable keeps the table alive.
+    """
+    if ctx.module_context.platforms != ("cpu",) and set(ctx.module_context.platforms) != {"cpu"}:
+        raise NotImplementedError(
+            f"bellhop's callbacks and circuits outside qjit run on the CPU, and this program is "
+            f"compiled for {', '.join(ctx.module_context.platforms)}. Call it inside bellhop.qjit, "
+            "or under jax.default_device(jax.devices('cpu')[0])."
+        )
+    avals = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_in]
+    program = compile_program(function, avals)
+    table = CallbackTable()
+    table.add_program(program.key, program.callbacks)
+    ctx.module_context.add_keepalive(table)
+    constant = mlir.ir_constant(table_handle(table))
+    effects = list(ctx.tokens_in.effects())
+    tokens = [ctx.tokens_in.get(effect) for effect in effects]
+    results = embed(ctx, program, operands, constant, tokens[: program.tokens])
+    if effects:
+        ctx.set_tokens_out(
+            mlir.TokenSet(dict(zip(effects, results[: program.tokens], strict=True)))
+        )
+    return results[program.tokens :]

@@ -1,0 +1,56 @@
+"""Whether, and how, a function of the user's is being traced for a program of ours."""
+
+import contextlib
+import contextvars
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_active: contextvars.ContextVar[bool] = contextvars.ContextVar("bellhop_tracing", default=False)
+
+
+def is_tracing() -> bool:
+    """Tell whether a qjit function is being traced."""
+    return _active.get()
+
+
+@contextlib.contextmanager
+def tracing() -> Iterator[None]:
+    """Trace what runs inside for a program of ours: QNodes become circuits of it."""
+    if False:
+        from bellhop.circuits.interception import intercept_qnodes
+
+        intercept_qnodes()
+    token = _active.set(True)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+def traced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``function``, run under ``tracing()``."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with tracing():
+            return function(*args, **kwargs)
+
+    return run
+
+
+_circuit: contextvars.ContextVar[Any] = contextvars.ContextVar("bellhop_circuit", default=None)
+
+
+def current_circuit() -> Any:
+    """Return the circuit whose quantum function is being traced, or None."""
+    return _circuit.get()
+
+
+@contextlib.contextmanager
+def circuit_scope(circuit: Any) -> Iterator[None]:
+    """Make ``circuit`` the one that gates belong to."""
+    token = _circuit.set(circuit)
+    try:
+        yield
+    finally:
+        _circuit.reset(token)

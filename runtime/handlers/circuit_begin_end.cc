@@ -1,0 +1,85 @@
+// handlers/circuit_begin_end.cc: bellhop_circuit_begin and bellhop_circuit_end.
+#include <string_view>
+
+#include "bellhop/circuit_ffi.h"
+#include "bellhop/circuit_handlers.h"
+#include "bellhop/session.h"
+
+namespace bellhop {
+namespace {
+
+// What a compiled begin needs to know. Shared by all executions, never changed.
+struct BeginState {
+  static constexpr const char* kTypeName = "bellhop_circuit_begin_state";
+  static ffi::TypeId id;
+  DevicePool& pool;
+  std::size_t qubits;
+  std::size_t shots;
+  bool record;
+};
+ffi::TypeId BeginState::id = {};
+
+std::size_t natural(const char* name, std::int64_t value) {
+  if (value < 0) {
+    throw CircuitError(std::string("A circuit's ") + name +
+                       ": expected 0 or more, got " + std::to_string(value) + ".");
+  }
+  return static_cast<std::size_t>(value);
+}
+
+// The plugin is opened here, so that a program that cannot run does not compile.
+ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
+    std::string_view library, std::string_view factory, std::string_view kwargs,
+    std::int64_t qubits, std::int64_t shots, std::int64_t record) {
+  return instantiate<BeginState>([&] {
+    return std::make_unique<BeginState>(
+        BeginState{DevicePool::get(std::string(library), std::string(factory),
+                                   std::string(kwargs)),
+                   natural("qubits", qubits), natural("shots", shots), record != 0});
+  });
+}
+
+// Threads: any, several at once. The session is the program's from here on, until
+// end, or until its execution fails.
+ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs,
+                 HandleResult result) {
+  return guarded(run, [&] {
+    write_handle(result, begin_session(state->pool, state->qubits, state->shots,
+                                       state->record, run.run_id));
+  });
+}
+
+// Threads: any, several at once. The device goes back to its pool, or is destroyed
+// if it failed.
+ffi::Error end(ffi::RunId run, HandleBuffer handle) {
+  return guarded(run, [&] { end_session(read_handle(handle)); });
+}
+
+XLA_FFI_DEFINE_HANDLER(kPrepareBegin, prepare_begin,
+                       ffi::Ffi::BindInstantiate()
+                           .Attr<std::string_view>("library")
+                           .Attr<std::string_view>("factory")
+                           .Attr<std::string_view>("kwargs")
+                           .Attr<std::int64_t>("qubits")
+                           .Attr<std::int64_t>("shots")
+                           .Attr<std::int64_t>("record"));
+
+XLA_FFI_DEFINE_HANDLER(kBegin, begin,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::State<BeginState>>()
+                           .Ctx<ffi::RunId>()
+                           .RemainingArgs()
+                           .Ret<ffi::BufferR1<ffi::U32>>());
+
+XLA_FFI_DEFINE_HANDLER(kEnd, end,
+                       ffi::Ffi::Bind().Ctx<ffi::RunId>().Arg<HandleBuffer>());
+
+}  // namespace
+
+Target circuit_begin_target() {
+  return {"bellhop_circuit_begin", with_state_type<BeginState, kPrepareBegin>, kBegin};
+}
+
+Target circuit_end_target() { return {"bellhop_circuit_end", nullptr, kEnd}; }
+
+}  // namespace bellhop

@@ -1,0 +1,68 @@
+// handlers/circuit_gates.cc: bellhop_circuit_gates.
+#include <span>
+#include <string_view>
+
+#include "bellhop/circuit_ffi.h"
+#include "bellhop/circuit_handlers.h"
+#include "bellhop/gate_table.h"
+
+namespace bellhop {
+namespace {
+
+// The parsed table of a compiled run. Shared by all executions, never changed.
+struct GatesState {
+  static constexpr const char* kTypeName = "bellhop_circuit_gates_state";
+  static ffi::TypeId id;
+  GateTable table;
+};
+ffi::TypeId GatesState::id = {};
+
+ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
+    std::string_view names, ffi::Span<const std::int64_t> code,
+    ffi::Span<const double> constants) {
+  return instantiate<GatesState>([&] {
+    return std::make_unique<GatesState>(
+        GatesState{GateTable(names, std::span(code.begin(), code.size()),
+                             std::span(constants.begin(), constants.size()))});
+  });
+}
+
+// Threads: any, several at once; operations on one session wait for each other.
+// The session is borrowed, and ends here if a gate fails.
+ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
+                 ffi::BufferR1<ffi::F64> params, ffi::BufferR0<ffi::S32> offset,
+                 ffi::BufferR1<ffi::S32> dynamic_wires, HandleResult result) {
+  return guarded(run, [&] {
+    const Handle name = read_handle(handle);
+    Lease lease = open_session(name);
+    state->table.apply(
+        lease.session, std::span(params.typed_data(), params.element_count()),
+        *offset.typed_data(),
+        std::span(dynamic_wires.typed_data(), dynamic_wires.element_count()));
+    write_handle(result, name);
+  });
+}
+
+XLA_FFI_DEFINE_HANDLER(kPrepareGates, prepare_gates,
+                       ffi::Ffi::BindInstantiate()
+                           .Attr<std::string_view>("names")
+                           .Attr<ffi::Span<const std::int64_t>>("code")
+                           .Attr<ffi::Span<const double>>("constants"));
+
+XLA_FFI_DEFINE_HANDLER(kGates, gates,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::State<GatesState>>()
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .Arg<ffi::BufferR1<ffi::F64>>()
+                           .Arg<ffi::BufferR0<ffi::S32>>()
+                           .Arg<ffi::BufferR1<ffi::S32>>()
+                           .Ret<ffi::BufferR1<ffi::U32>>());
+
+}  // namespace
+
+Target circuit_gates_target() {
+  return {"bellhop_circuit_gates", with_state_type<GatesState, kPrepareGates>, kGates};
+}
+
+}  // namespace bellhop

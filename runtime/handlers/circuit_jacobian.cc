@@ -1,0 +1,40 @@
+// handlers/circuit_jacobian.cc: bellhop_circuit_jacobian.
+#include <span>
+
+#include "bellhop/circuit_ffi.h"
+#include "bellhop/circuit_handlers.h"
+#include "bellhop/jacobian.h"
+
+namespace bellhop {
+namespace {
+
+// Threads: any, several at once; operations on one session wait for each other.
+// The session is borrowed, and ends here if the derivative fails.
+ffi::Error jacobian(ffi::RunId run, HandleBuffer handle, HandleResult result,
+                    ffi::ResultBufferR2<ffi::F64> matrix) {
+  return guarded(run, [&] {
+    const Handle name = read_handle(handle);
+    Lease lease = open_session(name);
+    const auto shape = matrix->dimensions();
+    adjoint_jacobian(lease.session,
+                     std::span(matrix->typed_data(), matrix->element_count()),
+                     static_cast<std::size_t>(shape[0]),
+                     static_cast<std::size_t>(shape[1]));
+    write_handle(result, name);
+  });
+}
+
+XLA_FFI_DEFINE_HANDLER(kJacobian, jacobian,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .Ret<ffi::BufferR1<ffi::U32>>()
+                           .Ret<ffi::BufferR2<ffi::F64>>());
+
+}  // namespace
+
+Target circuit_jacobian_target() {
+  return {"bellhop_circuit_jacobian", nullptr, kJacobian};
+}
+
+}  // namespace bellhop

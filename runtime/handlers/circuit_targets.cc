@@ -1,0 +1,12 @@
+// handlers/circuit_targets.cc: the table of the circuit family.
+#include "bellhop/circuit_handlers.h"
+#include "bellhop/registry.h"
+
+namespace bellhop {
+
+std::vector<Target> circuit_targets() {
+  return {circuit_begin_target(), circuit_gates_target(), circuit_measure_target(),
+          circuit_jacobian_target(), circuit_end_target()};
+}
+
+}  // namespace bellhop

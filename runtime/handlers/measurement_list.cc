@@ -1,0 +1,196 @@
+// handlers/measurement_list.cc: takes parsed measurements of a session's device.
+// Parsing is in measurement_parser.cc.
+#include "bellhop/measurement_list.h"
+
+#include <array>
+
+#include "bellhop/wires.h"
+
+namespace bellhop {
+namespace {
+
+using Kind = Measurement::Kind;
+
+std::string describe(const Measurement& measurement, std::size_t position) {
+  static constexpr std::array kNames = {"expval", "var", "probs", "state"};
+  static constexpr std::array kObservables = {"Identity", "PauliX",   "PauliY",
+                                              "PauliZ",   "Hadamard", "Hermitian"};
+  std::string text = "Measurement " + std::to_string(position) + ", " +
+                     kNames[static_cast<std::size_t>(measurement.kind)];
+  if (measurement.kind == Kind::kProbs && !measurement.wires.empty()) {
+    text += " of wires " + wire_list(measurement.wires);
+  }
+  for (const ObservableStep& step : measurement.observable) {
+    text += &step == measurement.observable.data() ? " of " : " ";
+    switch (step.kind) {
+      case ObservableStep::Kind::kNamed:
+        text += kObservables[static_cast<std::size_t>(step.id)];
+        text += wire_list(step.wires);
+        break;
+      case ObservableStep::Kind::kHermitian:
+        text += "Hermitian" + wire_list(step.wires);
+        break;
+      case ObservableStep::Kind::kTensor:
+        text += "tensor(" + std::to_string(step.operands) + ")";
+        break;
+      case ObservableStep::Kind::kCombination:
+        text += "sum(" + std::to_string(step.operands) + ")";
+        break;
+    }
+    if (text.size() > 200) return text + " ...";
+  }
+  return text;
+}
+
+void expect(const Output& output, std::size_t size, bool complex) {
+  if (output.size == size && output.complex == complex) return;
+  const auto type = [](std::size_t count, bool is_complex) {
+    return std::to_string(count) + (is_complex ? " complex numbers" : " real numbers");
+  };
+  throw CircuitError("expected a result of " + type(size, complex) + ", got " +
+                     type(output.size, output.complex) + ".");
+}
+
+// 2 ** qubits; no device has 48, and a shift must not overflow.
+std::size_t dimension(std::size_t qubits) {
+  if (qubits > 48) throw CircuitError("too many qubits for a result.");
+  return std::size_t{1} << qubits;
+}
+
+ObsIdType build(Device& device, const std::vector<ObservableStep>& steps,
+                std::span<const double> data) {
+  auto& plugin = *device.plugin;
+  auto& stack = device.observables;
+  stack.clear();
+  device.observable_load += steps.size();
+  const auto pop = [&](std::size_t count) -> const std::vector<ObsIdType>& {
+    const auto first = stack.end() - static_cast<std::ptrdiff_t>(count);
+    device.operands.assign(first, stack.end());
+    stack.erase(first, stack.end());
+    return device.operands;
+  };
+  for (const ObservableStep& step : steps) {
+    map_wires(device.wires, step.wires, device.qubits);
+    switch (step.kind) {
+      case ObservableStep::Kind::kNamed:
+        stack.push_back(plugin.Observable(step.id, {}, device.wires));
+        break;
+      case ObservableStep::Kind::kHermitian: {
+        const std::size_t size = std::size_t{1} << (2 * step.wires.size());
+        device.matrix.resize(size);
+        for (std::size_t i = 0; i < size; ++i) {
+          device.matrix[i] = {data[step.data + 2 * i], data[step.data + 2 * i + 1]};
+        }
+        device.observable_load += size;
+        stack.push_back(plugin.Observable(ObsId::Hermitian, device.matrix, device.wires));
+        break;
+      }
+      case ObservableStep::Kind::kTensor:
+        stack.push_back(plugin.TensorObservable(pop(step.operands)));
+        break;
+      case ObservableStep::Kind::kCombination: {
+        const auto coefficients = data.subspan(step.data, step.operands);
+        device.params.assign(coefficients.begin(), coefficients.end());
+        stack.push_back(
+            plugin.HamiltonianObservable(device.params, pop(step.operands)));
+        break;
+      }
+    }
+  }
+  return stack.back();
+}
+
+void measure_expval(Session& session, const Measurement& measurement,
+                    std::span<const double> data, const Output& output) {
+  expect(output, 1, false);
+  if (session.record && !session.tape.recording) {
+    throw CircuitError(
+        "this circuit is to be differentiated and has measured a variance already. "
+        "Measure variances last.");
+  }
+  Device& device = *session.device;
+  const ObsIdType observable = build(device, measurement.observable, data);
+  *static_cast<double*>(output.data) = device.plugin->Expval(observable);
+  if (session.tape.recording) ++session.tape.expvals;
+}
+
+void measure_var(Session& session, const Measurement& measurement,
+                 std::span<const double> data, const Output& output) {
+  expect(output, 1, false);
+  Device& device = *session.device;
+  // A variance on the tape makes the plugin refuse all derivatives. Recording
+  // cannot be taken up again without losing the tape.
+  if (session.tape.recording) {
+    device.plugin->StopTapeRecording();
+    session.tape.recording = false;
+  }
+  const ObsIdType observable = build(device, measurement.observable, data);
+  *static_cast<double*>(output.data) = device.plugin->Var(observable);
+}
+
+void measure_probs(Session& session, const Measurement& measurement,
+                   const Output& output) {
+  Device& device = *session.device;
+  const bool all = measurement.wires.empty();
+  expect(output, dimension(all ? device.qubits.size() : measurement.wires.size()),
+         false);
+  auto view = view_of(static_cast<double*>(output.data), output.size);
+  if (all) {
+    device.plugin->Probs(view);
+  } else {
+    map_wires(device.wires, measurement.wires, device.qubits);
+    device.plugin->PartialProbs(view, device.wires);
+  }
+}
+
+void measure_state(Session& session, const Output& output) {
+  expect(output, dimension(session.device->qubits.size()), true);
+  auto view = view_of(static_cast<std::complex<double>*>(output.data), output.size);
+  session.device->plugin->State(view);
+}
+
+}  // namespace
+
+void MeasurementList::measure(Session& session, std::span<const double> data,
+                              std::span<const Output> outputs) const {
+  if (outputs.size() != measurements_.size()) {
+    throw CircuitError("A circuit makes " + std::to_string(measurements_.size()) +
+                       " measurements and has " + std::to_string(outputs.size()) +
+                       " results for them.");
+  }
+  if (data.size() < data_) {
+    throw CircuitError("Observables use " + std::to_string(data_) +
+                       " numbers and were given " + std::to_string(data.size()) + ".");
+  }
+  const auto take = [&](std::size_t i) {
+    const Measurement& measurement = measurements_[i];
+    session.attempt([&] { return describe(measurement, i); },
+                    [&] {
+                      switch (measurement.kind) {
+                        case Kind::kExpval:
+                          return measure_expval(session, measurement, data, outputs[i]);
+                        case Kind::kVar:
+                          return measure_var(session, measurement, data, outputs[i]);
+                        case Kind::kProbs:
+                          return measure_probs(session, measurement, outputs[i]);
+                        case Kind::kState:
+                          return measure_state(session, outputs[i]);
+                      }
+                    });
+  };
+  // Variances end the recording, so all else goes first. None of the measurements
+  // changes the state.
+  bool variances = false;
+  for (std::size_t i = 0; i < measurements_.size(); ++i) {
+    if (measurements_[i].kind == Kind::kVar) {
+      variances = true;
+    } else {
+      take(i);
+    }
+  }
+  for (std::size_t i = 0; variances && i < measurements_.size(); ++i) {
+    if (measurements_[i].kind == Kind::kVar) take(i);
+  }
+}
+
+}  // namespace bellhop

@@ -1,0 +1,95 @@
+// bellhop/circuit_ffi.h: what the circuit handlers share at XLA's border.
+//
+// All of them may run on any thread, several at once, without the GIL. A handle is
+// theirs for the length of one call; buffers are XLA's and are not kept.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "bellhop/session.h"
+#include "xla/ffi/api/ffi.h"
+
+namespace bellhop {
+
+namespace ffi = xla::ffi;
+
+using HandleBuffer = ffi::BufferR1<ffi::U32>;
+using HandleResult = ffi::ResultBufferR1<ffi::U32>;
+
+template <typename Buffer>
+std::uint32_t* handle_words(const Buffer& buffer) {
+  if (buffer.element_count() != 2) {
+    throw CircuitError("A circuit's handle has 2 words, got " +
+                       std::to_string(buffer.element_count()) + ".");
+  }
+  return buffer.typed_data();
+}
+
+inline Handle read_handle(const HandleBuffer& buffer) {
+  const std::uint32_t* words = handle_words(buffer);
+  return Handle{words[0], words[1]};
+}
+
+inline void write_handle(HandleResult& result, Handle handle) {
+  std::uint32_t* words = handle_words(*result);
+  words[0] = handle.place;
+  words[1] = handle.generation;
+}
+
+// Runs a handler's body. If it throws, its whole execution has failed, so the
+// other circuits of that execution end too; nobody else would end them.
+template <typename Body>
+ffi::Error guarded(ffi::RunId run, Body&& body) noexcept {
+  try {
+    std::forward<Body>(body)();
+    return ffi::Error::Success();
+  } catch (const CircuitError& error) {
+    release_run(run.run_id);
+    return ffi::Error::InvalidArgument(error.what());
+  } catch (const std::exception& error) {
+    release_run(run.run_id);
+    return ffi::Error::Internal(error.what());
+  } catch (...) {
+    release_run(run.run_id);
+    return ffi::Error::Internal("unknown C++ exception");
+  }
+}
+
+// An instantiate handler whose State is made known to XLA by its first call. That
+// call is XLA's question for the handler's properties, in the middle of registering
+// it. (jax.ffi.register_ffi_type would be too late: until the CPU client has started
+// JAX puts registrations off, and then does those of types last.)
+template <typename State, XLA_FFI_Handler* kHandler>
+XLA_FFI_Error* with_state_type(XLA_FFI_CallFrame* frame) {
+  static std::mutex mutex;
+  {
+    std::lock_guard lock(mutex);
+    if (State::id == XLA_FFI_UNKNOWN_TYPE_ID) {
+      XLA_FFI_Error* error = ffi::Ffi::RegisterTypeId(
+          frame->api, State::kTypeName, &State::id, ffi::MakeTypeInfo<State>());
+      if (error != nullptr) return error;
+    }
+  }
+  return kHandler(frame);
+}
+
+// Builds the state that a handler keeps for a compiled call.
+template <typename State, typename Build>
+ffi::ErrorOr<std::unique_ptr<State>> instantiate(Build&& build) noexcept {
+  try {
+    return std::forward<Build>(build)();
+  } catch (const CircuitError& error) {
+    return ffi::Unexpected(ffi::Error::InvalidArgument(error.what()));
+  } catch (const std::exception& error) {
+    return ffi::Unexpected(ffi::Error::Internal(error.what()));
+  } catch (...) {
+    return ffi::Unexpected(ffi::Error::Internal("unknown C++ exception"));
+  }
+}
+
+}  // namespace bellhop

@@ -1,0 +1,14 @@
+// bellhop/circuit_handlers.h: the handlers of the circuit family, a file each.
+#pragma once
+
+#include "bellhop/registry.h"
+
+namespace bellhop {
+
+Target circuit_begin_target();
+Target circuit_gates_target();
+Target circuit_measure_target();
+Target circuit_jacobian_target();
+Target circuit_end_target();
+
+}  // namespace bellhop

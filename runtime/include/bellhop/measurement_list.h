@@ -1,0 +1,57 @@
+// bellhop/measurement_list.h: measurements of a circuit, parsed once.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "bellhop/quantum_device.h"
+#include "bellhop/session.h"
+
+namespace bellhop {
+
+// A step in building an observable: operands come before what is made of them.
+struct ObservableStep {
+  enum class Kind : std::uint8_t { kNamed, kHermitian, kTensor, kCombination };
+
+  Kind kind = Kind::kNamed;
+  ObsId id = ObsId::Identity;       // kNamed
+  std::vector<std::int64_t> wires;  // kNamed, kHermitian
+  std::size_t operands = 0;         // kTensor, kCombination
+  std::size_t data = 0;             // kHermitian, kCombination: index of the first
+};
+
+struct Measurement {
+  enum class Kind : std::uint8_t { kExpval, kVar, kProbs, kState };
+
+  Kind kind = Kind::kExpval;
+  std::vector<ObservableStep> observable;
+  std::vector<std::int64_t> wires;  // kProbs
+};
+
+// Where a measurement's result goes: `size` numbers, complex ones for a state.
+struct Output {
+  void* data = nullptr;
+  std::size_t size = 0;
+  bool complex = false;
+};
+
+// Read-only after parsing, so any number of executions share one.
+class MeasurementList {
+ public:
+  // `code` as in the contract; throws CircuitError.
+  explicit MeasurementList(std::span<const std::int64_t> code);
+
+  std::size_t size() const { return measurements_.size(); }
+
+  void measure(Session& session, std::span<const double> data,
+               std::span<const Output> outputs) const;
+
+ private:
+  std::vector<Measurement> measurements_;
+  std::size_t data_ = 0;  // how many numbers the code refers to
+};
+
+}  // namespace bellhop
