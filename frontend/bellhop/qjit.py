@@ -13,7 +13,7 @@ from bellhop.errors import CompileError
 from bellhop.lowering import Program, compile_program, host_device, table_handle
 from bellhop.program import program_p
 from bellhop.tracing import traced
-from bellhop_runtime import CallbackTable, take_failure
+from bellhop_runtime import CallbackTable, release_run, take_failure
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -132,7 +132,12 @@ def _embedded(qjit_function: QJIT[Any, Any]) -> Any:
 
 def _python_failure(error: jax.errors.JaxRuntimeError) -> BaseException | None:
     match = _RUN.search(str(error))
-    return None if match is None else take_failure(int(match[1]))
+    if match is None:
+        return None
+    run_id = int(match[1])
+    # What the run did not get to: circuits that were open when the callback failed.
+    release_run(run_id)
+    return take_failure(run_id)
 
 
 @overload

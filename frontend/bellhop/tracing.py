@@ -17,7 +17,7 @@ def is_tracing() -> bool:
 @contextlib.contextmanager
 def tracing() -> Iterator[None]:
     """Trace what runs inside for a program of ours: QNodes become circuits of it."""
-    if False:
+    if "pennylane" in sys.modules:
         from bellhop.circuits.interception import intercept_qnodes
 
         intercept_qnodes()

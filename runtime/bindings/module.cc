@@ -8,6 +8,7 @@
 #include "bellhop/failures.h"
 #include "bellhop/numpy_arrays.h"
 #include "bellhop/registry.h"
+#include "bellhop/session.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -31,7 +32,7 @@ PyType_Slot callback_slots[] = {
 
 nb::dict targets() {
   nb::dict result;
-  for (const auto& family : {callback_targets()}) {
+  for (const auto& family : {callback_targets(), circuit_targets()}) {
     for (const Target& target : family) {
       nb::dict stages;
       if (target.instantiate != nullptr) {
@@ -65,6 +66,10 @@ NB_MODULE(_runtime, m) {
         return exception == nullptr ? nb::none() : nb::steal(exception);
       },
       "run_id"_a, "The exception that a callback raised in a run, or None.");
+
+  m.def("live_sessions", &live_sessions, "How many circuits hold a device now.");
+  m.def("release_run", &release_run, "run_id"_a,
+        "End the circuits that a failed run left open.");
 
   nb::class_<Callback>(m, "Callback", nb::type_slots(callback_slots),
                        "A Python function that compiled programs can call.")

@@ -63,6 +63,45 @@ void read_observable(CodeReader& reader, std::vector<ObservableStep>& steps,
   steps.push_back(std::move(step));
 }
 
+// The observable as a sum of Pauli words, or nothing where it is something else.
+std::vector<PauliTerm> as_pauli_sum(const std::vector<ObservableStep>& steps) {
+  std::vector<PauliTerm> terms;
+  for (const ObservableStep& step : steps) {
+    switch (step.kind) {
+      case Kind::kNamed:
+        if (step.id == ObsId::Hadamard) return {};
+        terms.push_back({PauliTerm::kOne, step.wires, {step.id}});
+        break;
+      case Kind::kTensor: {
+        PauliTerm product;
+        for (auto term = terms.end() - static_cast<std::ptrdiff_t>(step.operands);
+             term != terms.end(); ++term) {
+          product.wires.insert(product.wires.end(), term->wires.begin(),
+                               term->wires.end());
+          product.factors.insert(product.factors.end(), term->factors.begin(),
+                                 term->factors.end());
+        }
+        // Not different: the device's to refuse.
+        std::vector<std::int64_t> sorted = product.wires;
+        std::ranges::sort(sorted);
+        if (std::ranges::adjacent_find(sorted) != sorted.end()) return {};
+        terms.resize(terms.size() - step.operands);
+        terms.push_back(std::move(product));
+        break;
+      }
+      case Kind::kCombination:
+        if (&step != &steps.back()) return {};
+        for (std::size_t i = 0; i < step.operands; ++i) {
+          terms[i].coefficient = static_cast<std::int64_t>(step.data + i);
+        }
+        break;
+      case Kind::kHermitian:
+        return {};
+    }
+  }
+  return terms;
+}
+
 }  // namespace
 
 MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
@@ -73,6 +112,9 @@ MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
         static_cast<Measurement::Kind>(reader.next_below(4, "a measurement"));
     switch (measurement.kind) {
       case Measurement::Kind::kExpval:
+        read_observable(reader, measurement.observable, data_);
+        measurement.terms = as_pauli_sum(measurement.observable);
+        break;
       case Measurement::Kind::kVar:
         read_observable(reader, measurement.observable, data_);
         break;

@@ -5,6 +5,7 @@ import resource
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import bellhop_runtime
@@ -370,6 +371,26 @@ def test_expval_and_var(observable):
         qml.tape.QuantumScript(PREPARATION, [qml.expval(matrix), qml.var(matrix)])
     )
     np.testing.assert_allclose(got, expected, atol=1e-11)
+
+
+def test_every_pauli_word():
+    words = [qml.pauli.string_to_pauli_word(w) for w in map("".join, product("IXYZ", repeat=3))]
+    assert_like_default_qubit(PREPARATION, [qml.expval(word) for word in words])
+
+
+@pytest.mark.parametrize("qubits", [10, 11])
+def test_measurements_on_either_side_of_reading_the_amplitudes(qubits):
+    wires = [qubits - 1, 0, 5]
+    assert_like_default_qubit(
+        [*PREPARATION, qml.Hadamard(5), qml.CRY(0.3, [0, qubits - 1]), qml.S(5)],
+        [
+            qml.expval(qml.Y(5) @ qml.X(0)),
+            qml.expval(qml.Hamiltonian([0.5, 2.0, -1.0], [qml.Z(0) @ qml.Y(5), qml.X(1), qml.I(3)])),
+            qml.probs(wires=wires),
+            qml.probs(wires=range(qubits)),
+        ],
+        qubits,
+    )
 
 
 @pytest.mark.parametrize(

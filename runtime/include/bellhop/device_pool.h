@@ -38,9 +38,11 @@ struct Device {
   std::vector<QubitIdType> qubits;
   // Numbers and matrix entries given to observables so far; see DevicePool::give.
   std::size_t observable_load = 0;
+  std::size_t shots = 0;
 
   std::vector<double> params;
   std::vector<std::complex<double>> matrix;
+  std::vector<std::complex<double>> amplitudes;
   std::vector<std::int8_t> bits;
   std::vector<QubitIdType> wires;
   std::vector<QubitIdType> controls;
@@ -59,6 +61,10 @@ class DevicePool {
   // A device with `qubits` qubits in the zero state.
   std::unique_ptr<Device> take(std::size_t qubits, std::size_t shots);
 
+  // Whether this is one of PennyLane's own simulators of a state vector, of which we
+  // know more than the interface says.
+  bool is_lightning() const { return is_lightning_; }
+
   // Takes back a device that no call has failed on, in any state but recording.
   void give(std::unique_ptr<Device> device) noexcept;
 
@@ -72,7 +78,7 @@ class DevicePool {
   const Factory factory_;
   const std::string name_;
   const std::string kwargs_;
-  const bool resets_in_place_;
+  const bool is_lightning_;
   std::mutex mutex_;
   std::map<std::size_t, std::vector<std::unique_ptr<Device>>> idle_;  // by qubits
 };

@@ -23,11 +23,21 @@ struct ObservableStep {
   std::size_t data = 0;             // kHermitian, kCombination: index of the first
 };
 
+// A factor times Paulis on different wires.
+struct PauliTerm {
+  static constexpr std::int64_t kOne = -1;
+
+  std::int64_t coefficient = kOne;  // index in the data
+  std::vector<std::int64_t> wires;
+  std::vector<ObsId> factors;  // one a wire
+};
+
 struct Measurement {
   enum class Kind : std::uint8_t { kExpval, kVar, kProbs, kState };
 
   Kind kind = Kind::kExpval;
   std::vector<ObservableStep> observable;
+  std::vector<PauliTerm> terms;     // kExpval: the same observable, if it is such a sum
   std::vector<std::int64_t> wires;  // kProbs
 };
 

@@ -5,8 +5,21 @@ client.  It imports neither ``bellhop`` nor ``bellhop_mlir``.
 """
 
 from bellhop_runtime._registration import TARGETS, register
-from bellhop_runtime._runtime import Callback, CallbackTable, take_failure
+from bellhop_runtime._runtime import (
+    Callback,
+    CallbackTable,
+    live_sessions,
+    release_run,
+    take_failure,
+)
 
 register()
 
-__all__ = ["TARGETS", "Callback", "CallbackTable", "take_failure"]
+__all__ = [
+    "TARGETS",
+    "Callback",
+    "CallbackTable",
+    "live_sessions",
+    "release_run",
+    "take_failure",
+]

@@ -1,0 +1,1 @@
+"""Circuits: QNodes as part of compiled programs."""

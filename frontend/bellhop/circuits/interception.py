@@ -1,0 +1,159 @@
+"""Calls of QNodes inside our programs: trace the quantum function into a circuit."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import pennylane as qml
+from jax.extend.core import ClosedJaxpr
+from pennylane.queuing import AnnotatedQueue, process_queue
+
+from bellhop._jax_compat import convert_constvars_jaxpr
+from bellhop._source import definition_site, function_name
+from bellhop.circuits import circuit_primitive
+from bellhop.circuits.device import device_spec, gate_set
+from bellhop.circuits.primitives import HANDLE, check_x64
+from bellhop.circuits.recording import Circuit, is_measurement
+from bellhop.errors import CompileError
+from bellhop.tracing import circuit_scope, is_tracing
+
+
+@functools.cache
+def intercept_qnodes() -> None:
+    """Make QNodes that are called while we trace part of the program; once a process."""
+    original = qml.QNode.__call__
+
+    @functools.wraps(original)
+    def call(self: qml.QNode, *args: Any, **kwargs: Any) -> Any:
+        if is_tracing():
+            return call_qnode(self, args, kwargs)
+        return original(self, *args, **kwargs)
+
+    qml.QNode.__call__ = call
+
+
+def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Trace a call of a QNode.
+
+    Returns:
+        the measurements' values, in the structure that the quantum function returned.
+
+    Raises:
+        CompileError: for what circuits cannot do yet; names the QNode and its line.
+    """
+    check_x64()
+    name = function_name(qnode.func)
+    where = f"the QNode '{name}' ({definition_site(qnode.func)})"
+    _check_supported(qnode, where)
+    leaves, in_tree = jax.tree.flatten((args, kwargs))
+    # What the program does not compute stays static: numbers become constants of the gates.
+    dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+    out_tree = None
+    gates = gate_set(qnode.device)
+    wires = WireMap(
+        qnode.device.wires or _used_wires(qnode, leaves, in_tree, dynamic), where
+    )
+    spec = device_spec(qnode.device, len(wires))
+
+    def body(handle: Any, *inputs: Any) -> list[Any]:
+        nonlocal out_tree
+        full = list(leaves)
+        for index, value in zip(dynamic, inputs, strict=True):
+            full[index] = value
+        args, kwargs = jax.tree.unflatten(in_tree, full)
+        circuit = Circuit(handle, spec, gates, wires, where)
+        with circuit_scope(circuit), circuit.queue():
+            result = qnode.func(*args, **kwargs)
+        processes, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
+        _check_measurements(processes, where)
+        values = circuit.measure(processes, str(qnode.diff_method))
+        return [circuit.handle, *values]
+
+    inputs = [leaves[index] for index in dynamic]
+    closed = jax.make_jaxpr(body)(HANDLE_STRUCT, *inputs)
+    consts, jaxpr = closed.consts, convert_constvars_jaxpr(closed)
+    # Constants come first now; the handle must, for the circuit primitive.
+    order = _handle_first(jaxpr, len(consts))
+    results = circuit_primitive.bind(
+        order, [*consts, *inputs], device=spec, name=name, record=False
+    )
+    return jax.tree.unflatten(out_tree, results)
+
+
+HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
+
+
+def _handle_first(jaxpr: Any, n_consts: int) -> ClosedJaxpr:
+    consts, (handle, *inputs) = jaxpr.invars[:n_consts], jaxpr.invars[n_consts:]
+    reordered = jaxpr.replace(
+        invars=[handle, *consts, *inputs],
+        debug_info=jaxpr.debug_info._replace(arg_names=None),
+    )
+    return ClosedJaxpr(reordered, ())
+
+
+def _used_wires(qnode: qml.QNode, leaves: list[Any], in_tree: Any, dynamic: list[int]) -> Any:
+    """Return the wires of a circuit in PennyLane's order, for a device without its own."""
+    labels: Any = ()
+
+    def run(*inputs: Any) -> tuple[()]:
+        nonlocal labels
+        full = list(leaves)
+        for index, value in zip(dynamic, inputs, strict=True):
+            full[index] = value
+        args, kwargs = jax.tree.unflatten(in_tree, full)
+        with circuit_scope(None), AnnotatedQueue() as queue:
+            result = qnode.func(*args, **kwargs)
+        operations, *_ = process_queue(queue)
+        operations = [op for op in operations if not is_measurement(op)]
+        processes = [
+            process
+            for process in jax.tree.leaves(result, is_leaf=is_measurement)
+            if is_measurement(process)
+        ]
+        in_order = qml.wires.Wires.all_wires([part.wires for part in (*operations, *processes)])
+        labels = tuple(in_order)
+        return ()
+
+    jax.eval_shape(run, *(leaves[index] for index in dynamic))
+    # As PennyLane does: labels that are 0, 1, ... in any order stand for themselves.
+    return sorted(labels) if set(labels) == set(range(len(labels))) else labels
+
+
+class WireMap:
+    """Wire labels as the numbers of qubits."""
+
+    def __init__(self, labels: Any, where: str) -> None:
+        self._where = where
+        self._index = {label: index for index, label in enumerate(labels)}
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __call__(self, label: Any) -> int:
+        """Return the qubit of a wire."""
+        if label not in self._index:
+            raise CompileError(
+                f"{self._where}: there is no wire {label!r} on the device; its wires are "
+                f"{list(self._index)}."
+            )
+        return self._index[label]
+
+
+def _check_supported(qnode: qml.QNode, where: str) -> None:
+    if qnode.shots.total_shots:
+        raise CompileError(f"{where}: finite shots are not supported yet by bellhop.")
+    if len(qnode.transform_program) > 0:
+        names = ", ".join(str(transform) for transform in qnode.transform_program)
+        raise CompileError(
+            f"{where}: transforms of QNodes are not supported yet by bellhop ({names})."
+        )
+
+
+def _check_measurements(processes: list[Any], where: str) -> None:
+    if not processes or not all(map(is_measurement, processes)):
+        raise CompileError(
+            f"{where}: a quantum function must return measurements (a pytree of qml.expval, "
+            f"qml.probs, ...); it returned {processes}."
+        )

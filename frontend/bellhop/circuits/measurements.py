@@ -1,0 +1,168 @@
+"""From PennyLane measurements to the runtime's codes and the data that goes with them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.errors import CompileError
+
+# The numbers of runtime/contract.toml.
+EXPVAL, VAR, PROBS, STATE = range(4)
+_NAMED = {"Identity": 0, "PauliX": 1, "PauliY": 2, "PauliZ": 3, "Hadamard": 4}
+_HERMITIAN, _TENSOR, _COMBINATION = 5, 6, 7
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measurement, with all of it that is static.
+
+    Attributes:
+        kind: one of the numbers above.
+        wires: for ``PROBS``; none means all.
+        terms: the observable's terms, each in the runtime's prefix code; the data of a matrix
+            is counted from the first matrix of the circuit.
+        coefficients: first index of the terms' coefficients, or None where the observable is
+            its only term.
+    """
+
+    kind: int
+    wires: tuple[int, ...] = ()
+    terms: tuple[tuple[int, ...], ...] = ()
+    coefficients: int | None = None
+
+    def code(self) -> tuple[int, ...]:
+        """Return the runtime's code of the measurement."""
+        if self.kind == STATE:
+            return (STATE,)
+        if self.kind == PROBS:
+            return (PROBS, len(self.wires), *self.wires)
+        if self.coefficients is None:
+            return (self.kind, *self.terms[0])
+        flat = (number for term in self.terms for number in term)
+        return (self.kind, _COMBINATION, len(self.terms), self.coefficients, *flat)
+
+    def result_shape(self, qubits: int) -> tuple[tuple[int, ...], Any]:
+        """Return shape and dtype of the result."""
+        if self.kind == STATE:
+            return (2**qubits,), np.complex128
+        if self.kind == PROBS:
+            return (2 ** (len(self.wires) or qubits),), np.float64
+        return (), np.float64
+
+
+class MeasurementList:
+    """Measurements of a circuit in order, with their coefficients and matrices."""
+
+    def __init__(self, wires: Callable[[Any], int], where: str) -> None:
+        self._wires = wires
+        self._where = where
+        self.measurements: list[Measurement] = []
+        self.coefficients: list[Any] = []
+        self.matrices: list[Any] = []
+
+    def add(self, measurement: Any) -> None:
+        """Append a PennyLane measurement process.
+
+        Raises:
+            CompileError: for kinds of measurements that are not supported.
+        """
+        mp = qml.measurements
+        if getattr(measurement, "mv", None) is not None:
+            raise self._unsupported("measurements of mid-circuit values")
+        if isinstance(measurement, mp.StateMP) and not isinstance(measurement, mp.DensityMatrixMP):
+            self.measurements.append(Measurement(STATE))
+        elif isinstance(measurement, mp.ProbabilityMP):
+            if measurement.obs is not None:
+                raise self._unsupported("probs of an observable")
+            self.measurements.append(Measurement(PROBS, wires=self._all(measurement.wires)))
+        elif isinstance(measurement, mp.ExpectationMP):
+            self._observable(EXPVAL, measurement)
+        elif isinstance(measurement, mp.VarianceMP):
+            self._observable(VAR, measurement)
+        else:
+            raise self._unsupported(f"the measurement {type(measurement).__name__}")
+
+    def _unsupported(self, what: str) -> CompileError:
+        return CompileError(
+            f"{self._where}: {what}: not supported yet by bellhop. Measure expval, var, probs or "
+            "state."
+        )
+
+    def _all(self, wires: Sequence[Any]) -> tuple[int, ...]:
+        return tuple(self._wires(wire) for wire in wires)
+
+    def _observable(self, kind: int, measurement: Any) -> None:
+        if measurement.obs is None:
+            raise self._unsupported("expval and var by eigenvalues alone")
+        obs = measurement.obs
+        with qml.QueuingManager.stop_recording():
+            if isinstance(obs, qml.ops.Prod) and len(obs.wires) < sum(
+                len(factor.wires) for factor in obs.operands
+            ):
+                obs = obs.simplify()
+            coefficients, terms = _terms(obs)
+        if len(terms) == 1 and _is_one(coefficients[0]):
+            self.measurements.append(Measurement(kind, terms=(self._term(terms[0]),)))
+            return
+        start = len(self.coefficients)
+        self.coefficients += coefficients
+        codes = tuple(self._term(term) for term in terms)
+        self.measurements.append(Measurement(kind, terms=codes, coefficients=start))
+
+    def _term(self, obs: Any) -> tuple[int, ...]:
+        if obs.name in _NAMED:
+            # PennyLane's identity may stand on several wires, or none.
+            wire = obs.wires[0] if len(obs.wires) else None
+            return (_NAMED[obs.name], 0 if wire is None else self._wires(wire))
+        if isinstance(obs, qml.ops.Prod):
+            factors = [factor for factor in obs.operands if factor.name != "Identity"]
+            if not factors:
+                return (0, 0)
+            if len(factors) == 1:
+                return self._term(factors[0])
+            codes = [self._term(factor) for factor in factors]
+            return (_TENSOR, len(codes), *(number for code in codes for number in code))
+        if not obs.has_matrix:
+            raise self._unsupported(f"the observable {obs.name}")
+        start = sum(matrix.size for matrix in self.matrices)
+        matrix = obs.matrix()
+        interleaved = jnp.stack([jnp.real(matrix), jnp.imag(matrix)], axis=-1)
+        self.matrices.append(jnp.ravel(interleaved).astype(jnp.float64))
+        wires = self._all(obs.wires)
+        return (_HERMITIAN, len(wires), *wires, start)
+
+    def coefficient_vector(self) -> Any:
+        """Return the coefficients of linear combinations as one float64 vector."""
+        if not self.coefficients:
+            return jnp.zeros(0, jnp.float64)
+        return jnp.stack([jnp.real(c).astype(jnp.float64) for c in self.coefficients])
+
+    def matrix_vector(self) -> Any:
+        """Return the data of Hermitian matrices as one float64 vector."""
+        return jnp.concatenate([jnp.zeros(0, jnp.float64), *self.matrices])
+
+
+def _terms(obs: Any) -> tuple[list[Any], list[Any]]:
+    if isinstance(obs, qml.ops.Sum | qml.ops.SProd | qml.ops.LinearCombination):
+        coefficients, terms = obs.terms()
+        flat_coefficients: list[Any] = []
+        flat_terms: list[Any] = []
+        for coefficient, term in zip(coefficients, terms, strict=True):
+            inner_coefficients, inner_terms = (
+                _terms(term)
+                if isinstance(term, qml.ops.Sum | qml.ops.SProd | qml.ops.LinearCombination)
+                else ([1.0], [term])
+            )
+            flat_coefficients += [coefficient * inner for inner in inner_coefficients]
+            flat_terms += inner_terms
+        return flat_coefficients, flat_terms
+    return [1.0], [obs]
+
+
+def _is_one(coefficient: Any) -> bool:
+    return not isinstance(coefficient, jax.core.Tracer) and coefficient == 1.0

@@ -1,0 +1,211 @@
+"""The primitives inside a circuit: gates, measurements and the adjoint derivative.
+
+All take the handle of the state before them and return the one after: ``uint32[2]``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, mlir
+from jax.interpreters.mlir import ir
+
+from bellhop._jax_compat import ir_type
+from bellhop.circuits.device import DeviceSpec
+from bellhop.circuits.measurements import EXPVAL, Measurement
+from bellhop.errors import CompileError, DifferentiableCompileError
+from bellhop.lowering import allow_our_dialects
+from bellhop_mlir.dialects import quantum
+from bellhop_mlir.dialects.quantum import Gate
+
+HANDLE = ShapedArray((2,), np.dtype(np.uint32))
+
+# gates: handle, params f64[n], offset i32[], dynamic_wires i32[m] -> handle
+gates_p = Primitive("quantum_gates")
+# measure: handle, coefficients f64[c], matrices f64[m], params f64[p] -> handle, values...
+measure_p = Primitive("quantum_measure")
+measure_p.multiple_results = True
+# jacobian: handle -> handle, f64[expvals, p]
+jacobian_p = Primitive("quantum_jacobian")
+jacobian_p.multiple_results = True
+
+
+@gates_p.def_abstract_eval
+def _gates_aval(*_: Any, gates: tuple[Gate, ...]) -> ShapedArray:
+    return HANDLE
+
+
+def _gates_jvp(primals: Sequence[Any], _: Sequence[Any], *, gates: tuple[Gate, ...]) -> Any:
+    # The derivative reaches the measurement through its parameters, not through the state.
+    return gates_p.bind(*primals, gates=gates), _no_tangent()
+
+
+def _no_tangent() -> Any:
+    return ad.Zero(HANDLE.to_tangent_aval())
+
+
+ad.primitive_jvps[gates_p] = _gates_jvp
+
+
+def _gates_lower(ctx: Any, state: Any, params: Any, offset: Any, wires: Any, *, gates: Any) -> Any:
+    allow_our_dialects(ctx)
+    for gate in gates:
+        state = quantum.gate(state, params, offset, wires, gate)
+    return [state]
+
+
+mlir.register_lowering(gates_p, _gates_lower, cacheable=False)
+
+
+@measure_p.def_abstract_eval
+def _measure_aval(
+    *_: Any, measurements: tuple[Measurement, ...], device: DeviceSpec, diff_method: str
+) -> list[ShapedArray]:
+    shapes = [measurement.result_shape(device.qubits) for measurement in measurements]
+    return [HANDLE, *(ShapedArray(shape, np.dtype(dtype)) for shape, dtype in shapes)]
+
+
+def _measure_jvp(
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    measurements: tuple[Measurement, ...],
+    device: DeviceSpec,
+    diff_method: str,
+) -> Any:
+    static = {"measurements": measurements, "device": device, "diff_method": diff_method}
+    _, coefficients, matrices, params = primals
+    _, coefficients_dot, matrices_dot, params_dot = tangents
+    handle, *values = measure_p.bind(*primals, **static)
+    if type(matrices_dot) is not ad.Zero:
+        raise DifferentiableCompileError(
+            "the matrix of a Hermitian observable is differentiated, which the adjoint method "
+            "cannot do. Write the observable as a linear combination of Pauli words."
+        )
+    by_params = type(params_dot) is not ad.Zero and params.shape[0] > 0
+    by_coefficients = type(coefficients_dot) is not ad.Zero
+    if by_params or by_coefficients:
+        _check_differentiable(measurements, diff_method)
+    values_dot: list[Any] = [jnp.zeros_like(value) for value in values]
+    if by_params:
+        shape = (len(measurements), params.shape[0])
+        handle, jacobian = jacobian_p.bind(handle, shape=shape)
+        values_dot = list(jacobian @ params_dot)
+    if by_coefficients:
+        # Linear in the coefficients: the derivative is the value of each term.
+        combinations = [m for m in measurements if m.coefficients is not None]
+        terms = tuple(
+            Measurement(EXPVAL, terms=(term,)) for m in combinations for term in m.terms
+        )
+        handle, *term_values = measure_p.bind(
+            handle, coefficients, matrices, params, **{**static, "measurements": terms}
+        )
+        products = jnp.stack(term_values) * coefficients_dot
+        for index, m in enumerate(measurements):
+            if m.coefficients is not None:
+                part = products[m.coefficients : m.coefficients + len(m.terms)]
+                values_dot[index] = values_dot[index] + jnp.sum(part)
+    return [handle, *values], [_no_tangent(), *values_dot]
+
+
+def _check_differentiable(measurements: Sequence[Measurement], diff_method: str) -> None:
+    if diff_method not in ("best", "adjoint", "device"):
+        raise DifferentiableCompileError(
+            f"a QNode with diff_method='{diff_method}' is differentiated; bellhop supports "
+            "'best' and 'adjoint'."
+        )
+    if any(measurement.kind != EXPVAL for measurement in measurements):
+        raise DifferentiableCompileError(
+            "a QNode that measures var, probs or state is differentiated; the adjoint method "
+            "differentiates expectation values only. Return those from a QNode of its own."
+        )
+
+
+ad.primitive_jvps[measure_p] = _measure_jvp
+
+
+def _measure_lower(
+    ctx: Any,
+    state: Any,
+    coefficients: Any,
+    matrices: Any,
+    _: Any,
+    *,
+    measurements: tuple[Measurement, ...],
+    device: DeviceSpec,
+    diff_method: str,
+) -> Any:
+    allow_our_dialects(ctx)
+    offset = ir.RankedTensorType(coefficients.type).shape[0]
+    code = [
+        number
+        for measurement in measurements
+        for number in _with_matrices_at(offset, measurement).code()
+    ]
+    f64 = ir.F64Type.get()
+    count = offset + ir.RankedTensorType(matrices.type).shape[0]
+    data = ir.Operation.create(
+        "stablehlo.concatenate",
+        results=[ir.RankedTensorType.get([count], f64)],
+        operands=[coefficients, matrices],
+        attributes={"dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)},
+    ).result
+    types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
+    return quantum.measure(state, data, code, types)
+
+
+def _with_matrices_at(offset: int, measurement: Measurement) -> Measurement:
+    """Move the indices of matrices behind the coefficients, where the runtime reads them."""
+    return Measurement(
+        measurement.kind,
+        measurement.wires,
+        tuple(tuple(_moved(list(term), offset)) for term in measurement.terms),
+        measurement.coefficients,
+    )
+
+
+def _moved(code: list[int], offset: int) -> list[int]:
+    head = code.pop(0)
+    if head <= 4:
+        return [head, code.pop(0)]
+    count = code.pop(0)
+    if head == 5:
+        wires = [code.pop(0) for _ in range(count)]
+        return [head, count, *wires, code.pop(0) + offset]
+    return [head, count, *(number for _ in range(count) for number in _moved(code, offset))]
+
+
+mlir.register_lowering(measure_p, _measure_lower, cacheable=False)
+
+
+@jacobian_p.def_abstract_eval
+def _jacobian_aval(*_: Any, shape: tuple[int, int]) -> list[ShapedArray]:
+    return [HANDLE, ShapedArray(shape, np.dtype(np.float64))]
+
+
+def _jacobian_jvp(*_: Any, **__: Any) -> Any:
+    raise DifferentiableCompileError(
+        "second derivatives of a circuit are not supported yet by bellhop."
+    )
+
+
+ad.primitive_jvps[jacobian_p] = _jacobian_jvp
+
+
+def _jacobian_lower(ctx: Any, state: Any, *, shape: tuple[int, int]) -> Any:
+    return quantum.jacobian(state, ir_type(ctx, ctx.avals_out[1]))
+
+
+mlir.register_lowering(jacobian_p, _jacobian_lower, cacheable=False)
+
+
+def check_x64() -> None:
+    """Refuse to trace a circuit without 64-bit types, which the device computes in."""
+    if not jax.config.jax_enable_x64:
+        raise CompileError(
+            "circuits need JAX's 64-bit types. Set jax.config.update('jax_enable_x64', True)."
+        )
