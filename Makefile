@@ -1,0 +1,47 @@
+# `make demo` and `make test` do all the set-up on a fresh machine; bare `make` lists targets.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+WERROR ?= OFF
+SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
+
+.PHONY: help demo test lint format bench clean
+help:
+	@echo "make demo    set up and run the main example, a VQE of H2"
+	@echo "make test    set up and run the tests"
+	@echo "make lint    what CI checks besides the tests"
+	@echo "make format  format Python and C++"
+	@echo "make bench   time the same programs under bellhop, JAX and Catalyst"
+	@echo "make clean   remove what was built"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# A stamp for each set of extras: the package is built again when its sources change.
+$(VENV)/.installed-%: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet ".[$*]" -Ccmake.define.BELLHOP_WERROR=$(WERROR)
+	@touch $@
+
+demo: $(VENV)/.installed-demo
+	$(BIN)/python examples/h2_vqe.py
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(shell find runtime -name '*.cc' -o -name '*.h')
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(shell find runtime -name '*.cc' -o -name '*.h')
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist
