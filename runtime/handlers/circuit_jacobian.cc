@@ -16,10 +16,9 @@ ffi::Error jacobian(ffi::RunId run, HandleBuffer handle, HandleResult result,
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     const auto shape = matrix->dimensions();
-    adjoint_jacobian(lease.session,
-                     std::span(matrix->typed_data(), matrix->element_count()),
-                     static_cast<std::size_t>(shape[0]),
-                     static_cast<std::size_t>(shape[1]));
+    adjoint_jacobian(
+        lease.session, std::span(matrix->typed_data(), matrix->element_count()),
+        static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1]));
     write_handle(result, name);
   });
 }

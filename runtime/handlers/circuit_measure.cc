@@ -71,7 +71,8 @@ XLA_FFI_DEFINE_HANDLER(kMeasure, measure,
 }  // namespace
 
 Target circuit_measure_target() {
-  return {"bellhop_circuit_measure", with_state_type<MeasureState, kPrepareMeasure>, kMeasure};
+  return {"bellhop_circuit_measure", with_state_type<MeasureState, kPrepareMeasure>,
+          kMeasure};
 }
 
 }  // namespace bellhop

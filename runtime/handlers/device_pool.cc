@@ -55,9 +55,8 @@ DevicePool& DevicePool::get(const std::string& library, const std::string& facto
   // Leaked on purpose: plugins have static objects of their own, which may be
   // gone by the time ours are destroyed.
   static auto& mutex = *new std::mutex;
-  static auto& pools =
-      *new std::map<std::tuple<std::string, std::string, std::string>,
-                    std::unique_ptr<DevicePool>>;
+  static auto& pools = *new std::map<std::tuple<std::string, std::string, std::string>,
+                                     std::unique_ptr<DevicePool>>;
 
   std::lock_guard lock(mutex);
   auto& pool = pools[{library, factory, kwargs}];
@@ -65,9 +64,9 @@ DevicePool& DevicePool::get(const std::string& library, const std::string& facto
     const std::string symbol = factory + "Factory";
     void* address = dlsym(open_library(library), symbol.c_str());
     if (address == nullptr) {
-      throw CircuitError("The device plugin '" + library + "' has no function '" +
-                         symbol + "'. Expected a plugin tested with Bellhop: " +
-                         kTestedPlugins + ".");
+      throw CircuitError(
+          "The device plugin '" + library + "' has no function '" + symbol +
+          "'. Expected a plugin tested with Bellhop: " + kTestedPlugins + ".");
     }
     pool.reset(new DevicePool(reinterpret_cast<Factory>(address), factory, kwargs));
   }

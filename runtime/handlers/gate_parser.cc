@@ -177,8 +177,7 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
 
   const auto read_wire = [&](std::int64_t wire) {
     if (wire >= 0) return false;
-    dynamic_wires_ =
-        std::max(dynamic_wires_, static_cast<std::size_t>(-1 - wire) + 1);
+    dynamic_wires_ = std::max(dynamic_wires_, static_cast<std::size_t>(-1 - wire) + 1);
     return true;
   };
 

@@ -49,8 +49,7 @@ void apply_named(Session& session, const Gate& gate, const Inputs& inputs) {
     params = &device.params;
   }
   device.plugin->NamedOperation(gate.name, *params, device.wires, gate.inverse,
-                                device.controls, gate.control_values,
-                                gate.pauli_word);
+                                device.controls, gate.control_values, gate.pauli_word);
 }
 
 void apply_matrix(Session& session, const Gate& gate, const Inputs& inputs) {

@@ -95,7 +95,8 @@ ObsIdType build(Device& device, const std::vector<ObservableStep>& steps,
           device.matrix[i] = {data[step.data + 2 * i], data[step.data + 2 * i + 1]};
         }
         device.observable_load += size;
-        stack.push_back(plugin.Observable(ObsId::Hermitian, device.matrix, device.wires));
+        stack.push_back(
+            plugin.Observable(ObsId::Hermitian, device.matrix, device.wires));
         break;
       }
       case ObservableStep::Kind::kTensor:

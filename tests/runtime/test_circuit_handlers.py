@@ -385,7 +385,9 @@ def test_measurements_on_either_side_of_reading_the_amplitudes(qubits):
         [*PREPARATION, qml.Hadamard(5), qml.CRY(0.3, [0, qubits - 1]), qml.S(5)],
         [
             qml.expval(qml.Y(5) @ qml.X(0)),
-            qml.expval(qml.Hamiltonian([0.5, 2.0, -1.0], [qml.Z(0) @ qml.Y(5), qml.X(1), qml.I(3)])),
+            qml.expval(
+                qml.Hamiltonian([0.5, 2.0, -1.0], [qml.Z(0) @ qml.Y(5), qml.X(1), qml.I(3)])
+            ),
             qml.probs(wires=wires),
             qml.probs(wires=range(qubits)),
         ],

@@ -28,8 +28,8 @@ class CodeReader {
   std::int64_t next_below(std::int64_t limit, const char* meaning) {
     const std::int64_t value = next();
     if (value < 0 || value >= limit) {
-      fail(std::string(meaning) + " is " + std::to_string(value) +
-           ", expected 0 to " + std::to_string(limit - 1));
+      fail(std::string(meaning) + " is " + std::to_string(value) + ", expected 0 to " +
+           std::to_string(limit - 1));
     }
     return value;
   }

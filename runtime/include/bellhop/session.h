@@ -43,7 +43,7 @@ struct Tape {
 
 // One circuit, from bellhop_circuit_begin to bellhop_circuit_end.
 struct Session {
-  std::mutex mutex;  // guards all of the below
+  std::mutex mutex;              // guards all of the below
   std::uint32_t generation = 1;  // never 0, so that a zero handle is not live
   std::int64_t run_id = 0;
   std::unique_ptr<Device> device;  // null: no circuit stands in this place
