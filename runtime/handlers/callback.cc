@@ -143,21 +143,22 @@ bool store(const Callback& callback, PyObject* value, const BufferView& buffer,
   if (dtype == nullptr || shape == nullptr) {
     Py_XDECREF(shape);
     if (!PyErr_Occurred()) {
-      PyErr_SetString(PyExc_TypeError, "the result has an element type unknown to NumPy");
+      PyErr_SetString(PyExc_TypeError,
+                      "the result has an element type unknown to NumPy");
     }
     return false;
   }
   for (int64_t i = 0; i < buffer.rank; ++i) {
     PyTuple_SET_ITEM(shape, i, PyLong_FromLongLong(buffer.dims[i]));
   }
-  PyObject* converted =
-      PyObject_CallFunction(callback.convert, "OOOn", value, dtype, shape,
-                            static_cast<Py_ssize_t>(index));
+  PyObject* converted = PyObject_CallFunction(callback.convert, "OOOn", value, dtype,
+                                              shape, static_cast<Py_ssize_t>(index));
   Py_DECREF(shape);
   if (converted == nullptr) return false;
   const int stored = store_exact(converted, buffer);
   Py_DECREF(converted);
-  if (stored == 0) PyErr_SetString(PyExc_TypeError, "the result could not be converted");
+  if (stored == 0)
+    PyErr_SetString(PyExc_TypeError, "the result could not be converted");
   return stored == 1;
 }
 

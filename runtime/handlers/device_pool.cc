@@ -44,11 +44,13 @@ Device::Device(DevicePool& home)
   plugin->SetDevicePRNG(&generator);
 }
 
-DevicePool::DevicePool(Factory factory, std::string name, std::string kwargs)
+DevicePool::DevicePool(Factory factory, std::string name, std::string kwargs,
+                       ThreadControl threads)
     : factory_(factory),
       name_(std::move(name)),
       kwargs_(std::move(kwargs)),
-      is_lightning_(name_.starts_with("Lightning")) {}
+      is_lightning_(name_.starts_with("Lightning")),
+      threads_(threads) {}
 
 DevicePool& DevicePool::get(const std::string& library, const std::string& factory,
                             const std::string& kwargs) {
@@ -62,13 +64,15 @@ DevicePool& DevicePool::get(const std::string& library, const std::string& facto
   auto& pool = pools[{library, factory, kwargs}];
   if (pool == nullptr) {
     const std::string symbol = factory + "Factory";
-    void* address = dlsym(open_library(library), symbol.c_str());
+    void* opened = open_library(library);
+    void* address = dlsym(opened, symbol.c_str());
     if (address == nullptr) {
       throw CircuitError(
           "The device plugin '" + library + "' has no function '" + symbol +
           "'. Expected a plugin tested with Bellhop: " + kTestedPlugins + ".");
     }
-    pool.reset(new DevicePool(reinterpret_cast<Factory>(address), factory, kwargs));
+    pool.reset(new DevicePool(reinterpret_cast<Factory>(address), factory, kwargs,
+                              ThreadControl::of(opened)));
   }
   return *pool;
 }

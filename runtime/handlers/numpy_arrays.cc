@@ -44,10 +44,10 @@ bool same_shape(PyArrayObject* array, const BufferView& buffer) {
 // Python scalars are weakly typed: they take any dtype of their own kind or wider.
 int store_python_scalar(PyObject* value, const BufferView& buffer,
                         PyArray_Descr* descr) {
-  const bool fits = PyBool_Check(value)      ? true
-                    : PyLong_Check(value)    ? descr->type_num != NPY_BOOL
-                    : PyFloat_Check(value)   ? descr->kind == 'f' || descr->kind == 'c' ||
-                                                 descr->kind == 'V'
+  const bool fits = PyBool_Check(value)   ? true
+                    : PyLong_Check(value) ? descr->type_num != NPY_BOOL
+                    : PyFloat_Check(value)
+                        ? descr->kind == 'f' || descr->kind == 'c' || descr->kind == 'V'
                     : PyComplex_Check(value) ? descr->kind == 'c'
                                              : false;
   if (!fits || buffer.rank != 0) return 0;
@@ -56,7 +56,7 @@ int store_python_scalar(PyObject* value, const BufferView& buffer,
     return 1;
   }
   return PyDataType_GetArrFuncs(descr)->setitem(value, buffer.data, nullptr) == 0 ? 1
-                                                                                 : -1;
+                                                                                  : -1;
 }
 
 }  // namespace

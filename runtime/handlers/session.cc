@@ -79,7 +79,9 @@ Lease find(Handle handle) {
     if (session != nullptr) {
       std::unique_lock lock(session->mutex);
       if (session->device != nullptr && session->generation == handle.generation) {
-        return Lease{*session, std::move(lock)};
+        const Device& device = *session->device;
+        return Lease{*session, std::move(lock),
+                     SmallTeam(device.pool.threads(), device.qubits.size())};
       }
     }
   }

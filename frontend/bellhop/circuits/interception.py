@@ -144,8 +144,8 @@ class WireMap:
 def _check_supported(qnode: qml.QNode, where: str) -> None:
     if qnode.shots.total_shots:
         raise CompileError(f"{where}: finite shots are not supported yet by bellhop.")
-    if len(qnode.transform_program) > 0:
-        names = ", ".join(str(transform) for transform in qnode.transform_program)
+    if len(qnode.compile_pipeline) > 0:
+        names = ", ".join(str(transform) for transform in qnode.compile_pipeline)
         raise CompileError(
             f"{where}: transforms of QNodes are not supported yet by bellhop ({names})."
         )

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bellhop/quantum_device.h"
+#include "bellhop/small_team.h"
 
 namespace bellhop {
 
@@ -65,6 +66,8 @@ class DevicePool {
   // know more than the interface says.
   bool is_lightning() const { return is_lightning_; }
 
+  const ThreadControl& threads() const { return threads_; }
+
   // Takes back a device that no call has failed on, in any state but recording.
   void give(std::unique_ptr<Device> device) noexcept;
 
@@ -72,13 +75,15 @@ class DevicePool {
   friend struct Device;
   using Factory = Catalyst::Runtime::QuantumDevice* (*)(const char*);
 
-  DevicePool(Factory factory, std::string name, std::string kwargs);
+  DevicePool(Factory factory, std::string name, std::string kwargs,
+             ThreadControl threads);
   bool reset(Device& device) const;
 
   const Factory factory_;
   const std::string name_;
   const std::string kwargs_;
   const bool is_lightning_;
+  const ThreadControl threads_;
   std::mutex mutex_;
   std::map<std::size_t, std::vector<std::unique_ptr<Device>>> idle_;  // by qubits
 };

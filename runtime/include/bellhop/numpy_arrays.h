@@ -1,4 +1,5 @@
-// bellhop/numpy_arrays.h: XLA buffers as NumPy arrays, and NumPy results back into them.
+// bellhop/numpy_arrays.h: XLA buffers as NumPy arrays, and NumPy results back into
+// them.
 #pragma once
 
 #include <Python.h>

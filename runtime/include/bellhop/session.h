@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bellhop/device_pool.h"
+#include "bellhop/small_team.h"
 
 namespace bellhop {
 
@@ -75,6 +76,7 @@ struct Session {
 struct Lease {
   Session& session;
   std::unique_lock<std::mutex> lock;
+  SmallTeam team;
   Session* operator->() const { return &session; }
 };
 

@@ -1,0 +1,34 @@
+// runtime/handlers/small_team.cc: small circuits run on the thread that calls them.
+#include "bellhop/small_team.h"
+
+#include <dlfcn.h>
+
+namespace bellhop {
+namespace {
+
+// A state of this many qubits is 16 KiB: it stays in one core's first cache.
+constexpr std::size_t kQubitsOnOneThread = 10;
+
+}  // namespace
+
+ThreadControl ThreadControl::of(void* library) {
+  return {reinterpret_cast<int (*)()>(dlsym(library, "omp_get_max_threads")),
+          reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"))};
+}
+
+SmallTeam::SmallTeam(const ThreadControl& control, std::size_t qubits) {
+  if (qubits > kQubitsOnOneThread || control.get_max_threads == nullptr ||
+      control.set_num_threads == nullptr) {
+    return;
+  }
+  threads_ = control.get_max_threads();
+  if (threads_ == 1) return;
+  control.set_num_threads(1);
+  restore_ = control.set_num_threads;
+}
+
+SmallTeam::~SmallTeam() {
+  if (restore_ != nullptr) restore_(threads_);
+}
+
+}  // namespace bellhop
