@@ -10,6 +10,8 @@ Each name, what it is for, and why no public name serves:
   parameters refer to, here users' functions; there is no public way.
 * ``trace_state_clean``: whether a call stands under a transformation.  Public JAX has
   only the deprecated ``unsafe_*`` queries, which do not see every transformation.
+* ``run_compiled``: runs a compiled program without JAX's cache of fast calls, which refuses
+  a program that calls itself in its first run; ``Compiled.__call__`` has no way around it.
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform a
   jaxpr that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take
   functions, and run what they trace.
@@ -18,6 +20,7 @@ Each name, what it is for, and why no public name serves:
 import inspect
 from typing import Any
 
+import jax
 from jax._src import core, effects, util, xla_bridge
 from jax._src.interpreters import ad, partial_eval
 from jax.extend.core import ClosedJaxpr, Jaxpr
@@ -32,6 +35,7 @@ __all__ = [
     "jvp_jaxpr",
     "partial_eval_jaxpr_nounits",
     "register_ordered_effect",
+    "run_compiled",
     "trace_state_clean",
 ]
 
@@ -63,6 +67,12 @@ def register_ordered_effect(effect_type: type[Any]) -> None:
         effects.partial_eval_kept_effects,
     ):
         allowed.add_type(effect_type)
+
+
+def run_compiled(compiled: jax.stages.Compiled, *args: Any) -> Any:
+    """Run a compiled program; it may run itself while it runs."""
+    results, *_ = compiled.call(compiled._params, *args)
+    return results
 
 
 def convert_constvars_jaxpr(closed: ClosedJaxpr) -> Jaxpr:

@@ -114,13 +114,24 @@ def _check_arguments(
                 f"{len(args)}."
             )
         for leaf in jax.tree.leaves(args[argnum]):
-            dtype = jnp.result_type(leaf)
-            if not jnp.issubdtype(dtype, jnp.inexact):
+            if not _is_inexact(leaf):
                 raise DifferentiableCompileError(
-                    f"{_where(name, fn)}: argument {argnum} is of type {dtype}, which has no "
-                    "derivative. Pass floats (1.0, not 1), or choose other arguments with "
+                    f"{_where(name, fn)}: argument {argnum} is of type {_type_name(leaf)}, which "
+                    "has no derivative. Pass floats (1.0, not 1), or choose other arguments with "
                     "argnums."
                 )
+
+
+def _is_inexact(leaf: Any) -> bool:
+    return _is_number(leaf) and jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, bool | int | float | complex) or hasattr(leaf, "dtype")
+
+
+def _type_name(leaf: Any) -> str:
+    return str(jnp.result_type(leaf)) if _is_number(leaf) else type(leaf).__name__
 
 
 def _check_result(name: str, fn: Callable[..., Any], result: Any, *, scalar: bool) -> None:
@@ -132,8 +143,13 @@ def _check_result(name: str, fn: Callable[..., Any], result: Any, *, scalar: boo
             f"{shapes}. Use jacobian for other results."
         )
     for leaf in leaves:
-        dtype = jnp.result_type(leaf)
-        if not jnp.issubdtype(dtype, jnp.inexact):
+        if not _is_inexact(leaf):
             raise DifferentiableCompileError(
-                f"{_where(name, fn)}: the result is of type {dtype}, which has no derivative."
+                f"{_where(name, fn)}: the result is of type {_type_name(leaf)}, which has no "
+                "derivative."
+            )
+        if jnp.issubdtype(jnp.result_type(leaf), jnp.complexfloating):
+            raise DifferentiableCompileError(
+                f"{_where(name, fn)}: the result is of type {_type_name(leaf)}; only real "
+                "results are differentiated. Take jnp.real or jnp.abs of it."
             )

@@ -27,35 +27,33 @@ if TYPE_CHECKING:
 
 @dataclass
 class Lowering:
-    """What is gathered while one program is lowered: its callbacks, by symbol."""
+    """What is gathered while one program is lowered: its callbacks, by number."""
 
-    symbols: dict["CallbackTarget", str] = field(default_factory=dict)
-
-    @property
-    def targets(self) -> list["CallbackTarget"]:
-        """The callbacks in the order of their numbers."""
-        return list(self.symbols)
+    targets: list["CallbackTarget"] = field(default_factory=list)
+    # A function that is called at two shapes has two declarations.
+    symbols: dict[Any, str] = field(default_factory=dict)
 
     def declare(self, ctx: mlir.LoweringRuleContext, target: "CallbackTarget") -> str:
         """Return the symbol of a callback in the module, declaring it if it is new."""
-        if target not in self.symbols:
+        key = target, tuple((aval.shape, aval.dtype) for aval in ctx.avals_in)
+        if key not in self.symbols:
             allow_our_dialects(ctx)
-            number = len(self.symbols)
-            stem = "".join(c if c.isalnum() else "_" for c in target.name)
-            taken = set(self.symbols.values())
-            symbol = stem if stem not in taken else f"{stem}_{number}"
-            self.symbols[target] = symbol
-            body = ctx.module_context.module.body
-            with ir.InsertionPoint.at_block_begin(body), ir.Location.unknown():
-                dialect.func(
-                    symbol,
+            number = len(self.targets)
+            self.targets.append(target)
+            module = ctx.module_context.module
+            with ir.InsertionPoint.at_block_begin(module.body), ir.Location.unknown():
+                declaration = dialect.func(
+                    "".join(c if c.isalnum() else "_" for c in target.name),
                     [ir_type(ctx, aval) for aval in ctx.avals_in],
                     [ir_type(ctx, aval) for aval in ctx.avals_out],
                     python=target.python,
                     site=target.site,
                     id=number,
                 )
-        return self.symbols[target]
+            # Other callbacks, and functions of JAX's, may have the same name.
+            symbol = ctx.module_context.symbol_table.insert(declaration.operation)
+            self.symbols[key] = ir.StringAttr(symbol).value
+        return self.symbols[key]
 
 
 _current: contextvars.ContextVar[Lowering | None] = contextvars.ContextVar(
@@ -84,27 +82,37 @@ def _lowering() -> Iterator[Lowering]:
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
-    """A compiled program, ready to be embedded into a ``jax.jit``.
+class Code:
+    """What of a program is embedded into a ``jax.jit``.
+
+    It refers to no function: JAX's caches hold it for as long as they hold the ``jax.jit``,
+    which a callback may in turn refer to.
 
     Attributes:
-        key: names the program in a table of callbacks; the same in every process.
         module: bytecode of StableHLO and custom calls.  ``@main`` takes the ordering
             tokens, the arguments and the table, and returns the tokens and the results.
         tokens: how many ordering tokens there are.
         out_avals: the results.
-        callbacks: what the program calls, by number.
+    """
+
+    module: bytes
+    tokens: int
+    out_avals: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A compiled program, and how it came about.
+
+    Attributes:
+        code: what runs.
         jaxpr: the traced function.
         mlir: the module as lowered.
         mlir_opt: the module after the optimising passes.
         stages: the module after each pass, where asked for.
     """
 
-    key: int
-    module: bytes
-    tokens: int
-    out_avals: tuple[Any, ...]
-    callbacks: list[Callback]
+    code: Code
     jaxpr: Any
     mlir: str
     mlir_opt: str
@@ -122,34 +130,30 @@ def device_name(device: jax.Device) -> str:
 
 
 def compile_program(
-    function: Callable[..., Any], args: Sequence[Any], *, keep_stages: bool = False
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    table: CallbackTable,
+    *,
+    keep_stages: bool = False,
 ) -> Program:
     """Trace, lower and optimise a function of array leaves.
 
     Args:
         function: takes and returns pytrees of arrays; it is traced once.
         args: abstract values, or values, of the arguments.
+        table: gets the callbacks of the program, and must live as long as it runs.
         keep_stages: whether to keep the text of the module after every pass.
     """
     traced = jax.jit(function, keep_unused=True).trace(*args)
     with _lowering() as lowering:
         module = traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
     out_avals = tuple(traced.jaxpr.out_avals)
-    targets = lowering.targets
-    callbacks = [
-        Callback(
-            function=target.leaf_function(),
-            convert=target.convert,
-            name=target.name,
-            site=target.site,
-            copies=target.copies,
-        )
-        for target in targets
-    ]
+    callbacks = [target.bind() for target in lowering.targets]
     return _optimize(
         module,
         host_device(),
         callbacks,
+        table,
         jaxpr=traced.jaxpr,
         out_avals=out_avals,
         keep_stages=keep_stages,
@@ -160,6 +164,7 @@ def _optimize(
     module: ir.Module,
     device: jax.Device,
     callbacks: list[Callback],
+    table: CallbackTable,
     *,
     jaxpr: Any,
     out_avals: tuple[Any, ...],
@@ -180,18 +185,17 @@ def _optimize(
         ]
         run_pipeline(module, passes, observe)
         optimized = str(module)
-        key = int.from_bytes(hashlib.blake2b(optimized.encode(), digest_size=7).digest(), "big")
+        digest = hashlib.blake2b(optimized.encode(), digest_size=7).digest()
+        # Programs with the same text may still call different functions.
+        key = table.reserve(int.from_bytes(digest, "big"))
         run_pipeline(module, [ConvertAccelerateToRuntime()], observe)
         callbacks = callbacks + _take_regions(module, callbacks)
+        table.set_program(key, callbacks)
         run_pipeline(
             module, [ConvertCallbackToRuntime(program=key), ConvertQuantumToRuntime()], observe
         )
         return Program(
-            key=key,
-            module=mlir.module_to_bytecode(module),
-            tokens=_count_tokens(module),
-            out_avals=out_avals,
-            callbacks=callbacks,
+            code=Code(mlir.module_to_bytecode(module), _count_tokens(module), out_avals),
             jaxpr=jaxpr,
             mlir=text,
             mlir_opt=optimized,
@@ -223,11 +227,22 @@ def _take_regions(module: ir.Module, callbacks: list[Callback]) -> list[Callback
         name = ir.StringAttr(declaration.attributes["python"]).value
         device = ir.StringAttr(nested.attributes["bellhop.device"]).value
         del declaration.attributes["module"]
-        region_module = ir.Module.parse(str(nested), module.context)
-        program = _optimize(
-            _unwrap(region_module), _device(device), callbacks, jaxpr=None, out_avals=()
+        # Its place in the table, where callbacks that the passes dropped still stand.
+        declaration.attributes["id"] = ir.IntegerAttr.get(
+            ir.IntegerType.get_signless(64), len(callbacks) + len(compiled)
         )
-        region = Region(name, program, _device(device), declaration.function_type)
+        region_module = ir.Module.parse(str(nested), module.context)
+        table = CallbackTable(catches=True)
+        program = _optimize(
+            _unwrap(region_module),
+            _device(device),
+            callbacks,
+            table,
+            jaxpr=None,
+            out_avals=tuple(map(_aval, declaration.function_type.results)),
+        )
+        inputs = tuple(map(_aval, declaration.function_type.inputs))
+        region = Region(name, program.code, inputs, table, _device(device))
         compiled.append(
             Callback(
                 function=region.run, convert=region.convert, name=name, site=device, copies=True
@@ -250,9 +265,33 @@ def _device(name: str) -> jax.Device:
     return next(device for device in jax.devices(platform) if device.id == int(number))
 
 
+_DTYPES = {
+    "i1": "bool",
+    "bf16": "bfloat16",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "complex<f32>": "complex64",
+    "complex<f64>": "complex128",
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}
+
+
+def _aval(type_: ir.Type) -> jax.core.ShapedArray:
+    tensor = ir.RankedTensorType(type_)
+    element = str(tensor.element_type)
+    if element not in _DTYPES:
+        raise NotImplementedError(
+            f"values of element type {element} cannot cross to an accelerated region on "
+            "another device"
+        )
+    return jax.core.ShapedArray(tuple(tensor.shape), jax.numpy.dtype(_DTYPES[element]))
+
+
 def embed(
     ctx: mlir.LoweringRuleContext,
-    program: Program,
+    code: Code,
     operands: Sequence[ir.Value],
     table: ir.Value,
     tokens: Sequence[ir.Value],
@@ -263,12 +302,12 @@ def embed(
         the tokens, then the results.
     """
     context = ctx.module_context
-    module = ir.Module.parse(program.module, context.context)
+    module = ir.Module.parse(code.module, context.context)
     name = mlir.merge_mlir_modules(
         context.module, "bellhop_main", module, dst_symtab=context.symbol_table
     )
     results = [token.type for token in tokens]
-    results += [ir_type(ctx, aval) for aval in ctx.avals_out]
+    results += [ir_type(ctx, aval) for aval in code.out_avals]
     call = ir.Operation.create(
         "func.call",
         results=results,
@@ -298,16 +337,15 @@ def lower_alone(
             "or under jax.default_device(jax.devices('cpu')[0])."
         )
     avals = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_in]
-    program = compile_program(function, avals)
-    table = CallbackTable()
-    table.add_program(program.key, program.callbacks)
+    # Nobody takes exceptions here: JAX raises its own, with our text.
+    table = CallbackTable(catches=False)
+    code = compile_program(function, avals, table).code
     ctx.module_context.add_keepalive(table)
     constant = mlir.ir_constant(table_handle(table))
-    effects = list(ctx.tokens_in.effects())
+    # The effects that order the program are among those of the operation.
+    effects = list(ctx.tokens_in.effects())[: code.tokens]
     tokens = [ctx.tokens_in.get(effect) for effect in effects]
-    results = embed(ctx, program, operands, constant, tokens[: program.tokens])
+    results = embed(ctx, code, operands, constant, tokens)
     if effects:
-        ctx.set_tokens_out(
-            mlir.TokenSet(dict(zip(effects, results[: program.tokens], strict=True)))
-        )
-    return results[program.tokens :]
+        ctx.set_tokens_out(mlir.TokenSet(dict(zip(effects, results[: code.tokens], strict=True))))
+    return results[code.tokens :]

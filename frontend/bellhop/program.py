@@ -7,9 +7,9 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax_compat import hold_weakly_in_caches
-from bellhop.lowering import Program, embed
+from bellhop.lowering import Code, embed
 
-hold_weakly_in_caches(Program)
+hold_weakly_in_caches(Code)
 
 # Operands: the arguments of the program, then the handle of its table.
 program_p = Primitive("bellhop_program")
@@ -17,20 +17,19 @@ program_p.multiple_results = True
 
 
 @program_p.def_abstract_eval
-def _abstract_eval(*_: Any, program: Program, out_avals: tuple[Any, ...]) -> tuple[Any, ...]:
-    return out_avals
+def _abstract_eval(*avals: Any, code: Code) -> Any:
+    # JAX drops what has no result; where a program has none, it returns the handle.
+    return code.out_avals or avals[-1:]
 
 
-def _lower(
-    ctx: mlir.LoweringRuleContext, *operands: ir.Value, program: Program, out_avals: Any
-) -> list[ir.Value]:
+def _lower(ctx: mlir.LoweringRuleContext, *operands: ir.Value, code: Code) -> list[ir.Value]:
     *arguments, table = operands
     # The program orders its own effects from beginning to end, and the call waits for them.
     tokens = [
         ir.Operation.create("stablehlo.create_token", results=[mlir.token_type()]).result
-        for _ in range(program.tokens)
+        for _ in range(code.tokens)
     ]
-    return embed(ctx, program, arguments, table, tokens)[program.tokens :]
+    return embed(ctx, code, arguments, table, tokens)[code.tokens :] or [table]
 
 
 mlir.register_lowering(program_p, _lower, cacheable=False)

@@ -1,25 +1,24 @@
 """qjit: compile a hybrid function, once for each signature."""
 
+import contextlib
 import functools
-import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
 
-from bellhop._jax_compat import trace_state_clean
+from bellhop._jax_compat import run_compiled, trace_state_clean
 from bellhop.errors import CompileError
-from bellhop.lowering import Program, compile_program, host_device, table_handle
+from bellhop.failures import RUN_ERRORS, python_failure
+from bellhop.lowering import Code, Program, compile_program, host_device, table_handle
 from bellhop.program import program_p
 from bellhop.tracing import traced
-from bellhop_runtime import CallbackTable, release_run, take_failure
+from bellhop_runtime import CallbackTable
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_RUN = re.compile(r"\[bellhop run (-?\d+)\]")
-
 
 class QJIT(Generic[P, R]):
     """A function that is compiled when it is called with a new signature.
@@ -40,23 +39,64 @@ class QJIT(Generic[P, R]):
         self.original_function = function
         self._keep_stages = keep_stages
         self._newest: Program | None = None
-        self._table = CallbackTable()
+        self._table = CallbackTable(catches=True)
         # Committed to the CPU: the program itself runs there, whatever JAX's default is.
         self._handle = jax.device_put(table_handle(self._table), host_device())
         self._jit = _embedded(self)
+        # Threads in the first run of a signature, and whether it has been traced.
+        self._first_runs: dict[int, threading.Event] = {}
+        self._aside = threading.RLock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; compile it first where the signature is new."""
         if not trace_state_clean():
             return traced(self.original_function)(*args, **kwargs)
         try:
-            return self._jit(self._handle, args, kwargs)
-        except jax.errors.JaxRuntimeError as error:
-            failure = _python_failure(error)
+            run = self._run_aside if self._first_runs else self._run
+            result = run(args, kwargs)
+            if type(result) is _EffectsOnly:
+                return jax.tree.unflatten(result.tree, ())
+            return result
+        except RUN_ERRORS as error:
+            failure = python_failure(error)
             if failure is None:
                 raise
         # Outside the handler, so that XLA's account of it is not the context.
         raise failure
+
+    def _run(self, args: Any, kwargs: Any) -> Any:
+        try:
+            return self._jit(self._handle, args, kwargs)
+        except RecursionError as error:
+            if "Recursively calling jit" not in str(error):
+                raise
+        finally:
+            if self._first_runs:
+                self._first_runs.pop(threading.get_ident(), None)
+        return self._run_aside(args, kwargs)
+
+    def _run_aside(self, args: Any, kwargs: Any) -> Any:
+        """Run outside JAX's cache of fast calls.
+
+        JAX holds the entry of a signature from before it is traced until the end of its
+        first run: a callback that calls the function again would be refused there, and one
+        that waits for another thread that does would wait for ever.
+        """
+        mine = threading.get_ident()
+        for thread, is_traced in list(self._first_runs.items()):
+            if thread != mine:
+                is_traced.wait()
+        with self._aside:
+            executable = self._lower(args, kwargs).compile()
+        return run_compiled(executable, self._handle, args, kwargs)
+
+    def _lower(self, args: Any, kwargs: Any) -> Any:
+        is_nested = threading.get_ident() in self._first_runs
+        try:
+            return self._jit.lower(self._handle, args, kwargs)
+        finally:
+            if not is_nested:
+                self._first_runs.pop(threading.get_ident(), None)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -81,7 +121,7 @@ class QJIT(Generic[P, R]):
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Return JAX's ``Lowered`` of the program for a signature."""
-        return self._jit.lower(self._handle, args, kwargs)
+        return self._lower(args, kwargs)
 
     def _program(self) -> Program:
         if self._newest is None:
@@ -91,7 +131,15 @@ class QJIT(Generic[P, R]):
             )
         return self._newest
 
-    def _compile(self, args: Any, kwargs: Any) -> tuple[Program, Any]:
+    @contextlib.contextmanager
+    def _first_run(self) -> Iterator[None]:
+        is_traced = self._first_runs.setdefault(threading.get_ident(), threading.Event())
+        try:
+            yield
+        finally:
+            is_traced.set()
+
+    def _compile(self, args: Any, kwargs: Any) -> tuple[Code, Any]:
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         out_tree = None
 
@@ -108,10 +156,28 @@ class QJIT(Generic[P, R]):
             jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
             for aval in avals
         ]
-        program = compile_program(flat_function, specs, keep_stages=self._keep_stages)
-        self._table.add_program(program.key, program.callbacks)
+        program = compile_program(
+            flat_function, specs, self._table, keep_stages=self._keep_stages
+        )
         self._newest = program
-        return program, out_tree
+        return program.code, out_tree
+
+
+class _EffectsOnly:
+    """What a program without results returns inside its ``jax.jit``.
+
+    JAX drops a program none of whose results is used, so ``kept`` goes along; ``tree`` is
+    the structure of what the function returned.
+    """
+
+    def __init__(self, tree: Any, kept: Any) -> None:
+        self.tree = tree
+        self.kept = kept
+
+
+jax.tree_util.register_pytree_node(
+    _EffectsOnly, lambda effects: (effects.kept, effects.tree), _EffectsOnly
+)
 
 
 def _embedded(qjit_function: QJIT[Any, Any]) -> Any:
@@ -121,23 +187,16 @@ def _embedded(qjit_function: QJIT[Any, Any]) -> Any:
     """
 
     def embedded(handle: jax.Array, args: Any, kwargs: Any) -> Any:
-        program, out_tree = qjit_function._compile(args, kwargs)
+        with qjit_function._first_run():
+            code, out_tree = qjit_function._compile(args, kwargs)
         leaves = jax.tree.leaves((args, kwargs))
-        results = program_p.bind(*leaves, handle, program=program, out_avals=program.out_avals)
+        results = program_p.bind(*leaves, handle, code=code)
+        if not code.out_avals:
+            return _EffectsOnly(out_tree, results)
         return jax.tree.unflatten(out_tree, results)
 
     embedded.__name__ = getattr(qjit_function.original_function, "__name__", "program")
     return jax.jit(embedded)
-
-
-def _python_failure(error: jax.errors.JaxRuntimeError) -> BaseException | None:
-    match = _RUN.search(str(error))
-    if match is None:
-        return None
-    run_id = int(match[1])
-    # What the run did not get to: circuits that were open when the callback failed.
-    release_run(run_id)
-    return take_failure(run_id)
 
 
 @overload

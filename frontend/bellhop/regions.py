@@ -1,81 +1,69 @@
 """Accelerated regions on a device of their own: executables that programs call."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jax.interpreters.mlir import ir
 
-from bellhop.lowering import Program, table_handle
+from bellhop._jax_compat import run_compiled
+from bellhop.failures import RUN_ERRORS, python_failure
+from bellhop.lowering import Code, table_handle
 from bellhop.program import program_p
 from bellhop_runtime import CallbackTable
-
-_DTYPES = {
-    "i1": "bool",
-    "bf16": "bfloat16",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "complex<f32>": "complex64",
-    "complex<f64>": "complex128",
-    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
-    **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
-}
-
-
-def _aval(type_: ir.Type) -> jax.ShapeDtypeStruct:
-    tensor = ir.RankedTensorType(type_)
-    element = str(tensor.element_type)
-    if element not in _DTYPES:
-        raise NotImplementedError(
-            f"values of element type {element} cannot cross to an accelerated region on "
-            "another device"
-        )
-    return jax.ShapeDtypeStruct(tuple(tensor.shape), jax.numpy.dtype(_DTYPES[element]))
-
 
 class Region:
     """A region compiled for its device when the program is compiled, never later.
 
     Args:
         name: the user's function.
-        program: the region's program.
+        code: its program.
+        inputs: abstract values of the arguments.
+        table: the callbacks of the program.
         device: where it runs.
-        function_type: types of its arguments and results.
     """
 
     def __init__(
-        self, name: str, program: Program, device: jax.Device, function_type: ir.FunctionType
+        self,
+        name: str,
+        code: Code,
+        inputs: Sequence[jax.core.ShapedArray],
+        table: CallbackTable,
+        device: jax.Device,
     ) -> None:
         self.name = name
         self.device = device
-        self._table = CallbackTable()
-        self._table.add_program(program.key, program.callbacks)
+        self._table = table
         sharding = jax.sharding.SingleDeviceSharding(device)
-        results = tuple(
-            jax.core.ShapedArray(aval.shape, aval.dtype)
-            for aval in map(_aval, function_type.results)
-        )
-        inputs = [
-            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
-            for aval in map(_aval, function_type.inputs)
+        # A program is compiled while a function is being traced, and this is no part of that.
+        with jax.ensure_compile_time_eval():
+            self._handle = jax.device_put(table_handle(table), sharding)
+        specs = [
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding) for aval in inputs
         ]
-        handle = table_handle(self._table)
-        self._handle = jax.device_put(handle, sharding)
-        self._executable = (
-            jax.jit(
-                lambda *args: program_p.bind(*args, program=program, out_avals=results),
-                keep_unused=True,
-            )
-            .lower(*inputs, self._handle)
-            .compile()
-        )
-        self._is_single = len(results) == 1
+        region = jax.jit(lambda *args: program_p.bind(*args, code=code), keep_unused=True)
+        self._executable = region.lower(*specs, self._handle).compile()
+        # What calls back may come back here; see run_compiled.
+        self._calls_back = b"bellhop_callback" in code.module
+        self._is_single = len(code.out_avals) == 1
 
     def run(self, *arguments: np.ndarray) -> Any:
         """Run the region: each argument to the device once, each result back once."""
         moved = jax.device_put(arguments, self.device)
-        results = self._executable(*moved, self._handle)
+        try:
+            if self._calls_back:
+                results = run_compiled(self._executable, *moved, self._handle)
+            else:
+                results = self._executable(*moved, self._handle)
+        except RUN_ERRORS as error:
+            failure = python_failure(error)
+            if failure is None:
+                raise
+        else:
+            failure = None
+        if failure is not None:
+            # Outside the handler, so that XLA's account of it is not the context.
+            raise failure
         arrays = tuple(map(np.asarray, results))
         return arrays[0] if self._is_single else arrays
 

@@ -5,10 +5,13 @@ that XLA consumes come with jaxlib.  The private names, and why no public one se
 
 * ``jaxlib.mlir._mlir_libs._mlir.register_dialect`` / ``register_operation``:
   attach Python views to operations; ``jaxlib.mlir.ir`` does not export them.
+* ``jaxlib.mlir._mlir_libs._mlir.globals``: where the bindings look for the module of
+  a dialect; nothing public sets that.
 """
 
 from jax.interpreters.mlir import make_ir_context
 from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs._mlir import globals as _globals
 from jaxlib.mlir._mlir_libs._mlir import register_dialect, register_operation
 
 __all__ = [
@@ -17,6 +20,10 @@ __all__ = [
     "register_dialect",
     "register_operation",
 ]
+
+# Before it makes a view of an operation, jaxlib imports the module of its dialect.  A
+# dialect that it does not find is searched for anew each time: 57 us for an operation.
+_globals.append_dialect_search_prefix("bellhop_mlir.dialects")
 
 
 def make_context() -> ir.Context:

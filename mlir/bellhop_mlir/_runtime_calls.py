@@ -39,12 +39,7 @@ def i64(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
-_layouts: dict[int, str] = {}
-
-
 def _row_major(type_: ir.Type) -> ir.Attribute:
     rank = 0 if is_token(type_) else ir.RankedTensorType(type_).rank
-    if rank not in _layouts:
-        order = ", ".join(str(axis) for axis in reversed(range(rank)))
-        _layouts[rank] = f"dense<[{order}]> : tensor<{rank}xindex>"
-    return ir.Attribute.parse(_layouts[rank])
+    order = ", ".join(str(axis) for axis in reversed(range(rank)))
+    return ir.Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>")

@@ -1,29 +1,24 @@
-"""Walking, and the few edits of a module that several passes share."""
+"""Walking a module, and the few edits that several passes share."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from bellhop_mlir._bindings import ir
 
 
-def operations(parent: ir.Operation) -> Iterator[ir.Operation]:
-    """Yield every operation below ``parent``, outermost first, in program order.
+def operations(parent: ir.Operation) -> list[ir.Operation]:
+    """Return every operation below ``parent``, outermost first, in program order.
 
-    The operation that was yielded last may be erased.
+    A nested module is listed, and what is in it is not: it is a program of its own.
     """
-    for region in parent.regions:
-        for block in region:
-            for op in list(block.operations):
-                yield from _with_nested(op.operation)
+    found: list[ir.Operation] = []
 
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.append(op)
+        is_nested_module = op.name == "builtin.module" and len(found) > 1
+        return ir.WalkResult.SKIP if is_nested_module else ir.WalkResult.ADVANCE
 
-def _with_nested(op: ir.Operation) -> Iterator[ir.Operation]:
-    # A nested module is a program of its own.
-    regions = [] if op.name == "builtin.module" else op.regions
-    nested = [list(block.operations) for region in regions for block in region]
-    yield op
-    for block in nested:
-        for inner in block:
-            yield from _with_nested(inner.operation)
+    parent.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found[1:]
 
 
 def named(parent: ir.Operation, name: str) -> list[ir.Operation]:
@@ -31,13 +26,34 @@ def named(parent: ir.Operation, name: str) -> list[ir.Operation]:
     return [op for op in operations(parent) if op.name == name]
 
 
-def functions(module: ir.Module) -> dict[str, ir.Operation]:
-    """Return the ``func.func`` operations of a module by symbol."""
+def symbols(module: ir.Module) -> dict[str, ir.Operation]:
+    """Return the operations of a module's own block that have a symbol, by symbol."""
     return {
         ir.StringAttr(op.attributes["sym_name"]).value: op.operation
         for op in module.body.operations
-        if op.operation.name == "func.func"
+        if "sym_name" in op.attributes
     }
+
+
+def functions(module: ir.Module) -> dict[str, ir.Operation]:
+    """Return the ``func.func`` operations of a module by symbol."""
+    return {name: op for name, op in symbols(module).items() if op.name == "func.func"}
+
+
+def fresh_symbol(module: ir.Module, stem: str) -> str:
+    """Return ``stem``, lengthened by a number where the module has that symbol already."""
+    taken = symbols(module)
+    name, number = stem, 0
+    while name in taken:
+        name, number = f"{stem}_{number}", number + 1
+    return name
+
+
+def enclosing_function(op: ir.Operation) -> str:
+    """Return the symbol of the ``func.func`` that ``op`` stands in."""
+    while op.name != "func.func":
+        op = op.parent.operation
+    return ir.StringAttr(op.attributes["sym_name"]).value
 
 
 def symbol(op: ir.Operation, attribute: str = "callee") -> str:
@@ -45,26 +61,14 @@ def symbol(op: ir.Operation, attribute: str = "callee") -> str:
     return ir.FlatSymbolRefAttr(op.attributes[attribute]).value
 
 
-def callees(function: ir.Operation) -> set[str]:
-    """Return the symbols of the functions that ``function`` itself calls."""
-    return {
-        symbol(op)
-        for op in operations(function)
-        if op.name in ("func.call", "callback.accelerate")
-    }
+def function_type(op: ir.Operation) -> ir.FunctionType:
+    """Return the type of a ``func.func``."""
+    return ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
 
 
-def reachable(functions_by_name: dict[str, ir.Operation], root: str) -> set[str]:
-    """Return ``root`` and the functions that it calls, directly or not."""
-    seen: set[str] = set()
-    pending = [root]
-    while pending:
-        name = pending.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        pending.extend(callees(functions_by_name[name]))
-    return seen
+def types(values: Sequence[ir.Value]) -> list[ir.Type]:
+    """Return the types of values."""
+    return [value.type for value in values]
 
 
 def replace(op: ir.Operation, results: list[ir.Value]) -> None:
@@ -72,21 +76,3 @@ def replace(op: ir.Operation, results: list[ir.Value]) -> None:
     for old, new in zip(op.results, results, strict=True):
         old.replace_all_uses_with(new)
     op.erase()
-
-
-def drop_unused_functions(module: ir.Module) -> None:
-    """Erase private functions that nothing calls any more."""
-    by_name = functions(module)
-    used: set[str] = set()
-    for name, op in by_name.items():
-        visibility = op.attributes["sym_visibility"] if "sym_visibility" in op.attributes else None
-        if visibility is None or ir.StringAttr(visibility).value == "public":
-            used |= reachable(by_name, name)
-    for name, op in by_name.items():
-        if name not in used:
-            op.erase()
-
-
-def function_type(op: ir.Operation) -> ir.FunctionType:
-    """Return the type of a ``func.func``."""
-    return ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)

@@ -5,6 +5,7 @@ import dataclasses
 import re
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir.pipelines import PASSES, PIPELINE, run_pipeline
@@ -23,16 +24,19 @@ def parse_pass(text: str) -> Pass:
     if match is None or match["name"] not in PASSES:
         raise ValueError(f"no pass is called '{text}'; there are {', '.join(PASSES)}")
     cls = PASSES[match["name"]]
-    types = {field.name: field.type for field in dataclasses.fields(cls)}
+    types = {field.name: field.type for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     options: dict[str, int | str] = {}
     for item in (match["options"] or "").split():
-        key, _, value = item.partition("=")
+        key, equals, value = item.partition("=")
         if key not in types:
             raise ValueError(
-                f"the pass {cls.name} has no option '{key}'; "  # type: ignore[attr-defined]
+                f"the pass {cls.name} has no option '{key}'; "
                 f"there are: {', '.join(types) or 'none'}"
             )
-        options[key] = int(value) if types[key] in (int, "int") else value
+        if not equals or (types[key] is int and not value.isdecimal()):
+            wanted = "a number" if types[key] is int else "text"
+            raise ValueError(f"write {key}={wanted} for the pass {cls.name}, not '{item}'")
+        options[key] = int(value) if types[key] is int else value
     return cls(**options)
 
 
@@ -44,8 +48,38 @@ def optimize(text: str, passes: Sequence[Pass]) -> str:
         return str(module)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; return its exit status."""
+def run(
+    arguments: Sequence[str], standard_input: TextIO, output: TextIO, diagnostics: TextIO
+) -> int:
+    """Run the tool with streams of one's own; return its exit status."""
+    options = _parser().parse_args(arguments)
+    if options.list:
+        for name, cls in PASSES.items():
+            print(f"{name:32} {(cls.__doc__ or '').splitlines()[0]}", file=output)
+        return 0
+    try:
+        if options.file == "-":
+            text = standard_input.read()
+        else:
+            with open(options.file, encoding="utf-8") as file:
+                text = file.read()
+        print(optimize(text, _passes(options)), file=output)
+    except (ValueError, OSError, ir.MLIRError) as error:
+        for line in (error, *getattr(error, "__notes__", ())):
+            print(f"bellhop-opt: {line}", file=diagnostics)
+        return 1
+    return 0
+
+
+def _passes(options: argparse.Namespace) -> list[Pass]:
+    if options.verify_only:
+        return []
+    if options.passes:
+        return [parse_pass(text) for text in options.passes]
+    return [cls() for cls in PIPELINE]
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bellhop-opt", description="Run bellhop's passes over a file of MLIR."
     )
@@ -58,30 +92,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="a pass, as NAME or NAME{option=value ...}; may be given several times, and "
         "without any the whole pipeline runs",
     )
+    parser.add_argument("--verify-only", action="store_true", help="run no pass, only check")
     parser.add_argument("--list", action="store_true", help="list the passes")
-    options = parser.parse_args(arguments)
-    if options.list:
-        for name, cls in PASSES.items():
-            print(f"{name:32} {(cls.__doc__ or '').splitlines()[0]}")
-        return 0
-    try:
-        passes = (
-            [parse_pass(text) for text in options.passes]
-            if options.passes
-            else [cls() for cls in PIPELINE]
-        )
-        if options.file == "-":
-            text = sys.stdin.read()
-        else:
-            with open(options.file, encoding="utf-8") as file:
-                text = file.read()
-        print(optimize(text, passes))
-    except (ValueError, OSError, ir.MLIRError) as error:
-        print(f"bellhop-opt: {error}", file=sys.stderr)
-        for note in getattr(error, "__notes__", ()):
-            print(f"bellhop-opt: {note}", file=sys.stderr)
-        return 1
-    return 0
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tool; return its exit status."""
+    return run(sys.argv[1:] if arguments is None else arguments, sys.stdin, sys.stdout, sys.stderr)
 
 
 if __name__ == "__main__":

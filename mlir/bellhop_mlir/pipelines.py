@@ -1,5 +1,6 @@
 """The order of the passes, in the words that ``bellhop-opt`` knows them by."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
 from bellhop_mlir import dialects
@@ -13,19 +14,20 @@ from bellhop_mlir.transforms.fuse_gates import FuseGates
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.outline_regions import OutlineRegions
 
-OPTIMIZATION: tuple[type, ...] = (
+# Gates outnumber all other operations, so the sooner a run is one operation the better.
+OPTIMIZATION: tuple[type[Pass], ...] = (
+    FuseGates,
     OutlineRegions,
     InlineAccelerate,
     CanonicalizeCallbacks,
-    FuseGates,
 )
-CONVERSION: tuple[type, ...] = (
+CONVERSION: tuple[type[Pass], ...] = (
     ConvertAccelerateToRuntime,
     ConvertCallbackToRuntime,
     ConvertQuantumToRuntime,
 )
-PIPELINE: tuple[type, ...] = OPTIMIZATION + CONVERSION
-PASSES: dict[str, type] = {pass_.name: pass_ for pass_ in PIPELINE}
+PIPELINE: tuple[type[Pass], ...] = OPTIMIZATION + CONVERSION
+PASSES: dict[str, type[Pass]] = {pass_.name: pass_ for pass_ in PIPELINE}
 
 Observer = Callable[[str, ir.Module], None]
 
@@ -44,18 +46,21 @@ def run_pipeline(
         VerificationError: naming the pass after which the module was wrong.
         PassError: from a pass that refuses the program.
     """
-    dialects.verify(module)
-    with module.context:
-        for pass_ in _each(passes):
+    with module.context, _noting("found before the first pass"):
+        dialects.verify(module)
+    for pass_ in passes:
+        with module.context, _noting(f"raised by the pass {pass_.name}"):
             pass_.apply(module)
-            try:
-                dialects.verify(module)
-            except Exception as error:
-                error.add_note(f"found after the pass {pass_.name}")
-                raise
-            if observe is not None:
-                observe(pass_.name, module)
+        with module.context, _noting(f"found after the pass {pass_.name}"):
+            dialects.verify(module)
+        if observe is not None:
+            observe(pass_.name, module)
 
 
-def _each(passes: Iterable[Pass]) -> Iterator[Pass]:
-    yield from passes
+@contextlib.contextmanager
+def _noting(note: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        error.add_note(note)
+        raise

@@ -6,6 +6,7 @@
 
 #include "bellhop/callback_table.h"
 #include "bellhop/failures.h"
+#include "bellhop/invocation.h"
 #include "bellhop/numpy_arrays.h"
 #include "bellhop/registry.h"
 #include "bellhop/session.h"
@@ -27,8 +28,41 @@ int traverse_callback(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
+int traverse_table(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  for (const auto& [key, callbacks] : nb::inst_ptr<CallbackTable>(self)->programs()) {
+    for (const auto& callback : callbacks) Py_VISIT(nb::find(callback).ptr());
+  }
+  return 0;
+}
+
+int clear_table(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<CallbackTable>(self)->clear();
+  return 0;
+}
+
 PyType_Slot callback_slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(traverse_callback)}, {0, nullptr}};
+PyType_Slot table_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_table)},
+                             {Py_tp_clear, reinterpret_cast<void*>(clear_table)},
+                             {0, nullptr}};
+
+std::vector<BufferView> buffers_of(nb::list arrays) {
+  std::vector<BufferView> buffers(arrays.size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    if (!buffer_of(arrays[i].ptr(), &buffers[i])) throw nb::python_error();
+  }
+  return buffers;
+}
+
+void call(Callback& callback, nb::list arguments, nb::list results) {
+  PyObject* exception = invoke(callback, buffers_of(arguments), buffers_of(results));
+  if (exception == nullptr) return;
+  PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception,
+                PyException_GetTraceback(exception));
+  throw nb::python_error();
+}
 
 nb::dict targets() {
   nb::dict result;
@@ -82,13 +116,17 @@ NB_MODULE(_runtime, m) {
                                 copies ? Arguments::kCopies : Arguments::kViews);
           },
           "function"_a, "convert"_a, "name"_a, "site"_a, "copies"_a)
+      .def("__call__", &call, "arguments"_a, "results"_a,
+           "Call it as a program does, with arrays for the program's buffers.")
       .def_prop_ro("name", [](const Callback& self) { return self.name; })
       .def_prop_ro("site", [](const Callback& self) { return self.site; });
 
-  nb::class_<CallbackTable>(m, "CallbackTable",
+  nb::class_<CallbackTable>(m, "CallbackTable", nb::type_slots(table_slots),
                             "The callbacks of a qjit function, by program.")
-      .def(nb::init<>())
-      .def("add_program", &CallbackTable::add_program, "key"_a, "callbacks"_a)
+      .def(nb::init<bool>(), "catches"_a)
+      .def("reserve", &CallbackTable::reserve, "key"_a,
+           "Take the first key from this one on that no program has.")
+      .def("set_program", &CallbackTable::set_program, "key"_a, "callbacks"_a)
       .def("clear", &CallbackTable::clear)
       .def("__len__", [](const CallbackTable& self) { return self.programs().size(); })
       .def_prop_ro("address", [](const CallbackTable& self) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace bellhop {
 namespace {
@@ -41,6 +42,12 @@ bool same_shape(PyArrayObject* array, const BufferView& buffer) {
          std::equal(buffer.dims, buffer.dims + buffer.rank, PyArray_DIMS(array));
 }
 
+int set_item(PyObject* value, const BufferView& buffer, PyArray_Descr* descr) {
+  const int status =
+      PyDataType_GetArrFuncs(descr)->setitem(value, buffer.data, nullptr);
+  return status == 0 ? 1 : -1;
+}
+
 // Python scalars are weakly typed: they take any dtype of their own kind or wider.
 int store_python_scalar(PyObject* value, const BufferView& buffer,
                         PyArray_Descr* descr) {
@@ -55,8 +62,7 @@ int store_python_scalar(PyObject* value, const BufferView& buffer,
     *static_cast<double*>(buffer.data) = PyFloat_AS_DOUBLE(value);
     return 1;
   }
-  return PyDataType_GetArrFuncs(descr)->setitem(value, buffer.data, nullptr) == 0 ? 1
-                                                                                  : -1;
+  return set_item(value, buffer, descr);
 }
 
 }  // namespace
@@ -73,6 +79,28 @@ void set_dtype(int xla_dtype, PyObject* descr) {
 
 PyObject* dtype_of(int xla_dtype) {
   return reinterpret_cast<PyObject*>(descriptor(xla_dtype));
+}
+
+bool buffer_of(PyObject* array, BufferView* buffer) {
+  auto* typed = reinterpret_cast<PyArrayObject*>(array);
+  if (!PyArray_Check(array) || !PyArray_IS_C_CONTIGUOUS(typed)) {
+    PyErr_SetString(PyExc_TypeError, "expected a C-contiguous array");
+    return false;
+  }
+  const auto found = std::find_if(
+      std::begin(descriptors), std::end(descriptors), [typed](PyArray_Descr* descr) {
+        return descr != nullptr && PyArray_EquivTypes(descr, PyArray_DESCR(typed));
+      });
+  if (found == std::end(descriptors)) {
+    PyErr_Format(PyExc_TypeError, "XLA has no element type for the dtype %R",
+                 PyArray_DESCR(typed));
+    return false;
+  }
+  static_assert(sizeof(npy_intp) == sizeof(int64_t));
+  *buffer = {static_cast<int>(found - std::begin(descriptors)),
+             reinterpret_cast<const int64_t*>(PyArray_DIMS(typed)), PyArray_NDIM(typed),
+             PyArray_DATA(typed)};
+  return true;
 }
 
 size_t size_bytes(const BufferView& buffer) {
@@ -97,9 +125,26 @@ PyObject* array_copy(const BufferView& buffer) {
   return array;
 }
 
+bool refill(PyObject* array, const BufferView& buffer) {
+  auto* typed = reinterpret_cast<PyArrayObject*>(array);
+  const auto* fields = reinterpret_cast<const PyArrayObject_fields*>(array);
+  constexpr int kAsMade = NPY_ARRAY_OWNDATA | NPY_ARRAY_C_CONTIGUOUS;
+  if (Py_REFCNT(array) != 1 || fields->weakreflist != nullptr ||
+      fields->descr != descriptor(buffer.dtype) ||
+      (fields->flags & (kAsMade | NPY_ARRAY_WRITEABLE)) != kAsMade ||
+      !same_shape(typed, buffer)) {
+    return false;
+  }
+  std::memcpy(fields->data, buffer.data, static_cast<size_t>(PyArray_NBYTES(typed)));
+  return true;
+}
+
+bool is_view(PyObject* array) {
+  return !PyArray_CHKFLAGS(reinterpret_cast<PyArrayObject*>(array), NPY_ARRAY_OWNDATA);
+}
+
 void detach(PyObject* array) {
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
-  if (PyArray_CHKFLAGS(typed, NPY_ARRAY_OWNDATA)) return;
   const size_t bytes = static_cast<size_t>(PyArray_NBYTES(typed));
   void* memory = PyDataMem_NEW(std::max<size_t>(bytes, 1));
   if (memory == nullptr) return;
@@ -119,7 +164,11 @@ int store_exact(PyObject* value, const BufferView& buffer) {
     auto* array = reinterpret_cast<PyArrayObject*>(value);
     if (!same_shape(array, buffer)) return 0;
     PyArray_Descr* observed = PyArray_DESCR(array);
-    if (observed != descr && !PyArray_EquivTypes(observed, descr)) return 0;
+    // In any byte order: the type number leaves it out.
+    if (observed != descr &&
+        !PyArray_EquivTypenums(observed->type_num, descr->type_num)) {
+      return 0;
+    }
     if (PyArray_IS_C_CONTIGUOUS(array) && PyArray_ISNOTSWAPPED(array)) {
       if (const size_t bytes = size_bytes(buffer); bytes != 0) {
         std::memmove(buffer.data, PyArray_DATA(array), bytes);
@@ -142,6 +191,7 @@ int store_exact(PyObject* value, const BufferView& buffer) {
         buffer.rank == 0 && (observed == descr || PyArray_EquivTypes(observed, descr));
     Py_DECREF(observed);
     if (!same) return 0;
+    if (PyTypeNum_ISUSERDEF(descr->type_num)) return set_item(value, buffer, descr);
     PyArray_ScalarAsCtype(value, buffer.data);
     return 1;
   }

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Effect, Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
@@ -32,11 +33,31 @@ pure_callback_p = Primitive("bellhop_pure_callback")
 debug_callback_p = Primitive("bellhop_debug_callback")
 
 
-def _abstract_eval_pure(*_: Any, target: CallbackTarget) -> Sequence[Any]:
+def _call_now(*leaves: Any, target: CallbackTarget) -> list[Any]:
+    """Call the function right away, where no program is being traced."""
+    target.check_arguments([jax.typeof(leaf) for leaf in leaves])
+    results = [np.empty(aval.shape, aval.dtype) for aval in target.result_avals]
+    target.bind()([_host_array(leaf) for leaf in leaves], results)
+    return [jnp.asarray(result) for result in results]
+
+
+def _host_array(leaf: Any) -> np.ndarray:
+    dtype = jax.typeof(leaf).dtype
+    if jnp.issubdtype(dtype, jax.dtypes.extended):
+        # As in a compiled program, where a key is the words that it consists of.
+        return np.asarray(jax.random.key_data(leaf))
+    return np.array(leaf, dtype, order="C", copy=None)
+
+
+def _abstract_eval_pure(*avals: Any, target: CallbackTarget) -> Sequence[Any]:
+    target.check_arguments(avals)
     return target.result_avals
 
 
-def _abstract_eval_debug(*_: Any, target: CallbackTarget) -> tuple[Sequence[Any], set[Effect]]:
+def _abstract_eval_debug(
+    *avals: Any, target: CallbackTarget
+) -> tuple[Sequence[Any], set[Effect]]:
+    target.check_arguments(avals)
     return target.result_avals, {ordered_effect}
 
 
@@ -113,9 +134,7 @@ def _lower(
 
 def _register(primitive: Primitive) -> None:
     primitive.multiple_results = True
-    primitive.def_impl(
-        lambda *leaves, **params: jax.jit(lambda *args: primitive.bind(*args, **params))(*leaves)
-    )
+    primitive.def_impl(_call_now)
     batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
     mlir.register_lowering(
         primitive, functools.partial(_lower, primitive=primitive), cacheable=False

@@ -2,6 +2,7 @@
 
 import builtins
 import string
+from collections.abc import Iterator
 from typing import Any
 
 from bellhop.callbacks.callback import call_for_effect
@@ -60,15 +61,16 @@ class _Formatter:
 
 
 def _check_fields(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    fields = [
-        name.split(".")[0].split("[")[0]
-        for _, name, _, _ in string.Formatter().parse(fmt)
-        if name is not None
-    ]
-    positional = [name for name in fields if name == "" or name.isdigit()]
+    try:
+        fields = list(_fields(fmt))
+    except ValueError as error:
+        raise ValueError(f"print({fmt!r}) is not a format string: {error}.") from None
+    automatic = sum(name == "" for name in fields)
+    numbered = [int(name) for name in fields if name.isdigit()]
     named = {name for name in fields if name and not name.isdigit()}
-    automatic = sum(name == "" for name in positional)
-    needed = max([automatic, *(int(name) + 1 for name in positional if name)], default=0)
+    if automatic and numbered:
+        raise ValueError(f"print({fmt!r}) has fields with numbers and fields without.")
+    needed = max([automatic, *(number + 1 for number in numbered)])
     if needed != len(args):
         raise ValueError(
             f"print({fmt!r}) has fields for {needed} positional values and got {len(args)}."
@@ -77,3 +79,14 @@ def _check_fields(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         raise ValueError(f"print({fmt!r}) has no value for {', '.join(missing)}.")
     if unused := sorted(set(kwargs) - named):
         raise ValueError(f"print({fmt!r}) has no field for {', '.join(unused)}.")
+
+
+def _fields(fmt: str) -> Iterator[str]:
+    """Yield the names of the fields, and of those in their format specifications."""
+    for _, name, specification, conversion in string.Formatter().parse(fmt):
+        if name is None:
+            continue
+        if conversion not in (None, "r", "s", "a"):
+            raise ValueError(f"unknown conversion '{conversion}'")
+        yield name.split(".")[0].split("[")[0]
+        yield from _fields(specification or "")

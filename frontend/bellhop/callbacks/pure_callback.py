@@ -1,6 +1,7 @@
 """pure_callback: a Python function without side effects, and its derivative."""
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from bellhop._source import user_site
 from bellhop.callbacks.primitive import pure_callback_p
 from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
-from bellhop.callbacks.target import CallbackTarget
+from bellhop.callbacks.target import CallbackTarget, describe
 
 
 class PureCallback:
@@ -55,12 +56,22 @@ class PureCallback:
         """Call the function with traced or concrete arguments."""
         if self._fwd is None or self._bwd is None:
             return self._call(args, kwargs)
-        if kwargs:
+        args = self._by_position(args, kwargs)
+        return self._differentiable()(*args)
+
+    def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments in the order that the rules know them by."""
+        if not kwargs:
+            return args
+        bound = inspect.signature(self._function).bind(*args, **kwargs)
+        given = list(bound.arguments)[-1]
+        bound.apply_defaults()
+        if bound.kwargs:
             raise TypeError(
                 f"pure_callback '{self.__name__}' has a derivative rule, so its arguments must "
-                f"be given by position; got the keywords {', '.join(kwargs)}."
+                f"have a position; it is given {', '.join(bound.kwargs)} by keyword only."
             )
-        return self._differentiable()(*args)
+        return bound.args[: list(bound.arguments).index(given) + 1]
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         leaves, in_tree = jax.tree.flatten((tuple(args), kwargs))
@@ -106,35 +117,49 @@ class PureCallback:
         return call
 
     def _checked_result(self, result: Any) -> Any:
+        what = f"the fwd rule of pure_callback '{self.__name__}' returned"
         observed = jax.tree.structure(result)
         if observed != self._out_tree:
             raise TypeError(
-                f"the fwd rule of pure_callback '{self.__name__}' returned a result of structure "
-                f"{observed}; the callback returns {self._out_tree}."
+                f"{what} a result of structure {observed}; the callback returns {self._out_tree}."
             )
+        for leaf, aval in zip(jax.tree.leaves(result), self._result_avals, strict=True):
+            if not _is_array(leaf) or _shape_and_dtype(leaf) != (aval.shape, aval.dtype):
+                raise TypeError(
+                    f"{what} {describe(leaf)}, declared {describe(aval)}. Return what the "
+                    "callback returns."
+                )
         return result
 
     def _checked_cotangents(self, cotangents: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         what = f"the bwd rule of pure_callback '{self.__name__}'"
-        if not isinstance(cotangents, tuple) or (
-            len(args) == 1
-            and len(cotangents) != 1
-            and jax.tree.structure(cotangents) == jax.tree.structure(args[0])
-        ):
-            if len(args) != 1:
-                raise TypeError(
-                    f"{what} must return a tuple of {len(args)} cotangents, one for each "
-                    f"argument; it returned a {type(cotangents).__name__}."
-                )
+        if len(args) == 1 and not _is_tuple_of(args[0], cotangents):
             cotangents = (cotangents,)
+        if not isinstance(cotangents, tuple):
+            raise TypeError(
+                f"{what} must return a tuple of {len(args)} cotangents, one for each argument; "
+                f"it returned {describe(cotangents)}."
+            )
         if len(cotangents) != len(args):
             raise TypeError(
-                f"{what} returned {len(cotangents)} cotangents for {len(args)} arguments."
+                f"{what} returned {len(cotangents)} cotangents for {len(args)} "
+                f"argument{'s' * (len(args) != 1)}."
             )
         return tuple(
             _checked_cotangent(cotangent, arg, f"{what}: the cotangent of argument {index}")
             for index, (cotangent, arg) in enumerate(zip(cotangents, args, strict=True))
         )
+
+
+def _is_tuple_of(arg: Any, cotangents: Any) -> bool:
+    """Tell a tuple of the only cotangent from the cotangent of a tuple."""
+    if not isinstance(cotangents, tuple):
+        return False
+    bare = jax.tree.structure(cotangents) == jax.tree.structure(arg)
+    wrapped = len(cotangents) == 1 and (
+        jax.tree.structure(cotangents[0]) == jax.tree.structure(arg)
+    )
+    return wrapped or not bare
 
 
 def _checked_rule(
@@ -170,13 +195,17 @@ def _checked_leaf(leaf: Any, aval: jax.ShapeDtypeStruct, what: str) -> Any:
         return np.zeros(aval.shape, jax.dtypes.float0)
     if isinstance(leaf, bool | int | float | complex):
         leaf = jnp.asarray(leaf, aval.dtype)
-    shape, dtype = jnp.shape(leaf), jnp.result_type(leaf)
-    if shape != aval.shape or dtype != aval.dtype:
-        raise TypeError(
-            f"{what} is {dtype}[{','.join(map(str, shape))}], the argument is "
-            f"{aval.dtype}[{','.join(map(str, aval.shape))}]."
-        )
+    if not _is_array(leaf) or _shape_and_dtype(leaf) != (aval.shape, aval.dtype):
+        raise TypeError(f"{what} is {describe(leaf)}, the argument is {describe(aval)}.")
     return leaf
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex)
+
+
+def _shape_and_dtype(leaf: Any) -> tuple[tuple[int, ...], Any]:
+    return jnp.shape(leaf), jnp.result_type(leaf)
 
 
 @jax.tree_util.register_static

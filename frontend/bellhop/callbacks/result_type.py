@@ -1,7 +1,7 @@
 """What a callback returns, from an annotation, a type, an example or a pytree of them."""
 
+import functools
 import inspect
-import types
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +11,13 @@ import numpy as np
 from jax.core import ShapedArray
 
 from bellhop._source import definition_site, function_name
+from bellhop_runtime import DTYPES
 
 MISSING = inspect.Signature.empty
 
 _PYTHON_SCALARS = (bool, int, float, complex)
+_DTYPES_BY_TYPE: dict[type, Any] = {type_: np.dtype(type_) for type_ in _PYTHON_SCALARS}
+_DTYPES_BY_TYPE |= {dtype.type: dtype for dtype in DTYPES}
 
 
 class ResultTypeError(TypeError):
@@ -22,12 +25,37 @@ class ResultTypeError(TypeError):
 
 
 def annotated_result_type(function: Callable[..., Any]) -> Any:
-    """Return the return annotation of a function, or ``MISSING``."""
+    """Return the return annotation of a function, or ``MISSING``.
+
+    Raises:
+        ResultTypeError: where the annotation is a string that means nothing.
+    """
     try:
-        signature = inspect.signature(function, eval_str=True)
-    except (ValueError, TypeError, NameError):
+        annotation = inspect.signature(function).return_annotation
+    except (ValueError, TypeError):
         return MISSING
-    return signature.return_annotation
+    if not isinstance(annotation, str):
+        return annotation
+    # Only this one: the annotations of the arguments may mean nothing at run time.
+    try:
+        return eval(annotation, _globals(function))
+    except Exception as error:
+        raise ResultTypeError(
+            f"{_where(function)} declares the result type '{annotation}', which cannot be "
+            f"evaluated ({error}). Pass the type: pure_callback(fn, result_type)."
+        ) from error
+
+
+def _globals(function: Any) -> dict[str, Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not hasattr(function, "__globals__") and not hasattr(function, "__func__"):
+        function = type(function).__call__
+    return getattr(inspect.unwrap(function), "__globals__", {})
+
+
+def _where(function: Callable[..., Any]) -> str:
+    return f"callback '{function_name(function)}' ({definition_site(function)})"
 
 
 def result_avals(
@@ -43,7 +71,7 @@ def result_avals(
     Raises:
         ResultTypeError: where nothing is declared, or a leaf does not say shape and dtype.
     """
-    where = f"callback '{function_name(function)}' ({definition_site(function)})"
+    where = _where(function)
     if declared is MISSING:
         raise ResultTypeError(
             f"{where} declares no result type. Annotate it, `def "
@@ -68,25 +96,11 @@ def _unpack_generics(declared: Any) -> Any:
 
 
 def _leaf_aval(leaf: Any, where: str) -> ShapedArray:
-    canonical = jax.dtypes.canonicalize_dtype
-    if isinstance(leaf, np.dtype):
-        return ShapedArray((), canonical(leaf))
-    if isinstance(leaf, type):
-        if leaf in _PYTHON_SCALARS or issubclass(leaf, np.generic):
-            try:
-                return ShapedArray((), canonical(np.dtype(leaf)))
-            except TypeError:
-                pass
-    elif isinstance(leaf, bool | int | float | complex):
-        return ShapedArray((), canonical(np.result_type(leaf)))
-    elif hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
-        try:
-            return ShapedArray(tuple(leaf.shape), canonical(leaf.dtype))
-        except TypeError:
-            pass
-    if isinstance(leaf, type | types.GenericAlias) and (
-        leaf in (np.ndarray, jax.Array) or typing.get_origin(leaf) is np.ndarray
-    ):
+    dtype = _dtype(leaf)
+    if dtype is not None and dtype in DTYPES:
+        shape = () if isinstance(leaf, type | np.dtype) else np.shape(leaf)
+        return ShapedArray(shape, jax.dtypes.canonicalize_dtype(dtype))
+    if any(type_ is np.ndarray or type_ is jax.Array for type_ in (leaf, typing.get_origin(leaf))):
         raise ResultTypeError(
             f"{where} declares that it returns {leaf}, which says nothing of shape and dtype. "
             "Declare jax.ShapeDtypeStruct(shape, dtype), or an example array."
@@ -96,3 +110,15 @@ def _leaf_aval(leaf: Any, where: str) -> ShapedArray:
         "Python scalar type, a dtype, jax.ShapeDtypeStruct(shape, dtype), an example array, or "
         "a pytree of these."
     )
+
+
+def _dtype(leaf: Any) -> Any:
+    """Return the dtype that a declared leaf means, or None."""
+    if isinstance(leaf, np.dtype):
+        return leaf
+    if isinstance(leaf, type) and leaf in _DTYPES_BY_TYPE:
+        return _DTYPES_BY_TYPE[leaf]
+    if isinstance(leaf, _PYTHON_SCALARS) and not isinstance(leaf, np.generic):
+        return np.result_type(leaf)
+    # Arrays, descriptions of them, and jax.numpy's scalar types.
+    return getattr(leaf, "dtype", None)

@@ -1,6 +1,6 @@
 """The Python side of one callback: what the runtime calls, and what it may return."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from jax.core import ShapedArray
 
 from bellhop._source import function_name, qualified_name
 from bellhop.errors import DifferentiableCompileError
+from bellhop_runtime import DTYPES, Callback
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +69,18 @@ class CallbackTarget:
         """The qualified name of the user's function."""
         return qualified_name(self.function)
 
-    def leaf_function(self) -> Callable[..., Any]:
-        """Return what the runtime calls: leaves in, a leaf or a tuple of leaves out."""
+    def bind(self) -> Callback:
+        """Return what the runtime calls."""
+        return Callback(
+            function=self._leaf_function(),
+            convert=self.convert,
+            name=self.name,
+            site=self.site,
+            copies=self.copies,
+        )
+
+    def _leaf_function(self) -> Callable[..., Any]:
+        """Return the function of leaves: leaves in, a leaf or a tuple of leaves out."""
         flat_in = self.in_tree == jax.tree.structure(((0,) * self.in_tree.num_leaves, {}))
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         no_result = self.out_tree.num_leaves == 0 and self.out_tree == jax.tree.structure(None)
@@ -91,6 +102,17 @@ class CallbackTarget:
                 "declared, or declare what is returned."
             ) from error
         return flat[0] if len(flat) == 1 else tuple(flat)
+
+    def check_arguments(self, avals: Sequence[Any]) -> None:
+        """Refuse arguments that no NumPy array can hold as XLA does, such as int4."""
+        for aval in avals:
+            is_key = jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended)
+            if not is_key and aval.dtype not in DTYPES:
+                raise TypeError(
+                    f"{self.flavour} '{self.name}' (called from {self.site}) is given an array "
+                    f"of type {aval.dtype.name}, which XLA packs and NumPy does not. Cast the "
+                    "argument."
+                )
 
     def derivative_error(self) -> DifferentiableCompileError:
         """Return the error for a derivative that nobody defined."""
@@ -116,14 +138,16 @@ class CallbackTarget:
             TypeError: naming the callback, what was declared and what was returned.
         """
         observed = describe(value)
-        if not isinstance(value, np.ndarray | np.generic | bool | int | float | complex):
+        if isinstance(value, np.generic) or not isinstance(value, bool | int | float | complex):
             try:
                 array = np.asarray(value)
             except Exception as error:
                 raise self._mismatch(observed, dtype, shape, index) from error
-            if array.dtype == dtype and array.shape == shape:
-                return array
-            observed = describe(array) if array.dtype != object else observed
+            # Where JAX's 64-bit types are off, a 64-bit array means the 32-bit one.
+            if array.shape == shape and _canonical(array.dtype) == dtype:
+                return array.astype(dtype)
+            if array.dtype.kind not in "OUS":
+                observed = describe(array)
         raise self._mismatch(observed, dtype, shape, index)
 
     def _mismatch(
@@ -138,11 +162,16 @@ class CallbackTarget:
 
 def describe(value: Any) -> str:
     """Describe a value by dtype and shape, or by its type."""
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
         return _describe_type(value.dtype, value.shape)
     if value is None:
         return "None"
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
+
+def _canonical(dtype: np.dtype) -> Any:
+    return jax.dtypes.canonicalize_dtype(dtype) if dtype in DTYPES else dtype
 
 
 def _describe_type(dtype: Any, shape: tuple[int, ...]) -> str:

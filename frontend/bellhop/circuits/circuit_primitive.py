@@ -20,6 +20,7 @@ from bellhop._jax_compat import (
 )
 from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE
+from bellhop.errors import DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects, lower_alone, lowering_in_progress
 from bellhop_mlir.dialects import quantum
 
@@ -28,10 +29,16 @@ circuit_p.multiple_results = True
 
 
 class CircuitBody:
-    """The jaxpr of a circuit: handle and inputs to handle and results."""
+    """The jaxpr of a circuit: handle and inputs to handle and results.
 
-    def __init__(self, closed: ClosedJaxpr) -> None:
+    Attributes:
+        closed: the jaxpr.
+        where: the QNode and its line, for errors.
+    """
+
+    def __init__(self, closed: ClosedJaxpr, where: str) -> None:
         self.closed = closed
+        self.where = where
 
     def __repr__(self) -> str:
         return str(self.closed.jaxpr)
@@ -41,26 +48,25 @@ hold_weakly_in_caches(CircuitBody)
 
 
 def bind(
-    closed: ClosedJaxpr, inputs: Sequence[Any], *, device: DeviceSpec, name: str, record: bool
+    body: CircuitBody, inputs: Sequence[Any], *, device: DeviceSpec, name: str, record: bool
 ) -> list[Any]:
     """Run a circuit.
 
     Args:
-        closed: takes the handle of a fresh state and the inputs; returns the handle after
-            the last operation and the results.
+        body: takes the handle of a fresh state and the inputs; returns the handle after the
+            last operation and the results.
         inputs: arrays.
         device: where it runs.
         name: the QNode's name.
         record: whether the device records the gates, to differentiate them.
     """
-    return circuit_p.bind(
-        *inputs, body=CircuitBody(closed), device=device, name=name, record=record
-    )
+    return circuit_p.bind(*inputs, body=body, device=device, name=name, record=record)
 
 
-@circuit_p.def_abstract_eval
-def _aval(*_: Any, body: CircuitBody, **__: Any) -> list[Any]:
-    return body.closed.out_avals[1:]
+@circuit_p.def_effectful_abstract_eval
+def _aval(*_: Any, body: CircuitBody, **__: Any) -> tuple[list[Any], Any]:
+    # Printing in the quantum function is an effect of the program.
+    return body.closed.out_avals[1:], body.closed.effects
 
 
 circuit_p.def_impl(
@@ -83,7 +89,12 @@ def _jvp(
     """
     del record
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
-    jvp, out_nonzero = jvp_jaxpr(body.closed, [False, *nonzero], instantiate=False)
+    try:
+        jvp, out_nonzero = jvp_jaxpr(body.closed, [False, *nonzero], instantiate=False)
+    except DifferentiableCompileError as error:
+        if str(error).startswith(body.where):
+            raise
+        raise DifferentiableCompileError(f"{body.where}: {error}") from error
     n_out = len(body.closed.out_avals)
     n_in = 1 + len(primals)
     known, linear, _, residual_avals = partial_eval_jaxpr_nounits(
@@ -91,7 +102,7 @@ def _jvp(
         [False] * n_in + [True] * sum(nonzero),
         instantiate=[False] * n_out + [True] * sum(out_nonzero),
     )
-    outs = bind(known, primals, device=device, name=name, record=True)
+    outs = bind(CircuitBody(known, body.where), primals, device=device, name=name, record=True)
     results = outs[: n_out - 1]
     residuals = outs[len(outs) - len(residual_avals) :] if residual_avals else []
     given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]

@@ -35,16 +35,11 @@ class DeviceSpec:
 
 
 def device_spec(device: Any, qubits: int) -> DeviceSpec:
-    """Return what the runtime needs to open a PennyLane device.
+    """Return what the runtime needs to open a PennyLane device that is a compiled plugin.
 
     Raises:
-        CompileError: for a device without the plugin interface, or of an untested version.
+        CompileError: for a plugin of an untested version.
     """
-    if not hasattr(device, "get_c_interface"):
-        raise CompileError(
-            f"the device '{device.name}' has no compiled plugin (get_c_interface), so it cannot "
-            "run inside qjit. Use qml.device('lightning.qubit', wires=...)."
-        )
     _check_version(device.name)
     factory, library = device.get_c_interface()
     kwargs = getattr(device, "device_kwargs", {})
@@ -65,42 +60,11 @@ def _check_version(name: str) -> None:
         )
 
 
-@dataclass(frozen=True)
-class GateSet:
-    """Which operations a device applies itself."""
-
-    operations: dict[str, Any]
-
-    def applies(self, op: qml.operation.Operator, *, differentiated: bool) -> bool:
-        """Tell whether the device applies ``op``, and differentiates it where asked to."""
-        base, adjoint, controlled = split(op)
-        properties = self.operations.get(base.name)
-        if properties is None:
-            return base.name in _PREPARATIONS and not adjoint and not controlled
-        return (
-            (properties.invertible or not adjoint)
-            and (properties.controllable or not controlled)
-            and (properties.differentiable or not differentiated)
-        )
-
-
+# State preparations go through functions of the plugin's own and are in no list.
 _PREPARATIONS = ("StatePrep", "BasisState")
 
 # The plugin takes a gate's numbers alone, and this one also needs a dimension.
 _NOT_THROUGH_PLUGIN = ("PCPhase",)
-
-
-def gate_set(device: Any) -> GateSet:
-    """Return the gates that the plugin of a device applies natively."""
-    capabilities = device.capabilities
-    return GateSet(
-        {
-            name: properties
-            for name, properties in capabilities.operations.items()
-            if name not in _NOT_THROUGH_PLUGIN and name not in _PYTHON_ONLY
-        }
-    )
-
 
 # Listed by Lightning as supported when it runs from Python, where they become matrices.
 _PYTHON_ONLY = (
@@ -116,30 +80,60 @@ _PYTHON_ONLY = (
     "MultiControlledX",
 )
 
+# Listed as differentiable, and pennylane-lightning 0.45 computes a wrong derivative.
+_WRONG_DERIVATIVE = ("PSWAP",)
 
-def split(op: qml.operation.Operator) -> tuple[qml.operation.Operator, bool, list[Any]]:
-    """Take adjoints and controls off an operation.
+
+class GateSet:
+    """Which operations a device applies itself."""
+
+    def __init__(self, device: Any) -> None:
+        self._properties = {
+            name: properties
+            for name, properties in device.capabilities.operations.items()
+            if name not in _NOT_THROUGH_PLUGIN and name not in _PYTHON_ONLY
+        }
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._properties
+
+    def applies(self, name: str, *, adjoint: bool = False, controlled: bool = False) -> bool:
+        """Tell whether the device applies an operation, inverted and controlled as given."""
+        properties = self._properties.get(name)
+        if properties is None:
+            return name in _PREPARATIONS and not adjoint and not controlled
+        return (properties.invertible or not adjoint) and (
+            properties.controllable or not controlled
+        )
+
+    def differentiates(self, name: str) -> bool:
+        """Tell whether the adjoint method of the device differentiates an operation."""
+        properties = self._properties.get(name)
+        return (
+            properties is not None
+            and properties.differentiable
+            and name not in _WRONG_DERIVATIVE
+        )
+
+
+def split(
+    op: qml.operation.Operator, gates: GateSet
+) -> tuple[qml.operation.Operator, bool, list[tuple[Any, Any]]]:
+    """Take adjoints and controls off an operation, as far as the device wants it.
+
+    Named gates with controls, CNOT say, stay what they are if the device knows them.
 
     Returns:
         the operation inside, whether it is inverted, and pairs of control wire and value.
     """
     adjoint = False
-    controls: list[Any] = []
+    controls: list[tuple[Any, Any]] = []
     while True:
-        if isinstance(op, qml.ops.op_math.Adjoint):
+        if isinstance(op, qml.ops.Adjoint):
             adjoint = not adjoint
             op = op.base
-        elif type(op) in _GENERIC_CONTROLLED:
+        elif isinstance(op, qml.ops.Controlled) and (controls or op.name not in gates):
             controls += zip(op.control_wires, op.control_values, strict=True)
             op = op.base
         else:
             return op, adjoint, controls
-
-
-# Subclasses with names of their own, CNOT say, are gates of their own.
-_GENERIC_CONTROLLED = (
-    qml.ops.op_math.Controlled,
-    qml.ops.op_math.ControlledOp,
-    qml.MultiControlledX,
-    qml.ControlledQubitUnitary,
-)

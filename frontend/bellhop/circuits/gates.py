@@ -1,6 +1,7 @@
 """From PennyLane operations to gates of the quantum dialect and their parameters."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -15,18 +16,69 @@ from bellhop_mlir.dialects.quantum import Gate
 # How deep decompositions may nest before they are taken to go on for ever.
 _DEPTH = 50
 
+# Up to here, an operation that nobody decomposes is applied as its matrix.
+_MATRIX_WIRES = 10
+
 _COMPLEX_DATA = ("QubitUnitary", "StatePrep")
+_NOTHING_TO_APPLY = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
+_OBSERVABLES = (
+    qml.Hermitian,
+    qml.Projector,
+    qml.SparseHamiltonian,
+    qml.ops.LinearCombination,
+    qml.ops.SProd,
+    qml.ops.Sum,
+)
+_MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
 
 
+@dataclass
 class GateRun:
-    """A straight run of gates: the static table, and the parameters known at run time."""
+    """A straight run of gates: the static table, and the parameters known at run time.
 
-    def __init__(self, gates: GateSet, wires: Any, where: str) -> None:
-        self._gate_set = gates
+    Attributes:
+        is_differentiable: whether the device differentiates by every parameter.
+        gates: in order; a slot is an index into the parameters.
+        n_params: how many parameters there are.
+    """
+
+    is_differentiable: bool
+    gates: list[Gate] = field(default_factory=list)
+    n_params: int = 0
+    _params: list[Any] = field(default_factory=list)
+
+    def take(self, values: Any) -> range:
+        """Append parameters, a scalar or an array, and return their slots."""
+        slots = range(self.n_params, self.n_params + values.size)
+        self._params.append(values)
+        self.n_params = slots.stop
+        return slots
+
+    def params_vector(self) -> Any:
+        """Return the run-time parameters as one float64 vector."""
+        if not self._params:
+            return jnp.zeros(0, jnp.float64)
+        return jax.lax.concatenate(
+            [jax.lax.reshape(values, (values.size,)) for values in self._params], dimension=0
+        )
+
+
+class GateList:
+    """The operations of a straight piece of a circuit, as runs of gates.
+
+    Args:
+        gate_set: what the device applies.
+        wires: gives the qubit of a wire label.
+        where: the QNode, for errors.
+        is_first: whether nothing was applied to the state before.
+    """
+
+    def __init__(self, gate_set: GateSet, wires: Any, where: str, *, is_first: bool) -> None:
+        self._gate_set = gate_set
         self._wires = wires
         self._where = where
-        self.gates: list[Gate] = []
-        self.params: list[Any] = []
+        self._is_first = is_first
+        self.runs: list[GateRun] = []
 
     def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
         """Append an operation, decomposed as far as the device needs it.
@@ -34,59 +86,84 @@ class GateRun:
         Raises:
             CompileError: for what the device does not apply and PennyLane does not decompose.
         """
-        if isinstance(op, qml.Identity | qml.ops.Barrier | qml.ops.WireCut):
+        if isinstance(op, _NOTHING_TO_APPLY):
             return
-        if _is_mid_circuit(op):
+        if op.name in _MID_CIRCUIT:
             raise CompileError(
                 f"{self._where}: mid-circuit measurements are not supported yet by bellhop."
+            )
+        if isinstance(op, _OBSERVABLES):
+            raise CompileError(
+                f"{self._where}: the observable {op.name} stands where gates are collected. Make "
+                "it where it is measured, after all loops, or outside the QNode."
             )
         if getattr(op, "batch_size", None) is not None:
             raise CompileError(
                 f"{self._where}: {op.name} has a batch of parameters; parameter broadcasting is "
                 "not supported by bellhop. Use jax.vmap over the QNode."
             )
-        traced = any(isinstance(value, jax.core.Tracer) for value in op.data)
-        if self._gate_set.applies(op, differentiated=traced):
-            self._append(op)
+        base, adjoint, controls = split(op, self._gate_set)
+        is_traced = any(isinstance(value, jax.core.Tracer) for value in base.data)
+        has_derivative = not is_traced or self._differentiates(base.name)
+        applies = self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls))
+        if base.name == "StatePrep" and not (self._is_first and not self.runs):
+            applies = False
+        if applies and (has_derivative or _is_whole(base)):
+            self._append(base, adjoint, controls, has_derivative)
             return
-        for part in self._decompose(op, depth):
-            self.add(part, depth + 1)
-
-    def _decompose(self, op: qml.operation.Operator, depth: int) -> Sequence[Any]:
-        if depth < _DEPTH and op.has_decomposition:
-            with qml.QueuingManager.stop_recording():
-                return op.decomposition()
-        base, *_ = split(op)
-        if op.has_matrix and len(op.wires) <= 10 and base.name != "QubitUnitary":
-            with qml.QueuingManager.stop_recording():
-                return [qml.QubitUnitary(op.matrix(), wires=op.wires)]
-        if base.name in self._gate_set.operations:
+        parts = self._decompose(base, depth)
+        if parts is not None:
+            for part in _in_form(parts, adjoint, controls):
+                self.add(part, depth + 1)
+        elif applies:
+            self._append(base, adjoint, controls, has_derivative)
+        else:
             raise CompileError(
-                f"{self._where}: the parameters of {op.name} are computed in the program, and "
-                "neither can the device differentiate it nor PennyLane decompose it. Pass "
-                "constants, or use gates that are differentiable."
+                f"{self._where}: the device does not apply {op.name}, and PennyLane has no "
+                "decomposition of it."
             )
-        raise CompileError(
-            f"{self._where}: the device does not apply {op.name}, and PennyLane has no "
-            "decomposition of it."
-        )
 
-    def _append(self, op: qml.operation.Operator) -> None:
-        base, adjoint, controls = split(op)
-        slots, constants = self._parameters(base)
-        self.gates.append(
+    def _differentiates(self, name: str) -> bool:
+        # Bits have no derivative, and zero is what the runtime makes of it.
+        return name == "BasisState" or self._gate_set.differentiates(name)
+
+    def _decompose(self, base: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
+        with qml.QueuingManager.stop_recording():
+            if depth < _DEPTH and base.has_decomposition:
+                return base.decomposition()
+            if (
+                base.name != "QubitUnitary"
+                and base.has_matrix
+                and len(base.wires) <= _MATRIX_WIRES
+            ):
+                return [qml.QubitUnitary(base.matrix(), wires=base.wires)]
+        return None
+
+    def _append(
+        self,
+        base: qml.operation.Operator,
+        adjoint: bool,
+        controls: Sequence[tuple[Any, Any]],
+        has_derivative: bool,
+    ) -> None:
+        # A run of its own, so that only a derivative by these parameters is refused.
+        if not self.runs or self.runs[-1].is_differentiable != has_derivative:
+            self.runs.append(GateRun(has_derivative))
+        run = self.runs[-1]
+        slots, constants = _parameters(base, run)
+        run.gates.append(
             Gate(
                 name=_name(base),
                 wires=self._indices(base.wires),
                 slots=tuple(slots),
                 constants=tuple(constants),
                 adjoint=adjoint,
-                control_wires=self._indices([wire for wire, _ in controls]),
+                control_wires=self._indices(wire for wire, _ in controls),
                 control_values=tuple(int(bool(value)) for _, value in controls),
             )
         )
 
-    def _indices(self, wires: Sequence[Any]) -> tuple[int, ...]:
+    def _indices(self, wires: Iterable[Any]) -> tuple[int, ...]:
         indices = []
         for wire in wires:
             if isinstance(wire, jax.core.Tracer):
@@ -97,45 +174,55 @@ class GateRun:
             indices.append(self._wires(wire))
         return tuple(indices)
 
-    def _parameters(self, op: qml.operation.Operator) -> tuple[list[int], list[float]]:
-        slots: list[int] = []
-        constants: list[float] = []
-        for value in op.parameters:
-            for number in _numbers(value, is_complex=op.name in _COMPLEX_DATA):
-                if isinstance(number, jax.core.Tracer):
-                    slots.append(len(self.params))
-                    self.params.append(number)
-                else:
-                    constants.append(float(number))
-                    slots.append(-len(constants))
-        return slots, constants
 
-    def params_vector(self) -> Any:
-        """Return the run-time parameters as one float64 vector."""
-        if not self.params:
-            return jnp.zeros(0, jnp.float64)
-        return jnp.stack([jnp.asarray(value).astype(jnp.float64) for value in self.params])
+def _is_whole(base: qml.operation.Operator) -> bool:
+    """Tell whether an operation is applied as it is, though without a derivative.
+
+    Its decomposition would be slower, less exact, and no more differentiable.
+    """
+    return base.name == "StatePrep" or (base.name == "QubitUnitary" and len(base.wires) > 1)
 
 
-def _numbers(value: Any, *, is_complex: bool) -> Sequence[Any]:
-    """Return the real numbers that a gate's parameter is made of."""
-    if isinstance(value, jax.core.Tracer):
-        if not is_complex and value.ndim == 0:
-            return [value.real if jnp.iscomplexobj(value) else value]
+def _in_form(
+    parts: Sequence[Any], adjoint: bool, controls: Sequence[tuple[Any, Any]]
+) -> Sequence[Any]:
+    with qml.QueuingManager.stop_recording():
+        if adjoint:
+            parts = [qml.adjoint(part) for part in reversed(parts)]
+        if controls:
+            wires, values = zip(*controls, strict=True)
+            parts = [qml.ctrl(part, control=wires, control_values=values) for part in parts]
+    return parts
+
+
+def _parameters(op: qml.operation.Operator, run: GateRun) -> tuple[list[int], list[float]]:
+    """Return slots and constants of a gate; the run takes what is known at run time."""
+    slots: list[int] = []
+    constants: list[float] = []
+    for value in op.parameters:
+        is_complex = op.name in _COMPLEX_DATA
+        if isinstance(value, jax.core.Tracer):
+            slots += run.take(_doubles(value, is_complex=is_complex))
+            continue
+        array = np.asarray(value)
         if is_complex:
-            value = jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1)
-        return list(jnp.ravel(value))
-    array = np.asarray(value)
+            array = np.stack([array.real, array.imag], axis=-1)
+        for number in np.ravel(np.real(array)):
+            constants.append(float(number))
+            slots.append(-len(constants))
+    return slots, constants
+
+
+def _doubles(value: Any, *, is_complex: bool) -> Any:
+    """Return the real numbers that a traced parameter is made of."""
     if is_complex:
-        array = np.stack([array.real, array.imag], axis=-1)
-    return list(np.real(np.ravel(array)))
+        value = jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1)
+    elif jnp.iscomplexobj(value):
+        value = jnp.real(value)
+    return value if value.dtype == np.float64 else value.astype(np.float64)
 
 
 def _name(op: qml.operation.Operator) -> str:
     if isinstance(op, qml.PauliRot):
         return f"PauliRot:{op.hyperparameters['pauli_word']}"
     return op.name
-
-
-def _is_mid_circuit(op: Any) -> bool:
-    return op.name in ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")

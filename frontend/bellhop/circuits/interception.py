@@ -12,7 +12,7 @@ from pennylane.queuing import AnnotatedQueue, process_queue
 from bellhop._jax_compat import convert_constvars_jaxpr
 from bellhop._source import definition_site, function_name
 from bellhop.circuits import circuit_primitive
-from bellhop.circuits.device import device_spec, gate_set
+from bellhop.circuits.device import GateSet, device_spec
 from bellhop.circuits.primitives import HANDLE, check_x64
 from bellhop.circuits.recording import Circuit, is_measurement
 from bellhop.errors import CompileError
@@ -42,15 +42,15 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     Raises:
         CompileError: for what circuits cannot do yet; names the QNode and its line.
     """
-    check_x64()
     name = function_name(qnode.func)
     where = f"the QNode '{name}' ({definition_site(qnode.func)})"
+    check_x64(where)
     _check_supported(qnode, where)
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     # What the program does not compute stays static: numbers become constants of the gates.
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     out_tree = None
-    gates = gate_set(qnode.device)
+    gates = GateSet(qnode.device)
     wires = WireMap(
         qnode.device.wires or _used_wires(qnode, leaves, in_tree, dynamic), where
     )
@@ -76,7 +76,11 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     # Constants come first now; the handle must, for the circuit primitive.
     order = _handle_first(jaxpr, len(consts))
     results = circuit_primitive.bind(
-        order, [*consts, *inputs], device=spec, name=name, record=False
+        circuit_primitive.CircuitBody(order, where),
+        [*consts, *inputs],
+        device=spec,
+        name=name,
+        record=False,
     )
     return jax.tree.unflatten(out_tree, results)
 
@@ -142,6 +146,12 @@ class WireMap:
 
 
 def _check_supported(qnode: qml.QNode, where: str) -> None:
+    if not hasattr(qnode.device, "get_c_interface"):
+        raise CompileError(
+            f"{where}: the device '{qnode.device.name}' has no compiled plugin "
+            "(get_c_interface), so it cannot run inside qjit. Use "
+            "qml.device('lightning.qubit', wires=...)."
+        )
     if qnode.shots.total_shots:
         raise CompileError(f"{where}: finite shots are not supported yet by bellhop.")
     if len(qnode.compile_pipeline) > 0:

@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.observables import Factor, HasNoMatrixError, Named, as_sum_of_products
 from bellhop.errors import CompileError
 
 # The numbers of runtime/contract.toml.
 EXPVAL, VAR, PROBS, STATE = range(4)
-_NAMED = {"Identity": 0, "PauliX": 1, "PauliY": 2, "PauliZ": 3, "Hadamard": 4}
+_IDENTITY = 0
+_NAMED = {"PauliX": 1, "PauliY": 2, "PauliZ": 3, "Hadamard": 4}
 _HERMITIAN, _TENSOR, _COMBINATION = 5, 6, 7
 
 
@@ -99,41 +101,36 @@ class MeasurementList:
     def _observable(self, kind: int, measurement: Any) -> None:
         if measurement.obs is None:
             raise self._unsupported("expval and var by eigenvalues alone")
-        obs = measurement.obs
-        with qml.QueuingManager.stop_recording():
-            if isinstance(obs, qml.ops.Prod) and len(obs.wires) < sum(
-                len(factor.wires) for factor in obs.operands
-            ):
-                obs = obs.simplify()
-            coefficients, terms = _terms(obs)
+        try:
+            with qml.QueuingManager.stop_recording():
+                sum_of_products = as_sum_of_products(measurement.obs)
+        except HasNoMatrixError as error:
+            raise self._unsupported(f"the observable {error}, which has no matrix") from None
+        coefficients = [coefficient for coefficient, _ in sum_of_products]
+        terms = tuple(self._term(factors) for _, factors in sum_of_products)
         if len(terms) == 1 and _is_one(coefficients[0]):
-            self.measurements.append(Measurement(kind, terms=(self._term(terms[0]),)))
+            self.measurements.append(Measurement(kind, terms=terms))
             return
         start = len(self.coefficients)
         self.coefficients += coefficients
-        codes = tuple(self._term(term) for term in terms)
-        self.measurements.append(Measurement(kind, terms=codes, coefficients=start))
+        self.measurements.append(Measurement(kind, terms=terms, coefficients=start))
 
-    def _term(self, obs: Any) -> tuple[int, ...]:
-        if obs.name in _NAMED:
-            # PennyLane's identity may stand on several wires, or none.
-            wire = obs.wires[0] if len(obs.wires) else None
-            return (_NAMED[obs.name], 0 if wire is None else self._wires(wire))
-        if isinstance(obs, qml.ops.Prod):
-            factors = [factor for factor in obs.operands if factor.name != "Identity"]
-            if not factors:
-                return (0, 0)
-            if len(factors) == 1:
-                return self._term(factors[0])
-            codes = [self._term(factor) for factor in factors]
-            return (_TENSOR, len(codes), *(number for code in codes for number in code))
-        if not obs.has_matrix:
-            raise self._unsupported(f"the observable {obs.name}")
+    def _term(self, factors: Sequence[Factor]) -> tuple[int, ...]:
+        if not factors:
+            # The identity stands on no wire in particular, and the code wants one.
+            return (_IDENTITY, 0)
+        codes = [self._factor(factor) for factor in factors]
+        if len(codes) == 1:
+            return codes[0]
+        return (_TENSOR, len(codes), *(number for code in codes for number in code))
+
+    def _factor(self, factor: Factor) -> tuple[int, ...]:
+        wires = self._all(factor.wires)
+        if isinstance(factor, Named):
+            return (_NAMED[factor.name], *wires)
         start = sum(matrix.size for matrix in self.matrices)
-        matrix = obs.matrix()
-        interleaved = jnp.stack([jnp.real(matrix), jnp.imag(matrix)], axis=-1)
+        interleaved = jnp.stack([jnp.real(factor.matrix), jnp.imag(factor.matrix)], axis=-1)
         self.matrices.append(jnp.ravel(interleaved).astype(jnp.float64))
-        wires = self._all(obs.wires)
         return (_HERMITIAN, len(wires), *wires, start)
 
     def coefficient_vector(self) -> Any:
@@ -145,23 +142,6 @@ class MeasurementList:
     def matrix_vector(self) -> Any:
         """Return the data of Hermitian matrices as one float64 vector."""
         return jnp.concatenate([jnp.zeros(0, jnp.float64), *self.matrices])
-
-
-def _terms(obs: Any) -> tuple[list[Any], list[Any]]:
-    if isinstance(obs, qml.ops.Sum | qml.ops.SProd | qml.ops.LinearCombination):
-        coefficients, terms = obs.terms()
-        flat_coefficients: list[Any] = []
-        flat_terms: list[Any] = []
-        for coefficient, term in zip(coefficients, terms, strict=True):
-            inner_coefficients, inner_terms = (
-                _terms(term)
-                if isinstance(term, qml.ops.Sum | qml.ops.SProd | qml.ops.LinearCombination)
-                else ([1.0], [term])
-            )
-            flat_coefficients += [coefficient * inner for inner in inner_coefficients]
-            flat_terms += inner_terms
-        return flat_coefficients, flat_terms
-    return [1.0], [obs]
 
 
 def _is_one(coefficient: Any) -> bool:

@@ -29,19 +29,23 @@ gates_p = Primitive("quantum_gates")
 # measure: handle, coefficients f64[c], matrices f64[m], params f64[p] -> handle, values...
 measure_p = Primitive("quantum_measure")
 measure_p.multiple_results = True
-# jacobian: handle -> handle, f64[expvals, p]
+# jacobian: handle, params f64[p] -> handle, f64[expvals, p]
 jacobian_p = Primitive("quantum_jacobian")
 jacobian_p.multiple_results = True
 
 
 @gates_p.def_abstract_eval
-def _gates_aval(*_: Any, gates: tuple[Gate, ...]) -> ShapedArray:
+def _gates_aval(*_: Any, **__: Any) -> ShapedArray:
     return HANDLE
 
 
-def _gates_jvp(primals: Sequence[Any], _: Sequence[Any], *, gates: tuple[Gate, ...]) -> Any:
+def _gates_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, gates: tuple[Gate, ...], obstacle: str
+) -> Any:
+    if obstacle and type(tangents[1]) is not ad.Zero:
+        raise DifferentiableCompileError(obstacle)
     # The derivative reaches the measurement through its parameters, not through the state.
-    return gates_p.bind(*primals, gates=gates), _no_tangent()
+    return gates_p.bind(*primals, gates=gates, obstacle=obstacle), _no_tangent()
 
 
 def _no_tangent() -> Any:
@@ -51,7 +55,9 @@ def _no_tangent() -> Any:
 ad.primitive_jvps[gates_p] = _gates_jvp
 
 
-def _gates_lower(ctx: Any, state: Any, params: Any, offset: Any, wires: Any, *, gates: Any) -> Any:
+def _gates_lower(
+    ctx: Any, state: Any, params: Any, offset: Any, wires: Any, *, gates: Any, **_: Any
+) -> Any:
     allow_our_dialects(ctx)
     for gate in gates:
         state = quantum.gate(state, params, offset, wires, gate)
@@ -63,10 +69,16 @@ mlir.register_lowering(gates_p, _gates_lower, cacheable=False)
 
 @measure_p.def_abstract_eval
 def _measure_aval(
-    *_: Any, measurements: tuple[Measurement, ...], device: DeviceSpec, diff_method: str
+    *_: Any, measurements: tuple[Measurement, ...], device: DeviceSpec, obstacle: str
 ) -> list[ShapedArray]:
     shapes = [measurement.result_shape(device.qubits) for measurement in measurements]
     return [HANDLE, *(ShapedArray(shape, np.dtype(dtype)) for shape, dtype in shapes)]
+
+
+_SECOND_DERIVATIVE = (
+    "it is differentiated twice, and second derivatives of circuits are not supported yet by "
+    "bellhop."
+)
 
 
 def _measure_jvp(
@@ -75,11 +87,11 @@ def _measure_jvp(
     *,
     measurements: tuple[Measurement, ...],
     device: DeviceSpec,
-    diff_method: str,
+    obstacle: str,
 ) -> Any:
-    static = {"measurements": measurements, "device": device, "diff_method": diff_method}
-    _, coefficients, matrices, params = primals
-    _, coefficients_dot, matrices_dot, params_dot = tangents
+    static = {"measurements": measurements, "device": device, "obstacle": obstacle}
+    coefficients, matrices, params = primals[1:]
+    coefficients_dot, matrices_dot, params_dot = tangents[1:]
     handle, *values = measure_p.bind(*primals, **static)
     if type(matrices_dot) is not ad.Zero:
         raise DifferentiableCompileError(
@@ -87,13 +99,13 @@ def _measure_jvp(
             "cannot do. Write the observable as a linear combination of Pauli words."
         )
     by_params = type(params_dot) is not ad.Zero and params.shape[0] > 0
-    by_coefficients = type(coefficients_dot) is not ad.Zero
-    if by_params or by_coefficients:
-        _check_differentiable(measurements, diff_method)
+    by_coefficients = type(coefficients_dot) is not ad.Zero and coefficients.shape[0] > 0
+    if (by_params or by_coefficients) and obstacle:
+        raise DifferentiableCompileError(obstacle)
     values_dot: list[Any] = [jnp.zeros_like(value) for value in values]
     if by_params:
         shape = (len(measurements), params.shape[0])
-        handle, jacobian = jacobian_p.bind(handle, shape=shape)
+        handle, jacobian = jacobian_p.bind(handle, params, shape=shape)
         values_dot = list(jacobian @ params_dot)
     if by_coefficients:
         # Linear in the coefficients: the derivative is the value of each term.
@@ -101,28 +113,14 @@ def _measure_jvp(
         terms = tuple(
             Measurement(EXPVAL, terms=(term,)) for m in combinations for term in m.terms
         )
-        handle, *term_values = measure_p.bind(
-            handle, coefficients, matrices, params, **{**static, "measurements": terms}
-        )
+        again = static | {"measurements": terms, "obstacle": _SECOND_DERIVATIVE}
+        handle, *term_values = measure_p.bind(handle, jnp.zeros(0), matrices, params, **again)
         products = jnp.stack(term_values) * coefficients_dot
         for index, m in enumerate(measurements):
             if m.coefficients is not None:
                 part = products[m.coefficients : m.coefficients + len(m.terms)]
                 values_dot[index] = values_dot[index] + jnp.sum(part)
     return [handle, *values], [_no_tangent(), *values_dot]
-
-
-def _check_differentiable(measurements: Sequence[Measurement], diff_method: str) -> None:
-    if diff_method not in ("best", "adjoint", "device"):
-        raise DifferentiableCompileError(
-            f"a QNode with diff_method='{diff_method}' is differentiated; bellhop supports "
-            "'best' and 'adjoint'."
-        )
-    if any(measurement.kind != EXPVAL for measurement in measurements):
-        raise DifferentiableCompileError(
-            "a QNode that measures var, probs or state is differentiated; the adjoint method "
-            "differentiates expectation values only. Return those from a QNode of its own."
-        )
 
 
 ad.primitive_jvps[measure_p] = _measure_jvp
@@ -136,8 +134,7 @@ def _measure_lower(
     _: Any,
     *,
     measurements: tuple[Measurement, ...],
-    device: DeviceSpec,
-    diff_method: str,
+    **_static: Any,
 ) -> Any:
     allow_our_dialects(ctx)
     offset = ir.RankedTensorType(coefficients.type).shape[0]
@@ -188,24 +185,22 @@ def _jacobian_aval(*_: Any, shape: tuple[int, int]) -> list[ShapedArray]:
 
 
 def _jacobian_jvp(*_: Any, **__: Any) -> Any:
-    raise DifferentiableCompileError(
-        "second derivatives of a circuit are not supported yet by bellhop."
-    )
+    raise DifferentiableCompileError(_SECOND_DERIVATIVE)
 
 
 ad.primitive_jvps[jacobian_p] = _jacobian_jvp
 
 
-def _jacobian_lower(ctx: Any, state: Any, *, shape: tuple[int, int]) -> Any:
+def _jacobian_lower(ctx: Any, state: Any, _: Any, *, shape: tuple[int, int]) -> Any:
     return quantum.jacobian(state, ir_type(ctx, ctx.avals_out[1]))
 
 
 mlir.register_lowering(jacobian_p, _jacobian_lower, cacheable=False)
 
 
-def check_x64() -> None:
+def check_x64(where: str) -> None:
     """Refuse to trace a circuit without 64-bit types, which the device computes in."""
     if not jax.config.jax_enable_x64:
         raise CompileError(
-            "circuits need JAX's 64-bit types. Set jax.config.update('jax_enable_x64', True)."
+            f"{where}: circuits need JAX's 64-bit types. Set jax.config.update('jax_enable_x64', True)."
         )

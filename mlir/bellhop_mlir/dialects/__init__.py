@@ -1,8 +1,11 @@
 """Bellhop's dialects, one a file: operation views, builders and verifiers."""
 
+from collections.abc import Callable
+
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import operations
 from bellhop_mlir.dialects import callback, quantum
+from bellhop_mlir.errors import VerificationError
 
 __all__ = ["callback", "quantum", "verify"]
 
@@ -17,7 +20,20 @@ def verify(module: ir.Module) -> None:
         VerificationError: naming the operation and the rule that it breaks.
     """
     module.operation.verify()
-    callback.verify(module)
-    for op in operations(module.operation):
-        if op.name.startswith("quantum."):
-            quantum.verify(op)
+    with module.context:
+        verifiers = {
+            "callback.": callback.verifier(module),
+            "quantum.": quantum.verifier(),
+        }
+        for op in operations(module.operation):
+            for prefix, verify_operation in verifiers.items():
+                if op.name.startswith(prefix):
+                    _located(verify_operation, op)
+
+
+def _located(verify_operation: Callable[[ir.Operation], None], op: ir.Operation) -> None:
+    try:
+        verify_operation(op)
+    except VerificationError as error:
+        error.add_note(f"at {op.location}")
+        raise

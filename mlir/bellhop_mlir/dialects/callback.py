@@ -12,13 +12,27 @@ and returns the next one first.  ``callback.accelerate`` runs a function of this
 on a device.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bellhop_mlir._bindings import ir, register_dialect, register_operation
-from bellhop_mlir._walk import functions, operations, symbol
+from bellhop_mlir._call_graph import call_graph, reachable
+from bellhop_mlir._walk import function_type, functions, symbol, symbols, types
+from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.errors import VerificationError
 
 KINDS = ("pure", "io", "debug")
+
+_ATTRIBUTES = {
+    "callback.func": {
+        "sym_name": "string",
+        "function_type": "function type",
+        "python": "string",
+        "site": "string",
+        "id": "i64",
+    },
+    "callback.call": {"callee": "symbol", "kind": "string"},
+    "callback.accelerate": {"callee": "symbol", "device": "string"},
+}
 
 
 @register_dialect
@@ -99,7 +113,10 @@ class AccelerateOp(ir.OpView):
 
 def is_token(value_type: ir.Type) -> bool:
     """Tell whether a type is ``!stablehlo.token``."""
-    return str(value_type) == "!stablehlo.token"
+    # What is no ranked tensor is rare, and comparing text is slow.
+    return not isinstance(value_type, ir.RankedTensorType) and (
+        str(value_type) == "!stablehlo.token"
+    )
 
 
 def func(
@@ -161,38 +178,45 @@ def accelerate(
 
 def declarations(module: ir.Module) -> dict[str, FuncOp]:
     """Return the ``callback.func`` operations of a module by symbol."""
-    found = {}
-    for op in module.body.operations:
-        if op.operation.name == "callback.func":
-            declaration = FuncOp(op.operation)
-            found[declaration.sym_name] = declaration
-    return found
+    return {name: FuncOp(op) for name, op in symbols(module).items() if op.name == "callback.func"}
 
 
-def verify(module: ir.Module) -> None:
-    """Check every operation of this dialect in a module."""
+def verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
+    """Return the check of one operation of this dialect in ``module``.
+
+    It may be called for one operation after another while the module does not change.
+    """
     declared = declarations(module)
     defined = functions(module)
-    for op in operations(module.operation):
-        if op.name == "callback.func":
-            _require(op, "sym_name", "function_type", "python", "site", "id")
-        elif op.name == "callback.call":
-            _require(op, "callee", "kind")
-            _verify_call(CallOp(op), declared)
-        elif op.name == "callback.accelerate":
-            _require(op, "callee", "device")
-            if symbol(op) not in defined:
-                raise VerificationError(
-                    f"callback.accelerate calls @{symbol(op)}, which is not defined"
-                )
-        elif op.name.startswith("callback."):
+    owners: dict[int, str] = {}
+    checked_regions: set[str] = set()
+
+    def verify(op: ir.Operation) -> None:
+        if op.name not in _ATTRIBUTES:
             raise VerificationError(f"unknown operation {op.name}")
+        require_attributes(op, _ATTRIBUTES[op.name])
+        if op.name == "callback.func":
+            _verify_func(FuncOp(op), owners)
+        elif op.name == "callback.call":
+            _verify_call(CallOp(op), declared)
+        else:
+            _verify_accelerate(AccelerateOp(op), defined)
+            callee = symbol(op)
+            if callee not in checked_regions:
+                _verify_not_recursive(module, callee)
+                checked_regions.add(callee)
+
+    return verify
 
 
-def _require(op: ir.Operation, *attributes: str) -> None:
-    for name in attributes:
-        if name not in op.attributes:
-            raise VerificationError(f"{op.name} lacks the attribute '{name}'")
+def _verify_func(op: FuncOp, owners: dict[int, str]) -> None:
+    owner = owners.setdefault(op.id, op.sym_name)
+    if op.id < 0:
+        raise VerificationError(f"callback.func @{op.sym_name} has the negative id {op.id}")
+    if owner != op.sym_name:
+        raise VerificationError(
+            f"callback.func @{op.sym_name} has the id {op.id}, which is that of @{owner}"
+        )
 
 
 def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
@@ -206,13 +230,50 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
         )
     if op.is_ordered and op.kind == "pure":
         raise VerificationError(f"callback.call of @{op.callee} is pure and takes a token")
-    skipped = 1 if op.is_ordered else 0
-    expected = declared[op.callee].function_type
-    observed = ir.FunctionType.get(
-        [value.type for value in list(op.operands)[skipped:]],
-        [value.type for value in list(op.results)[skipped:]],
-    )
-    if expected != observed:
+    if op.is_ordered and not (len(op.results) and is_token(op.results[0].type)):
         raise VerificationError(
-            f"callback.call of @{op.callee} has type {observed}, declared {expected}"
+            f"callback.call of @{op.callee} takes a token and does not return the next one"
+        )
+    skipped = 1 if op.is_ordered else 0
+    _compare_types(
+        op.operation,
+        declared[op.callee].function_type,
+        ir.FunctionType.get(types(op.operands)[skipped:], types(op.results)[skipped:]),
+    )
+
+
+def _verify_accelerate(op: AccelerateOp, defined: dict[str, ir.Operation]) -> None:
+    if op.callee not in defined:
+        raise VerificationError(f"callback.accelerate calls @{op.callee}, which is not defined")
+    platform, _, number = op.device.partition(":")
+    if not platform or not number.isdecimal():
+        raise VerificationError(
+            f"callback.accelerate of @{op.callee} names the device '{op.device}'; "
+            "a device is written platform:number, as in cuda:0"
+        )
+    function = defined[op.callee]
+    if len(list(function.regions[0])) != 1:
+        raise VerificationError(
+            f"callback.accelerate calls @{op.callee}, whose body is not a single block"
+        )
+    _compare_types(
+        op.operation,
+        function_type(function),
+        ir.FunctionType.get(types(op.operands), types(op.results)),
+    )
+
+
+def _compare_types(op: ir.Operation, declared: ir.FunctionType, observed: ir.FunctionType) -> None:
+    if declared != observed:
+        raise VerificationError(
+            f"{op.name} of @{symbol(op)} has type {observed}, declared {declared}"
+        )
+
+
+def _verify_not_recursive(module: ir.Module, callee: str) -> None:
+    graph = call_graph(module)
+    if callee in reachable(graph, graph[callee]):
+        raise VerificationError(
+            f"callback.accelerate calls @{callee}, which calls itself: neither a region that "
+            "is inlined nor one that is compiled on its own can be recursive"
         )

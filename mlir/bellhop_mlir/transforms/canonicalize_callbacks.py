@@ -1,16 +1,25 @@
 """canonicalize-callbacks: pure calls that are dead or were made already go."""
 
+from collections import defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import named, operations, replace, symbol
+from bellhop_mlir._call_graph import call_graph, drop_unused_functions, reaching
+from bellhop_mlir._purity import impure_functions, is_pure
+from bellhop_mlir._walk import functions, named, operations, replace, symbol, symbols, types
 from bellhop_mlir.dialects import callback
+
+_CALLS = ("callback.call", "callback.accelerate", "func.call")
+
+# Their regions may use values from outside; XLA refuses that of others, such as reduce.
+_CAPTURING = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
 
 
 @dataclass(frozen=True)
 class CanonicalizeCallbacks:
-    """Drop dead pure calls and regions, merge equal ones of a block, forget unused functions.
+    """Merge equal pure calls, drop what is dead, forget what nothing calls.
 
     Before::
 
@@ -24,36 +33,79 @@ class CanonicalizeCallbacks:
         %0 = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
         %1 = stablehlo.add %0, %0 : tensor<f64>
 
-    Ordered calls, and calls of any kind but pure, stay as they are.
+    A call inside a loop or a conditional merges with an equal one before it outside; equal
+    calls of two branches stay.  Regions, and functions that call Python, are treated like
+    pure calls if all that they do is pure.  Other calls stay as they are.
+
+    Preconditions: none.
     """
 
     name: ClassVar[str] = "canonicalize-callbacks"
 
     def apply(self, module: ir.Module) -> None:
         """Change ``module`` in place."""
-        _merge_equal(module)
-        for op in reversed(_pure_operations(module)):
-            if all(not list(result.uses) for result in op.results):
-                op.erase()
-        used = {symbol(op) for op in named(module.operation, "callback.call")}
-        for name, declaration in callback.declarations(module).items():
-            if name not in used:
-                declaration.operation.erase()
+        graph = call_graph(module)
+        impure = impure_functions(module, graph)
+        calling = reaching(
+            graph,
+            [
+                name
+                for name, function in functions(module).items()
+                if any(op.name.startswith("callback.") for op in operations(function))
+            ],
+        )
+        _merge_equal(
+            [
+                op
+                for op in operations(module.operation)
+                if op.name in _CALLS
+                and (op.name != "func.call" or symbol(op) in calling)
+                and is_pure(op, impure)
+            ]
+        )
+        _drop_dead(module, impure)
+        drop_unused_functions(module)
+        _drop_unused_declarations(module)
 
 
-def _pure_operations(module: ir.Module) -> list[ir.Operation]:
-    return [
-        op
-        for op in operations(module.operation)
-        if op.name == "callback.accelerate"
-        or (op.name == "callback.call" and callback.CallOp(op).kind == "pure")
-    ]
-
-
-def _merge_equal(module: ir.Module) -> None:
-    first: dict[Any, ir.Operation] = {}
-    for op in _pure_operations(module):
-        key = (op.block, op.name, symbol(op), tuple(op.operands))
-        earlier = first.setdefault(key, op)
-        if earlier is not op:
+def _merge_equal(calls: list[ir.Operation]) -> None:
+    made: dict[Hashable, list[ir.Operation]] = defaultdict(list)
+    for op in calls:
+        key = (
+            op.name,
+            tuple(op.operands),
+            tuple(types(op.results)),
+            tuple(op.attributes.items()),
+        )
+        earlier = next((call for call in made[key] if _dominates(call, op)), None)
+        if earlier is None:
+            made[key].append(op)
+        else:
             replace(op, list(earlier.results))
+
+
+def _dominates(earlier: ir.Operation, op: ir.Operation) -> bool:
+    """Tell whether the results of ``earlier``, which the walk met first, may replace ``op``."""
+    home = earlier.block
+    while op.block != home:
+        op = op.block.owner.operation
+        if op.name not in _CAPTURING:
+            return False
+    return True
+
+
+def _drop_dead(module: ir.Module, impure: set[str]) -> None:
+    # Uses follow definitions, so that one pass from the end finds whole dead chains.
+    for op in reversed(operations(module.operation)):
+        results = list(op.results)
+        if results and not any(list(result.uses) for result in results) and is_pure(op, impure):
+            op.erase()
+
+
+def _drop_unused_declarations(module: ir.Module) -> None:
+    used = {symbol(op) for op in named(module.operation, "callback.call")}
+    for name, declaration in callback.declarations(module).items():
+        if name not in used:
+            if declaration.module is not None:
+                symbols(module)[declaration.module].erase()
+            declaration.operation.erase()

@@ -4,15 +4,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import (
+from bellhop_mlir._call_graph import (
+    call_graph,
     drop_unused_functions,
+    entry_points,
+    reachable,
+)
+from bellhop_mlir._purity import impure_functions
+from bellhop_mlir._walk import (
+    fresh_symbol,
     function_type,
     functions,
     named,
     operations,
-    reachable,
     replace,
     symbol,
+    types,
 )
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.errors import PassError
@@ -24,96 +31,104 @@ class ConvertAccelerateToRuntime:
 
     Before::
 
-        %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__sin, device = "cuda:0"} ...
+        func.func public @main(%x: tensor<f64>) -> tensor<f64> {
+          %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} ...
+          return %y : tensor<f64>
+        }
+        func.func private @accelerate_cuda_0__f(%x: tensor<f64>) -> tensor<f64> { ... }
 
     After::
 
-        builtin.module @region_accelerate_cuda_0__sin attributes {bellhop.device = "cuda:0"} {
+        "callback.func"() {sym_name = "accelerate_cuda_0__f_call", id = 0 : i64, python = "f",
+                           site = "cuda:0", module = @region_accelerate_cuda_0__f, ...}
+        module @region_accelerate_cuda_0__f attributes {bellhop.device = "cuda:0"} {
           func.func public @main(%x: tensor<f64>) -> tensor<f64> { ... }
         }
-        "callback.func"() {sym_name = "accelerate_cuda_0__sin", id = 1 : i64,
-                           module = @region_accelerate_cuda_0__sin, ...}
-        %y = "callback.call"(%x) {callee = @accelerate_cuda_0__sin_call, kind = "pure"} ...
+        func.func public @main(%x: tensor<f64>) -> tensor<f64> {
+          %y = "callback.call"(%x) {callee = @accelerate_cuda_0__f_call, kind = "pure"} ...
+          return %y : tensor<f64>
+        }
 
-    The frontend takes the nested modules out and compiles each for its device; the number
-    of the declaration is where its executable stands in the program's table.  Refused: a
-    region that runs a circuit on a quantum device, or one with ordered effects.
+    A region that runs in several places becomes one module.  The frontend takes the modules
+    out and compiles each for its device; the number of the declaration is where its
+    executable stands in the program's table.
+
+    Args:
+        first_id: the first number that is free in that table.
+
+    Preconditions: no region is recursive, which the verifier sees to.
+
+    Refused: a region that runs a circuit on a quantum device, or one with ordered effects.
     """
 
     name: ClassVar[str] = "convert-accelerate-to-runtime"
 
+    first_id: int = 0
+
     def apply(self, module: ir.Module) -> None:
         """Change ``module`` in place."""
-        declared: set[str] = set()
-        # Calls inside another region move with it; its own compilation converts them.
-        by_name = functions(module)
-        inside = set().union(
-            *(
-                reachable(by_name, symbol(op))
-                for op in named(module.operation, "callback.accelerate")
-            )
-        )
-        for op in named(module.operation, "callback.accelerate"):
-            if _enclosing_function(op) in inside:
-                continue
-            region = callback.AccelerateOp(op)
-            # '_call' keeps the symbol apart from the function, which may stay in use.
-            name = f"{region.callee}_call"
-            if name not in declared:
-                _nest(module, region, name)
-                declared.add(name)
-            with ir.InsertionPoint(op), op.location:
+        # Calls that only a region makes move with it; its own compilation converts them.
+        here = reachable(call_graph(module, into_regions=False), entry_points(module))
+        regions = [
+            callback.AccelerateOp(op)
+            for name, function in functions(module).items()
+            if name in here
+            for op in named(function, "callback.accelerate")
+        ]
+        distinct = {(op.callee, op.device): op for op in regions}
+        # A module of its own gets the functions as they are now, before any call changes.
+        calls = {key: self._nest(module, op) for key, op in distinct.items()}
+        impure = impure_functions(module, call_graph(module))
+        for op in regions:
+            kind = "io" if op.callee in impure else "pure"
+            with ir.InsertionPoint(op.operation), op.operation.location:
                 call = callback.call(
-                    name, "pure", list(op.operands), [value.type for value in op.results]
+                    calls[op.callee, op.device], kind, list(op.operands), types(op.results)
                 )
-            replace(op, list(call.results))
-        if declared:
+            replace(op.operation, list(call.results))
+        if regions:
             drop_unused_functions(module)
 
-
-def _enclosing_function(op: ir.Operation) -> str:
-    parent = op.parent
-    while parent.name != "func.func":
-        parent = parent.parent
-    return ir.StringAttr(parent.attributes["sym_name"]).value
-
-
-def _nest(module: ir.Module, region: callback.AccelerateOp, name: str) -> None:
-    by_name = functions(module)
-    callee = by_name[region.callee]
-    declarations = callback.declarations(module)
-    nested = ir.Operation.create(
-        "builtin.module",
-        regions=1,
-        attributes={
-            "sym_name": ir.StringAttr.get(f"region_{region.callee}"),
-            "bellhop.device": ir.StringAttr.get(region.device),
-        },
-        loc=region.operation.location,
-        ip=ir.InsertionPoint.at_block_begin(module.body),
-    )
-    body = nested.regions[0].blocks.append()
-    used_declarations: set[str] = set()
-    for function_name in sorted(reachable(by_name, region.callee)):
-        _check(by_name[function_name], region)
-        clone = by_name[function_name].clone(ip=ir.InsertionPoint(body))
-        if function_name == region.callee:
-            clone.attributes["sym_name"] = ir.StringAttr.get("main")
-            clone.attributes["sym_visibility"] = ir.StringAttr.get("public")
-        used_declarations |= {symbol(call) for call in named(clone, "callback.call")}
-    for used in sorted(used_declarations):
-        declarations[used].operation.clone(ip=ir.InsertionPoint.at_block_begin(body))
-    type_ = function_type(callee)
-    with ir.InsertionPoint.at_block_begin(module.body), region.operation.location:
-        callback.func(
-            name,
-            type_.inputs,
-            type_.results,
-            python=region.callee.split("__", 1)[1],
-            site=region.device,
-            id=1 + max((op.id for op in declarations.values()), default=-1),
-            module=f"region_{region.callee}",
+    def _nest(self, module: ir.Module, region: callback.AccelerateOp) -> str:
+        by_name = functions(module)
+        declarations = callback.declarations(module)
+        inside = sorted(reachable(call_graph(module), [region.callee]))
+        for name in inside:
+            _check(by_name[name], region)
+        nested = ir.Operation.create(
+            "builtin.module",
+            regions=1,
+            attributes={
+                "sym_name": ir.StringAttr.get(fresh_symbol(module, f"region_{region.callee}")),
+                "bellhop.device": ir.StringAttr.get(region.device),
+            },
+            loc=region.operation.location,
+            ip=ir.InsertionPoint.at_block_begin(module.body),
         )
+        body = nested.regions[0].blocks.append()
+        called: set[str] = set()
+        for name in inside:
+            clone = by_name[name].clone(ip=ir.InsertionPoint(body))
+            if name == region.callee:
+                clone.attributes["sym_name"] = ir.StringAttr.get("main")
+                clone.attributes["sym_visibility"] = ir.StringAttr.get("public")
+            called |= {symbol(call) for call in named(clone, "callback.call")}
+        for name in sorted(called):
+            declarations[name].operation.clone(ip=ir.InsertionPoint.at_block_begin(body))
+        type_ = function_type(by_name[region.callee])
+        # Not the name of the function itself, which may stay in use.
+        call = fresh_symbol(module, f"{region.callee}_call")
+        with ir.InsertionPoint.at_block_begin(module.body), region.operation.location:
+            callback.func(
+                call,
+                type_.inputs,
+                type_.results,
+                python=region.callee.partition("__")[2] or region.callee,
+                site=region.device,
+                id=max([self.first_id, *(op.id + 1 for op in declarations.values())]),
+                module=ir.StringAttr(nested.attributes["sym_name"]).value,
+            )
+        return call
 
 
 def _check(function: ir.Operation, region: callback.AccelerateOp) -> None:

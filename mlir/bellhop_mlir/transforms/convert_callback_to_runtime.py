@@ -4,11 +4,25 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
+from bellhop_mlir._call_graph import call_graph, reaching, references
 from bellhop_mlir._runtime_calls import custom_call, i64
-from bellhop_mlir._walk import callees, function_type, functions, named, replace, symbol
+from bellhop_mlir._walk import (
+    function_type,
+    functions,
+    named,
+    operations,
+    replace,
+    symbol,
+    types,
+)
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.errors import PassError
 
 TABLE = "tensor<2xui32>"
+TABLE_MARK = "bellhop.table"
+
+# What refers to a function and hands it operands of its own.
+_CALLS = ("func.call", "stablehlo.composite")
 
 
 @dataclass(frozen=True)
@@ -25,14 +39,25 @@ class ConvertCallbackToRuntime:
 
     After::
 
-        func.func public @main(%x: tensor<f64>, %table: tensor<2xui32>) -> tensor<f64> {
+        func.func public @main(%x: tensor<f64>, %table: tensor<2xui32> {bellhop.table})
+            -> tensor<f64> {
           %y = stablehlo.custom_call @bellhop_callback(%table, %x)
               {backend_config = {index = 0 : i64, program = 7 : i64}, ...}
+              : (tensor<2xui32>, tensor<f64>) -> tensor<f64>
           return %y : tensor<f64>
         }
 
     ``@main`` always gains the last operand, so that every program is called alike; other
-    functions gain it where they, or functions that they call, need it.
+    functions gain it where they, or functions that they call, need it.  The attribute
+    ``bellhop.table`` marks it.
+
+    Args:
+        program: the number of the program in the table.
+
+    Preconditions: there is a ``@main``.
+
+    Refused: ``callback.accelerate``, and operations that refer to a function that calls
+    Python and cannot pass it the table.
     """
 
     name: ClassVar[str] = "convert-callback-to-runtime"
@@ -41,17 +66,20 @@ class ConvertCallbackToRuntime:
 
     def apply(self, module: ir.Module) -> None:
         """Change ``module`` in place."""
-        declared = callback.declarations(module)
         by_name = functions(module)
-        tables = {
-            name: _add_operand(by_name[name]) for name in sorted(_need_table(by_name) | {"main"})
-        }
+        _check(module, by_name)
+        declared = callback.declarations(module)
+        calling = [name for name, op in by_name.items() if named(op, "callback.call")]
+        needing = reaching(call_graph(module), ["main", *calling])
+        tables = {name: _table(by_name[name]) for name in by_name if name in needing}
         for name, table in tables.items():
-            for op in named(by_name[name], "func.call"):
-                if symbol(op) in tables:
+            for op in operations(by_name[name]):
+                if op.name == "callback.call":
+                    _check_visible(op)
+                    self._convert(callback.CallOp(op), table, declared)
+                elif not needing.isdisjoint(references(op)):
+                    _check_visible(op)
                     _pass_table(op, table)
-            for op in named(by_name[name], "callback.call"):
-                self._convert(callback.CallOp(op), table, declared)
         for declaration in declared.values():
             declaration.operation.erase()
 
@@ -63,42 +91,70 @@ class ConvertCallbackToRuntime:
             call = custom_call(
                 "bellhop_callback",
                 [table, *operands],
-                [value.type for value in op.results],
+                types(op.results),
                 {"program": i64(self.program), "index": i64(declared[op.callee].id)},
                 has_side_effect=op.kind != "pure",
             )
         replace(op.operation, list(call.results))
 
 
-def _need_table(by_name: dict[str, ir.Operation]) -> set[str]:
-    needing = {name for name, op in by_name.items() if named(op, "callback.call")}
-    called = {name: callees(op) for name, op in by_name.items()}
-    while True:
-        more = {name for name in by_name if called[name] & needing} - needing
-        if not more:
-            return needing
-        needing |= more
+def _check(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:
+    if "main" not in by_name:
+        raise PassError("convert-callback-to-runtime needs a function @main")
+    for op in named(module.operation, "callback.accelerate"):
+        raise PassError(
+            f"the region @{symbol(op)} is left: convert-callback-to-runtime needs "
+            "convert-accelerate-to-runtime to run before it"
+        )
 
 
-def _add_operand(function: ir.Operation) -> ir.Value:
-    table_type = ir.Type.parse(TABLE)
+def _check_visible(call: ir.Operation) -> None:
+    parent = call.parent.operation
+    while parent.name != "func.func":
+        if parent.name == "sdy.manual_computation":
+            raise PassError(
+                f"the call of @{next(references(call))} stands in {parent.name}, where a "
+                "program's table of callbacks cannot be seen. Call it outside jax.shard_map."
+            )
+        parent = parent.parent.operation
+
+
+def _table(function: ir.Operation) -> ir.Value:
+    """Return the last operand of a function, which brings the table, and add it if need be."""
+    block = function.regions[0].blocks[0]
     old = function_type(function)
+    attributes = (
+        list(function.attributes["arg_attrs"])
+        if "arg_attrs" in function.attributes
+        else [ir.DictAttr.get({})] * len(old.inputs)
+    )
+    if attributes and TABLE_MARK in attributes[-1]:
+        return block.arguments[len(block.arguments) - 1]
+    table_type = ir.Type.parse(TABLE)
     function.attributes["function_type"] = ir.TypeAttr.get(
         ir.FunctionType.get([*old.inputs, table_type], old.results)
     )
-    if "arg_attrs" in function.attributes:
-        attributes = ir.ArrayAttr(function.attributes["arg_attrs"])
-        function.attributes["arg_attrs"] = ir.ArrayAttr.get([*attributes, ir.DictAttr.get({})])
-    block = function.regions[0].blocks[0]
+    mark = ir.DictAttr.get({TABLE_MARK: ir.UnitAttr.get()})
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get([*attributes, mark])
     return block.add_argument(table_type, function.location)
 
 
 def _pass_table(op: ir.Operation, table: ir.Value) -> None:
+    if op.name not in _CALLS:
+        raise PassError(
+            f"{op.name} refers to a function that calls Python (@"
+            f"{', @'.join(references(op))}), and cannot pass it the table of callbacks"
+        )
+    if len(op.operands) and op.operands[len(op.operands) - 1] == table:
+        return
+    attributes = dict(op.attributes.items())
+    if "arg_attrs" in attributes:
+        attributes["arg_attrs"] = ir.ArrayAttr.get([*attributes["arg_attrs"], ir.DictAttr.get({})])
     with ir.InsertionPoint(op), op.location:
         call = ir.Operation.create(
-            "func.call",
-            results=[value.type for value in op.results],
+            op.name,
+            results=types(op.results),
             operands=[*op.operands, table],
-            attributes={"callee": op.attributes["callee"]},
+            attributes=attributes,
         )
     replace(op, list(call.results))

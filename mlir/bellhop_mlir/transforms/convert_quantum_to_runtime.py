@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._runtime_calls import custom_call
-from bellhop_mlir._walk import operations, replace
+from bellhop_mlir._walk import operations, replace, types
+from bellhop_mlir.dialects.quantum import ATTRIBUTES
 from bellhop_mlir.errors import PassError
 
 _TARGETS = {
@@ -23,7 +24,8 @@ class ConvertQuantumToRuntime:
 
     Before::
 
-        %1 = "quantum.gates"(%0, %p, %o, %w) {names = "RX", code = array<i64: ...>, constants = array<f64>}
+        %1 = "quantum.gates"(%0, %p, %o, %w) {names = "RX", code = array<i64: ...>,
+            constants = array<f64>}
 
     After::
 
@@ -31,30 +33,30 @@ class ConvertQuantumToRuntime:
             {has_side_effect = true, backend_config = {code = array<i64: ...>, ...}, ...}
 
     All are marked as having side effects: XLA must neither merge two circuits, nor move one
-    out of its loop, nor run both branches of a conditional around it.  Gates must have been
-    fused before (a single gate is a run of one).
+    out of its loop, nor run both branches of a conditional around it.
+
+    Preconditions: fuse-gates ran before (a single gate is a run of one).
+
+    Refused: ``quantum.gate``.
     """
 
     name: ClassVar[str] = "convert-quantum-to-runtime"
 
     def apply(self, module: ir.Module) -> None:
         """Change ``module`` in place."""
-        for op in operations(module.operation):
+        circuit_operations = [
+            op for op in operations(module.operation) if op.name.startswith("quantum.")
+        ]
+        for op in circuit_operations:
             if op.name == "quantum.gate":
                 raise PassError("convert-quantum-to-runtime needs fuse-gates to run before it")
-            if op.name not in _TARGETS:
-                continue
-            attributes = {attribute.name: attribute.attr for attribute in _attributes(op)}
+        for op in circuit_operations:
             with ir.InsertionPoint(op), op.location:
                 call = custom_call(
                     _TARGETS[op.name],
                     list(op.operands),
-                    [value.type for value in op.results],
-                    attributes,
+                    types(op.results),
+                    {name: op.attributes[name] for name in ATTRIBUTES[op.name]},
                     has_side_effect=True,
                 )
             replace(op, list(call.results))
-
-
-def _attributes(op: ir.Operation) -> list[ir.NamedAttribute]:
-    return [op.attributes[index] for index in range(len(op.attributes))]

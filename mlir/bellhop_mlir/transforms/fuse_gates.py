@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import operations, replace
+from bellhop_mlir._walk import named, replace
 from bellhop_mlir.dialects import quantum
 
 
@@ -15,29 +15,32 @@ class FuseGates:
 
     Before::
 
-        %1 = "quantum.gate"(%0, %p, %o, %w) {name = "RX", slots = array<i64: 0>, wires = array<i64: 0>, ...}
-        %2 = "quantum.gate"(%1, %p, %o, %w) {name = "CNOT", slots = array<i64>, wires = array<i64: 0, 1>, ...}
+        %1 = "quantum.gate"(%0, %p, %o, %w) {name = "RX", slots = array<i64: 0>,
+            wires = array<i64: 0>, ...}
+        %2 = "quantum.gate"(%1, %p, %o, %w) {name = "CNOT", slots = array<i64>,
+            wires = array<i64: 0, 1>, ...}
 
     After::
 
-        %1 = "quantum.gates"(%0, %p, %o, %w) {names = "RX\\0ACNOT",
-            code = array<i64: 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 2, 0, 0, 1>, constants = array<f64>}
+        %1 = "quantum.gates"(%0, %p, %o, %w) {names = "RX\\0ACNOT", constants = array<f64>,
+            code = array<i64: 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 2, 0, 0, 1>}
 
-    The code is that of ``bellhop_circuit_gates`` in ``runtime/contract.toml``.  A run ends
-    where the state has another use, or where other parameters are read.
+    The code is that of ``bellhop_circuit_gates`` in ``runtime/contract.toml``.  A run stands
+    where its last gate stood, and ends where the state has another use or the block ends, or
+    where other parameters are read.
     """
 
     name: ClassVar[str] = "fuse-gates"
 
     def apply(self, module: ir.Module) -> None:
         """Change ``module`` in place."""
+        read = quantum.GateReader()
         for run in _runs(module):
             first, last = run[0], run[-1]
-            names, code, constants = encode(quantum.GateOp(op).gate for op in run)
+            names, code, constants = encode(map(read, run))
             with ir.InsertionPoint(last), first.location:
-                state = quantum.gates(
-                    first.operands[0], list(first.operands)[1:], names, code, constants
-                )
+                state, *others = first.operands
+                state = quantum.gates(state, others, names, code, constants)
             replace(last, [state])
             for op in reversed(run[:-1]):
                 op.erase()
@@ -45,23 +48,27 @@ class FuseGates:
 
 def _runs(module: ir.Module) -> list[list[ir.Operation]]:
     runs: list[list[ir.Operation]] = []
-    for op in operations(module.operation):
-        if op.name != "quantum.gate":
-            continue
-        if runs and _continues(runs[-1][-1], op):
-            runs[-1].append(op)
-        else:
-            runs.append([op])
+    # By the state after its last gate: runs of several circuits may be interleaved.
+    open_runs: dict[ir.Value, _OpenRun] = {}
+    for op in named(module.operation, "quantum.gate"):
+        state, *others = op.operands
+        run = open_runs.pop(state, None)
+        if run is None or not run.continues_with(op, others, state):
+            run = _OpenRun([], op.block, others)
+            runs.append(run.gates)
+        run.gates.append(op)
+        open_runs[op.results[0]] = run
     return runs
 
 
-def _continues(previous: ir.Operation, op: ir.Operation) -> bool:
-    return (
-        op.operands[0] == previous.results[0]
-        and list(op.operands)[1:] == list(previous.operands)[1:]
-        and op.block == previous.block
-        and len(list(previous.results[0].uses)) == 1
-    )
+@dataclass
+class _OpenRun:
+    gates: list[ir.Operation]
+    block: ir.Block
+    operands: list[ir.Value]
+
+    def continues_with(self, op: ir.Operation, operands: list[ir.Value], state: ir.Value) -> bool:
+        return operands == self.operands and op.block == self.block and len(list(state.uses)) == 1
 
 
 def encode(gates: Iterable[quantum.Gate]) -> tuple[list[str], list[int], list[float]]:

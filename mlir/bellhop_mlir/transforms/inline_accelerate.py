@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import drop_unused_functions, functions, named, replace, symbol
+from bellhop_mlir._call_graph import (
+    call_graph,
+    drop_unused_functions,
+    entry_points,
+    reachable,
+)
+from bellhop_mlir._walk import enclosing_function, functions, named, replace, symbol
 from bellhop_mlir.dialects import callback
 
 
@@ -30,8 +36,12 @@ class InlineAccelerate:
           return %y : tensor<f64>
         }
 
-    Functions that nothing calls any more go.  MLIR's own inliner is no use here: jaxlib
-    does not register what it needs to know of ``func.call``.
+    Functions that nothing calls any more go.  A function that runs both here and in a
+    region on another device stays as it is: inlining would move part of that region to its
+    device.  MLIR's own inliner is no use here: jaxlib does not register what it needs to
+    know of ``func.call``.
+
+    Preconditions: no region is recursive, which the verifier sees to.
     """
 
     name: ClassVar[str] = "inline-accelerate"
@@ -42,17 +52,31 @@ class InlineAccelerate:
         """Change ``module`` in place."""
         found = False
         # A region may hold others, which the copy of its body brings to light.
-        while regions := [
-            op
-            for op in named(module.operation, "callback.accelerate")
-            if callback.AccelerateOp(op).device == self.device
-        ]:
+        while regions := self._regions(module):
             found = True
             by_name = functions(module)
             for op in regions:
                 _inline(op, by_name[symbol(op)])
         if found:
             drop_unused_functions(module)
+
+    def _regions(self, module: ir.Module) -> list[ir.Operation]:
+        here = reachable(call_graph(module, into_regions=False), entry_points(module))
+        by_name = functions(module)
+        regions = [
+            callback.AccelerateOp(op)
+            for name in by_name
+            if name in here
+            for op in named(by_name[name], "callback.accelerate")
+        ]
+        elsewhere = reachable(
+            call_graph(module), {op.callee for op in regions if op.device != self.device}
+        )
+        return [
+            op.operation
+            for op in regions
+            if op.device == self.device and enclosing_function(op.operation) not in elsewhere
+        ]
 
 
 def _inline(call: ir.Operation, function: ir.Operation) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import named, replace, symbol
+from bellhop_mlir._walk import named, replace, symbol, types
 from bellhop_mlir.dialects import callback
 
 # What accelerate() of the frontend calls its jitted functions; JAX's transformations
@@ -40,7 +40,5 @@ class OutlineRegions:
                 continue
             device = f"{match['platform']}:{match['id']}"
             with ir.InsertionPoint(op), op.location:
-                region = callback.accelerate(
-                    callee, device, list(op.operands), [value.type for value in op.results]
-                )
+                region = callback.accelerate(callee, device, list(op.operands), types(op.results))
             replace(op, list(region.results))

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace bellhop {
@@ -32,6 +33,9 @@ struct Callback {
   std::string name;
   std::string site;
   Arguments arguments;
+  // Small argument arrays of an earlier call, by position, that nobody kept: filling
+  // one again costs a fraction of making one. Null where there is none.
+  std::vector<PyObject*> spares;
 };
 
 // The callbacks of a qjit function: a list for each of its compiled programs.
@@ -40,11 +44,22 @@ struct Callback {
 // program as an operand, so nothing in the compiled module is of this process.
 class CallbackTable {
  public:
-  void add_program(int64_t key, std::vector<std::shared_ptr<Callback>> callbacks) {
+  // `catches` says whether someone takes the exceptions of failed runs, see failures.h.
+  explicit CallbackTable(bool catches) : catches_(catches) {}
+
+  bool catches() const { return catches_; }
+
+  // Returns the first key from `wanted` on that no program has, and takes it.
+  int64_t reserve(int64_t wanted) {
+    while (!programs_.try_emplace(wanted).second) ++wanted;
+    return wanted;
+  }
+
+  void set_program(int64_t key, std::vector<std::shared_ptr<Callback>> callbacks) {
     programs_[key] = std::move(callbacks);
   }
 
-  const Callback* find(int64_t key, int64_t index) const {
+  Callback* find(int64_t key, int64_t index) const {
     const auto program = programs_.find(key);
     if (program == programs_.end() || index < 0 ||
         index >= static_cast<int64_t>(program->second.size())) {
@@ -57,9 +72,13 @@ class CallbackTable {
       const {
     return programs_;
   }
-  void clear() { programs_.clear(); }
+  void clear() {
+    // What goes may come back here through a destructor of Python's.
+    const auto gone = std::exchange(programs_, {});
+  }
 
  private:
+  bool catches_;
   std::unordered_map<int64_t, std::vector<std::shared_ptr<Callback>>> programs_;
 };
 

@@ -26,6 +26,10 @@ void set_dtype(int xla_dtype, PyObject* descr);
 // Null for an element type without a NumPy dtype.
 PyObject* dtype_of(int xla_dtype);
 
+// Describes the memory of a C-contiguous array; false with a Python error set for a
+// dtype that XLA has no element type for. The dimensions are the array's.
+bool buffer_of(PyObject* array, BufferView* buffer);
+
 size_t size_bytes(const BufferView& buffer);
 
 // A read-only array: a view of the buffer, or one that owns a copy of it.
@@ -33,7 +37,15 @@ size_t size_bytes(const BufferView& buffer);
 PyObject* array_view(const BufferView& buffer);
 PyObject* array_copy(const BufferView& buffer);
 
-// Gives the array memory of its own, with what its buffer holds now.
+// Fills an array that `array_copy` made with the contents of another buffer. False
+// where someone else holds it, or changed it, or the buffer is of another type.
+bool refill(PyObject* array, const BufferView& buffer);
+
+// Whether the array's memory is a buffer's.
+bool is_view(PyObject* array);
+
+// Gives the array memory of its own, with what its buffer holds now. Views that were
+// made of it before still see the buffer.
 void detach(PyObject* array);
 
 // Stores `value` where its dtype and shape are the buffer's already (or it is a

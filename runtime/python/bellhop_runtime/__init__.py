@@ -4,7 +4,7 @@ Importing it registers every target of ``runtime/contract.toml`` with XLA's CPU
 client.  It imports neither ``bellhop`` nor ``bellhop_mlir``.
 """
 
-from bellhop_runtime._registration import TARGETS, register
+from bellhop_runtime._registration import DTYPES, TARGETS, register
 from bellhop_runtime._runtime import (
     Callback,
     CallbackTable,
@@ -16,6 +16,7 @@ from bellhop_runtime._runtime import (
 register()
 
 __all__ = [
+    "DTYPES",
     "TARGETS",
     "Callback",
     "CallbackTable",

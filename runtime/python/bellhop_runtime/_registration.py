@@ -36,6 +36,8 @@ _ELEMENT_TYPES = {
     33: ml_dtypes.float8_e8m0fnu,
 }
 
+DTYPES: frozenset[np.dtype] = frozenset(map(np.dtype, _ELEMENT_TYPES.values()))
+
 
 def register() -> None:
     """Register every target on the CPU platform; called once, when imported."""

@@ -132,41 +132,39 @@ def test_table_has_every_gate_of_lightning() -> None:
     assert set(GATES) == set(listed)
 
 
+def every_form(name: str, params: Any) -> None:
+    """Apply the gate in all its forms."""
+    prepare()
+    for form in FORMS:
+        in_form(lambda: gate(name, params), form)
+        # Between the forms, so that none undoes another.
+        qml.RX(0.3, wires=0)
+        qml.RY(0.2, wires=1)
+
+
 @pytest.mark.parametrize("name", GATES)
-def test_constant_gate_in_every_form(compare: Any, name: str) -> None:
-    def circuit(scale: Any) -> Any:
-        prepare()
-        for form in FORMS:
-            in_form(lambda: gate(name, PARAMETERS), form)
-            # Between the forms, so that none undoes another.
-            qml.RX(scale, wires=0)
-            qml.RY(0.2, wires=1)
+def test_constant_gate(compare: Any, name: str) -> None:
+    def circuit() -> Any:
+        every_form(name, PARAMETERS)
         return qml.state()
 
-    compare(circuit, 0.3, wires=QUBITS)
+    compare(circuit, wires=QUBITS)
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", PARAMETRISED)
-def test_traced_gate_and_its_derivative(compare: Any, name: str, form: Any) -> None:
+def test_traced_gate(compare: Any, name: str) -> None:
     def circuit(params: Any) -> Any:
-        prepare()
-        in_form(lambda: gate(name, params), form)
-        qml.RY(0.4, wires=0)
+        every_form(name, params)
+        return qml.state()
+
+    compare(circuit, PARAMETERS, wires=QUBITS)
+
+
+@pytest.mark.parametrize("name", PARAMETRISED)
+def test_derivative_of_gate(compare: Any, name: str) -> None:
+    def circuit(params: Any) -> Any:
+        every_form(name, params)
         qml.CNOT(wires=[0, 3])
         return qml.expval(qml.X(0) @ qml.Y(1)), qml.expval(qml.Z(4)), qml.expval(qml.Y(3))
 
-    compare(circuit, jnp.array(PARAMETERS), wires=QUBITS, derivative=True)
-
-
-@pytest.mark.parametrize("name", PARAMETRISED)
-def test_traced_gate_turns_the_state(compare: Any, name: str) -> None:
-    def circuit(params: Any) -> Any:
-        prepare()
-        for form in FORMS:
-            in_form(lambda: gate(name, params), form)
-            qml.RX(params[1], wires=0)
-            qml.RY(0.2, wires=1)
-        return qml.state()
-
-    compare(circuit, jnp.array(PARAMETERS), wires=QUBITS)
+    compare(circuit, PARAMETERS, wires=QUBITS, derivative=True)

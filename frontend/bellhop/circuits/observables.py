@@ -1,0 +1,127 @@
+"""Observables as sums of products, the form that devices measure.
+
+Every observable becomes ``sum_k c_k prod_j F_kj``: the coefficients may be computed in the
+program, and the factors of one product stand on wires of their own.
+"""
+
+import functools
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pennylane as qml
+
+_PAULIS = ("PauliX", "PauliY", "PauliZ")
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A factor that is known by its matrix, of numbers or tracers.
+
+    Attributes:
+        wires: labels, the first for the most significant bit.
+        matrix: of ``2**len(wires)`` rows.
+    """
+
+    wires: tuple[Any, ...]
+    matrix: Any
+
+
+@dataclass(frozen=True)
+class Named:
+    """A factor that devices know by name: a Pauli matrix or Hadamard."""
+
+    name: str
+    wire: Any
+
+    @property
+    def wires(self) -> tuple[Any, ...]:
+        """The one wire, as a tuple."""
+        return (self.wire,)
+
+
+Factor = Named | Matrix
+Term = tuple[Any, tuple[Factor, ...]]
+
+
+class HasNoMatrixError(Exception):
+    """An observable is neither a combination of others nor has it a matrix."""
+
+
+def as_sum_of_products(observable: Any) -> list[Term]:
+    """Return pairs of coefficient and factors; no factors mean the identity.
+
+    Raises:
+        HasNoMatrixError: naming the observable that cannot be written so.
+    """
+    return [_disjoint(coefficient, factors) for coefficient, factors in _expand(observable)]
+
+
+def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
+    ops = qml.ops
+    if isinstance(observable, ops.LinearCombination):
+        return [
+            (coefficient * inner, factors)
+            for coefficient, term in zip(*observable.terms(), strict=True)
+            for inner, factors in _expand(term)
+        ]
+    if isinstance(observable, ops.Sum):
+        return [term for operand in observable.operands for term in _expand(operand)]
+    if isinstance(observable, ops.SProd):
+        return [(observable.scalar * inner, rest) for inner, rest in _expand(observable.base)]
+    if isinstance(observable, ops.Prod):
+        products = itertools.product(*map(_expand, observable.operands))
+        return [functools.reduce(_multiply, product, (1.0, ())) for product in products]
+    if observable.name == "Identity":
+        return [(1.0, ())]
+    return [(1.0, (_factor(observable),))]
+
+
+def _multiply(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    return one[0] * other[0], one[1] + other[1]
+
+
+def _factor(observable: Any) -> Factor:
+    if observable.name in _PAULIS or observable.name == "Hadamard":
+        return Named(observable.name, observable.wires[0])
+    if not observable.has_matrix:
+        raise HasNoMatrixError(observable.name)
+    return Matrix(tuple(observable.wires), observable.matrix())
+
+
+def _disjoint(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
+    """Multiply the factors that share wires, so that none does any more."""
+    result: list[Factor] = []
+    for factor in factors:
+        shared = [other for other in result if set(other.wires) & set(factor.wires)]
+        result = [other for other in result if other not in shared]
+        phase, product = _product([*shared, factor])
+        coefficient = coefficient * phase
+        result += product
+    return coefficient, tuple(result)
+
+
+# Products of two different Pauli matrices are i times the third in this order, else -i.
+_CYCLE = ("PauliX", "PauliY", "PauliZ", "PauliX")
+
+
+def _product(factors: list[Factor]) -> tuple[complex, list[Factor]]:
+    if len(factors) == 1:
+        return 1.0, factors
+    if len(factors) == 2 and all(isinstance(f, Named) and f.name in _PAULIS for f in factors):
+        one, other = factors
+        if one.name == other.name:
+            return 1.0, []
+        (third,) = set(_PAULIS) - {one.name, other.name}
+        phase = 1j if (one.name, other.name) in itertools.pairwise(_CYCLE) else -1j
+        return phase, [Named(third, one.wires[0])]
+    wires = list(dict.fromkeys(wire for factor in factors for wire in factor.wires))
+    matrices = [qml.math.expand_matrix(_matrix(f), f.wires, wire_order=wires) for f in factors]
+    return 1.0, [Matrix(tuple(wires), functools.reduce(lambda a, b: a @ b, matrices))]
+
+
+def _matrix(factor: Factor) -> Any:
+    if isinstance(factor, Matrix):
+        return factor.matrix
+    return np.asarray(getattr(qml, factor.name).compute_matrix())

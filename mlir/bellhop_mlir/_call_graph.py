@@ -1,0 +1,99 @@
+"""Which function refers to which, and what follows from that."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import functions, operations
+
+CallGraph = Mapping[str, set[str]]
+
+
+def call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGraph:
+    """Return, for each function, the functions that its operations refer to.
+
+    Args:
+        module: the module.
+        into_regions: whether running a function by ``callback.accelerate`` counts; without
+            it the graph stays on the program's own device.
+    """
+    by_name = functions(module)
+    return {
+        name: by_name.keys()
+        & {
+            callee
+            for op in operations(function)
+            if into_regions or op.name != "callback.accelerate"
+            for callee in references(op)
+        }
+        for name, function in by_name.items()
+    }
+
+
+def references(op: ir.Operation) -> Iterator[str]:
+    """Yield every symbol that an attribute of ``op`` names.
+
+    Calls are not the only operations that do: ``stablehlo.composite`` names what it stands
+    for, and ``stablehlo.custom_call`` its computations.
+    """
+    # Gates outnumber everything else and name no symbol.
+    if op.name.startswith("quantum."):
+        return
+    for name in op.attributes:
+        try:
+            attribute = op.attributes[name]
+        except TypeError:
+            # jaxlib has no class for an array of complex numbers, which names no symbol.
+            continue
+        yield from _symbols(attribute)
+
+
+def _symbols(attribute: ir.Attribute) -> Iterator[str]:
+    if isinstance(attribute, ir.FlatSymbolRefAttr):
+        yield attribute.value
+    elif isinstance(attribute, ir.ArrayAttr):
+        for element in attribute:
+            yield from _symbols(element)
+    elif isinstance(attribute, ir.DictAttr):
+        for entry in attribute:
+            yield from _symbols(entry.attr)
+
+
+def reachable(graph: CallGraph, roots: Iterable[str]) -> set[str]:
+    """Return ``roots`` and the functions that they refer to, directly or not."""
+    seen: set[str] = set()
+    pending = list(roots)
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending.extend(graph[name])
+    return seen
+
+
+def reaching(graph: CallGraph, targets: Iterable[str]) -> set[str]:
+    """Return ``targets`` and the functions that refer to them, directly or not."""
+    callers: dict[str, set[str]] = defaultdict(set)
+    for name, callees in graph.items():
+        for callee in callees:
+            callers[callee].add(name)
+    return reachable(defaultdict(set, callers), targets)
+
+
+def entry_points(module: ir.Module) -> list[str]:
+    """Return the functions that can be called from outside the module."""
+    return [name for name, op in functions(module).items() if _is_public(op)]
+
+
+def _is_public(op: ir.Operation) -> bool:
+    if "sym_visibility" not in op.attributes:
+        return True
+    return ir.StringAttr(op.attributes["sym_visibility"]).value == "public"
+
+
+def drop_unused_functions(module: ir.Module) -> None:
+    """Erase private functions that no entry point reaches."""
+    used = reachable(call_graph(module), entry_points(module))
+    for name, op in functions(module).items():
+        if name not in used:
+            op.erase()

@@ -1,0 +1,66 @@
+"""Which operations and functions do no more than compute their results."""
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._call_graph import CallGraph, reaching, references
+from bellhop_mlir._walk import functions, operations
+
+# Of the dialects whose operations otherwise only compute.
+_IMPURE = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "all_gather",
+        "all_reduce",
+        "all_to_all",
+        "collective_broadcast",
+        "collective_permute",
+        "infeed",
+        "outfeed",
+        "recv",
+        "reduce_scatter",
+        "rng",
+        "send",
+    )
+)
+_PURE_DIALECTS = ("stablehlo.", "chlo.", "sdy.")
+
+
+def impure_functions(module: ir.Module, graph: CallGraph) -> set[str]:
+    """Return the functions that a program may neither skip, repeat nor merge."""
+    by_name = functions(module)
+    return reaching(
+        graph,
+        [
+            name
+            for name, function in by_name.items()
+            if not all(_is_pure_itself(op) for op in operations(function))
+        ],
+    )
+
+
+def is_pure(op: ir.Operation, impure: set[str]) -> bool:
+    """Tell whether ``op``, which may hold others, does no more than compute its results.
+
+    Args:
+        op: the operation.
+        impure: the result of ``impure_functions``.
+    """
+    return all(
+        _is_pure_itself(each) and impure.isdisjoint(references(each))
+        for each in (op, *operations(op))
+    )
+
+
+def _is_pure_itself(op: ir.Operation) -> bool:
+    name = op.name
+    if name.startswith("quantum."):
+        return False
+    if name == "callback.call":
+        return ir.StringAttr(op.attributes["kind"]).value == "pure"
+    if name == "stablehlo.custom_call":
+        return not (
+            "has_side_effect" in op.attributes
+            and ir.BoolAttr(op.attributes["has_side_effect"]).value
+        )
+    if name in ("callback.accelerate", "func.call", "func.return"):
+        return True
+    return name.startswith(_PURE_DIALECTS) and name not in _IMPURE

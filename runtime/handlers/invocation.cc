@@ -1,0 +1,217 @@
+// runtime/handlers/invocation.cc: calling a Python function with buffers.
+#include "bellhop/invocation.h"
+
+#include <string>
+#include <utility>
+
+#include "bellhop/small_array.h"
+
+namespace bellhop {
+
+Callback::Callback(PyObject* function, PyObject* convert, std::string name,
+                   std::string site, Arguments arguments)
+    : function(Py_NewRef(function)),
+      convert(Py_NewRef(convert)),
+      name(std::move(name)),
+      site(std::move(site)),
+      arguments(arguments) {}
+
+Callback::~Callback() {
+  Py_DECREF(function);
+  Py_DECREF(convert);
+  for (PyObject* spare : spares) Py_XDECREF(spare);
+}
+
+namespace {
+
+// Below this a copy costs less than watching what becomes of a view.
+constexpr size_t kCopyBelowBytes = 4096;
+
+// The argument arrays of one call. Callbacks may run in several threads and call
+// themselves, so an array leaves the callback's spares for as long as it is in use.
+class ArgumentArrays {
+ public:
+  ArgumentArrays(Callback& callback, std::span<const BufferView> buffers)
+      : callback_(callback), buffers_(buffers), arrays_(buffers.size()) {
+    for (PyObject*& array : arrays_) array = nullptr;
+  }
+  ~ArgumentArrays() {
+    for (PyObject* array : arrays_) Py_XDECREF(array);
+  }
+
+  // False with a Python error set.
+  bool make() {
+    if (callback_.spares.size() < arrays_.size()) {
+      callback_.spares.resize(arrays_.size());
+    }
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      const BufferView& buffer = buffers_[i];
+      const bool is_small = size_bytes(buffer) <= kCopyBelowBytes;
+      if (PyObject* spare = std::exchange(callback_.spares[i], nullptr)) {
+        if (refill(spare, buffer)) {
+          arrays_[i] = spare;
+          continue;
+        }
+        Py_DECREF(spare);
+      }
+      const bool copies = is_small || callback_.arguments == Arguments::kCopies;
+      has_views_ |= !copies;
+      arrays_[i] = copies ? array_copy(buffer) : array_view(buffer);
+      if (arrays_[i] == nullptr) return false;
+    }
+    return true;
+  }
+
+  PyObject** data() { return arrays_.data(); }
+
+  // Keeps what can serve the next call. False with a Python error set where a view
+  // of the program's memory is still in someone's hands.
+  bool put_back() {
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      const bool is_kept = Py_REFCNT(arrays_[i]) > 1;
+      if (has_views_ && is_kept && is_view(arrays_[i])) {
+        PyErr_Format(PyExc_RuntimeError,
+                     "callback '%s' kept its argument %zu (or a view of it) after "
+                     "returning, but the argument's memory is the program's. Keep a "
+                     "copy, np.array(x), instead.",
+                     callback_.name.c_str(), i);
+        return false;
+      }
+      if (!is_kept && size_bytes(buffers_[i]) <= kCopyBelowBytes &&
+          callback_.spares[i] == nullptr) {
+        callback_.spares[i] = std::exchange(arrays_[i], nullptr);
+      }
+    }
+    return true;
+  }
+
+  // After a failure: whatever holds a view of the program's memory must not do so
+  // for longer.
+  void let_go(PyObject* exception);
+
+ private:
+  Callback& callback_;
+  std::span<const BufferView> buffers_;
+  SmallArray<PyObject*, 8> arrays_;
+  bool has_views_ = false;
+};
+
+// Frames of the traceback hold the arguments, and views of them, past the call.
+void clear_frames(PyObject* exception) {
+  PyObject* traceback = PyException_GetTraceback(exception);
+  if (traceback == nullptr) return;
+  if (PyObject* module = PyImport_ImportModule("traceback")) {
+    PyObject* done = PyObject_CallMethod(module, "clear_frames", "O", traceback);
+    Py_XDECREF(done);
+    Py_DECREF(module);
+  }
+  PyErr_Clear();
+  Py_DECREF(traceback);
+}
+
+void ArgumentArrays::let_go(PyObject* exception) {
+  for (PyObject* array : arrays_) {
+    if (array == nullptr || !is_view(array) || Py_REFCNT(array) == 1) continue;
+    clear_frames(exception);
+    if (Py_REFCNT(array) > 1) detach(array);
+  }
+}
+
+// An exception object may be raised more than once.
+void add_note_once(PyObject* exception, const Callback& callback) {
+  PyObject* note = PyUnicode_FromFormat("raised in callback '%s', called from %s",
+                                        callback.name.c_str(), callback.site.c_str());
+  PyObject* notes = PyObject_GetAttrString(exception, "__notes__");
+  PyErr_Clear();
+  if (note != nullptr && (notes == nullptr || PySequence_Contains(notes, note) != 1)) {
+    PyErr_Clear();
+    Py_XDECREF(PyObject_CallMethod(exception, "add_note", "O", note));
+  }
+  Py_XDECREF(notes);
+  Py_XDECREF(note);
+  PyErr_Clear();
+}
+
+// Takes the current Python error and says in it where it happened.
+PyObject* failure(const Callback& callback, ArgumentArrays& arguments) {
+  PyObject* type = nullptr;
+  PyObject* exception = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &exception, &traceback);
+  PyErr_NormalizeException(&type, &exception, &traceback);
+  if (traceback != nullptr) PyException_SetTraceback(exception, traceback);
+  Py_XDECREF(traceback);
+  Py_DECREF(type);
+  arguments.let_go(exception);
+  add_note_once(exception, callback);
+  return exception;
+}
+
+// Asks the callback's Python side for a result that is exactly as declared. New
+// reference; null with a Python error set.
+PyObject* convert(const Callback& callback, PyObject* value, const BufferView& buffer,
+                  size_t index) {
+  PyObject* dtype = dtype_of(buffer.dtype);
+  if (dtype == nullptr) {
+    PyErr_Format(PyExc_TypeError, "results of XLA element type %d have no NumPy dtype",
+                 buffer.dtype);
+    return nullptr;
+  }
+  PyObject* shape = PyTuple_New(buffer.rank);
+  if (shape == nullptr) return nullptr;
+  for (int64_t i = 0; i < buffer.rank; ++i) {
+    PyTuple_SET_ITEM(shape, i, PyLong_FromLongLong(buffer.dims[i]));
+  }
+  PyObject* converted = PyObject_CallFunction(callback.convert, "OOOn", value, dtype,
+                                              shape, static_cast<Py_ssize_t>(index));
+  Py_DECREF(shape);
+  return converted;
+}
+
+// Stores one result leaf; false with a Python error set.
+bool store(const Callback& callback, PyObject* value, const BufferView& buffer,
+           size_t index) {
+  switch (store_exact(value, buffer)) {
+    case 1:
+      return true;
+    case -1:
+      return false;
+    default:
+      break;
+  }
+  PyObject* converted = convert(callback, value, buffer, index);
+  if (converted == nullptr) return false;
+  const int stored = store_exact(converted, buffer);
+  Py_DECREF(converted);
+  if (stored == 0) {
+    PyErr_SetString(PyExc_TypeError, "the result could not be converted");
+  }
+  return stored == 1;
+}
+
+bool store_all(const Callback& callback, PyObject* result,
+               std::span<const BufferView> buffers) {
+  if (buffers.size() == 1) return store(callback, result, buffers[0], 0);
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    PyObject* leaf = PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i));
+    if (!store(callback, leaf, buffers[i], i)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
+                 std::span<const BufferView> results) {
+  ArgumentArrays arrays(callback, arguments);
+  if (!arrays.make()) return failure(callback, arrays);
+  PyObject* result =
+      PyObject_Vectorcall(callback.function, arrays.data(), arguments.size(), nullptr);
+  if (result == nullptr) return failure(callback, arrays);
+  const bool stored = store_all(callback, result, results);
+  Py_DECREF(result);
+  if (!stored || !arrays.put_back()) return failure(callback, arrays);
+  return nullptr;
+}
+
+}  // namespace bellhop

@@ -1,0 +1,36 @@
+"""What the whole suite needs before JAX starts."""
+
+import os
+
+# A second CPU device stands in for the accelerator that a test machine may lack.
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+)
+
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+import textwrap  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+
+import pytest  # noqa: E402
+
+
+@pytest.fixture
+def run_script() -> Callable[..., str]:
+    """Run a script in a fresh interpreter and return what it printed.
+
+    A script that hangs fails the test instead of the suite.
+    """
+
+    def run(script: str, *, timeout: float = 60, **environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env={**os.environ, **environment},
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

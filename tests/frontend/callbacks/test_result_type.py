@@ -1,0 +1,211 @@
+"""What pure_callback accepts as the declaration of a result, and what it refuses."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+import bellhop
+
+STRUCT = jax.ShapeDtypeStruct
+
+
+class Pair(NamedTuple):
+    a: float
+    b: int
+
+
+DECLARATIONS = {
+    "bool": (bool, True, STRUCT((), bool)),
+    "int": (int, 3, STRUCT((), np.int64)),
+    "float": (float, 1.5, STRUCT((), np.float64)),
+    "complex": (complex, 1 + 2j, STRUCT((), np.complex128)),
+    "numpy scalar type": (np.float32, np.float32(2), STRUCT((), np.float32)),
+    "jnp scalar type": (jnp.float32, np.float32(2), STRUCT((), np.float32)),
+    "jnp bfloat16": (jnp.bfloat16, ml_dtypes.bfloat16(2), STRUCT((), jnp.bfloat16)),
+    "ml_dtypes type": (ml_dtypes.bfloat16, ml_dtypes.bfloat16(2), STRUCT((), jnp.bfloat16)),
+    "dtype": (np.dtype("int16"), np.int16(7), STRUCT((), np.int16)),
+    "struct": (STRUCT((2, 3), np.float32), np.ones((2, 3), np.float32), None),
+    "shaped array": (jax.core.ShapedArray((2,), np.int32), np.ones(2, np.int32), None),
+    "example array": (np.zeros((2, 2), np.uint8), np.ones((2, 2), np.uint8), None),
+    "example jax array": (jnp.zeros(3, jnp.float32), np.ones(3, np.float32), None),
+    "example scalar": (0.0, 2.5, STRUCT((), np.float64)),
+    "example numpy scalar": (np.int8(0), np.int8(2), STRUCT((), np.int8)),
+    "tuple": ((float, int), (1.0, 2), None),
+    "tuple annotation": (tuple[float, int], (1.0, 2), None),
+    "nested annotation": (tuple[float, tuple[int, bool]], (1.0, (2, True)), None),
+    "list": ([float, float], [1.0, 2.0], None),
+    "dict": ({"a": float, "b": STRUCT((2,), int)}, {"a": 1.0, "b": np.array([1, 2])}, None),
+    "namedtuple": (Pair(float, int), Pair(1.0, 2), None),
+    "None": (None, None, None),
+    "None inside": ((float, None), (1.0, None), None),
+    "empty tuple": ((), (), None),
+    "empty tuple annotation": (tuple[()], (), None),
+    "zero size": (STRUCT((0, 3), np.float64), np.zeros((0, 3)), None),
+}
+
+
+@pytest.mark.parametrize(("declared", "value", "leaf"), DECLARATIONS.values(), ids=DECLARATIONS)
+def test_declaration_is_accepted(declared, value, leaf):
+    result = bellhop.qjit(lambda: bellhop.pure_callback(lambda: value, declared)())()
+
+    assert jax.tree.structure(result) == jax.tree.structure(value)
+    for observed, expected in zip(jax.tree.leaves(result), jax.tree.leaves(value), strict=True):
+        np.testing.assert_array_equal(observed, expected)
+        assert observed.dtype == np.asarray(expected).dtype
+    if leaf is not None:
+        assert (result.shape, result.dtype) == (leaf.shape, leaf.dtype)
+
+
+def test_annotation_is_the_declaration():
+    @bellhop.pure_callback
+    def pair(x) -> tuple[float, int]:
+        return 2 * float(x), 7
+
+    first, second = bellhop.qjit(pair)(1.5)
+    assert (float(first), int(second)) == (3.0, 7)
+
+
+def test_argument_wins_over_annotation():
+    @bellhop.pure_callback(result_type=np.float32)
+    def half(x) -> float:
+        return np.float32(x / 2)
+
+    assert bellhop.qjit(half)(3.0).dtype == np.float32
+
+
+def test_string_annotations_are_evaluated():
+    namespace: dict = {}
+    code = """
+from __future__ import annotations
+def double(x: float) -> float:
+    return 2 * float(x)
+def pair(x: Undefined) -> tuple[float, int]:
+    return float(x), 1
+"""
+    exec(compile(code, "<annotations>", "exec", dont_inherit=True), namespace)
+
+    assert bellhop.qjit(bellhop.pure_callback(namespace["double"]))(1.5) == 3.0
+    # An argument's annotation that means nothing here is none of our business.
+    assert bellhop.qjit(bellhop.pure_callback(namespace["pair"]))(1.5) == (1.5, 1)
+
+
+def test_unknown_string_annotation_says_so():
+    def f(x) -> "Undefined":  # noqa: F821
+        return x
+
+    with pytest.raises(TypeError, match=r"'f' \(.*test_result_type.py:\d+\).*'Undefined'"):
+        bellhop.pure_callback(f)
+
+
+class Model:
+    def method(self, x) -> float:
+        return 2 * float(x)
+
+    def __call__(self, x) -> float:
+        return 3 * float(x)
+
+    @staticmethod
+    def static(x) -> float:
+        return 4 * float(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (Model().method, 2.0),
+        (Model(), 3.0),
+        (Model.static, 4.0),
+        (functools.partial(Model.method, Model()), 2.0),
+        (jax.tree_util.Partial(Model.static), 4.0),
+    ],
+    ids=["method", "callable object", "static method", "partial", "Partial"],
+)
+def test_annotations_of_all_callables(function, expected):
+    assert bellhop.qjit(bellhop.pure_callback(function))(1.0) == expected
+
+
+def test_builtin_without_annotation_takes_a_declaration():
+    import math
+
+    assert bellhop.qjit(bellhop.pure_callback(math.sin, float))(1.0) == math.sin(1.0)
+
+
+def test_no_declaration_is_an_error_that_says_what_to_write():
+    def simpson(x):
+        return x
+
+    with pytest.raises(TypeError) as caught:
+        bellhop.pure_callback(simpson)
+    message = str(caught.value)
+    line = simpson.__code__.co_firstlineno
+    assert f"callback 'simpson' ({__file__}:{line}) declares no result type" in message
+    assert "-> float:" in message
+    assert "pure_callback(simpson, jax.ShapeDtypeStruct(shape, dtype))" in message
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        str,
+        "abc",
+        "float32",
+        object(),
+        object,
+        np.ndarray,
+        jax.Array,
+        np.ndarray[tuple[int], np.dtype[np.float64]],
+        {1, 2},
+        list[float],
+        dict[str, float],
+        tuple[float, ...],
+        np.dtype(object),
+        np.dtype("U3"),
+        np.dtype("datetime64[s]"),
+        np.dtype([("a", float)]),
+        np.str_,
+        np.array(["a"]),
+        float | None,
+        [float, str],
+        {"a": "b"},
+        np,
+        lambda: None,
+        STRUCT((2,), jnp.int4),
+        STRUCT((), jax.random.key(0).dtype),
+    ],
+    ids=repr,
+)
+def test_unusable_declaration_is_an_error_that_names_the_function(declared):
+    def simpson(x):
+        return x
+
+    with pytest.raises(TypeError) as caught:
+        bellhop.pure_callback(simpson, declared)
+    message = str(caught.value)
+    assert f"callback 'simpson' ({__file__}:" in message
+    assert "ShapeDtypeStruct" in message
+
+
+@pytest.mark.parametrize("wrong", [3, "f", None.__class__, float])
+def test_first_argument_must_be_a_function(wrong):
+    with pytest.raises(TypeError, match="pure_callback takes a function first"):
+        bellhop.pure_callback(wrong, float)
+
+
+def test_decorator_forms_agree():
+    def double(x) -> float:
+        return 2 * float(x)
+
+    forms = [
+        bellhop.pure_callback(double),
+        bellhop.pure_callback(double, float),
+        bellhop.pure_callback(result_type=float)(double),
+        bellhop.pure_callback()(double),
+    ]
+    for form in forms:
+        assert bellhop.qjit(form)(1.5) == 3.0
+        assert form.__name__ == "double"

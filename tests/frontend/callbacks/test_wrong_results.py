@@ -1,0 +1,125 @@
+"""Results that are not what was declared: always a TypeError that says all of it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bellhop
+
+STRUCT = jax.ShapeDtypeStruct
+
+
+def call(value, declared):
+    def simpson():
+        return value
+
+    return bellhop.qjit(lambda: bellhop.pure_callback(simpson, declared)())()
+
+
+WRONG_LEAVES = [
+    (np.zeros(3, np.float32), float, "float32[3]", "float64[]"),
+    (np.float32(1), float, "float32[]", "float64[]"),
+    (np.float64(1), np.float32, "float64[]", "float32[]"),
+    (np.zeros((2, 3)), STRUCT((3, 2), float), "float64[2,3]", "float64[3,2]"),
+    (np.zeros(4), STRUCT((2, 2), float), "float64[4]", "float64[2,2]"),
+    (np.zeros((1,)), float, "float64[1]", "float64[]"),
+    (np.int64(1), float, "int64[]", "float64[]"),
+    (np.bool_(1), int, "bool[]", "int64[]"),
+    (1.0, STRUCT((1,), float), "a float", "float64[1]"),
+    (1.0, int, "a float", "int64[]"),
+    (1j, float, "a complex", "float64[]"),
+    (1, bool, "an int", "bool[]"),
+    (None, float, "None", "float64[]"),
+    ("text", float, "a str", "float64[]"),
+    (object(), float, "an object", "float64[]"),
+    ([1.0, 2.0], float, "float64[2]", "float64[]"),
+    ([[1.0], [2.0, 3.0]], STRUCT((2,), float), "a list", "float64[2]"),
+    (jnp.zeros(3), STRUCT((2,), float), "float64[3]", "float64[2]"),
+    (np.array([None]), STRUCT((1,), float), "object[1]", "float64[1]"),
+    (np.zeros(0), float, "float64[0]", "float64[]"),
+]
+
+
+@pytest.mark.parametrize(("value", "declared", "observed", "expected"), WRONG_LEAVES)
+def test_wrong_leaf_is_named_with_what_was_declared(value, declared, observed, expected):
+    message = (
+        f"pure_callback 'simpson' returned {observed}, declared {expected}. "
+        "Change the declared type or cast the result."
+    )
+    with pytest.raises(TypeError) as caught:
+        call(value, declared)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("value", "declared"),
+    [
+        ((1.0, 2.0, 3.0), (float, float)),
+        ((1.0,), (float, float)),
+        ([1.0, 2.0], (float, float)),
+        ({"a": 1.0}, {"b": float}),
+        ({"a": 1.0, "b": 1.0}, {"a": float}),
+        (None, (float, float)),
+        (1.0, (float,)),
+        (np.zeros(2), (float, float)),
+        (1.0, {"a": float}),
+        ((1.0, None), (float, (float, float))),
+        (5, (None, float)),
+    ],
+)
+def test_wrong_structure_is_named_with_what_was_declared(value, declared):
+    with pytest.raises(TypeError) as caught:
+        call(value, declared)
+    message = str(caught.value)
+    assert message.startswith("pure_callback 'simpson' returned a value of structure")
+    declared_tree = jax.tree.structure(declared)
+    assert f"declared {declared_tree}. Return what was declared" in message
+
+
+def test_wrong_leaf_among_many_is_counted():
+    with pytest.raises(TypeError, match=r"returned float32\[\] as result 1, declared float64\[\]"):
+        call((1.0, np.float32(2)), (float, float))
+
+
+def test_too_many_results_for_one():
+    with pytest.raises(TypeError, match=r"returned float64\[2\], declared float64\[\]"):
+        call((1.0, 2.0), float)
+
+
+@pytest.mark.parametrize("value", [300, -1])
+def test_python_integer_that_does_not_fit_is_an_error_that_names_the_callback(value):
+    with pytest.raises((TypeError, OverflowError)) as caught:
+        call(value, np.uint8)
+    assert any("simpson" in text for text in [str(caught.value), *caught.value.__notes__])
+
+
+def test_later_calls_are_right():
+    values = iter([1.0, np.zeros(3), 2.0])
+    f = bellhop.qjit(lambda x: bellhop.pure_callback(lambda _: next(values), float)(x))
+
+    assert f(0.0) == 1.0
+    with pytest.raises(TypeError, match="declared float64"):
+        f(0.0)
+    assert f(0.0) == 2.0
+
+
+SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
+DTYPES = st.sampled_from([np.bool_, np.int32, np.float32, np.float64, np.complex64, jnp.bfloat16])
+
+
+@settings(max_examples=60, deadline=None)
+@given(shape=SHAPES, dtype=DTYPES, declared_shape=SHAPES, declared_dtype=DTYPES)
+def test_any_mismatch_is_a_type_error_and_any_match_a_value(
+    shape, dtype, declared_shape, declared_dtype
+):
+    callback = bellhop.pure_callback(
+        lambda: np.ones(shape, dtype), STRUCT(declared_shape, declared_dtype)
+    )
+    if (shape, dtype) == (declared_shape, declared_dtype):
+        np.testing.assert_array_equal(callback(), np.ones(shape, dtype))
+    else:
+        with pytest.raises(TypeError, match="declared"):
+            callback()

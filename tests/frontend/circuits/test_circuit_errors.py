@@ -1,0 +1,325 @@
+"""What circuits cannot do: the errors name the QNode, its line, and what to do."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+
+import bellhop
+
+LIGHTNING = qml.device("lightning.qubit", wires=2)
+
+
+def circuit(body: Callable[[Any], Any], device: Any = LIGHTNING, **options: Any) -> qml.QNode:
+    @qml.qnode(device, **options)
+    def failing(x: Any) -> Any:
+        return body(x)
+
+    return failing
+
+
+class NoGate(qml.operation.Operation):
+    """An operation that nobody knows."""
+
+    num_wires = 1
+
+
+def expval(_: Any = None) -> Any:
+    return qml.expval(qml.Z(0))
+
+
+def gate_in(transform: Callable[..., Any]) -> Callable[[Any], Any]:
+    def body(x: Any) -> Any:
+        transform(x)
+        return expval()
+
+    return body
+
+
+def scan(x: Any) -> None:
+    jax.lax.scan(lambda c, _: (qml.RX(0.1, wires=0) and c, None), x, None, length=3)
+
+
+def loop_in_adjoint(x: Any) -> None:
+    qml.adjoint(lambda: bellhop.for_loop(0, 3)(lambda i: qml.RX(x, wires=0) and None)())()
+
+
+def observable_before_loop(x: Any) -> Any:
+    made = qml.Z(0) @ qml.X(1)
+    bellhop.for_loop(0, 3)(lambda i: qml.RX(x, wires=0) and None)()
+    return qml.expval(made)
+
+
+def pauli_before_loop(x: Any) -> Any:
+    made = qml.Z(0)
+    bellhop.for_loop(0, 3)(lambda i: qml.RX(x, wires=0) and None)()
+    return qml.expval(made)
+
+
+def sum_before_loop(x: Any) -> Any:
+    made = qml.Z(0) + qml.X(1)
+    bellhop.for_loop(0, 3)(lambda i: qml.RX(x, wires=0) and None)()
+    return qml.expval(made)
+
+
+def conditional(x: Any) -> Any:
+    qml.cond(qml.measure(0), qml.X)(1)
+    return expval()
+
+
+COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "unknown gate": (
+        gate_in(lambda x: NoGate(wires=0)),
+        "the device does not apply NoGate, and PennyLane has no decomposition of it",
+    ),
+    "unknown wire of a gate": (
+        gate_in(lambda x: qml.RX(x, wires="a")),
+        "there is no wire 'a' on the device; its wires are [0, 1]",
+    ),
+    "unknown wire of a control": (
+        gate_in(lambda x: qml.ctrl(qml.RX(x, wires=0), control=2)),
+        "there is no wire 2 on the device",
+    ),
+    "unknown wire of an observable": (
+        lambda x: qml.expval(qml.Z(5)),
+        "there is no wire 5 on the device",
+    ),
+    "unknown wire of probs": (lambda x: qml.probs(wires=[0, 7]), "there is no wire 7"),
+    "mid-circuit measurement": (
+        gate_in(lambda x: qml.measure(0)),
+        "mid-circuit measurements are not supported yet by bellhop",
+    ),
+    "conditional gate": (conditional, "mid-circuit measurements are not supported yet"),
+    "measured measurement": (
+        lambda x: qml.expval(qml.measure(0)),
+        "mid-circuit measurements are not supported yet",
+    ),
+    "sample": (lambda x: qml.sample(wires=0), "the measurement SampleMP: not supported yet"),
+    "counts": (lambda x: qml.counts(), "the measurement CountsMP: not supported yet"),
+    "density matrix": (
+        lambda x: qml.density_matrix(0),
+        "the measurement DensityMatrixMP: not supported yet by bellhop. Measure expval, var, "
+        "probs or state.",
+    ),
+    "entropy": (lambda x: qml.vn_entropy(0), "the measurement VnEntropyMP: not supported yet"),
+    "probs of an observable": (
+        lambda x: qml.probs(op=qml.X(0)),
+        "probs of an observable: not supported yet",
+    ),
+    "broadcasting": (
+        gate_in(lambda x: qml.RX(jnp.stack([x, x]), wires=0)),
+        "RX has a batch of parameters; parameter broadcasting is not supported by bellhop. Use "
+        "jax.vmap over the QNode.",
+    ),
+    "number returned": (lambda x: x, "a quantum function must return measurements"),
+    "nothing returned": (lambda x: None, "a quantum function must return measurements"),
+    "number beside a measurement": (
+        lambda x: (expval(), 1.0),
+        "a quantum function must return measurements (a pytree of qml.expval, qml.probs, ...)",
+    ),
+    "gate in a scan": (
+        gate_in(scan),
+        "RX stands inside a JAX transformation (jax.lax.scan, jax.jit, jax.vmap, ...) within the "
+        "quantum function, which cannot hold gates. Use bellhop.for_loop",
+    ),
+    "gate in a jit": (
+        gate_in(lambda x: jax.jit(lambda y: qml.RX(y, wires=0) and y)(x)),
+        "RX stands inside a JAX transformation",
+    ),
+    "gate with a traced angle in a vmap": (
+        gate_in(lambda x: jax.vmap(lambda y: qml.RX(y, wires=0) and y)(jnp.stack([x, x]))),
+        "RX stands inside a JAX transformation",
+    ),
+    "loop in an adjoint": (
+        gate_in(loop_in_adjoint),
+        "a for_loop stands where gates are collected by something else than the circuit "
+        "(qml.adjoint, qml.ctrl or a tape)",
+    ),
+    "product made before a loop": (
+        observable_before_loop,
+        "the observable Z(0) @ X(1) was made before a for_loop, where it is a gate",
+    ),
+    "Pauli made before a loop": (
+        pauli_before_loop,
+        "the observable Z(0) was made before a for_loop, where it is a gate. Make it where it is "
+        "measured, or outside the QNode.",
+    ),
+    "sum made before a loop": (
+        sum_before_loop,
+        "the observable Sum stands where gates are collected. Make it where it is measured",
+    ),
+}
+
+
+def raises_naming_the_circuit(message: str, error: type[Exception] = bellhop.CompileError) -> Any:
+    where = r"the QNode 'failing' \(.*test_circuit_errors\.py:\d+\)"
+    return pytest.raises(error, match=f"{where}.*{re.escape(message)}")
+
+
+@pytest.mark.parametrize("name", COMPILE_ERRORS)
+def test_circuit_that_cannot_be_compiled(name: str) -> None:
+    body, message = COMPILE_ERRORS[name]
+    with raises_naming_the_circuit(message):
+        bellhop.qjit(circuit(body))(0.3)
+
+
+def test_wire_that_the_program_computes() -> None:
+    @qml.qnode(LIGHTNING)
+    def failing(wire: Any) -> Any:
+        qml.RX(0.1, wires=wire)
+        return expval()
+
+    with raises_naming_the_circuit("wires that are computed in the program are not supported"):
+        bellhop.qjit(failing)(0)
+
+
+def test_error_names_the_line_of_the_circuit() -> None:
+    @qml.qnode(LIGHTNING)
+    def failing(x: Any) -> Any:
+        return x
+
+    line = failing.func.__code__.co_firstlineno
+    with pytest.raises(bellhop.CompileError, match=rf"test_circuit_errors\.py:{line}\)"):
+        bellhop.qjit(failing)(0.3)
+
+
+def test_device_without_a_plugin() -> None:
+    message = (
+        "the device 'default.qubit' has no compiled plugin (get_c_interface), so it cannot run "
+        "inside qjit. Use qml.device('lightning.qubit', wires=...)."
+    )
+    with raises_naming_the_circuit(message):
+        bellhop.qjit(circuit(expval, qml.device("default.qubit", wires=2)))(0.3)
+
+
+def test_shots() -> None:
+    with raises_naming_the_circuit("finite shots are not supported yet by bellhop"):
+        bellhop.qjit(qml.set_shots(circuit(expval), shots=10))(0.3)
+
+
+def test_transform() -> None:
+    with raises_naming_the_circuit("transforms of QNodes are not supported yet by bellhop"):
+        bellhop.qjit(qml.transforms.cancel_inverses(circuit(expval)))(0.3)
+
+
+def test_types_of_32_bits() -> None:
+    message = "circuits need JAX's 64-bit types. Set jax.config.update('jax_enable_x64', True)."
+    with jax.enable_x64(False), raises_naming_the_circuit(message):
+        bellhop.qjit(circuit(expval))(0.3)
+
+
+def rotated(measure: Callable[[], Any]) -> Callable[[Any], Any]:
+    def body(x: Any) -> Any:
+        qml.RX(x, wires=0)
+        return measure()
+
+    return body
+
+
+def dynamic_loop(x: Any) -> Any:
+    bellhop.for_loop(0, jnp.floor(x).astype(int))(lambda i: qml.RX(x, wires=0) and None)()
+    return expval()
+
+
+def matrix_gate(x: Any) -> Any:
+    matrix = jax.scipy.linalg.expm(1j * x * np.diag([1.0, 2.0, 3.0, 5.0]))
+    qml.QubitUnitary(matrix, wires=[0, 1])
+    return expval()
+
+
+def prepared(x: Any) -> Any:
+    qml.StatePrep(jnp.stack([jnp.cos(x), jnp.sin(x)]), wires=0)
+    return expval()
+
+
+NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
+    "var": (rotated(lambda: qml.var(qml.Z(0))), {}, "it measures var, probs or state"),
+    "probs": (rotated(lambda: qml.probs(wires=0)), {}, "it measures var, probs or state"),
+    "state": (
+        rotated(qml.state),
+        {},
+        "it measures var, probs or state and is differentiated; the adjoint method "
+        "differentiates expectation values only. Return those from a QNode of its own.",
+    ),
+    "expval beside probs": (
+        rotated(lambda: (expval(), qml.probs())),
+        {},
+        "it measures var, probs or state",
+    ),
+    "parameter-shift": (
+        rotated(expval),
+        {"diff_method": "parameter-shift"},
+        "it is differentiated, and its diff_method is 'parameter-shift'; bellhop supports 'best' "
+        "and 'adjoint'.",
+    ),
+    "no method": (rotated(expval), {"diff_method": None}, "its diff_method is 'None'"),
+    "loop of dynamic length": (
+        dynamic_loop,
+        {},
+        "gates in a for_loop whose bounds are computed in the program are differentiated",
+    ),
+    "matrix of two wires": (
+        matrix_gate,
+        {},
+        "the parameters of QubitUnitary are differentiated, which the adjoint method cannot do",
+    ),
+    "amplitudes": (prepared, {}, "the parameters of StatePrep are differentiated"),
+    "matrix of an observable": (
+        rotated(lambda: None),
+        {},
+        "the matrix of a Hermitian observable is differentiated",
+    ),
+}
+
+
+def hermitian(x: Any) -> Any:
+    qml.RX(x, wires=0)
+    return qml.expval(qml.Hermitian(x * np.eye(2), wires=0))
+
+
+@pytest.mark.parametrize("name", NO_DERIVATIVE)
+def test_circuit_that_has_no_derivative(name: str) -> None:
+    body, options, message = NO_DERIVATIVE[name]
+    node = circuit(hermitian if "observable" in name else body, **options)
+    program = bellhop.jacobian(lambda x: jax.tree.map(jnp.real, node(x)))
+    with raises_naming_the_circuit(message, bellhop.DifferentiableCompileError):
+        bellhop.qjit(program)(2.3)
+    # It has a value all the same.
+    bellhop.qjit(node)(2.3)
+
+
+SECOND_DERIVATIVES = {
+    "hessian": lambda node: jax.hessian(node),
+    "forward twice": lambda node: jax.jacfwd(jax.jacfwd(node)),
+    "reverse twice": lambda node: bellhop.grad(bellhop.grad(node)),
+}
+
+
+@pytest.mark.parametrize("name", SECOND_DERIVATIVES)
+def test_second_derivative(name: str) -> None:
+    program = bellhop.qjit(SECOND_DERIVATIVES[name](circuit(rotated(expval))))
+    message = "it is differentiated twice, and second derivatives of circuits are not supported"
+    with raises_naming_the_circuit(message, bellhop.DifferentiableCompileError):
+        program(0.3)
+
+
+def test_mixed_second_derivative_by_coefficient_and_angle() -> None:
+    @qml.qnode(LIGHTNING)
+    def failing(c: Any, x: Any) -> Any:
+        qml.RX(x, wires=0)
+        return qml.expval(c * qml.Z(0))
+
+    mixed = jax.grad(lambda c, x: jax.grad(failing)(c, x), argnums=1)
+    with raises_naming_the_circuit("second derivatives", bellhop.DifferentiableCompileError):
+        bellhop.qjit(mixed)(0.3, 0.4)
+
+
+def test_second_derivative_of_what_is_linear_in_the_circuit() -> None:
+    node = circuit(rotated(expval))
+    program = bellhop.qjit(jax.hessian(lambda y: y**2 * node(0.3)))
+    np.testing.assert_allclose(program(2.0), 2 * np.cos(0.3), atol=1e-12)

@@ -1,0 +1,62 @@
+"""Adjoint and control of functions, and nests of both."""
+
+from typing import Any
+
+import numpy as np
+import pennylane as qml
+import pytest
+
+X = np.array([0.37, -1.21, 0.83])
+
+
+def prepare() -> None:
+    for wire in range(4):
+        qml.RY(0.3 + 0.4 * wire, wires=wire)
+    for wire in range(3):
+        qml.CNOT(wires=[wire, wire + 1])
+
+
+def part(x: Any) -> None:
+    """Gates that do not commute, on wires 0 and 1."""
+    qml.RX(x[0], wires=0)
+    qml.S(wires=1)
+    qml.CRY(x[1], wires=[0, 1])
+    qml.Rot(x[0], x[1], x[2], wires=1)
+    qml.GlobalPhase(x[2])
+
+
+CASES = {
+    "adjoint": lambda x: qml.adjoint(part)(x),
+    "ctrl": lambda x: qml.ctrl(part, control=2)(x),
+    "ctrl by zero": lambda x: qml.ctrl(part, control=[2, 3], control_values=[0, 1])(x),
+    "ctrl of adjoint": lambda x: qml.ctrl(qml.adjoint(part), control=2)(x),
+    "adjoint of ctrl": lambda x: qml.adjoint(qml.ctrl(part, control=2))(x),
+    "adjoint of ctrl of adjoint": lambda x: qml.adjoint(
+        qml.ctrl(qml.adjoint(part), control=2, control_values=0)
+    )(x),
+    "ctrl of ctrl": lambda x: qml.ctrl(qml.ctrl(part, control=2), control=3)(x),
+    "adjoint of adjoint": lambda x: qml.adjoint(qml.adjoint(part))(x),
+    "adjoint, then more": lambda x: (qml.adjoint(part)(x), part(2 * x)),
+    "conjugation": lambda x: qml.change_op_basis(qml.RX(x[0], 0), qml.RZ(x[1], 0)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_function(compare: Any, name: str) -> None:
+    def circuit(x: Any) -> Any:
+        prepare()
+        CASES[name](x)
+        return qml.state()
+
+    compare(circuit, X)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivative_of_function(compare: Any, name: str) -> None:
+    def circuit(x: Any) -> Any:
+        prepare()
+        CASES[name](x)
+        qml.RX(0.2, wires=1)
+        return qml.expval(qml.X(0) @ qml.Y(1)), qml.expval(qml.Z(2))
+
+    compare(circuit, X, derivative=True)

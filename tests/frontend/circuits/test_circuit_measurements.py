@@ -1,0 +1,114 @@
+"""What a quantum function may measure and return, and in which structure."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pennylane as qml
+import pytest
+
+import bellhop
+
+
+def prepare(x: Any) -> None:
+    for wire in range(4):
+        qml.RY(x + 0.4 * wire, wires=wire)
+        qml.RZ(0.7 - 0.2 * wire, wires=wire)
+    for wire in range(3):
+        qml.CNOT(wires=[wire, wire + 1])
+
+
+@pytest.mark.parametrize("wires", [None, [0], [3], [0, 1], [2, 0], [3, 1, 0], [3, 2, 1, 0]])
+def test_probabilities_of_wires_in_order(compare: Any, wires: Any) -> None:
+    def circuit(x: Any) -> Any:
+        prepare(x)
+        return qml.probs(wires=wires)
+
+    compare(circuit, 0.3)
+
+
+def test_state(compare: Any) -> None:
+    def circuit(x: Any) -> Any:
+        prepare(x)
+        return qml.state()
+
+    compare(circuit, 0.3)
+
+
+def test_several_kinds_at_once(compare: Any) -> None:
+    def circuit(x: Any) -> Any:
+        prepare(x)
+        return (
+            qml.expval(qml.X(0)),
+            qml.var(qml.Z(1)),
+            qml.probs(wires=[2, 1]),
+            qml.state(),
+            qml.expval(qml.X(0)),
+            qml.var(qml.X(1) @ qml.Z(2)),
+            qml.probs(),
+        )
+
+    compare(circuit, 0.3)
+
+
+def test_without_gates(compare: Any) -> None:
+    compare(lambda: (qml.expval(qml.Z(0)), qml.probs(wires=[0, 1])))
+
+
+STRUCTURES = {
+    "bare": lambda a, b, c: a,
+    "tuple": lambda a, b, c: (a, b),
+    "tuple of one": lambda a, b, c: (a,),
+    "list": lambda a, b, c: [a, b, c],
+    "dict": lambda a, b, c: {"z": a, "a": b},
+    "nest": lambda a, b, c: {"one": (a, [b]), "two": c},
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_structure_of_the_result_is_that_of_the_function(
+    assert_close: Any, lightning: Any, reference: Any, name: str
+) -> None:
+    makers = (
+        lambda: qml.expval(qml.Z(0)),
+        lambda: qml.probs(wires=[1]),
+        lambda: qml.var(qml.X(2)),
+    )
+
+    def values(made: Any) -> Any:
+        return STRUCTURES[name](*made)
+
+    one_by_one = [reference(lambda x, m=make: (prepare(x), m())[1])(0.3) for make in makers]
+    ours = lightning(lambda x: (prepare(x), values([make() for make in makers]))[1])
+    assert_close(bellhop.qjit(ours)(0.3), values(map(np.asarray, one_by_one)))
+
+
+def test_a_bare_measurement_is_an_array(lightning: Any) -> None:
+    @bellhop.qjit
+    def program(x: Any) -> Any:
+        value = lightning(lambda x: (qml.RX(x, wires=0), qml.expval(qml.Z(0)))[1])(x)
+        assert isinstance(value, jax.Array)
+        assert value.shape == ()
+        return value + 1
+
+    np.testing.assert_allclose(program(0.3), np.cos(0.3) + 1, atol=1e-12)
+
+
+@pytest.mark.parametrize("qubits", [1, 2, 11, 12])
+def test_few_and_many_qubits(compare: Any, qubits: int) -> None:
+    """The runtime measures small and large states by different means."""
+
+    def circuit(x: Any) -> Any:
+        for wire in range(qubits):
+            qml.RY(x + 0.4 * wire, wires=wire)
+        for wire in range(qubits - 1):
+            qml.CRX(x, wires=[wire, wire + 1])
+        last = qubits - 1
+        return (
+            qml.expval(qml.Y(last)),
+            qml.expval(0.5 * qml.Z(0) + 0.3 * qml.X(last)),
+            qml.var(qml.Z(last)),
+            qml.probs(wires=[last]),
+        )
+
+    compare(circuit, 0.3, wires=qubits)

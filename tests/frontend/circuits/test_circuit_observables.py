@@ -1,0 +1,149 @@
+"""Expectation values and variances of every kind of observable."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+from scipy.stats import unitary_group
+
+import bellhop
+
+_U = unitary_group.rvs(4, random_state=1)
+MATRIX = _U + _U.conj().T
+ONE = np.array([[0.3, 0.1 - 0.4j], [0.1 + 0.4j, -0.6]])
+SPARSE = qml.Hamiltonian([0.2, -0.7], [qml.X(0) @ qml.Z(1), qml.Y(1)]).sparse_matrix()
+
+OBSERVABLES = {
+    "X": lambda: qml.X(1),
+    "Y": lambda: qml.Y(1),
+    "Z": lambda: qml.Z(2),
+    "Hadamard": lambda: qml.Hadamard(1),
+    "Identity": lambda: qml.Identity(1),
+    "Identity on wires": lambda: qml.Identity([0, 1]),
+    "Hermitian": lambda: qml.Hermitian(MATRIX, wires=[2, 0]),
+    "Hermitian of one wire": lambda: qml.Hermitian(ONE, wires=1),
+    "Projector of a basis state": lambda: qml.Projector([1, 0], wires=[2, 0]),
+    "Projector of a state": lambda: qml.Projector(np.array([0.6, 0.8j]), wires=[1]),
+    "product": lambda: qml.X(0) @ qml.Y(1) @ qml.Z(3),
+    "product with Hadamard": lambda: qml.X(0) @ qml.Hadamard(2),
+    "product with Identity": lambda: qml.X(0) @ qml.Identity(1) @ qml.Z(3),
+    "product of Identities": lambda: qml.Identity(0) @ qml.Identity(1),
+    "product with Hermitian": lambda: qml.X(1) @ qml.Hermitian(MATRIX, wires=[2, 0]),
+    "product with Projector": lambda: qml.X(1) @ qml.Projector([1], wires=[2]),
+    "product of products": lambda: (qml.X(0) @ qml.Z(1)) @ (qml.Y(2) @ qml.Z(3)),
+    "overlapping Paulis": lambda: qml.prod(qml.X(0), qml.Z(1), qml.X(0)),
+    "overlapping Paulis with sign": lambda: qml.prod(qml.X(0), qml.Y(1), qml.X(0), qml.Y(1)),
+    "overlapping Hermitian": lambda: qml.prod(qml.Hermitian(ONE, 1), qml.Z(0), qml.Hermitian(ONE, 1)),
+    "square": lambda: qml.pow(qml.Hermitian(ONE, 1), 2),
+    "product with a sum": lambda: qml.prod(qml.X(0) + 0.5 * qml.Z(0), qml.Y(1)),
+    "product of sums": lambda: qml.prod(qml.X(0) + 0.5 * qml.Z(0), qml.Y(1) - 2 * qml.Z(2)),
+    "product with a scaled one": lambda: qml.prod(qml.s_prod(0.5, qml.X(0)), qml.Y(1)),
+    "scaled": lambda: 0.3 * qml.X(1),
+    "scaled twice": lambda: qml.s_prod(2.0, qml.s_prod(0.3, qml.Y(1))),
+    "negated": lambda: -qml.X(1),
+    "sum": lambda: qml.X(0) + qml.Z(1) @ qml.Z(2),
+    "sum of one twice": lambda: qml.X(0) + qml.X(0),
+    "sum of sums": lambda: 2 * (qml.X(0) + 0.5 * (qml.Z(1) - qml.Y(2))),
+    "sum with Identity": lambda: 0.4 * qml.Identity(0) + qml.Z(1),
+    "sum with Hermitian": lambda: 0.4 * qml.Hermitian(ONE, 0) + qml.Z(1) @ qml.X(2),
+    "sum with overlapping product": lambda: 0.4 * qml.prod(qml.X(0), qml.Y(0), qml.Z(0)) * 1j
+    + qml.Z(1),
+    "Hamiltonian": lambda: qml.Hamiltonian([0.2, -0.7], [qml.X(0) @ qml.Z(1), qml.Hadamard(3)]),
+    "LinearCombination": lambda: qml.ops.LinearCombination([0.2], [qml.X(0)]),
+    "Hamiltonian with grouping": lambda: qml.Hamiltonian(
+        [0.2, -0.7, 0.1], [qml.X(0), qml.X(1), qml.Z(1)], grouping_type="qwc"
+    ),
+    "SparseHamiltonian": lambda: qml.SparseHamiltonian(SPARSE, [0, 1]),
+}
+
+
+def prepare(x: Any) -> None:
+    for wire in range(4):
+        qml.RY(x + 0.4 * wire, wires=wire)
+        qml.RZ(0.7 - 0.2 * wire, wires=wire)
+    for wire in range(3):
+        qml.CNOT(wires=[wire, wire + 1])
+
+
+@pytest.mark.parametrize("name", OBSERVABLES)
+def test_expectation_value_and_derivative(compare: Any, name: str) -> None:
+    def circuit(x: Any) -> Any:
+        prepare(x)
+        return qml.expval(OBSERVABLES[name]())
+
+    compare(circuit, 0.3, derivative="Identi" not in name or "with" in name)
+
+
+@pytest.mark.parametrize("name", OBSERVABLES)
+def test_variance(compare: Any, name: str) -> None:
+    if name == "SparseHamiltonian":
+        pytest.skip("default.qubit has no variance of it")
+
+    def circuit(x: Any) -> Any:
+        prepare(x)
+        return qml.var(OBSERVABLES[name]())
+
+    compare(circuit, 0.3)
+
+
+# Autograd, for the reference, does not understand coefficient * observable.
+scaled = qml.s_prod
+
+TRACED = {
+    "Hamiltonian": lambda c: qml.Hamiltonian([c[0], c[1]], [qml.X(0) @ qml.Z(1), qml.Y(3)]),
+    "Hamiltonian of an array": lambda c: qml.Hamiltonian(c, [qml.X(0), qml.Y(3), qml.Z(1)]),
+    "dot": lambda c: qml.dot(c, [qml.X(0), qml.Y(3) @ qml.Z(0), qml.Hadamard(1)]),
+    "scaled": lambda c: scaled(c[0], qml.X(0)),
+    "sum": lambda c: scaled(c[0], qml.X(0)) + scaled(c[1] ** 2, qml.Z(1) @ qml.Z(2)),
+    "one coefficient twice": lambda c: scaled(c[0], qml.X(0)) + scaled(c[0], qml.Z(1)),
+    "nested": lambda c: scaled(c[0], qml.X(0) + scaled(0.5, qml.Z(1) - qml.Y(2))),
+    "product with scaled ones": lambda c: qml.prod(
+        scaled(c[0], qml.X(0)), scaled(c[1], qml.Z(1))
+    ),
+    "product of sums": lambda c: qml.prod(
+        qml.X(0) + scaled(c[1], qml.Z(0)), scaled(c[0], qml.Y(1))
+    ),
+    "overlapping product": lambda c: scaled(c[0], qml.prod(qml.X(0), qml.Y(1), qml.X(0))),
+}
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_traced_coefficients_and_their_derivative(compare: Any, name: str) -> None:
+    def circuit(c: Any, x: Any) -> Any:
+        prepare(x)
+        return qml.expval(TRACED[name](c)), qml.expval(qml.Z(0))
+
+    compare(circuit, [0.2, -0.7, 1.3], 0.3, derivative=True)
+
+
+def test_traced_hermitian_matrix(assert_close: Any, lightning: Any, reference: Any) -> None:
+    def circuit(matrix: Any) -> Any:
+        prepare(0.3)
+        return qml.expval(qml.Hermitian(matrix, wires=[2, 0])), qml.var(
+            qml.Hermitian(matrix, wires=[0, 1])
+        )
+
+    assert_close(
+        bellhop.qjit(lightning(circuit))(jnp.array(MATRIX)), reference(circuit)(MATRIX)
+    )
+
+
+def test_derivative_beside_a_traced_hermitian_matrix(assert_close: Any, lightning: Any) -> None:
+    def circuit(matrix: Any, x: Any) -> Any:
+        prepare(x)
+        return qml.expval(qml.Hermitian(matrix, wires=[2, 0]))
+
+    ours = bellhop.qjit(bellhop.grad(lightning(circuit), argnums=1))
+    theirs = jax.grad(qml.QNode(circuit, qml.device("default.qubit")), argnums=1)
+    assert_close(ours(MATRIX, 0.3), theirs(MATRIX, 0.3))
+
+
+def test_tracer_times_observable(assert_close: Any, lightning: Any, reference: Any) -> None:
+    def circuit(c: Any) -> Any:
+        prepare(0.3)
+        return qml.expval(c * qml.X(0) - qml.Z(1) * c)
+
+    assert_close(bellhop.qjit(lightning(circuit))(0.7), reference(circuit)(0.7))

@@ -1,0 +1,83 @@
+"""Wire labels, and devices with more, fewer or no wires."""
+
+from typing import Any
+
+import pennylane as qml
+import pytest
+
+import bellhop
+
+
+def circuit_on(*labels: Any) -> Any:
+    a, b, c = labels
+
+    def circuit(x: Any) -> Any:
+        qml.RX(x, wires=b)
+        qml.CNOT(wires=[b, c])
+        qml.RY(0.4, wires=a)
+        qml.CRZ(x, wires=[a, c])
+        qml.Hadamard(wires=c)
+        return qml.expval(qml.Z(c) @ qml.X(a)), qml.probs(wires=[c, a]), qml.state()
+
+    return circuit
+
+
+LABELS = [(0, 1, 2), (2, 0, 1), ("a", "b", "c"), ("aux", 0, 7)]
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_labels_of_the_device(compare: Any, labels: Any) -> None:
+    compare(circuit_on(*labels), 0.3, wires=list(labels))
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_device_with_more_wires_than_are_used(compare: Any, labels: Any) -> None:
+    compare(circuit_on(*labels), 0.3, wires=["spare", *labels, "other"])
+
+
+@pytest.mark.parametrize("labels", [*LABELS, (5, 3, 4)])
+def test_device_without_wires(compare: Any, labels: Any) -> None:
+    compare(circuit_on(*labels), 0.3, wires=None)
+
+
+def test_device_without_wires_counts_measured_ones(compare: Any) -> None:
+    def circuit(x: Any) -> Any:
+        qml.RX(x, wires=1)
+        return qml.probs(wires=[2, 1])
+
+    compare(circuit, 0.3, wires=None)
+
+
+def test_device_without_wires_counts_those_in_loops(
+    assert_close: Any, lightning: Any, reference: Any
+) -> None:
+    def circuit(x: Any) -> Any:
+        @bellhop.for_loop(0, 3)
+        def loop(_: Any) -> None:
+            qml.RX(x, wires="in")
+            qml.CNOT(wires=["in", "out"])
+
+        loop()
+        return qml.probs(wires=["out", "in"])
+
+    def unrolled(x: Any) -> Any:
+        for _ in range(3):
+            qml.RX(x, wires="in")
+            qml.CNOT(wires=["in", "out"])
+        return qml.probs(wires=["out", "in"])
+
+    actual = bellhop.qjit(lightning(circuit, wires=None))(0.3)
+    assert_close(actual, reference(unrolled, wires=None)(0.3))
+
+
+def test_number_of_wires_may_depend_on_static_arguments(
+    assert_close: Any, lightning: Any, reference: Any
+) -> None:
+    def circuit(x: Any, n: int) -> Any:
+        for wire in range(n):
+            qml.RX(x, wires=wire)
+        return qml.probs()
+
+    for n in (1, 3):
+        actual = bellhop.qjit(lambda x, n=n: lightning(circuit, wires=None)(x, n))(0.3)
+        assert_close(actual, reference(circuit, wires=None)(0.3, n))

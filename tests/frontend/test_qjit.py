@@ -1,0 +1,351 @@
+"""qjit: what it takes and returns, and when it compiles."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bellhop
+
+
+class Point(NamedTuple):
+    x: object
+    y: object
+
+
+@pytest.fixture
+def traces():
+    return []
+
+
+def test_decorator_and_function_forms(traces):
+    @bellhop.qjit
+    def first(x):
+        return x + 1
+
+    @bellhop.qjit()
+    def second(x):
+        return x + 1
+
+    @bellhop.qjit(keep_intermediate=True)
+    def third(x):
+        return x + 1
+
+    for f in (first, second, third, bellhop.qjit(lambda x: x + 1)):
+        assert isinstance(f, bellhop.QJIT)
+        assert f(1.0) == 2.0
+
+
+def test_keeps_name_and_docstring():
+    @bellhop.qjit
+    def f(x):
+        """What f does."""
+        return x
+
+    assert (f.__name__, f.__doc__, f.__wrapped__) == ("f", "What f does.", f.original_function)
+    assert "f" in repr(f)
+
+
+@pytest.mark.parametrize("wrong", [3, "f", [len]], ids=repr)
+def test_what_cannot_be_called_is_refused(wrong):
+    with pytest.raises(TypeError, match="qjit takes a function, got"):
+        bellhop.qjit(wrong)
+
+
+NEW_SIGNATURES = {
+    "shape": (np.zeros(2), np.zeros(3)),
+    "rank": (np.zeros(2), np.zeros((2, 1))),
+    "dtype": (np.zeros(2), np.zeros(2, np.float32)),
+    "weak type": (1.0, np.float64(1.0)),
+    "structure": ((1.0, 2.0), [1.0, 2.0]),
+    "keys": ({"a": 1.0}, {"b": 1.0}),
+    "None": (None, 1.0),
+    "int": (1, 1.0),
+    "bool": (True, 1),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), NEW_SIGNATURES.values(), ids=NEW_SIGNATURES)
+def test_compiles_once_for_each_signature(traces, one, other):
+    @bellhop.qjit
+    def f(x):
+        traces.append(1)
+        return jax.tree.map(lambda leaf: leaf + 1, x)
+
+    for value in (one, other, one, other):
+        f(value)
+    assert len(traces) == 2
+
+
+@pytest.mark.parametrize("make", [float, int, np.float32, jnp.asarray, lambda v: np.full(3, v)])
+def test_never_compiles_for_new_values(traces, make):
+    @bellhop.qjit
+    def f(x):
+        traces.append(1)
+        return 2 * x
+
+    for value in range(5):
+        np.testing.assert_array_equal(f(make(value)), 2 * np.asarray(make(value)))
+    assert len(traces) == 1
+
+
+def test_arrays_of_numpy_and_of_jax_are_one_signature(traces):
+    @bellhop.qjit
+    def f(x):
+        traces.append(1)
+        return x.sum()
+
+    assert f(np.arange(3.0)) == f(jnp.arange(3.0)) == 3.0
+    assert len(traces) == 1
+
+
+def test_keyword_arguments(traces):
+    @bellhop.qjit
+    def f(x, *, scale=2.0, **others):
+        traces.append(1)
+        return x * scale + sum(others.values())
+
+    assert f(3.0) == 6.0
+    assert f(3.0, scale=5.0) == 15.0
+    assert f(x=3.0, a=1.0, b=2.0) == 9.0
+    assert f(x=3.0, b=3.0, a=2.0) == 11.0
+    assert len(traces) == 3
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        None,
+        (),
+        {},
+        {"b": 1.0, "a": (2.0, [3.0, None])},
+        Point(1.0, {"k": 2.0}),
+        [np.arange(3.0), jnp.ones((2, 2))],
+    ],
+    ids=repr,
+)
+def test_pytrees_in_and_out(tree):
+    result = bellhop.qjit(lambda t: jax.tree.map(lambda leaf: 2 * leaf, t))(tree)
+    assert jax.tree.structure(result) == jax.tree.structure(tree)
+    jax.tree.map(lambda r, t: np.testing.assert_array_equal(r, 2 * t), result, tree)
+
+
+def test_no_arguments():
+    assert bellhop.qjit(lambda: jnp.arange(3).sum())() == 3
+
+
+RESULTS = [1, 2.5, True, 1j, np.float32(3), np.arange(3), None, (1, None, {"a": 2.0}), []]
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=repr)
+def test_constant_results_are_those_of_jit(result):
+    ours, theirs = bellhop.qjit(lambda: result)(), jax.jit(lambda: result)()
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert isinstance(one, jax.Array)
+        assert (one.dtype, one.weak_type) == (other.dtype, other.weak_type)
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("value", [1, 1.0, True, 1j, np.float32(1), np.int8(1), np.ones(2)])
+def test_types_are_those_of_jit(value):
+    functions = [
+        lambda x: x,
+        lambda x: x * 2,
+        lambda x: (x, x + jnp.float32(1)),
+        lambda x: jnp.zeros(2, jnp.float32) + x,
+        lambda x: jnp.sin(x),
+    ]
+    for function in functions:
+        ours, theirs = bellhop.qjit(function)(value), jax.jit(function)(value)
+        for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+            assert jax.typeof(one) == jax.typeof(other)
+            assert one.weak_type == other.weak_type
+
+
+def test_unused_repeated_and_passed_through_arguments():
+    f = bellhop.qjit(lambda a, b, c: (c, a, a, 1.0))
+    assert f(1.0, np.ones(3), 3.0) == (3.0, 1.0, 1.0, 1.0)
+
+
+def test_captured_arrays_are_constants():
+    matrix = np.arange(10_000.0).reshape(100, 100)
+    f = bellhop.qjit(lambda v: jnp.asarray(matrix) @ v)
+    np.testing.assert_allclose(f(np.ones(100)), matrix.sum(1))
+
+
+def test_random_keys():
+    f = bellhop.qjit(lambda key: jax.random.normal(key, (3,)))
+    key = jax.random.key(1)
+    np.testing.assert_array_equal(f(key), jax.random.normal(key, (3,)))
+
+
+@pytest.mark.parametrize("stage", ["jaxpr", "mlir", "mlir_opt"])
+def test_looking_inside_before_the_first_call_is_an_error(stage):
+    with pytest.raises(bellhop.CompileError, match="has not been compiled: call it first"):
+        getattr(bellhop.qjit(lambda x: x), stage)
+
+
+def test_looking_inside():
+    @bellhop.qjit(keep_intermediate=True)
+    def f(x):
+        bellhop.debug.print("{}", x)
+        return bellhop.accelerate(jnp.sin)(bellhop.pure_callback(np.cos, float)(x))
+
+    f(1.0)
+    assert "bellhop_pure_callback" in str(f.jaxpr)
+    assert '"callback.call"' in f.mlir
+    assert "accelerate_cpu_0__sin" in f.mlir
+    assert "accelerate" not in f.mlir_opt
+    text = bellhop.debug.get_compilation_stage(f, "convert-callback-to-runtime")
+    assert "@bellhop_callback" in text
+    with pytest.raises(ValueError, match="has no stage 'nonsense'; there are outline-regions"):
+        bellhop.debug.get_compilation_stage(f, "nonsense")
+
+
+def test_stages_are_kept_on_demand_only():
+    f = bellhop.qjit(lambda x: x)
+    f(1.0)
+    with pytest.raises(ValueError, match="keep_intermediate=True"):
+        bellhop.debug.get_compilation_stage(f, "outline-regions")
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        jax.jit,
+        jax.grad,
+        jax.vmap,
+        lambda f: lambda x: jax.jvp(lambda v: f(v[0]), (x,), (x,)),
+        jax.checkpoint,
+        jax.hessian,
+        lambda f: jax.vmap(jax.grad(f)),
+        lambda f: lambda x: jax.lax.map(f, x),
+        bellhop.qjit,
+        lambda f: bellhop.qjit(bellhop.qjit(f)),
+    ],
+)
+def test_under_transformations(transform):
+    def f(x):
+        return jnp.sum(x**3) if jnp.ndim(x) else x**3
+
+    x = jnp.array([0.5, 2.0])
+    try:
+        expected = transform(f)(x)
+    except TypeError:
+        pytest.fail("the reference itself is wrong")
+    compiled = transform(bellhop.qjit(f))(x)
+    jax.tree.map(np.testing.assert_allclose, compiled, expected)
+
+
+def test_gradients_of_gradients_in_both_nestings():
+    f = bellhop.qjit(lambda x: x**4)
+    assert bellhop.qjit(jax.grad(jax.grad(f)))(2.0) == 48.0
+    assert jax.grad(bellhop.qjit(jax.grad(f)))(2.0) == 48.0
+
+
+class Model:
+    def __init__(self, scale):
+        self.scale = scale
+        self.traces = 0
+
+    @bellhop.qjit
+    def method(self, x):
+        return x * 2
+
+    @classmethod
+    def build(cls):
+        return cls(3.0)
+
+    def plain(self, x):
+        self.traces += 1
+        return self.scale * x
+
+
+jax.tree_util.register_pytree_node(
+    Model, lambda model: ((model.scale,), None), lambda _, children: Model(*children)
+)
+
+
+def test_methods():
+    model = Model(3.0)
+    assert model.method(4.0) == 8.0
+    assert Model.method(model, 4.0) == 8.0
+
+    bound = bellhop.qjit(model.plain)
+    assert [float(bound(i)) for i in (1.0, 2.0)] == [3.0, 6.0]
+    assert model.traces == 1
+
+
+def test_partials_and_callable_objects():
+    class Callable:
+        def __call__(self, x):
+            return x + 5
+
+    assert bellhop.qjit(functools.partial(lambda a, x: a * x, 3.0))(2.0) == 6.0
+    assert bellhop.qjit(jax.tree_util.Partial(lambda a, x: a * x, 3.0))(2.0) == 6.0
+    assert bellhop.qjit(Callable())(1.0) == 6.0
+
+
+def test_error_while_tracing_leaves_the_function_usable(traces):
+    @bellhop.qjit
+    def f(x):
+        traces.append(1)
+        if len(traces) == 1:
+            raise LookupError("first")
+        return x
+
+    with pytest.raises(LookupError, match="first"):
+        f(1.0)
+    assert f(1.0) == 1.0
+
+
+def test_result_that_is_no_array_is_an_error():
+    with pytest.raises(TypeError, match="'text'|str"):
+        bellhop.qjit(lambda: "text")()
+
+
+def test_same_program_text_with_other_functions_stays_apart():
+    # Both signatures give the same module, and call different closures.
+    @bellhop.qjit
+    def f(tree):
+        ((name, value),) = tree.items()
+        return bellhop.pure_callback(lambda x: x * (2 if name == "a" else 3), float)(value)
+
+    for _ in range(2):
+        assert (float(f({"a": 1.0})), float(f({"b": 1.0}))) == (2.0, 3.0)
+
+
+def test_cached_calls_stay_on_the_fast_path_of_jit(monkeypatch):
+    from jax._src import pjit  # noqa: TID251
+
+    double = bellhop.pure_callback(lambda x: 2 * x, float)
+
+    @bellhop.qjit
+    def f(x):
+        bellhop.debug.callback(lambda v: None)(x)
+        return double(x) + bellhop.accelerate(jnp.sin)(x)
+
+    f(1.0)
+    f(2.0)
+    slow = []
+    original = pjit._run_python_pjit
+    monkeypatch.setattr(
+        pjit, "_run_python_pjit", lambda *args, **kwargs: (slow.append(1), original(*args, **kwargs))[1]
+    )
+    for i in range(5):
+        f(float(i))
+    assert slow == []
+    assert f._jit._cache_size() == 1
+    f(np.ones(()))
+    assert slow == [1], "the probe must see what leaves the fast path"
+
+
+def test_lower_shows_the_whole_program():
+    f = bellhop.qjit(lambda x: bellhop.pure_callback(np.sin, float)(x))
+    lowered = f.lower(1.0)
+    assert "bellhop_callback" in lowered.as_text()
+    assert f(1.0) == np.sin(1.0)

@@ -1,0 +1,142 @@
+"""Dropping the last reference to a program frees what it captured."""
+
+import gc
+import weakref
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import bellhop
+
+
+class Witness:
+    """What a user's function may capture."""
+
+    value = 1.0
+
+
+def pure(witness):
+    callback = bellhop.pure_callback(lambda x: x * witness.value, float)
+    return lambda x: callback(x)
+
+
+def pure_with_rules(witness):
+    callback = bellhop.pure_callback(lambda x: x * witness.value, float)
+    callback.fwd(lambda x: (callback(x), witness.value))
+    callback.bwd(lambda r, dy: r * dy * witness.value)
+    return jax.value_and_grad(callback)
+
+
+def debug(witness):
+    return lambda x: (bellhop.debug.callback(lambda v: witness)(x), x)[1]
+
+
+def printed(witness):
+    return lambda x: (bellhop.debug.print("", witness=None) if False else None, x * witness.value)[1]
+
+
+def closure(witness):
+    return lambda x: x * witness.value
+
+
+def here(witness):
+    return bellhop.accelerate(lambda x: jnp.sin(x) * witness.value)
+
+
+def elsewhere(witness):
+    return bellhop.accelerate(lambda x: jnp.sin(x) * witness.value, dev="cpu:1")
+
+
+def callback_elsewhere(witness):
+    return bellhop.accelerate(pure(witness), dev="cpu:1")
+
+
+def raised(witness):
+    def callback(x):
+        if x == 1:
+            raise LookupError(witness)
+        return x
+
+    return lambda x: bellhop.pure_callback(callback, float)(x)
+
+
+def looped(witness):
+    return lambda x: jax.lax.fori_loop(0, 3, lambda i, v: pure(witness)(v), x)
+
+
+def mapped(witness):
+    return lambda x: jax.vmap(pure(witness))(jnp.ones(3) * x)
+
+
+def branched(witness):
+    return lambda x: jax.lax.cond(x > 0, pure(witness), debug(witness), x)
+
+
+def itself(witness):
+    """A callback that captures the program that calls it."""
+
+    def callback(n):
+        return 1.0 if n < 1 else float(program(n - 1)) * witness.value
+
+    program = bellhop.qjit(lambda n: bellhop.pure_callback(callback, float)(n))
+    return program
+
+
+MAKERS = [
+    pure, pure_with_rules, debug, printed, closure, here, elsewhere, callback_elsewhere,
+    raised, looped, mapped, branched, itself,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("form", [bellhop.qjit, lambda f: f], ids=["qjit", "eager"])
+def test_captured_objects_are_freed(make, form):
+    witness = Witness()
+    reference = weakref.ref(witness)
+    program = form(make(witness))
+    for value in (1.0, 2.0, jnp.float32(1)):
+        try:
+            program(value)
+        except (LookupError, TypeError):
+            pass
+    del program, witness
+    gc.collect()
+    assert reference() is None
+
+
+def test_ten_thousand_closures_leave_nothing():
+    callbacks = weakref.WeakSet()
+
+    def make(i):
+        def function(x):
+            return i * x
+
+        callbacks.add(function)
+        return bellhop.pure_callback(function, float)
+
+    for i in range(10_000):
+        assert make(i)(1.0) == i
+    for i in range(50):
+        assert bellhop.qjit(make(i))(1.0) == i
+    gc.collect()
+    assert len(callbacks) == 0
+
+
+def test_exceptions_leave_nothing_behind():
+    errors = weakref.WeakSet()
+
+    class Failure(Exception):
+        pass
+
+    def function(x):
+        error = Failure(x)
+        errors.add(error)
+        raise error
+
+    f = bellhop.qjit(lambda x: bellhop.pure_callback(function, float)(x))
+    for _ in range(200):
+        with pytest.raises(Failure):
+            f(1.0)
+    gc.collect()
+    assert len(errors) == 0

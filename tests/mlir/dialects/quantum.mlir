@@ -1,0 +1,388 @@
+// RUN: --verify-only
+
+// TEST: right_operations_are_accepted
+
+// CHECK: "quantum.begin"
+// CHECK: "quantum.gate"
+// CHECK: "quantum.gates"
+// CHECK: "quantum.measure"
+// CHECK: "quantum.jacobian"
+// CHECK: "quantum.end"
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.begin"(%x) {library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  %2 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  %3:2 = "quantum.measure"(%s, %p) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
+  %4:2 = "quantum.jacobian"(%s) {} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
+  "quantum.end"(%s) {} : (tensor<2xui32>) -> ()
+  return
+}
+
+// -----
+// TEST: begin_without_library
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.begin lacks the attribute 'library'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.begin"(%x) {factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: begin_without_factory
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.begin lacks the attribute 'factory'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.begin"(%x) {library = "l", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: begin_without_kwargs
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.begin lacks the attribute 'kwargs'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.begin"(%x) {library = "l", factory = "F", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: begin_without_qubits
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.begin lacks the attribute 'qubits'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.begin"(%x) {library = "l", factory = "F", kwargs = "{}", shots = 0 : i64, record = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: begin_without_shots
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.begin lacks the attribute 'shots'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.begin"(%x) {library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, record = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: begin_without_record
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.begin lacks the attribute 'record'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.begin"(%x) {library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: gate_without_name
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate lacks the attribute 'name'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: gate_without_adjoint
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate lacks the attribute 'adjoint'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: gate_without_slots
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate lacks the attribute 'slots'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: gate_without_constants
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate lacks the attribute 'constants'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: gate_without_wires
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate lacks the attribute 'wires'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: gate_without_control_wires
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate lacks the attribute 'control_wires'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: gate_without_control_values
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate lacks the attribute 'control_values'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: gates_without_names
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gates lacks the attribute 'names'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gates"(%s, %p, %o, %w) {code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: gates_without_code
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gates lacks the attribute 'code'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: gates_without_constants
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gates lacks the attribute 'constants'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: measure_without_code
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.measure lacks the attribute 'code'
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0:2 = "quantum.measure"(%s, %p) {} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
+  return
+}
+
+// -----
+// TEST: qubits_of_another_type
+// REFUSED
+
+// CHECK: bellhop-opt: the attribute 'qubits' of quantum.begin is 1 : i32, but must be of type i64
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.begin"(%x) {library = "l", factory = "F", kwargs = "{}", qubits = 1 : i32, shots = 0 : i64, record = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: slots_of_another_type
+// REFUSED
+
+// CHECK: bellhop-opt: the attribute 'slots' of quantum.gate is array<i32: 0>, but must be of type array<i64>
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i32: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: constants_of_another_type
+// REFUSED
+
+// CHECK: bellhop-opt: the attribute 'constants' of quantum.gates is array<i64>, but must be of type array<f64>
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: adjoint_of_another_type
+// REFUSED
+
+// CHECK: bellhop-opt: the attribute 'adjoint' of quantum.gate is 0 : i64, but must be of type bool
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = 0 : i64, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: begin_without_a_state
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.begin has results of types (); they must be (tensor<2xui32>)
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  "quantum.begin"(%x) {library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64} : (tensor<f64>) -> ()
+  return
+}
+
+// -----
+// TEST: gate_without_operands
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate has operands of types (); they must be (tensor<2xui32>, tensor<?xf64>, tensor<i32>, tensor<?xi32>)
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"() {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : () -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: gate_on_what_is_no_state
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate has operands of types (tensor<f64>, tensor<1xf64>, tensor<i32>, tensor<1xi32>)
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%x, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<f64>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: second_gate_of_a_run_on_what_is_no_state
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate has operands of types (tensor<f64>, tensor<1xf64>, tensor<i32>, tensor<1xi32>)
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  %1 = "quantum.gate"(%x, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<f64>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: second_gate_of_a_run_that_returns_no_state
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate has results of types (tensor<2xi32>)
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xi32>
+  return
+}
+
+// -----
+// TEST: gates_with_parameters_of_another_type
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gates has operands of types (tensor<2xui32>, tensor<f64>, tensor<i32>, tensor<1xi32>)
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gates"(%s, %x, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<f64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: measure_without_data
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.measure has operands of types (tensor<2xui32>); they must be (tensor<2xui32>, tensor<?xf64>)
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0:2 = "quantum.measure"(%s) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<f64>)
+  return
+}
+
+// -----
+// TEST: measure_that_does_not_return_the_state_first
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.measure has results of types (tensor<f64>, tensor<2xui32>); they must be (tensor<2xui32>, ...)
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0:2 = "quantum.measure"(%s, %p) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<f64>, tensor<2xui32>)
+  return
+}
+
+// -----
+// TEST: jacobian_that_is_no_matrix
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.jacobian has results of types (tensor<2xui32>, tensor<1xf64>); they must be (tensor<2xui32>, tensor<?x?xf64>)
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0:2 = "quantum.jacobian"(%s) {} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1xf64>)
+  return
+}
+
+// -----
+// TEST: end_with_a_result
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.end has results of types (tensor<2xui32>); they must be ()
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.end"(%s) {} : (tensor<2xui32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: control_wires_without_values
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate RX has 2 control wires and 1 control values
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64: 1, 2>, control_values = array<i64: 1>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: slot_of_a_constant_that_is_not_there
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate RX refers to constant 1, and there are 1
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: -1, -2>, constants = array<f64: 1.0>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: slot_of_a_parameter_that_is_not_there
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate RX refers to parameter 1, and there are 1
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 1>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: dynamic_wire_that_is_not_there
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate RX refers to dynamic wire 1, and there are 1
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: -2>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: dynamic_control_wire_that_is_not_there
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate RX refers to dynamic wire 1, and there are 1
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64: -2>, control_values = array<i64: 1>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: unknown_operation
+// REFUSED
+
+// CHECK: bellhop-opt: unknown operation quantum.reset
+"quantum.reset"() : () -> ()

@@ -1,0 +1,73 @@
+// RUN: --pass=convert-quantum-to-runtime
+
+// TEST: circuit_becomes_custom_calls
+
+// CHECK-LABEL: func.func public @main
+func.func public @main(%x: tensor<f64>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<0xi32>) -> (tensor<f64>, tensor<1x1xf64>) {
+  // CHECK-SAME: %[[X:.+]]: tensor<f64>, %[[P:.+]]: tensor<1xf64>, %[[O:.+]]: tensor<i32>, %[[W:.+]]: tensor<0xi32>
+  // CHECK-NEXT: %[[S0:.+]] = stablehlo.custom_call @bellhop_circuit_begin(%[[X]])
+  // CHECK-SAME: backend_config = {factory = "F", kwargs = "{}", library = "l", qubits = 1 : i64, record = 1 : i64, shots = 0 : i64}
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: %[[S1:.+]] = stablehlo.custom_call @bellhop_circuit_gates(%[[S0]], %[[P]], %[[O]], %[[W]])
+  // CHECK-SAME: backend_config = {code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, names = "RX"}
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: %[[V:.+]]:2 = stablehlo.custom_call @bellhop_circuit_measure(%[[S1]], %[[P]])
+  // CHECK-SAME: backend_config = {code = array<i64: 0, 3, 0>}
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: %[[J:.+]]:2 = stablehlo.custom_call @bellhop_circuit_jacobian(%[[V]]#0)
+  // CHECK-SAME: backend_config = {}
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: stablehlo.custom_call @bellhop_circuit_end(%[[J]]#0)
+  // CHECK-SAME: backend_config = {}
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-SAME: -> ()
+  // CHECK-NEXT: return %[[V]]#1, %[[J]]#1
+  %s0 = "quantum.begin"(%x) {library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %s1 = "quantum.gates"(%s0, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
+  %s2, %v = "quantum.measure"(%s1, %p) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
+  %s3, %j = "quantum.jacobian"(%s2) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
+  "quantum.end"(%s3) : (tensor<2xui32>) -> ()
+  return %v, %j : tensor<f64>, tensor<1x1xf64>
+}
+
+// -----
+// TEST: operations_in_loops_are_converted_without_attributes_of_others
+
+// CHECK-LABEL: func.func public @main
+func.func public @main(%s: tensor<2xui32>, %x: tensor<i32>, %p: tensor<0xf64>, %w: tensor<0xi32>) -> tensor<2xui32> {
+  // CHECK: do {
+  // CHECK: stablehlo.custom_call @bellhop_circuit_gates
+  // CHECK-SAME: backend_config = {code = array<i64: 0, 0, 0, 1, 0, 0>, constants = array<f64>, names = "X"}
+  %r:2 = stablehlo.while(%i = %x, %t = %s) : tensor<i32>, tensor<2xui32>
+    cond {
+      %c = stablehlo.compare LT, %i, %x : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %u = "quantum.gates"(%t, %p, %i, %w) {names = "X", code = array<i64: 0, 0, 0, 1, 0, 0>, constants = array<f64>, mhlo.sharding = "{replicated}"} : (tensor<2xui32>, tensor<0xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
+      stablehlo.return %i, %u : tensor<i32>, tensor<2xui32>
+    }
+  return %r#1 : tensor<2xui32>
+}
+
+// -----
+// TEST: other_operations_stay
+
+// CHECK-LABEL: func.func public @main
+func.func public @main(%x: tensor<f64>) -> tensor<f64> {
+  // CHECK-NEXT: "callback.call"
+  // CHECK-NOT: custom_call
+  %y = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
+  return %y : tensor<f64>
+}
+"callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+
+// -----
+// TEST: gate_that_was_not_fused_is_refused
+// REFUSED
+
+// CHECK: convert-quantum-to-runtime needs fuse-gates to run before it
+// CHECK: raised by the pass convert-quantum-to-runtime
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<0xi32>) -> tensor<2xui32> {
+  %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
+  return %1 : tensor<2xui32>
+}

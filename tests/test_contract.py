@@ -1,0 +1,159 @@
+"""The contract between the compiler and the runtime, held against both sides."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import bellhop_runtime
+import pytest
+from bellhop_mlir import PIPELINE, run_pipeline
+from bellhop_mlir._bindings import ir, make_context
+from bellhop_mlir._walk import named
+from bellhop_mlir.dialects import quantum
+
+CONTRACT = tomllib.loads((Path(__file__).parents[1] / "runtime/contract.toml").read_text())
+
+# One of each operation that becomes a custom call, and a call of each kind.
+EVERY_OPERATION = """
+"callback.func"() {sym_name = "f", function_type = (tensor<2xf32>, tensor<i1>) -> tensor<f64>,
+                   python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+"callback.func"() {sym_name = "log", function_type = (tensor<f64>) -> (),
+                   python = "log", site = "f.py:2", id = 1 : i64} : () -> ()
+func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>, %b: tensor<i1>,
+                       %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>)
+    -> (!stablehlo.token, tensor<f64>, tensor<f64>, tensor<4xcomplex<f64>>, tensor<1x1xf64>,
+        tensor<f64>) {
+  %y = "callback.call"(%v, %b) {callee = @f, kind = "pure"}
+      : (tensor<2xf32>, tensor<i1>) -> tensor<f64>
+  "callback.call"(%x) {callee = @log, kind = "io"} : (tensor<f64>) -> ()
+  %t1 = "callback.call"(%t, %x) {callee = @log, kind = "debug"}
+      : (!stablehlo.token, tensor<f64>) -> !stablehlo.token
+  %z = func.call @accelerate_cuda_0__far(%x) : (tensor<f64>) -> tensor<f64>
+  %s0 = "quantum.begin"(%x, %p) {library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64,
+      shots = 0 : i64, record = 1 : i64} : (tensor<f64>, tensor<1xf64>) -> tensor<2xui32>
+  %s1 = "quantum.gate"(%s0, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>,
+      constants = array<f64: 0.5>, wires = array<i64: -1>, control_wires = array<i64: 1>,
+      control_values = array<i64: 1>}
+      : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  %s2, %e, %psi = "quantum.measure"(%s1, %p) {code = array<i64: 0, 3, 0, 3>}
+      : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>, tensor<4xcomplex<f64>>)
+  %s3, %j = "quantum.jacobian"(%s2) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
+  "quantum.end"(%s3) : (tensor<2xui32>) -> ()
+  return %t1, %y, %e, %psi, %j, %z : !stablehlo.token, tensor<f64>, tensor<f64>,
+      tensor<4xcomplex<f64>>, tensor<1x1xf64>, tensor<f64>
+}
+func.func private @accelerate_cuda_0__far(%x: tensor<f64>) -> tensor<f64> {
+  return %x : tensor<f64>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def emitted() -> list[dict[str, Any]]:
+    """Every custom call that the pipeline makes of ``EVERY_OPERATION``, in plain Python."""
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(EVERY_OPERATION)
+        run_pipeline(module, [cls() for cls in PIPELINE])
+        return [
+            {
+                "target": op.attributes["call_target_name"].value,
+                "api_version": op.attributes["api_version"].value,
+                "has_side_effect": op.attributes["has_side_effect"].value,
+                "operands": [str(value.type) for value in op.operands],
+                "results": [str(value.type) for value in op.results],
+                "attributes": {
+                    entry.name: _attribute_type(entry.attr)
+                    for entry in op.attributes["backend_config"]
+                },
+            }
+            for op in named(module.operation, "stablehlo.custom_call")
+        ]
+
+
+def _attribute_type(attribute: ir.Attribute) -> str:
+    if isinstance(attribute, ir.StringAttr):
+        return "string"
+    if isinstance(attribute, ir.DenseI64ArrayAttr):
+        return "array<i64>"
+    if isinstance(attribute, ir.DenseF64ArrayAttr):
+        return "array<f64>"
+    return str(attribute.type)
+
+
+def _matches(values: list[str], declared: list[str]) -> bool:
+    """Tell whether types such as ``tensor<2xui32>`` fit ``name: ui32[2]``, in order."""
+    for position, text in enumerate(declared):
+        form = text.partition(": ")[2]
+        rest = values[position:]
+        if form.endswith(" ..."):
+            assert position == len(declared) - 1, "only the last may be of any length"
+            return all(_fits(value, form.removesuffix(" ...")) for value in rest)
+        if not rest or not _fits(rest[0], form):
+            return False
+    return len(values) == len(declared)
+
+
+def _fits(value: str, form: str) -> bool:
+    if form == "any":
+        return True
+    match = re.fullmatch(r"(\w+)\[(.*)\]", form)
+    assert match, f"the contract has the type '{form}'"
+    dimensions = [part.strip() for part in match[2].split(",") if part.strip()]
+    pattern = "".join(
+        rf"{dimension}x" if dimension.isdigit() else r"\d+x" for dimension in dimensions
+    )
+    return re.fullmatch(rf"tensor<{pattern}{match[1]}>", value) is not None
+
+
+def test_runtime_registers_exactly_the_targets_of_the_contract() -> None:
+    assert set(bellhop_runtime.TARGETS) == set(CONTRACT)
+
+
+def test_compiler_emits_exactly_the_targets_of_the_contract(
+    emitted: list[dict[str, Any]],
+) -> None:
+    assert {call["target"] for call in emitted} == set(CONTRACT)
+
+
+def test_every_operation_of_the_quantum_dialect_is_tried() -> None:
+    fused = {"quantum.gates"}
+    assert all(f'"{name}"' in EVERY_OPERATION for name in set(quantum.ATTRIBUTES) - fused)
+
+
+@pytest.mark.parametrize("target", CONTRACT)
+def test_custom_calls_are_as_the_contract_says(target: str, emitted: list[dict[str, Any]]) -> None:
+    declared = CONTRACT[target]
+    calls = [call for call in emitted if call["target"] == target]
+    assert calls
+    for call in calls:
+        assert call["attributes"] == declared["attributes"]
+        assert _matches(call["operands"], declared["operands"]), call["operands"]
+        assert _matches(call["results"], declared["results"]), call["results"]
+        assert call["api_version"] == 4
+
+
+def test_all_but_pure_callbacks_have_a_side_effect(emitted: list[dict[str, Any]]) -> None:
+    pure = [call for call in emitted if not call["has_side_effect"]]
+    # The call of @f, and that of the region on cuda:0.
+    assert [call["target"] for call in pure] == ["bellhop_callback"] * 2
+
+
+@pytest.mark.parametrize(
+    ("values", "declared", "expected"),
+    [
+        (["tensor<2xui32>"], ["state: ui32[2]"], True),
+        (["tensor<3xui32>"], ["state: ui32[2]"], False),
+        (["tensor<ui32>"], ["state: ui32[2]"], False),
+        ([], ["state: ui32[2]"], False),
+        (["tensor<2xui32>", "tensor<f64>"], ["state: ui32[2]"], False),
+        (["tensor<i32>"], ["offset: i32[]"], True),
+        (["tensor<7xf64>"], ["params: f64[n]"], True),
+        (["tensor<7xf32>"], ["params: f64[n]"], False),
+        (["tensor<7x2xf64>"], ["jacobian: f64[expvals, parameters]"], True),
+        (["tensor<2xui32>"], ["state: ui32[2]", "value: any ..."], True),
+        (["tensor<2xui32>", "f", "g"], ["state: ui32[2]", "value: any ..."], True),
+    ],
+)
+def test_types_are_compared(values: list[str], declared: list[str], expected: bool) -> None:
+    assert _matches(values, declared) is expected
