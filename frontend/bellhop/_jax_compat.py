@@ -21,8 +21,8 @@ import inspect
 from typing import Any
 
 import jax
-from jax._src import core, effects, util, xla_bridge
-from jax._src.interpreters import ad, partial_eval
+from jax._src import core, effects, util, xla_bridge  # noqa: TID251
+from jax._src.interpreters import ad, partial_eval  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.interpreters import mlir
 

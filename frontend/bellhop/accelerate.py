@@ -97,11 +97,14 @@ def resolve_device(dev: Any) -> jax.Device:
         )
     platform, _, number = dev.partition(":")
     try:
-        devices = {device.id: device for device in jax.devices(platform)}
+        # JAX takes the empty name for its default.
+        devices = {device.id: device for device in jax.devices(platform or "''")}
         return devices[int(number)] if number else devices[min(devices)]
     except (RuntimeError, KeyError, ValueError) as error:
         there_are = ", ".join(f"{device.platform}:{device.id}" for device in jax.devices())
-        raise ValueError(f"accelerate: there is no device '{dev}'; there are {there_are}.") from error
+        raise ValueError(
+            f"accelerate: there is no device '{dev}'; there are {there_are}."
+        ) from error
 
 
 def accelerate(fn: Callable[..., Any] | None = None, *, dev: Any = None) -> Any:

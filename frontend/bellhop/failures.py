@@ -3,7 +3,6 @@
 import re
 
 import jax
-
 from bellhop_runtime import release_run, take_failure
 
 # What a failed run raises: cached calls take a path of JAX's that raises ValueError.

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jax.interpreters import mlir
-from jax.interpreters.mlir import ir
-
-from bellhop._jax_compat import ir_type
 from bellhop_mlir.dialects import callback as dialect
+from bellhop_mlir.errors import PassError
 from bellhop_mlir.pipelines import OPTIMIZATION, run_pipeline
 from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
 from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
-from bellhop_runtime import Callback, CallbackTable
+from bellhop_runtime import DTYPES, Callback, CallbackTable
+from jax.extend.core import ClosedJaxpr
+from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
+
+from bellhop._jax_compat import ir_type
+from bellhop.errors import CompileError
 
 if TYPE_CHECKING:
     from bellhop.callbacks.target import CallbackTarget
@@ -149,15 +152,20 @@ def compile_program(
         module = traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
     out_avals = tuple(traced.jaxpr.out_avals)
     callbacks = [target.bind() for target in lowering.targets]
-    return _optimize(
-        module,
-        host_device(),
-        callbacks,
-        table,
-        jaxpr=traced.jaxpr,
-        out_avals=out_avals,
-        keep_stages=keep_stages,
-    )
+    try:
+        return _optimize(
+            module,
+            host_device(),
+            callbacks,
+            table,
+            # A copy: JAX's caches hold what they know of the original while it lives, and that
+            # may refer to us.
+            jaxpr=ClosedJaxpr(traced.jaxpr.jaxpr, traced.jaxpr.consts),
+            out_avals=out_avals,
+            keep_stages=keep_stages,
+        )
+    except PassError as error:
+        raise CompileError(str(error)) from error
 
 
 def _optimize(
@@ -218,7 +226,7 @@ def _take_regions(module: ir.Module, callbacks: list[Callback]) -> list[Callback
     for op in list(module.body.operations):
         if op.operation.name == "builtin.module":
             regions[ir.StringAttr(op.operation.attributes["sym_name"]).value] = op.operation
-    compiled = []
+    compiled: list[Callback] = []
     declared = sorted(dialect.declarations(module).values(), key=lambda op: op.id)
     for declaration in declared:
         if declaration.module is None:
@@ -265,28 +273,10 @@ def _device(name: str) -> jax.Device:
     return next(device for device in jax.devices(platform) if device.id == int(number))
 
 
-_DTYPES = {
-    "i1": "bool",
-    "bf16": "bfloat16",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "complex<f32>": "complex64",
-    "complex<f64>": "complex128",
-    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
-    **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
-}
-
-
 def _aval(type_: ir.Type) -> jax.core.ShapedArray:
     tensor = ir.RankedTensorType(type_)
-    element = str(tensor.element_type)
-    if element not in _DTYPES:
-        raise NotImplementedError(
-            f"values of element type {element} cannot cross to an accelerated region on "
-            "another device"
-        )
-    return jax.core.ShapedArray(tuple(tensor.shape), jax.numpy.dtype(_DTYPES[element]))
+    dtypes = {str(mlir.dtype_to_ir_type(dtype)): dtype for dtype in DTYPES}
+    return jax.core.ShapedArray(tuple(tensor.shape), dtypes[str(tensor.element_type)])
 
 
 def embed(

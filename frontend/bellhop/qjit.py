@@ -8,6 +8,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
+from bellhop_runtime import CallbackTable
 
 from bellhop._jax_compat import run_compiled, trace_state_clean
 from bellhop.errors import CompileError
@@ -15,10 +16,10 @@ from bellhop.failures import RUN_ERRORS, python_failure
 from bellhop.lowering import Code, Program, compile_program, host_device, table_handle
 from bellhop.program import program_p
 from bellhop.tracing import traced
-from bellhop_runtime import CallbackTable
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
 
 class QJIT(Generic[P, R]):
     """A function that is compiled when it is called with a new signature.
@@ -153,12 +154,9 @@ class QJIT(Generic[P, R]):
         flat_function.__name__ = getattr(self.original_function, "__name__", "program")
         avals = [jax.typeof(leaf) for leaf in leaves]
         specs = [
-            jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-            for aval in avals
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals
         ]
-        program = compile_program(
-            flat_function, specs, self._table, keep_stages=self._keep_stages
-        )
+        program = compile_program(flat_function, specs, self._table, keep_stages=self._keep_stages)
         self._newest = program
         return program.code, out_tree
 

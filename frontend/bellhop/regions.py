@@ -5,12 +5,13 @@ from typing import Any
 
 import jax
 import numpy as np
+from bellhop_runtime import CallbackTable
 
 from bellhop._jax_compat import run_compiled
 from bellhop.failures import RUN_ERRORS, python_failure
 from bellhop.lowering import Code, table_handle
 from bellhop.program import program_p
-from bellhop_runtime import CallbackTable
+
 
 class Region:
     """A region compiled for its device when the program is compiled, never later.
@@ -38,9 +39,7 @@ class Region:
         # A program is compiled while a function is being traced, and this is no part of that.
         with jax.ensure_compile_time_eval():
             self._handle = jax.device_put(table_handle(table), sharding)
-        specs = [
-            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding) for aval in inputs
-        ]
+        specs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding) for aval in inputs]
         region = jax.jit(lambda *args: program_p.bind(*args, code=code), keep_unused=True)
         self._executable = region.lower(*specs, self._handle).compile()
         # What calls back may come back here; see run_compiled.

@@ -13,10 +13,12 @@ def custom_call(
     attributes: Mapping[str, ir.Attribute],
     *,
     has_side_effect: bool,
+    in_place: bool = False,
 ) -> ir.Operation:
     """Build a typed-FFI ``stablehlo.custom_call`` at the insertion point.
 
-    Every buffer is row-major: without that constraint XLA may hand over any layout.
+    Every buffer is row-major: without that constraint XLA may hand over any layout.  With
+    ``in_place`` the first result is written where the first operand was.
     """
     i32 = ir.IntegerType.get_signless(32)
     return ir.Operation.create(
@@ -30,7 +32,18 @@ def custom_call(
             "backend_config": ir.DictAttr.get(dict(attributes)),
             "operand_layouts": ir.ArrayAttr.get([_row_major(value.type) for value in operands]),
             "result_layouts": ir.ArrayAttr.get([_row_major(type_) for type_ in results]),
+            "output_operand_aliases": ir.ArrayAttr.get(
+                [_first_in_place(len(results))] if in_place else []
+            ),
         },
+    )
+
+
+def _first_in_place(results: int) -> ir.Attribute:
+    output = "[]" if results == 1 else "[0]"
+    return ir.Attribute.parse(
+        f"#stablehlo.output_operand_alias<output_tuple_indices = {output}, operand_index = 0, "
+        "operand_tuple_indices = []>"
     )
 
 

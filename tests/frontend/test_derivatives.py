@@ -2,12 +2,11 @@
 
 from typing import Any
 
+import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-import bellhop
 
 SETTINGS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
 
@@ -178,5 +177,7 @@ def test_complex_result() -> None:
     def f(x: Any) -> Any:
         return x * 1j
 
-    with pytest.raises(bellhop.DifferentiableCompileError, match=rf"^jacobian {WHERE}: the result is of"):
+    with pytest.raises(
+        bellhop.DifferentiableCompileError, match=rf"^jacobian {WHERE}: the result is of"
+    ):
         bellhop.jacobian(f)(1.0)

@@ -3,12 +3,11 @@
 import functools
 from typing import NamedTuple
 
+import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-import bellhop
 
 
 class Point(NamedTuple):
@@ -202,7 +201,7 @@ def test_looking_inside():
     assert "accelerate" not in f.mlir_opt
     text = bellhop.debug.get_compilation_stage(f, "convert-callback-to-runtime")
     assert "@bellhop_callback" in text
-    with pytest.raises(ValueError, match="has no stage 'nonsense'; there are outline-regions"):
+    with pytest.raises(ValueError, match="has no stage 'nonsense'; there are .*outline-regions"):
         bellhop.debug.get_compilation_stage(f, "nonsense")
 
 
@@ -333,15 +332,18 @@ def test_cached_calls_stay_on_the_fast_path_of_jit(monkeypatch):
     f(2.0)
     slow = []
     original = pjit._run_python_pjit
-    monkeypatch.setattr(
-        pjit, "_run_python_pjit", lambda *args, **kwargs: (slow.append(1), original(*args, **kwargs))[1]
-    )
+
+    def watched(*args, **kwargs):
+        slow.append(1)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(pjit, "_run_python_pjit", watched)
     for i in range(5):
         f(float(i))
     assert slow == []
     assert f._jit._cache_size() == 1
     f(np.ones(()))
-    assert slow == [1], "the probe must see what leaves the fast path"
+    assert slow, "the probe must see what leaves the fast path"
 
 
 def test_lower_shows_the_whole_program():

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from bellhop_mlir.dialects import callback as dialect
 from jax.extend.core import Effect, Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
@@ -14,7 +15,6 @@ from jax.interpreters import partial_eval as pe
 from bellhop._jax_compat import hold_weakly_in_caches, ir_type, register_ordered_effect
 from bellhop.callbacks.target import CallbackTarget
 from bellhop.lowering import lower_alone, lowering_in_progress
-from bellhop_mlir.dialects import callback as dialect
 
 
 class CallbackEffect(Effect):
@@ -54,9 +54,7 @@ def _abstract_eval_pure(*avals: Any, target: CallbackTarget) -> Sequence[Any]:
     return target.result_avals
 
 
-def _abstract_eval_debug(
-    *avals: Any, target: CallbackTarget
-) -> tuple[Sequence[Any], set[Effect]]:
+def _abstract_eval_debug(*avals: Any, target: CallbackTarget) -> tuple[Sequence[Any], set[Effect]]:
     target.check_arguments(avals)
     return target.result_avals, {ordered_effect}
 
@@ -95,9 +93,7 @@ def _batch(
 
     def call(elements: Sequence[Any]) -> list[Any]:
         element = iter(elements)
-        args = [
-            next(element) if yes else leaf for leaf, yes in zip(leaves, is_mapped, strict=True)
-        ]
+        args = [next(element) if yes else leaf for leaf, yes in zip(leaves, is_mapped, strict=True)]
         return primitive.bind(*args, target=target)
 
     results = jax.lax.map(call, mapped)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop._source import user_site
+from bellhop._source import function_name, user_site
 from bellhop.callbacks.primitive import pure_callback_p
 from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
 from bellhop.callbacks.target import CallbackTarget, describe
@@ -20,6 +20,7 @@ class PureCallback:
 
     def __init__(self, function: Callable[..., Any], result_type: Any) -> None:
         functools.update_wrapper(self, function)
+        self.__name__ = function_name(function)
         self._function = function
         self._result_avals, self._out_tree = result_avals(function, result_type)
         self._fwd: Callable[..., Any] | None = None

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from bellhop_mlir.dialects import quantum
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
@@ -22,7 +23,6 @@ from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE
 from bellhop.errors import DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects, lower_alone, lowering_in_progress
-from bellhop_mlir.dialects import quantum
 
 circuit_p = Primitive("quantum_circuit")
 circuit_p.multiple_results = True
@@ -164,14 +164,12 @@ def _lower(
         record=record,
     )
 
-    def run(handle: Any, *inputs: Any) -> list[Any]:
-        return eval_jaxpr(body.closed.jaxpr, body.closed.consts, handle, *inputs)
-
-    run.__name__ = f"circuit_{name}"
     inner = ctx.replace(
         primitive=None, avals_in=[HANDLE, *ctx.avals_in], avals_out=[HANDLE, *ctx.avals_out]
     )
-    state, *results = mlir.lower_fun(jax.jit(run), multiple_results=True)(inner, state, *operands)
+    state, *results = mlir.core_call_lowering(
+        inner, state, *operands, name=f"circuit_{name}", call_jaxpr=body.closed
+    )
     if inner.tokens_out is not None:
         ctx.set_tokens_out(inner.tokens_out)
     quantum.end(state)
@@ -179,4 +177,3 @@ def _lower(
 
 
 mlir.register_lowering(circuit_p, _lower, cacheable=False)
-

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
+from bellhop_mlir.dialects.quantum import Gate
 
 from bellhop.circuits.device import GateSet, split
+from bellhop.circuits.pack import pack
 from bellhop.errors import CompileError
-from bellhop_mlir.dialects.quantum import Gate
 
 # How deep decompositions may nest before they are taken to go on for ever.
 _DEPTH = 50
@@ -58,9 +59,9 @@ class GateRun:
         """Return the run-time parameters as one float64 vector."""
         if not self._params:
             return jnp.zeros(0, jnp.float64)
-        return jax.lax.concatenate(
-            [jax.lax.reshape(values, (values.size,)) for values in self._params], dimension=0
-        )
+        if self.n_params == len(self._params):
+            return pack(self._params)
+        return jnp.concatenate([jnp.ravel(values) for values in self._params])
 
 
 class GateList:

@@ -1,7 +1,6 @@
 """Calls of QNodes inside our programs: trace the quantum function into a circuit."""
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from bellhop_mlir.dialects import quantum
+from bellhop_mlir.dialects.quantum import Gate
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir
@@ -19,8 +21,6 @@ from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.measurements import EXPVAL, Measurement
 from bellhop.errors import CompileError, DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects
-from bellhop_mlir.dialects import quantum
-from bellhop_mlir.dialects.quantum import Gate
 
 HANDLE = ShapedArray((2,), np.dtype(np.uint32))
 

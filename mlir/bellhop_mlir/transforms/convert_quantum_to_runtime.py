@@ -17,6 +17,9 @@ _TARGETS = {
     "quantum.end": "bellhop_circuit_end",
 }
 
+# The state after is the state before, one circuit further: in a loop no copy is due.
+_PASS_STATE_ON = ("quantum.gates", "quantum.measure", "quantum.jacobian")
+
 
 @dataclass(frozen=True)
 class ConvertQuantumToRuntime:
@@ -30,7 +33,8 @@ class ConvertQuantumToRuntime:
     After::
 
         %1 = stablehlo.custom_call @bellhop_circuit_gates(%0, %p, %o, %w)
-            {has_side_effect = true, backend_config = {code = array<i64: ...>, ...}, ...}
+            {has_side_effect = true, backend_config = {code = array<i64: ...>, ...},
+             output_operand_aliases = [...], ...}
 
     All are marked as having side effects: XLA must neither merge two circuits, nor move one
     out of its loop, nor run both branches of a conditional around it.
@@ -58,5 +62,6 @@ class ConvertQuantumToRuntime:
                     types(op.results),
                     {name: op.attributes[name] for name in ATTRIBUTES[op.name]},
                     has_side_effect=True,
+                    in_place=op.name in _PASS_STATE_ON,
                 )
             replace(op, list(call.results))

@@ -3,12 +3,11 @@
 import gc
 import weakref
 
+import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-import bellhop
 
 SMALL, LARGE = 8, 100_000
 
@@ -188,9 +187,7 @@ def test_exception_from_deep_below_lets_go_of_large_arguments():
     ids=["itself", "reversed view", "view"],
 )
 def test_argument_may_be_the_result(size, back, expected):
-    f = bellhop.qjit(
-        lambda x: bellhop.pure_callback(back, jax.ShapeDtypeStruct((size,), float))(x)
-    )
+    f = bellhop.qjit(lambda x: bellhop.pure_callback(back, jax.ShapeDtypeStruct((size,), float))(x))
     value = np.arange(float(size))
     np.testing.assert_array_equal(f(value), back(value))
 

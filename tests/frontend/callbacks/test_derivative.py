@@ -2,13 +2,12 @@
 
 import math
 
+import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
-
-import bellhop
 
 STRUCT = jax.ShapeDtypeStruct
 FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
@@ -170,9 +169,7 @@ def test_pytree_arguments_and_results():
         return {"s": jnp.sum(tree["a"]) * scale, "p": tree["b"][0] * scale}
 
     def loss(f):
-        return lambda tree, scale: f(tree, scale)["s"] ** 2 + jnp.sum(
-            jnp.sin(f(tree, scale)["p"])
-        )
+        return lambda tree, scale: f(tree, scale)["s"] ** 2 + jnp.sum(jnp.sin(f(tree, scale)["p"]))
 
     args = ({"a": jnp.arange(3.0), "b": (jnp.array([1.0, 2.0]),)}, 1.5)
     observed = bellhop.qjit(jax.grad(loss(f), argnums=(0, 1)))(*args)
@@ -321,6 +318,4 @@ def test_under_scan_vmap_and_checkpoint(cube, form):
 
     xs = jnp.array([0.5, 1.0, 2.0])
     np.testing.assert_allclose(form(jax.grad(f))(xs), 4 * xs**3 + 6 * xs**2)
-    np.testing.assert_allclose(
-        form(jax.vmap(jax.grad(lambda x: cube(x))))(xs), 3 * xs**2
-    )
+    np.testing.assert_allclose(form(jax.vmap(jax.grad(lambda x: cube(x))))(xs), 3 * xs**2)

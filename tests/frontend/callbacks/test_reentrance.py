@@ -2,12 +2,11 @@
 
 import threading
 
+import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-import bellhop
 
 
 def test_jax_inside_a_callback():
@@ -92,9 +91,7 @@ def test_callback_that_waits_for_a_thread_which_calls_the_program(warm):
 @pytest.mark.parametrize("size", [1, 1000])
 def test_eight_threads_call_one_new_program(size):
     traces = []
-    double = bellhop.pure_callback(
-        lambda x: 2 * x, jax.ShapeDtypeStruct((size,), np.float64)
-    )
+    double = bellhop.pure_callback(lambda x: 2 * x, jax.ShapeDtypeStruct((size,), np.float64))
 
     @bellhop.qjit
     def f(x):

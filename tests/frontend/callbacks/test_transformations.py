@@ -2,12 +2,11 @@
 
 import functools
 
+import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-import bellhop
 
 FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
 LAX = jax.lax
@@ -213,9 +212,7 @@ def test_default_device_and_integer_inputs(form):
 
 def test_linear_solver_with_callback_matrix_product(form):
     matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
-    product = bellhop.pure_callback(
-        lambda v: matrix @ v, jax.ShapeDtypeStruct((2,), np.float64)
-    )
+    product = bellhop.pure_callback(lambda v: matrix @ v, jax.ShapeDtypeStruct((2,), np.float64))
     b = jnp.array([1.0, 2.0])
     x, _ = form(lambda b: jax.scipy.sparse.linalg.cg(product, b))(b)
     np.testing.assert_allclose(x, np.linalg.solve(matrix, b), rtol=1e-6)

@@ -66,30 +66,44 @@ def reference() -> Callable[..., qml.QNode]:
 
 @pytest.fixture
 def compare(assert_close: Any, lightning: Any, reference: Any) -> Callable[..., None]:
-    """Compare the value of a quantum function, and its derivative by every argument.
+    """Compare the value of a quantum function of numbers and arrays, compiled and not."""
 
-    The reference runs on NumPy and Autograd, whose backpropagation goes through the whole
-    state; arguments are numbers and arrays of floats.
-    """
-
-    def check(
-        function: Callable[..., Any], *args: Any, wires: Any = 4, derivative: bool = False
-    ) -> None:
-        ours, theirs = lightning(function, wires), reference(function, wires)
-        traced = [jnp.asarray(arg) for arg in args]
-        argnums = list(range(len(args)))
+    def check(function: Callable[..., Any], *args: Any, wires: Any = 4) -> None:
+        compiled = bellhop.qjit(lightning(function, wires))
         with warnings.catch_warnings():
-            # Both NumPy and Autograd drop the zero imaginary parts of expectation values.
-            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
-            values = theirs(*map(np.asarray, args))
-            variables = [qml.numpy.array(arg, requires_grad=True) for arg in args]
-            derivatives = derivative and qml.jacobian(_joined(theirs), argnums=argnums)(*variables)
-        assert_close(bellhop.qjit(ours)(*traced), values)
-        if derivative:
-            compiled = bellhop.qjit(bellhop.jacobian(_joined(ours), argnums=argnums))
-            assert_close(compiled(*traced), derivatives)
+            _ignore_imaginary_parts()
+            expected = reference(function, wires)(*map(np.asarray, args))
+        assert_close(compiled(*map(jnp.asarray, args)), expected)
 
     return check
+
+
+@pytest.fixture
+def compare_derivative(
+    assert_close: Any, lightning: Any, reference: Any
+) -> Callable[..., None]:
+    """Compare the derivatives of expectation values by every argument.
+
+    The reference is Autograd's backpropagation through the whole state.
+    """
+
+    def check(function: Callable[..., Any], *args: Any, wires: Any = 4) -> None:
+        argnums = list(range(len(args)))
+        compiled = bellhop.qjit(
+            bellhop.jacobian(_joined(lightning(function, wires)), argnums=argnums)
+        )
+        with warnings.catch_warnings():
+            _ignore_imaginary_parts()
+            jacobian = qml.jacobian(_joined(reference(function, wires)), argnums=argnums)
+            expected = jacobian(*(qml.numpy.array(arg, requires_grad=True) for arg in args))
+        assert_close(compiled(*map(jnp.asarray, args)), expected)
+
+    return check
+
+
+def _ignore_imaginary_parts() -> None:
+    """Let NumPy and Autograd drop imaginary parts of expectation values, which are zero."""
+    warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
 
 
 def _joined(function: Callable[..., Any]) -> Callable[..., Any]:

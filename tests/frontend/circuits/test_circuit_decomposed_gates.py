@@ -139,11 +139,11 @@ def test_gate_of_tracers(compare: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PARAMETRISED)
-def test_derivative_of_gate(compare: Any, name: str) -> None:
+def test_derivative_of_gate(compare_derivative: Any, name: str) -> None:
     def circuit(x: Any) -> Any:
         prepare()
         PARAMETRISED[name](x)
         qml.CNOT(wires=[0, 3])
         return qml.expval(qml.X(0) @ qml.Y(1)), qml.expval(qml.Z(2) + qml.Y(3))
 
-    compare(circuit, X, derivative=True)
+    compare_derivative(circuit, X)

@@ -52,11 +52,11 @@ def test_function(compare: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_derivative_of_function(compare: Any, name: str) -> None:
+def test_derivative_of_function(compare_derivative: Any, name: str) -> None:
     def circuit(x: Any) -> Any:
         prepare()
         CASES[name](x)
         qml.RX(0.2, wires=1)
         return qml.expval(qml.X(0) @ qml.Y(1)), qml.expval(qml.Z(2))
 
-    compare(circuit, X, derivative=True)
+    compare_derivative(circuit, X)

@@ -3,7 +3,6 @@
 import tomllib
 from typing import Any
 
-import jax.numpy as jnp
 import pennylane as qml
 import pytest
 
@@ -161,10 +160,10 @@ def test_traced_gate(compare: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PARAMETRISED)
-def test_derivative_of_gate(compare: Any, name: str) -> None:
+def test_derivative_of_gate(compare_derivative: Any, name: str) -> None:
     def circuit(params: Any) -> Any:
         every_form(name, params)
         qml.CNOT(wires=[0, 3])
         return qml.expval(qml.X(0) @ qml.Y(1)), qml.expval(qml.Z(4)), qml.expval(qml.Y(3))
 
-    compare(circuit, PARAMETERS, wires=QUBITS, derivative=True)
+    compare_derivative(circuit, PARAMETERS, wires=QUBITS)

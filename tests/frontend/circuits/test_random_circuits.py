@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pennylane as qml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -68,7 +67,9 @@ def observable(terms: Any) -> Any:
     measured=st.lists(observables, min_size=1, max_size=2),
     x=st.tuples(angles, angles, angles),
 )
-def test_random_circuit(compare: Any, program: Any, measured: Any, x: Any) -> None:
+def test_random_circuit(
+    compare: Any, compare_derivative: Any, program: Any, measured: Any, x: Any
+) -> None:
     def circuit(x: Any) -> Any:
         for wire in range(QUBITS):
             qml.RY(x[1] + wire, wires=wire)
@@ -76,7 +77,8 @@ def test_random_circuit(compare: Any, program: Any, measured: Any, x: Any) -> No
             apply(gate, x)
         return [qml.expval(observable(terms)) for terms in measured]
 
-    compare(circuit, np.array(x), wires=QUBITS, derivative=True)
+    compare(circuit, x, wires=QUBITS)
+    compare_derivative(circuit, x, wires=QUBITS)
 
 
 @settings(
@@ -94,4 +96,4 @@ def test_state_of_random_circuit(compare: Any, program: Any, x: Any) -> None:
             apply(gate, x)
         return qml.state(), qml.probs(wires=[2, 0])
 
-    compare(circuit, np.array(x), wires=QUBITS)
+    compare(circuit, x, wires=QUBITS)

@@ -1,0 +1,67 @@
+"""A primitive that packs scalars into a vector.
+
+``jnp.stack`` makes an equation for every scalar, and a circuit may have thousands: to trace
+and to lower those took as long as all its gates.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+from jax.interpreters.mlir import ir
+
+# f64[], f64[], ... -> f64[n]
+pack_p = Primitive("pack")
+
+
+def pack(scalars: Sequence[Any]) -> jax.Array:
+    """Return one or more float64 scalars as a vector."""
+    return pack_p.bind(*scalars)
+
+
+pack_p.def_impl(lambda *scalars: jnp.stack(scalars))
+
+
+@pack_p.def_abstract_eval
+def _aval(*scalars: Any) -> ShapedArray:
+    return ShapedArray((len(scalars),), np.dtype(np.float64))
+
+
+def _transpose(cotangent: Any, *scalars: Any) -> list[Any]:
+    return [cotangent[i] for i in range(len(scalars))]
+
+
+ad.deflinear2(pack_p, _transpose)
+
+
+def _batch(scalars: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, int]:
+    size = next(x.shape[d] for x, d in zip(scalars, dims, strict=True) if d is not None)
+    columns = [jnp.broadcast_to(scalar, (size,)) for scalar in scalars]
+    return jnp.stack(columns, axis=1), 0
+
+
+batching.primitive_batchers[pack_p] = _batch
+
+
+def _lower(ctx: mlir.LoweringRuleContext, *scalars: Any) -> list[Any]:
+    f64 = ir.F64Type.get()
+    one = ir.RankedTensorType.get([1], f64)
+    elements = [
+        ir.Operation.create("stablehlo.reshape", results=[one], operands=[scalar]).result
+        for scalar in scalars
+    ]
+    packed = ir.Operation.create(
+        "stablehlo.concatenate",
+        results=[ir.RankedTensorType.get([len(scalars)], f64)],
+        operands=elements,
+        attributes={"dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)},
+    )
+    return [packed.result]
+
+
+mlir.register_lowering(pack_p, _lower)
