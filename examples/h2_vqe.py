@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pennylane as qml
-from hydrogen import PAULI_WORDS, coefficient_derivatives, coefficients
 
 import bellhop
+from hydrogen import PAULI_WORDS, coefficient_derivatives, coefficients
 
 STEPS = 250
 LOG_EVERY = 25

@@ -85,9 +85,7 @@ def coefficients(distance):
     """
     overlap, core, repulsion = atomic_integrals(distance)
     s = overlap[0, 1]
-    orbitals = np.array(
-        [[1, 1] / np.sqrt(2 * (1 + s)), [1, -1] / np.sqrt(2 * (1 - s))]
-    )
+    orbitals = np.array([[1, 1] / np.sqrt(2 * (1 + s)), [1, -1] / np.sqrt(2 * (1 - s))])
     h = orbitals @ core @ orbitals.T
     two = np.einsum("ia,jb,kc,ld,abcd->ijkl", *[orbitals] * 4, repulsion)
     j_g, j_u, j_gu, k = two[0, 0, 0, 0], two[1, 1, 1, 1], two[0, 0, 1, 1], two[0, 1, 0, 1]

@@ -5,8 +5,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import bellhop_runtime
 import pytest
+
+import bellhop_runtime
 from bellhop_mlir import PIPELINE, run_pipeline
 from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir._walk import named

@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from jax.extend.core import ClosedJaxpr
+from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
+
+from bellhop._jax_compat import ir_type
+from bellhop.errors import CompileError
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.pipelines import OPTIMIZATION, run_pipeline
@@ -17,12 +23,6 @@ from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackT
 from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
 from bellhop_runtime import DTYPES, Callback, CallbackTable
-from jax.extend.core import ClosedJaxpr
-from jax.interpreters import mlir
-from jax.interpreters.mlir import ir
-
-from bellhop._jax_compat import ir_type
-from bellhop.errors import CompileError
 
 if TYPE_CHECKING:
     from bellhop.callbacks.target import CallbackTarget

@@ -8,7 +8,6 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
-from bellhop_runtime import CallbackTable
 
 from bellhop._jax_compat import run_compiled, trace_state_clean
 from bellhop.errors import CompileError
@@ -16,6 +15,7 @@ from bellhop.failures import RUN_ERRORS, python_failure
 from bellhop.lowering import Code, Program, compile_program, host_device, table_handle
 from bellhop.program import program_p
 from bellhop.tracing import traced
+from bellhop_runtime import CallbackTable
 
 P = ParamSpec("P")
 R = TypeVar("R")

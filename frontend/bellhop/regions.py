@@ -5,12 +5,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from bellhop_runtime import CallbackTable
 
 from bellhop._jax_compat import run_compiled
 from bellhop.failures import RUN_ERRORS, python_failure
 from bellhop.lowering import Code, table_handle
 from bellhop.program import program_p
+from bellhop_runtime import CallbackTable
 
 
 class Region:

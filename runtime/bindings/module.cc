@@ -95,11 +95,11 @@ NB_MODULE(_runtime, m) {
       "xla_dtype"_a, "dtype"_a, "Name the NumPy dtype of an XLA element type.");
   m.def(
       "take_failure",
-      [](int64_t run_id) -> nb::object {
-        PyObject* exception = take_failure(run_id);
+      [](int64_t number) -> nb::object {
+        PyObject* exception = take_failure(number);
         return exception == nullptr ? nb::none() : nb::steal(exception);
       },
-      "run_id"_a, "The exception that a callback raised in a run, or None.");
+      "number"_a, "The exception that a failed run names, or None.");
 
   m.def("live_sessions", &live_sessions, "How many circuits hold a device now.");
   m.def("release_run", &release_run, "run_id"_a,

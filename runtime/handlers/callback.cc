@@ -37,7 +37,7 @@ XLA_FFI_Error* error(const XLA_FFI_Api* api, const std::string& message) {
   return api->XLA_FFI_Error_Create(&args);
 }
 
-// A number that names this execution of the program, and no other.
+// A number that circuits of the same execution have too.
 int64_t run_id(const XLA_FFI_CallFrame& frame) {
   XLA_FFI_RunId_Get_Args args{XLA_FFI_RunId_Get_Args_STRUCT_SIZE, nullptr, frame.ctx,
                               0};
@@ -90,9 +90,9 @@ XLA_FFI_Error* fail(const XLA_FFI_CallFrame& frame, const CallbackTable& table,
     Py_DECREF(exception);
     return error(frame.api, text);
   }
-  const int64_t run = run_id(frame);
-  keep_failure(run, exception);
-  return error(frame.api, text + " [bellhop run " + std::to_string(run) + "]");
+  return error(frame.api, text + " [bellhop run " + std::to_string(run_id(frame)) +
+                              ", failure " + std::to_string(keep_failure(exception)) +
+                              "]");
 }
 
 // What XLA asks of every handler once, when it is registered.

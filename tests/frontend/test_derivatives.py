@@ -2,11 +2,12 @@
 
 from typing import Any
 
-import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+import bellhop
 
 SETTINGS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
 

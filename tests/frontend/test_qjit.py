@@ -3,11 +3,12 @@
 import functools
 from typing import NamedTuple
 
-import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+import bellhop
 
 
 class Point(NamedTuple):

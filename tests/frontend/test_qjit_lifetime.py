@@ -4,10 +4,11 @@ import contextlib
 import gc
 import weakref
 
-import bellhop
 import jax
 import jax.numpy as jnp
 import pytest
+
+import bellhop
 
 
 class Witness:

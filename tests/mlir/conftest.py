@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bellhop_mlir import opt
 from filecheck.finput import FInput
 from filecheck.matcher import Matcher
 from filecheck.options import Options
 from filecheck.parser import Parser, pattern_for_opts
+
+from bellhop_mlir import opt
 
 _SEPARATOR = re.compile(r"^// -----$", re.MULTILINE)
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from bellhop_mlir import opt
 from bellhop_mlir.pipelines import PIPELINE
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
+
 from bellhop_mlir import PIPELINE, run_pipeline
 from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir.dialects import quantum

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-import bellhop_runtime
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +16,8 @@ import pytest
 from pennylane.ops import Controlled, LinearCombination, Prod, SProd, Sum
 from pennylane.ops.op_math.adjoint import Adjoint
 from scipy.stats import unitary_group
+
+import bellhop_runtime
 
 FACTORY, LIBRARY = qml.device("lightning.qubit", wires=1).get_c_interface()
 KWARGS = "{'mcmc': False}"

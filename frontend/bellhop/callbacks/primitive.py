@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bellhop_mlir.dialects import callback as dialect
 from jax.extend.core import Effect, Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
@@ -15,6 +14,7 @@ from jax.interpreters import partial_eval as pe
 from bellhop._jax_compat import hold_weakly_in_caches, ir_type, register_ordered_effect
 from bellhop.callbacks.target import CallbackTarget
 from bellhop.lowering import lower_alone, lowering_in_progress
+from bellhop_mlir.dialects import callback as dialect
 
 
 class CallbackEffect(Effect):

@@ -8,10 +8,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from bellhop_runtime import DTYPES
 from jax.core import ShapedArray
 
 from bellhop._source import definition_site, function_name
+from bellhop_runtime import DTYPES
 
 MISSING = inspect.Signature.empty
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from bellhop_runtime import DTYPES, Callback
 from jax.core import ShapedArray
 
 from bellhop._source import function_name, qualified_name
 from bellhop.errors import DifferentiableCompileError
+from bellhop_runtime import DTYPES, Callback
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from bellhop_mlir.dialects import quantum
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
@@ -23,6 +22,7 @@ from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE
 from bellhop.errors import DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects, lower_alone, lowering_in_progress
+from bellhop_mlir.dialects import quantum
 
 circuit_p = Primitive("quantum_circuit")
 circuit_p.multiple_results = True

@@ -110,9 +110,7 @@ class GateSet:
         """Tell whether the adjoint method of the device differentiates an operation."""
         properties = self._properties.get(name)
         return (
-            properties is not None
-            and properties.differentiable
-            and name not in _WRONG_DERIVATIVE
+            properties is not None and properties.differentiable and name not in _WRONG_DERIVATIVE
         )
 
 

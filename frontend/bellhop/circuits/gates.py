@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
-from bellhop_mlir.dialects.quantum import Gate
 
 from bellhop.circuits.device import GateSet, split
 from bellhop.circuits.pack import pack
 from bellhop.errors import CompileError
+from bellhop_mlir.dialects.quantum import Gate
 
 # How deep decompositions may nest before they are taken to go on for ever.
 _DEPTH = 50
@@ -59,7 +59,7 @@ class GateRun:
         """Return the run-time parameters as one float64 vector."""
         if not self._params:
             return jnp.zeros(0, jnp.float64)
-        if self.n_params == len(self._params):
+        if all(values.ndim == 0 for values in self._params):
             return pack(self._params)
         return jnp.concatenate([jnp.ravel(values) for values in self._params])
 
@@ -132,11 +132,7 @@ class GateList:
         with qml.QueuingManager.stop_recording():
             if depth < _DEPTH and base.has_decomposition:
                 return base.decomposition()
-            if (
-                base.name != "QubitUnitary"
-                and base.has_matrix
-                and len(base.wires) <= _MATRIX_WIRES
-            ):
+            if base.name != "QubitUnitary" and base.has_matrix and len(base.wires) <= _MATRIX_WIRES:
                 return [qml.QubitUnitary(base.matrix(), wires=base.wires)]
         return None
 

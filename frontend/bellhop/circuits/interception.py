@@ -50,9 +50,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     out_tree = None
     gates = GateSet(qnode.device)
-    wires = WireMap(
-        qnode.device.wires or _used_wires(qnode, leaves, in_tree, dynamic), where
-    )
+    wires = WireMap(qnode.device.wires or _used_wires(qnode, leaves, in_tree, dynamic), where)
     spec = device_spec(qnode.device, len(wires))
 
     def body(handle: Any, *inputs: Any) -> list[Any]:

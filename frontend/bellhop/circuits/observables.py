@@ -7,7 +7,7 @@ program, and the factors of one product stand on wires of their own.
 import functools
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pennylane as qml
@@ -102,23 +102,32 @@ def _disjoint(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
     return coefficient, tuple(result)
 
 
+def _product(factors: list[Factor]) -> tuple[complex, list[Factor]]:
+    if len(factors) == 1:
+        return 1.0, factors
+    if len(factors) == 2:
+        one, other = factors
+        if _is_pauli(one) and _is_pauli(other):
+            return _pauli_product(one, other)
+    wires = list(dict.fromkeys(wire for factor in factors for wire in factor.wires))
+    matrices = [qml.math.expand_matrix(_matrix(f), f.wires, wire_order=wires) for f in factors]
+    return 1.0, [Matrix(tuple(wires), functools.reduce(lambda a, b: a @ b, matrices))]
+
+
+def _is_pauli(factor: Factor) -> TypeGuard[Named]:
+    return isinstance(factor, Named) and factor.name in _PAULIS
+
+
 # Products of two different Pauli matrices are i times the third in this order, else -i.
 _CYCLE = ("PauliX", "PauliY", "PauliZ", "PauliX")
 
 
-def _product(factors: list[Factor]) -> tuple[complex, list[Factor]]:
-    if len(factors) == 1:
-        return 1.0, factors
-    if len(factors) == 2 and all(isinstance(f, Named) and f.name in _PAULIS for f in factors):
-        one, other = factors
-        if one.name == other.name:
-            return 1.0, []
-        (third,) = set(_PAULIS) - {one.name, other.name}
-        phase = 1j if (one.name, other.name) in itertools.pairwise(_CYCLE) else -1j
-        return phase, [Named(third, one.wires[0])]
-    wires = list(dict.fromkeys(wire for factor in factors for wire in factor.wires))
-    matrices = [qml.math.expand_matrix(_matrix(f), f.wires, wire_order=wires) for f in factors]
-    return 1.0, [Matrix(tuple(wires), functools.reduce(lambda a, b: a @ b, matrices))]
+def _pauli_product(one: Named, other: Named) -> tuple[complex, list[Factor]]:
+    if one.name == other.name:
+        return 1.0, []
+    (third,) = set(_PAULIS) - {one.name, other.name}
+    phase = 1j if (one.name, other.name) in itertools.pairwise(_CYCLE) else -1j
+    return phase, [Named(third, one.wire)]
 
 
 def _matrix(factor: Factor) -> Any:

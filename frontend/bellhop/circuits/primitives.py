@@ -9,8 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bellhop_mlir.dialects import quantum
-from bellhop_mlir.dialects.quantum import Gate
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir
@@ -21,6 +19,8 @@ from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.measurements import EXPVAL, Measurement
 from bellhop.errors import CompileError, DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects
+from bellhop_mlir.dialects import quantum
+from bellhop_mlir.dialects.quantum import Gate
 
 HANDLE = ShapedArray((2,), np.dtype(np.uint32))
 
@@ -110,9 +110,7 @@ def _measure_jvp(
     if by_coefficients:
         # Linear in the coefficients: the derivative is the value of each term.
         combinations = [m for m in measurements if m.coefficients is not None]
-        terms = tuple(
-            Measurement(EXPVAL, terms=(term,)) for m in combinations for term in m.terms
-        )
+        terms = tuple(Measurement(EXPVAL, terms=(term,)) for m in combinations for term in m.terms)
         again = static | {"measurements": terms, "obstacle": _SECOND_DERIVATIVE}
         handle, *term_values = measure_p.bind(handle, jnp.zeros(0), matrices, params, **again)
         products = jnp.stack(term_values) * coefficients_dot
@@ -202,5 +200,6 @@ def check_x64(where: str) -> None:
     """Refuse to trace a circuit without 64-bit types, which the device computes in."""
     if not jax.config.jax_enable_x64:
         raise CompileError(
-            f"{where}: circuits need JAX's 64-bit types. Set jax.config.update('jax_enable_x64', True)."
+            f"{where}: circuits need JAX's 64-bit types. Set "
+            "jax.config.update('jax_enable_x64', True)."
         )

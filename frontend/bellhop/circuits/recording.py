@@ -56,7 +56,12 @@ class Circuit:
     """
 
     def __init__(
-        self, handle: Any, device: DeviceSpec, gates: GateSet, wires: Callable[[Any], int], where: str
+        self,
+        handle: Any,
+        device: DeviceSpec,
+        gates: GateSet,
+        wires: Callable[[Any], int],
+        where: str,
     ) -> None:
         self._handle = handle
         self._device = device
@@ -224,5 +229,3 @@ class Circuit:
 def is_measurement(value: Any) -> bool:
     """Tell whether a leaf of a quantum function's result is a measurement."""
     return isinstance(value, qml.measurements.MeasurementProcess)
-
-

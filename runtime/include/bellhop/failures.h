@@ -8,12 +8,13 @@
 namespace bellhop {
 
 // XLA carries only text between a failed call and its caller, so the exception
-// object waits here under the run id that the text names. All of it needs the GIL.
+// object waits here under a number that the text names. Ids of runs will not do:
+// two executables of the same text may share them. All of it needs the GIL.
 
-// Steals `exception`. The first exception of a run is the one that is kept.
-void keep_failure(int64_t run_id, PyObject* exception);
+// Steals `exception`; returns its number.
+int64_t keep_failure(PyObject* exception);
 
-// The exception of a run (new reference), or null.
-PyObject* take_failure(int64_t run_id);
+// The exception of that number (new reference), or null.
+PyObject* take_failure(int64_t number);
 
 }  // namespace bellhop

@@ -3,11 +3,12 @@
 import gc
 import weakref
 
-import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+import bellhop
 
 SMALL, LARGE = 8, 100_000
 

@@ -2,12 +2,13 @@
 
 import math
 
-import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
+
+import bellhop
 
 STRUCT = jax.ShapeDtypeStruct
 FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}

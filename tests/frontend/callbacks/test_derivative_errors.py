@@ -1,9 +1,10 @@
 """Wrong and missing derivative rules, and what is said of them."""
 
-import bellhop
 import jax
 import jax.numpy as jnp
 import pytest
+
+import bellhop
 
 
 def scale(x) -> float:

@@ -1,10 +1,11 @@
 """print: what appears, and which format strings are refused."""
 
-import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+import bellhop
 
 FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
 

@@ -2,11 +2,12 @@
 
 import threading
 
-import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+import bellhop
 
 
 def test_jax_inside_a_callback():

@@ -3,12 +3,13 @@
 import functools
 from typing import NamedTuple
 
-import bellhop
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+
+import bellhop
 
 STRUCT = jax.ShapeDtypeStruct
 

@@ -2,11 +2,12 @@
 
 import functools
 
-import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+import bellhop
 
 FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
 LAX = jax.lax

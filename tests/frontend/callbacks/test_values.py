@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import bellhop
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -11,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
+import bellhop
 
 STRUCT = jax.ShapeDtypeStruct
 

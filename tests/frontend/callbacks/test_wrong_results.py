@@ -1,12 +1,13 @@
 """Results that are not what was declared: always a TypeError that says all of it."""
 
-import bellhop
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import bellhop
 
 STRUCT = jax.ShapeDtypeStruct
 

@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import bellhop_runtime
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +11,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
+import bellhop_runtime
 
 TOLERANCE = 1e-9
 
@@ -79,9 +79,7 @@ def compare(assert_close: Any, lightning: Any, reference: Any) -> Callable[..., 
 
 
 @pytest.fixture
-def compare_derivative(
-    assert_close: Any, lightning: Any, reference: Any
-) -> Callable[..., None]:
+def compare_derivative(assert_close: Any, lightning: Any, reference: Any) -> Callable[..., None]:
     """Compare the derivatives of expectation values by every argument.
 
     The reference is Autograd's backpropagation through the whole state.

@@ -57,9 +57,7 @@ PARAMETRISED: dict[str, Callable[[Any], Any]] = {
     "DiagonalQubitUnitary": lambda x: qml.DiagonalQubitUnitary(
         qml.math.exp(1j * x[:4]), wires=[0, 2]
     ),
-    "Select": lambda x: qml.Select(
-        [qml.RX(x[0], wires=2), qml.RY(x[1], wires=2)], control=[0]
-    ),
+    "Select": lambda x: qml.Select([qml.RX(x[0], wires=2), qml.RY(x[1], wires=2)], control=[0]),
     "adjoint of U3": lambda x: qml.adjoint(qml.U3(x[0], x[1], x[2], wires=1)),
     "adjoint of layers": lambda x: qml.adjoint(
         qml.BasicEntanglerLayers(qml.math.reshape(x, (2, 3)), wires=range(3))

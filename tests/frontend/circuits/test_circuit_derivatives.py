@@ -238,9 +238,11 @@ TRANSFORMATIONS = {
     "linearize": lambda f: lambda x: jax.linearize(lambda x: f(x, 0.3), x)[1](0.6),
     "vmap": lambda f: lambda x: jax.vmap(f)(x + jnp.arange(3.0), x * jnp.arange(3.0)),
     "vmap of one": lambda f: lambda x: jax.vmap(f, (0, None))(x + jnp.arange(3.0), x),
-    "vmap of vmap": lambda f: lambda x: jax.vmap(
-        jax.vmap(f, (0, None)), (None, 0)
-    )(x + jnp.arange(3.0), x * jnp.arange(2.0)),
+    "vmap of vmap": lambda f: (
+        lambda x: jax.vmap(jax.vmap(f, (0, None)), (None, 0))(
+            x + jnp.arange(3.0), x * jnp.arange(2.0)
+        )
+    ),
     "vmap of grad": lambda f: lambda x: jax.vmap(jax.grad(f))(x + jnp.arange(3.0), jnp.ones(3)),
     "grad of vmap": lambda f: jax.grad(
         lambda x: jnp.prod(jax.vmap(f, (0, None))(x + jnp.arange(3.0), x))
@@ -248,22 +250,28 @@ TRANSFORMATIONS = {
     "grad of scan": lambda f: jax.grad(
         lambda x: jax.lax.scan(lambda c, e: (f(c, e), None), x, x * jnp.arange(3.0))[0]
     ),
-    "vmap of grad of scan": lambda f: lambda x: jax.vmap(
-        jax.grad(lambda x: jax.lax.scan(lambda c, e: (f(c, e), None), x, jnp.arange(3.0))[0])
-    )(x + jnp.arange(3.0)),
-    "while": lambda f: lambda x: jax.lax.while_loop(
-        lambda c: c[0] < 3, lambda c: (c[0] + 1, f(c[1], 0.3)), (0, x)
+    "vmap of grad of scan": lambda f: (
+        lambda x: jax.vmap(
+            jax.grad(lambda x: jax.lax.scan(lambda c, e: (f(c, e), None), x, jnp.arange(3.0))[0])
+        )(x + jnp.arange(3.0))
     ),
-    "jvp of while": lambda f: lambda x: jax.jvp(
-        lambda x: jax.lax.while_loop(
-            lambda c: c[0] < 3, lambda c: (c[0] + 1, f(c[1], 0.3)), (0, x)
-        )[1],
-        (x,),
-        (1.0,),
+    "while": lambda f: (
+        lambda x: jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, f(c[1], 0.3)), (0, x))
     ),
-    "vmap of cond": lambda f: lambda x: jax.vmap(
-        lambda y: jax.lax.cond(y > 0.5, lambda: f(y, x), lambda: y)
-    )(x + jnp.arange(3.0)),
+    "jvp of while": lambda f: (
+        lambda x: jax.jvp(
+            lambda x: jax.lax.while_loop(
+                lambda c: c[0] < 3, lambda c: (c[0] + 1, f(c[1], 0.3)), (0, x)
+            )[1],
+            (x,),
+            (1.0,),
+        )
+    ),
+    "vmap of cond": lambda f: (
+        lambda x: jax.vmap(lambda y: jax.lax.cond(y > 0.5, lambda: f(y, x), lambda: y))(
+            x + jnp.arange(3.0)
+        )
+    ),
     "grad of checkpointed scan": lambda f: jax.grad(
         lambda x: jax.lax.scan(
             jax.checkpoint(lambda c, e: (jnp.sin(f(c, e)), None)), x, jnp.arange(3.0)

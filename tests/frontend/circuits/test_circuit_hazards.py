@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import bellhop_runtime
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +9,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
+import bellhop_runtime
 
 # JAX's path for cached calls raises the second.
 RUN_ERRORS = (jax.errors.JaxRuntimeError, ValueError)
@@ -135,9 +135,7 @@ def fails_after(node: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize("program", [fails_before, fails_between, fails_inside, fails_after])
 @pytest.mark.parametrize("transform", [lambda f: f, jax.vmap])
-def test_program_is_usable_after_a_callback_raised(
-    node: Any, program: Any, transform: Any
-) -> None:
+def test_program_is_usable_after_a_callback_raised(node: Any, program: Any, transform: Any) -> None:
     compiled = bellhop.qjit(transform(lambda x: program(node, x)))
     good = jnp.array([0.1, -3.0]) if transform is jax.vmap else -3.0
     bad = jnp.array([-3.0, 5.0]) if transform is jax.vmap else 5.0

@@ -215,7 +215,9 @@ def test_classical_loop_around_circuits(lightning: Any, transform: Any) -> None:
 
 
 def test_body_that_returns_another_structure(lightning: Any) -> None:
-    circuit = lightning(lambda x: (bellhop.for_loop(0, 2)(lambda i, y: {"a": y})(x), qml.state())[1])
+    circuit = lightning(
+        lambda x: (bellhop.for_loop(0, 2)(lambda i, y: {"a": y})(x), qml.state())[1]
+    )
     with pytest.raises(TypeError, match="the body must return what it carries, of structure"):
         bellhop.qjit(circuit)(0.3)
 

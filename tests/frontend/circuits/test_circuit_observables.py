@@ -36,7 +36,9 @@ OBSERVABLES = {
     "product of products": lambda: (qml.X(0) @ qml.Z(1)) @ (qml.Y(2) @ qml.Z(3)),
     "overlapping Paulis": lambda: qml.prod(qml.X(0), qml.Z(1), qml.X(0)),
     "overlapping Paulis with sign": lambda: qml.prod(qml.X(0), qml.Y(1), qml.X(0), qml.Y(1)),
-    "overlapping Hermitian": lambda: qml.prod(qml.Hermitian(ONE, 1), qml.Z(0), qml.Hermitian(ONE, 1)),
+    "overlapping Hermitian": lambda: qml.prod(
+        qml.Hermitian(ONE, 1), qml.Z(0), qml.Hermitian(ONE, 1)
+    ),
     "square": lambda: qml.pow(qml.Hermitian(ONE, 1), 2),
     "product with a sum": lambda: qml.prod(qml.X(0) + 0.5 * qml.Z(0), qml.Y(1)),
     "product of sums": lambda: qml.prod(qml.X(0) + 0.5 * qml.Z(0), qml.Y(1) - 2 * qml.Z(2)),
@@ -49,8 +51,9 @@ OBSERVABLES = {
     "sum of sums": lambda: 2 * (qml.X(0) + 0.5 * (qml.Z(1) - qml.Y(2))),
     "sum with Identity": lambda: 0.4 * qml.Identity(0) + qml.Z(1),
     "sum with Hermitian": lambda: 0.4 * qml.Hermitian(ONE, 0) + qml.Z(1) @ qml.X(2),
-    "sum with overlapping product": lambda: 0.4 * qml.prod(qml.X(0), qml.Y(0), qml.Z(0)) * 1j
-    + qml.Z(1),
+    "sum with overlapping product": lambda: (
+        0.4 * qml.prod(qml.X(0), qml.Y(0), qml.Z(0)) * 1j + qml.Z(1)
+    ),
     "Hamiltonian": lambda: qml.Hamiltonian([0.2, -0.7], [qml.X(0) @ qml.Z(1), qml.Hadamard(3)]),
     "LinearCombination": lambda: qml.ops.LinearCombination([0.2], [qml.X(0)]),
     "Hamiltonian with grouping": lambda: qml.Hamiltonian(
@@ -101,9 +104,7 @@ TRACED = {
     "sum": lambda c: scaled(c[0], qml.X(0)) + scaled(c[1] ** 2, qml.Z(1) @ qml.Z(2)),
     "one coefficient twice": lambda c: scaled(c[0], qml.X(0)) + scaled(c[0], qml.Z(1)),
     "nested": lambda c: scaled(c[0], qml.X(0) + scaled(0.5, qml.Z(1) - qml.Y(2))),
-    "product with scaled ones": lambda c: qml.prod(
-        scaled(c[0], qml.X(0)), scaled(c[1], qml.Z(1))
-    ),
+    "product with scaled ones": lambda c: qml.prod(scaled(c[0], qml.X(0)), scaled(c[1], qml.Z(1))),
     "product of sums": lambda c: qml.prod(
         qml.X(0) + scaled(c[1], qml.Z(0)), scaled(c[0], qml.Y(1))
     ),
@@ -128,9 +129,7 @@ def test_traced_hermitian_matrix(assert_close: Any, lightning: Any, reference: A
             qml.Hermitian(matrix, wires=[0, 1])
         )
 
-    assert_close(
-        bellhop.qjit(lightning(circuit))(jnp.array(MATRIX)), reference(circuit)(MATRIX)
-    )
+    assert_close(bellhop.qjit(lightning(circuit))(jnp.array(MATRIX)), reference(circuit)(MATRIX))
 
 
 def test_derivative_beside_a_traced_hermitian_matrix(assert_close: Any, lightning: Any) -> None:

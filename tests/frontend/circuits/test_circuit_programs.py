@@ -51,17 +51,19 @@ PROGRAMS = {
     "region before": lambda sin, region, node: lambda x: sum(node(region(x), x)),
     "region after": lambda sin, region, node: lambda x: region(node(x, 0.3)[1]),
     "regions around": lambda sin, region, node: lambda x: region(node(region(x), x)[0]),
-    "all": lambda sin, region, node: lambda x: region(
-        sin(node(sin(region(x)), x)[0]) * node(x, sin(x))[1]
+    "all": lambda sin, region, node: (
+        lambda x: region(sin(node(sin(region(x)), x)[0]) * node(x, sin(x))[1])
     ),
-    "scan": lambda sin, region, node: lambda x: jax.lax.scan(
-        lambda c, e: (sin(node(region(c), e)[0]), None), x, jnp.arange(3.0)
-    )[0],
-    "cond": lambda sin, region, node: lambda x: jax.lax.cond(
-        x > 0, lambda: sin(node(x, x)[0]), lambda: region(x)
+    "scan": lambda sin, region, node: (
+        lambda x: jax.lax.scan(lambda c, e: (sin(node(region(c), e)[0]), None), x, jnp.arange(3.0))[
+            0
+        ]
     ),
-    "vmap": lambda sin, region, node: lambda x: jnp.prod(
-        jax.vmap(lambda y: sin(node(region(y), x)[0]))(x + jnp.arange(3.0))
+    "cond": lambda sin, region, node: (
+        lambda x: jax.lax.cond(x > 0, lambda: sin(node(x, x)[0]), lambda: region(x))
+    ),
+    "vmap": lambda sin, region, node: (
+        lambda x: jnp.prod(jax.vmap(lambda y: sin(node(region(y), x)[0]))(x + jnp.arange(3.0)))
     ),
 }
 

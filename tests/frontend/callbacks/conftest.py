@@ -1,0 +1,31 @@
+"""What tests of callbacks share."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import bellhop
+
+
+@pytest.fixture
+def raising() -> Callable[..., Callable[..., Any]]:
+    """Make a function that raises in a callback where its argument is above 0."""
+
+    def make(exception: BaseException, flavour: str) -> Callable[..., Any]:
+        def callback(x):
+            if x > 0:
+                raise exception
+            return float(x)
+
+        if flavour == "pure":
+            pure = bellhop.pure_callback(callback, float)
+            return lambda x: pure(x)
+
+        def effect(x):
+            bellhop.debug.callback(callback)(x)
+            return x
+
+        return effect
+
+    return make
