@@ -19,7 +19,7 @@ from bellhop._jax_compat import (
     partial_eval_jaxpr_nounits,
 )
 from bellhop.circuits.device import DeviceSpec
-from bellhop.circuits.primitives import HANDLE
+from bellhop.circuits.primitives import HANDLE, recorded
 from bellhop.errors import DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects, lower_alone, lowering_in_progress
 from bellhop_mlir.dialects import quantum
@@ -167,9 +167,11 @@ def _lower(
     inner = ctx.replace(
         primitive=None, avals_in=[HANDLE, *ctx.avals_in], avals_out=[HANDLE, *ctx.avals_out]
     )
-    state, *results = mlir.core_call_lowering(
-        inner, state, *operands, name=f"circuit_{name}", call_jaxpr=body.closed
-    )
+    symbol = f"circuit_{name}_recorded" if record else f"circuit_{name}"
+    with recorded(record):
+        state, *results = mlir.core_call_lowering(
+            inner, state, *operands, name=symbol, call_jaxpr=body.closed
+        )
     if inner.tokens_out is not None:
         ctx.set_tokens_out(inner.tokens_out)
     quantum.end(state)

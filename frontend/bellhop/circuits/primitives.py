@@ -3,7 +3,9 @@
 All take the handle of the state before them and return the one after: ``uint32[2]``.
 """
 
-from collections.abc import Sequence
+import contextlib
+import contextvars
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -21,6 +23,9 @@ from bellhop.errors import CompileError, DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.quantum import Gate
+
+# The offset of parameters without a derivative, in runtime/contract.toml.
+NOT_DIFFERENTIABLE = -1
 
 HANDLE = ShapedArray((2,), np.dtype(np.uint32))
 
@@ -55,10 +60,28 @@ def _no_tangent() -> Any:
 ad.primitive_jvps[gates_p] = _gates_jvp
 
 
+_is_recorded: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "bellhop_circuit_is_recorded", default=True
+)
+
+
+@contextlib.contextmanager
+def recorded(record: bool) -> Iterator[None]:
+    """Lower what runs inside for a device that records its gates, or not."""
+    token = _is_recorded.set(record)
+    try:
+        yield
+    finally:
+        _is_recorded.reset(token)
+
+
 def _gates_lower(
     ctx: Any, state: Any, params: Any, offset: Any, wires: Any, *, gates: Any, **_: Any
 ) -> Any:
     allow_our_dialects(ctx)
+    if not _is_recorded.get():
+        # Nobody asks where the parameters stand, so loops need not count them.
+        offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
     for gate in gates:
         state = quantum.gate(state, params, offset, wires, gate)
     return [state]

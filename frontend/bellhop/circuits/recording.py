@@ -13,12 +13,9 @@ from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 from bellhop.circuits.device import DeviceSpec, GateSet
 from bellhop.circuits.gates import GateList, GateRun
 from bellhop.circuits.measurements import EXPVAL, Measurement, MeasurementList
-from bellhop.circuits.primitives import gates_p, measure_p
+from bellhop.circuits.primitives import NOT_DIFFERENTIABLE, gates_p, measure_p
 from bellhop.control_flow import as_carried, index_at, trip_count
 from bellhop.errors import CompileError
-
-# Instead of the number of a run's first parameter.
-_NOT_DIFFERENTIABLE = -1
 
 # All of these mean the derivative of the device, which is the adjoint method.
 _ADJOINT_METHODS = ("best", "adjoint", "device")
@@ -107,7 +104,7 @@ class Circuit:
         self._handle = gates_p.bind(
             self._handle,
             params,
-            jnp.int32(_NOT_DIFFERENTIABLE) if obstacle else self._offset,
+            jnp.int32(NOT_DIFFERENTIABLE) if obstacle else self._offset,
             jnp.zeros(0, jnp.int32),
             gates=tuple(run.gates),
             obstacle=obstacle,

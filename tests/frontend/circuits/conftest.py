@@ -80,21 +80,22 @@ def compare(assert_close: Any, lightning: Any, reference: Any) -> Callable[..., 
 
 @pytest.fixture
 def compare_derivative(assert_close: Any, lightning: Any, reference: Any) -> Callable[..., None]:
-    """Compare the derivatives of expectation values by every argument.
+    """Compare expectation values and their derivatives by every argument.
 
     The reference is Autograd's backpropagation through the whole state.
     """
 
     def check(function: Callable[..., Any], *args: Any, wires: Any = 4) -> None:
         argnums = list(range(len(args)))
-        compiled = bellhop.qjit(
-            bellhop.jacobian(_joined(lightning(function, wires)), argnums=argnums)
-        )
+        ours, theirs = _joined(lightning(function, wires)), _joined(reference(function, wires))
+        derivative = bellhop.jacobian(ours, argnums=argnums)
+        compiled = bellhop.qjit(lambda *args: (ours(*args), derivative(*args)))
         with warnings.catch_warnings():
             _ignore_imaginary_parts()
-            jacobian = qml.jacobian(_joined(reference(function, wires)), argnums=argnums)
-            expected = jacobian(*(qml.numpy.array(arg, requires_grad=True) for arg in args))
-        assert_close(compiled(*map(jnp.asarray, args)), expected)
+            variables = [qml.numpy.array(arg, requires_grad=True) for arg in args]
+            expected = qml.jacobian(theirs, argnums=argnums)(*variables)
+            value = theirs(*map(np.asarray, args))
+        assert_close(compiled(*map(jnp.asarray, args)), (value, expected))
 
     return check
 

@@ -23,23 +23,21 @@ def prepare() -> None:
 
 
 @pytest.mark.parametrize("wires", UNITARIES)
-@pytest.mark.parametrize("form", ["plain", "adjoint", "controlled", "controlled adjoint"])
 @pytest.mark.parametrize("traced", [False, True])
-def test_unitary(compare: Any, wires: int, form: str, traced: bool) -> None:
-    matrix = UNITARIES[wires]
-
-    def circuit(matrix: Any = matrix) -> Any:
+def test_unitary(compare: Any, wires: int, traced: bool) -> None:
+    def circuit(matrix: Any) -> Any:
         prepare()
-        with qml.QueuingManager.stop_recording():
-            op = qml.QubitUnitary(matrix, wires=range(wires))
-            if "adjoint" in form:
-                op = qml.adjoint(op)
-            if "controlled" in form:
-                op = qml.ctrl(op, control=3, control_values=0)
-        qml.apply(op)
+        gate = lambda: qml.QubitUnitary(matrix if traced else UNITARIES[wires], wires=range(wires))
+        gate()
+        qml.RX(0.3, wires=0)
+        qml.adjoint(gate)()
+        prepare()
+        qml.ctrl(gate, control=3, control_values=0)()
+        qml.RX(0.3, wires=0)
+        qml.adjoint(qml.ctrl(gate, control=3))()
         return qml.state()
 
-    compare(circuit, *([matrix] if traced else []))
+    compare(circuit, UNITARIES[wires])
 
 
 @pytest.mark.parametrize("wires", [[0, 1], [2, 0]])

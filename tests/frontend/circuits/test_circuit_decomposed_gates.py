@@ -117,18 +117,10 @@ def test_fixed_gate(compare: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PARAMETRISED)
-def test_gate_of_constants(compare: Any, name: str) -> None:
-    def circuit() -> Any:
+def test_gate_of_constants_and_of_tracers(compare: Any, name: str) -> None:
+    def circuit(x: Any) -> Any:
         prepare()
         PARAMETRISED[name](np.array(X))
-        return qml.state()
-
-    compare(circuit)
-
-
-@pytest.mark.parametrize("name", PARAMETRISED)
-def test_gate_of_tracers(compare: Any, name: str) -> None:
-    def circuit(x: Any) -> Any:
         prepare()
         PARAMETRISED[name](x)
         return qml.state()

@@ -142,18 +142,11 @@ def every_form(name: str, params: Any) -> None:
 
 
 @pytest.mark.parametrize("name", GATES)
-def test_constant_gate(compare: Any, name: str) -> None:
-    def circuit() -> Any:
-        every_form(name, PARAMETERS)
-        return qml.state()
-
-    compare(circuit, wires=QUBITS)
-
-
-@pytest.mark.parametrize("name", PARAMETRISED)
-def test_traced_gate(compare: Any, name: str) -> None:
+def test_gate_of_constants_and_of_tracers(compare: Any, name: str) -> None:
     def circuit(params: Any) -> Any:
-        every_form(name, params)
+        every_form(name, PARAMETERS)
+        if name in PARAMETRISED:
+            every_form(name, params)
         return qml.state()
 
     compare(circuit, PARAMETERS, wires=QUBITS)
