@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Effect, Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, mlir
 from jax.interpreters import partial_eval as pe
 
 from bellhop._jax_compat import hold_weakly_in_caches, ir_type, register_ordered_effect
+from bellhop.batching import batch_one_by_one
 from bellhop.callbacks.target import CallbackTarget
 from bellhop.lowering import lower_alone, lowering_in_progress
 from bellhop_mlir.dialects import callback as dialect
@@ -80,26 +81,6 @@ def _jvp_debug(
     return debug_callback_p.bind(*primals, target=target), []
 
 
-def _batch(
-    primitive: Primitive, leaves: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
-) -> tuple[list[Any], list[int]]:
-    """Call once for each mapped element, in order."""
-    is_mapped = [dim is not None for dim in dims]
-    mapped = [
-        jnp.moveaxis(leaf, dim, 0)
-        for leaf, dim, yes in zip(leaves, dims, is_mapped, strict=True)
-        if yes
-    ]
-
-    def call(elements: Sequence[Any]) -> list[Any]:
-        element = iter(elements)
-        args = [next(element) if yes else leaf for leaf, yes in zip(leaves, is_mapped, strict=True)]
-        return primitive.bind(*args, target=target)
-
-    results = jax.lax.map(call, mapped)
-    return results, [0] * len(results)
-
-
 def _partial_eval_debug(
     saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: Any
 ) -> tuple[Any, ...]:
@@ -131,7 +112,7 @@ def _lower(
 def _register(primitive: Primitive) -> None:
     primitive.multiple_results = True
     primitive.def_impl(_call_now)
-    batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
+    batch_one_by_one(primitive)
     mlir.register_lowering(
         primitive, functools.partial(_lower, primitive=primitive), cacheable=False
     )

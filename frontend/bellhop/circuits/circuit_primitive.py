@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, mlir
 
 from bellhop._jax_compat import (
     hold_weakly_in_caches,
     jvp_jaxpr,
     partial_eval_jaxpr_nounits,
 )
+from bellhop.batching import batch_one_by_one
 from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE, recorded
 from bellhop.errors import DifferentiableCompileError
@@ -117,29 +117,7 @@ def _jvp(
 ad.primitive_jvps[circuit_p] = _jvp
 
 
-def _batch(
-    inputs: Sequence[Any], dims: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[int]]:
-    """Run one circuit after another."""
-    is_mapped = [dim is not None for dim in dims]
-    mapped = [
-        jnp.moveaxis(value, dim, 0)
-        for value, dim, yes in zip(inputs, dims, is_mapped, strict=True)
-        if yes
-    ]
-
-    def run(elements: Sequence[Any]) -> list[Any]:
-        element = iter(elements)
-        args = [
-            next(element) if yes else value for value, yes in zip(inputs, is_mapped, strict=True)
-        ]
-        return circuit_p.bind(*args, **params)
-
-    results = jax.lax.map(run, mapped)
-    return results, [0] * len(results)
-
-
-batching.primitive_batchers[circuit_p] = _batch
+batch_one_by_one(circuit_p)
 
 
 def _lower(

@@ -297,7 +297,7 @@ def test_transformation_inside_qjit(assert_close: Any, name: str) -> None:
 @pytest.mark.parametrize("name", ["jvp", "vjp", "vmap of grad", "while"])
 def test_transformation_around_qjit(assert_close: Any, name: str, setting: str) -> None:
     transform = TRANSFORMATIONS[name]
-    expected = transform(by_formula(energy))(0.4)
+    expected = jax.jit(transform(by_formula(energy)))(0.4)
     assert_close(SETTINGS[setting](transform, on_lightning(energy))(0.4), expected)
 
 
