@@ -11,6 +11,7 @@
 #include "bellhop/failures.h"
 #include "bellhop/invocation.h"
 #include "bellhop/registry.h"
+#include "bellhop/session.h"
 #include "bellhop/small_array.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -86,13 +87,14 @@ XLA_FFI_Error* fail(const XLA_FFI_CallFrame& frame, const CallbackTable& table,
   PyErr_Clear();
   text += " (raised in callback '" + callback.name + "', called from " + callback.site +
           ")";
+  // The circuits that are open in this execution do not get to their ends.
+  release_run(run_id(frame));
   if (!table.catches()) {
     Py_DECREF(exception);
     return error(frame.api, text);
   }
-  return error(frame.api, text + " [bellhop run " + std::to_string(run_id(frame)) +
-                              ", failure " + std::to_string(keep_failure(exception)) +
-                              "]");
+  return error(frame.api, text + " [bellhop failure " +
+                              std::to_string(keep_failure(exception)) + "]");
 }
 
 // What XLA asks of every handler once, when it is registered.

@@ -131,7 +131,7 @@ def test_derivative_beside_a_traced_matrix(assert_close: Any, lightning: Any) ->
         return qml.expval(qml.Z(0) @ qml.X(1))
 
     ours = bellhop.qjit(bellhop.grad(lightning(circuit), argnums=1))
-    theirs = jax.grad(qml.QNode(circuit, qml.device("default.qubit")), argnums=1)
+    theirs = jax.jit(jax.grad(qml.QNode(circuit, qml.device("default.qubit")), argnums=1))
     assert_close(ours(UNITARIES[3], 0.4), theirs(UNITARIES[3], 0.4))
 
 
@@ -142,7 +142,7 @@ def test_derivative_beside_traced_amplitudes(assert_close: Any, lightning: Any) 
         return qml.expval(qml.Z(0) @ qml.X(1))
 
     ours = bellhop.qjit(bellhop.grad(lightning(circuit), argnums=1))
-    theirs = jax.grad(qml.QNode(circuit, qml.device("default.qubit")), argnums=1)
+    theirs = jax.jit(jax.grad(qml.QNode(circuit, qml.device("default.qubit")), argnums=1))
     assert_close(ours(AMPLITUDES, 0.4), theirs(AMPLITUDES, 0.4))
 
 
@@ -156,5 +156,5 @@ def test_derivative_by_a_matrix_of_one_wire(assert_close: Any, lightning: Any) -
         return qml.expval(qml.Z(0) @ qml.X(1))
 
     ours = bellhop.qjit(bellhop.grad(lightning(circuit)))
-    theirs = jax.grad(qml.QNode(circuit, qml.device("default.qubit")))
+    theirs = jax.jit(jax.grad(qml.QNode(circuit, qml.device("default.qubit"))))
     assert_close(ours(0.4), theirs(0.4))

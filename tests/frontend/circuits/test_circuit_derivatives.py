@@ -316,7 +316,7 @@ def test_pytree_arguments(assert_close: Any) -> None:
 
     params = {"a": (0.3,), "b": jnp.array([0.2, 0.5]), "unused": 1.0}
     compiled = bellhop.qjit(bellhop.jacobian(on_lightning(circuit)))
-    assert_close(compiled(params), jax.jacobian(on_default_qubit(circuit))(params))
+    assert_close(compiled(params), jax.jit(jax.jacobian(on_default_qubit(circuit)))(params))
 
 
 def test_results_of_many_measurements(assert_close: Any) -> None:

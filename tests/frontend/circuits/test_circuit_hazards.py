@@ -172,3 +172,16 @@ def test_device_is_used_again_from_its_zero_state() -> None:
     for x in (np.pi, 0.3, np.pi, 0.0):
         expected = [np.cos(x / 2) ** 2, 0, np.sin(x / 2) ** 2, 0]
         np.testing.assert_allclose(program(x), expected, atol=1e-12)
+
+
+def test_callback_that_raises_in_a_circuit_under_plain_jit_leaves_no_session(
+    lightning: Any,
+) -> None:
+    @bellhop.pure_callback
+    def refuse(x: Any) -> float:
+        raise ValueError("no angle")
+
+    circuit = lightning(lambda x: (qml.RX(refuse(x), 0), qml.expval(qml.Z(0)))[1])
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no angle"):
+        jax.jit(bellhop.qjit(circuit))(0.3)
+    assert bellhop_runtime.live_sessions() == 0
