@@ -16,13 +16,6 @@ import bellhop_runtime
 TOLERANCE = 1e-9
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # PennyLane 0.45 asks for it in qml.math.is_abstract.
-    ignore = pytest.mark.filterwarnings("ignore:jax.core.is_concrete is deprecated")
-    for item in items:
-        item.add_marker(ignore)
-
-
 @pytest.fixture(autouse=True)
 def nothing_left_open():
     """Every circuit that a test begins must have ended when the test does."""
