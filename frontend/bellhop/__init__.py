@@ -1,7 +1,7 @@
 """Bellhop: hybrid quantum-classical programs that talk to the world outside them.
 
-``qjit`` compiles them; ``pure_callback``, ``debug`` and ``accelerate`` are how they reach
-Python and other devices; QNodes run on PennyLane Lightning.
+``qjit`` compiles them; ``pure_callback``, ``io_callback``, ``debug`` and ``accelerate`` are how
+they reach Python and other devices; QNodes run on PennyLane Lightning.
 """
 
 from bellhop._config import configure_jax
@@ -11,6 +11,7 @@ configure_jax()
 from bellhop import debug  # noqa: E402
 from bellhop.accelerate import accelerate  # noqa: E402
 from bellhop.callbacks.callback import callback  # noqa: E402
+from bellhop.callbacks.io_callback import io_callback  # noqa: E402
 from bellhop.callbacks.pure_callback import pure_callback  # noqa: E402
 from bellhop.control_flow import for_loop  # noqa: E402
 from bellhop.derivatives import grad, jacobian, value_and_grad  # noqa: E402
@@ -26,6 +27,7 @@ __all__ = [
     "debug",
     "for_loop",
     "grad",
+    "io_callback",
     "jacobian",
     "pure_callback",
     "qjit",

@@ -2,8 +2,10 @@
 
 Each name, what it is for, and why no public name serves:
 
-* ``effects``: registers the effect that orders callbacks; JAX's sets of allowed effects
-  have no public door.
+* ``effects``: registers the effects of callbacks; JAX's sets of allowed effects have no
+  public door.
+* ``callback.IOEffect``: the effect by which JAX itself refuses what it cannot batch, such as
+  a conditional on a mapped predicate; there is no public name for it.
 * ``backends_are_initialized`` and ``cpu_dispatch_is_asynchronous``: how the CPU dispatches,
   and whether it is too late to choose; ``jax.config`` can set the option but not tell it.
 * ``weakref_cache_key_types``: keeps JAX's caches from holding on to what a primitive's
@@ -21,12 +23,13 @@ import inspect
 from typing import Any
 
 import jax
-from jax._src import core, effects, util, xla_bridge  # noqa: TID251
+from jax._src import callback, core, effects, util, xla_bridge  # noqa: TID251
 from jax._src.interpreters import ad, partial_eval  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.interpreters import mlir
 
 __all__ = [
+    "InputOutputEffect",
     "backends_are_initialized",
     "convert_constvars_jaxpr",
     "cpu_dispatch_is_asynchronous",
@@ -34,6 +37,7 @@ __all__ = [
     "hold_weakly_in_caches",
     "jvp_jaxpr",
     "partial_eval_jaxpr_nounits",
+    "register_effect",
     "register_ordered_effect",
     "run_compiled",
     "trace_state_clean",
@@ -55,17 +59,40 @@ def hold_weakly_in_caches(parameter_type: type[Any]) -> None:
     util.weakref_cache_key_types.add(parameter_type)
 
 
-def register_ordered_effect(effect_type: type[Any]) -> None:
-    """Let programs with an effect be lowered and transformed, in program order."""
+class InputOutputEffect(callback.IOEffect):
+    """Keeps calls that are neither dropped nor repeated, in no order.
+
+    It equals JAX's own, which JAX looks for where batching would run both branches of a
+    conditional or go on in loops that have ended; a type of its own lets it into places that
+    JAX's is kept from, such as ``jax.checkpoint``.
+    """
+
+    def __str__(self) -> str:
+        return "InputOutput"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, callback.IOEffect)
+
+    def __hash__(self) -> int:
+        return hash(callback._IOEffect)
+
+
+def register_effect(effect_type: type[Any]) -> None:
+    """Let programs with an effect be lowered and transformed."""
     for allowed in (
-        effects.ordered_effects,
-        effects.shardable_ordered_effects,
         effects.lowerable_effects,
         effects.control_flow_allowed_effects,
         effects.remat_allowed_effects,
         effects.custom_derivatives_allowed_effects,
         effects.partial_eval_kept_effects,
     ):
+        allowed.add_type(effect_type)
+
+
+def register_ordered_effect(effect_type: type[Any]) -> None:
+    """Let programs with an effect be lowered and transformed, in program order."""
+    register_effect(effect_type)
+    for allowed in (effects.ordered_effects, effects.shardable_ordered_effects):
         allowed.add_type(effect_type)
 
 

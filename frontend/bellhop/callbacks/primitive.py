@@ -8,10 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Effect, Primitive
-from jax.interpreters import ad, mlir
+from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
 
-from bellhop._jax_compat import hold_weakly_in_caches, ir_type, register_ordered_effect
+from bellhop._jax_compat import (
+    InputOutputEffect,
+    hold_weakly_in_caches,
+    ir_type,
+    register_effect,
+    register_ordered_effect,
+)
 from bellhop.batching import batch_one_by_one
 from bellhop.callbacks.target import CallbackTarget
 from bellhop.lowering import lower_alone, lowering_in_progress
@@ -26,12 +32,24 @@ class CallbackEffect(Effect):
 
 
 register_ordered_effect(CallbackEffect)
+register_effect(InputOutputEffect)
 hold_weakly_in_caches(CallbackTarget)
 ordered_effect = CallbackEffect()
+input_output_effect = InputOutputEffect()
 
 # One primitive for each kind of call that the callback dialect knows.
 pure_callback_p = Primitive("bellhop_pure_callback")
 debug_callback_p = Primitive("bellhop_debug_callback")
+io_callback_p = Primitive("bellhop_io_callback")
+ordered_io_callback_p = Primitive("bellhop_ordered_io_callback")
+
+_KINDS = {
+    pure_callback_p: "pure",
+    debug_callback_p: "debug",
+    io_callback_p: "io",
+    ordered_io_callback_p: "io",
+}
+_ORDERED = (debug_callback_p, ordered_io_callback_p)
 
 
 def _call_now(*leaves: Any, target: CallbackTarget) -> list[Any]:
@@ -60,6 +78,13 @@ def _abstract_eval_debug(*avals: Any, target: CallbackTarget) -> tuple[Sequence[
     return target.result_avals, {ordered_effect}
 
 
+def _abstract_eval_io(
+    *avals: Any, target: CallbackTarget, effects: set[Effect]
+) -> tuple[Sequence[Any], set[Effect]]:
+    target.check_arguments(avals)
+    return target.result_avals, effects
+
+
 def _jvp_pure(
     primals: Sequence[Any], tangents: Sequence[Any], *, target: CallbackTarget
 ) -> tuple[list[Any], list[Any]]:
@@ -81,6 +106,31 @@ def _jvp_debug(
     return debug_callback_p.bind(*primals, target=target), []
 
 
+def _jvp_io(
+    primitive: Primitive,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    target: CallbackTarget,
+) -> tuple[list[Any], list[Any]]:
+    if any(_is_differentiated(tangent) for tangent in tangents):
+        raise target.side_effect_error()
+    results = primitive.bind(*primals, target=target)
+    return results, [ad.Zero(aval.to_tangent_aval()) for aval in target.result_avals]
+
+
+def _is_differentiated(tangent: Any) -> bool:
+    # Integers may come with tangents of their own type, which say nothing.
+    return type(tangent) is not ad.Zero and jax.typeof(tangent).dtype != jax.dtypes.float0
+
+
+def _refuse_batching(
+    operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
+) -> tuple[list[Any], list[int]]:
+    del operands, dims
+    raise target.order_error()
+
+
 def _partial_eval_debug(
     saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: Any
 ) -> tuple[Any, ...]:
@@ -100,10 +150,11 @@ def _lower(
         return lower_alone(ctx, lambda *args: primitive.bind(*args, target=target), operands)
     symbol = lowering.declare(ctx, target)
     types = [ir_type(ctx, aval) for aval in ctx.avals_out]
-    if primitive is pure_callback_p:
-        return list(dialect.call(symbol, "pure", list(operands), types).results)
+    kind = _KINDS[primitive]
+    if primitive not in _ORDERED:
+        return list(dialect.call(symbol, kind, list(operands), types).results)
     token = ctx.tokens_in.get(ordered_effect)
-    call = dialect.call(symbol, "debug", [token, *operands], [token.type, *types])
+    call = dialect.call(symbol, kind, [token, *operands], [token.type, *types])
     next_token, *results = call.results
     ctx.set_tokens_out(mlir.TokenSet({ordered_effect: next_token}))
     return results
@@ -126,3 +177,13 @@ _register(debug_callback_p)
 debug_callback_p.def_effectful_abstract_eval(_abstract_eval_debug)
 ad.primitive_jvps[debug_callback_p] = _jvp_debug
 pe.partial_eval_jaxpr_custom_rules[debug_callback_p] = _partial_eval_debug
+
+for _primitive, _effects in (
+    (io_callback_p, {input_output_effect}),
+    # Of both: one orders it, by the other JAX refuses to run branches that are not taken.
+    (ordered_io_callback_p, {ordered_effect, input_output_effect}),
+):
+    _register(_primitive)
+    _primitive.def_effectful_abstract_eval(functools.partial(_abstract_eval_io, effects=_effects))
+    ad.primitive_jvps[_primitive] = functools.partial(_jvp_io, _primitive)
+batching.primitive_batchers[ordered_io_callback_p] = _refuse_batching

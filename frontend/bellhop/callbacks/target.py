@@ -128,6 +128,23 @@ class CallbackTarget:
             "use bellhop.accelerate, which derives it."
         )
 
+    def side_effect_error(self) -> DifferentiableCompileError:
+        """Return the error for a differentiated value that meets a side effect."""
+        return DifferentiableCompileError(
+            f"{self.flavour} '{self.name}' (called from {self.site}) is given a differentiated "
+            "value, and what has side effects has no derivative. Give it "
+            "jax.lax.stop_gradient(value), or use bellhop.pure_callback where the function is "
+            "pure."
+        )
+
+    def order_error(self) -> ValueError:
+        """Return the error for mapped calls, which have no order that the program defines."""
+        return ValueError(
+            f"{self.flavour} '{self.name}' (called from {self.site}) is ordered, and the order "
+            "of calls under vmap is not defined. Use ordered=False, which calls it once for "
+            "each element, or jax.lax.map, which has an order."
+        )
+
     def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
         """Return a result leaf, which is not exactly as declared, as an array that is.
 
