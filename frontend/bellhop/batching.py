@@ -12,12 +12,13 @@ from jax.interpreters import batching
 
 def batch_one_by_one(primitive: Primitive) -> None:
     """Make ``vmap`` of a primitive with several results a loop, in order of the elements."""
-    batching.primitive_batchers[primitive] = functools.partial(_loop, primitive)
+    batching.primitive_batchers[primitive] = functools.partial(call_one_by_one, primitive)
 
 
-def _loop(
+def call_one_by_one(
     primitive: Primitive, operands: Sequence[Any], dims: Sequence[Any], **params: Any
 ) -> tuple[list[Any], list[int]]:
+    """Call a primitive for each element of a mapped axis, in order: a batching rule."""
     is_mapped = [dim is not None for dim in dims]
     mapped = [
         jnp.moveaxis(operand, dim, 0)

@@ -18,8 +18,9 @@ from bellhop._jax_compat import (
     register_effect,
     register_ordered_effect,
 )
-from bellhop.batching import batch_one_by_one
+from bellhop.batching import batch_one_by_one, call_one_by_one
 from bellhop.callbacks.target import CallbackTarget
+from bellhop.callbacks.vmap_method import call_with_batch
 from bellhop.lowering import lower_alone, lowering_in_progress
 from bellhop_mlir.dialects import callback as dialect
 
@@ -83,6 +84,14 @@ def _abstract_eval_io(
 ) -> tuple[Sequence[Any], set[Effect]]:
     target.check_arguments(avals)
     return target.result_avals, effects
+
+
+def _batch_pure(
+    operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
+) -> tuple[list[Any], list[int]]:
+    if target.vmap_method == "sequential":
+        return call_one_by_one(pure_callback_p, operands, dims, target=target)
+    return call_with_batch(pure_callback_p.bind, operands, dims, target)
 
 
 def _jvp_pure(
@@ -172,6 +181,7 @@ def _register(primitive: Primitive) -> None:
 _register(pure_callback_p)
 pure_callback_p.def_abstract_eval(_abstract_eval_pure)
 ad.primitive_jvps[pure_callback_p] = _jvp_pure
+batching.primitive_batchers[pure_callback_p] = _batch_pure
 
 _register(debug_callback_p)
 debug_callback_p.def_effectful_abstract_eval(_abstract_eval_debug)

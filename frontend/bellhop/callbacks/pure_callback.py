@@ -13,15 +13,20 @@ from bellhop._source import function_name, user_site
 from bellhop.callbacks.primitive import pure_callback_p
 from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
 from bellhop.callbacks.target import CallbackTarget, describe
+from bellhop.callbacks.vmap_method import check_vmap_method
 
 
 class PureCallback:
     """A Python function that traced code can call; see ``pure_callback``."""
 
-    def __init__(self, function: Callable[..., Any], result_type: Any) -> None:
+    def __init__(
+        self, function: Callable[..., Any], result_type: Any, vmap_method: str = "sequential"
+    ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = function_name(function)
+        check_vmap_method(vmap_method, self.__name__)
         self._function = function
+        self._vmap_method = vmap_method
         self._result_avals, self._out_tree = result_avals(function, result_type)
         self._fwd: Callable[..., Any] | None = None
         self._bwd: Callable[..., Any] | None = None
@@ -88,6 +93,7 @@ class PureCallback:
             site=user_site(),
             copies=False,
             missing_rule=missing,
+            vmap_method=self._vmap_method,
         )
         return jax.tree.unflatten(self._out_tree, pure_callback_p.bind(*leaves, target=target))
 
@@ -239,7 +245,12 @@ class _Avals:
         return hash((self._leaves, self._tree))
 
 
-def pure_callback(fn: Callable[..., Any] | None = None, result_type: Any = MISSING) -> Any:
+def pure_callback(
+    fn: Callable[..., Any] | None = None,
+    result_type: Any = MISSING,
+    *,
+    vmap_method: str = "sequential",
+) -> Any:
     """Make a Python function callable from compiled programs.
 
     The function must be pure: the compiler may drop a call whose result nobody uses, and
@@ -251,6 +262,11 @@ def pure_callback(fn: Callable[..., Any] | None = None, result_type: Any = MISSI
         fn: the function.  Its arguments and result are pytrees of arrays.
         result_type: what it returns, where no annotation says so: a Python scalar type, a
             dtype, ``jax.ShapeDtypeStruct``, an example array, or a pytree of these.
+        vmap_method: how it is called under ``vmap``.  ``"sequential"``: once for each
+            element, in order.  The others call once for all; the results, and the arguments
+            that are mapped, have the mapped axis first, and the arguments that are not
+            mapped have there an axis of length 1 (``"expand_dims"``), one of full length
+            (``"broadcast_all"``) or none (``"legacy_vectorized"``).
 
     Returns:
         a ``PureCallback``, with ``fwd`` and ``bwd`` to register a derivative; without
@@ -258,6 +274,7 @@ def pure_callback(fn: Callable[..., Any] | None = None, result_type: Any = MISSI
 
     Raises:
         ResultTypeError: (a TypeError) without a usable result type.
+        ValueError: where there is no such ``vmap_method``.
         DifferentiableCompileError: where it is differentiated and has no derivative.
 
     Example:
@@ -278,7 +295,7 @@ def pure_callback(fn: Callable[..., Any] | None = None, result_type: Any = MISSI
     The design of ``fwd`` and ``bwd`` is that of Catalyst's ``pure_callback``.
     """
     if fn is None:
-        return functools.partial(pure_callback, result_type=result_type)
+        return functools.partial(pure_callback, result_type=result_type, vmap_method=vmap_method)
     if isinstance(fn, type) or not callable(fn):
         raise TypeError(
             f"pure_callback takes a function first and its result type second, got {fn!r}. To "
@@ -286,4 +303,4 @@ def pure_callback(fn: Callable[..., Any] | None = None, result_type: Any = MISSI
         )
     if result_type is MISSING:
         result_type = annotated_result_type(fn)
-    return PureCallback(fn, result_type)
+    return PureCallback(fn, result_type, vmap_method)

@@ -29,6 +29,7 @@ class CallbackTarget:
         site: ``file:line`` of the user's call.
         copies: whether arguments are the function's to keep.
         missing_rule: which derivative rule the user registered too little of, if any.
+        vmap_method: how a pure one meets a mapped axis, one of ``VMAP_METHODS``.
     """
 
     flavour: str
@@ -39,6 +40,7 @@ class CallbackTarget:
     site: str
     copies: bool
     missing_rule: str | None = None
+    vmap_method: str = "sequential"
 
     def _key(self) -> tuple[Any, ...]:
         return (
@@ -48,6 +50,7 @@ class CallbackTarget:
             self.out_tree,
             self.result_avals,
             self.copies,
+            self.vmap_method,
         )
 
     def __eq__(self, other: object) -> bool:
