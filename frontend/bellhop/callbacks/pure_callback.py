@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop._source import function_name, user_site
+from bellhop.callbacks.forward_rule import checked_pair, checked_tangent
 from bellhop.callbacks.primitive import pure_callback_p
 from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
 from bellhop.callbacks.target import CallbackTarget, describe
@@ -30,6 +31,7 @@ class PureCallback:
         self._result_avals, self._out_tree = result_avals(function, result_type)
         self._fwd: Callable[..., Any] | None = None
         self._bwd: Callable[..., Any] | None = None
+        self._jvp: Callable[..., Any] | None = None
 
     def fwd(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Register the forward pass of the derivative.
@@ -41,6 +43,7 @@ class PureCallback:
         Returns:
             the function itself, so this is a decorator.
         """
+        self._refuse_two_derivatives("fwd", self._jvp is not None and "jvp")
         self._fwd = _checked_rule(function, "fwd", self)
         return function
 
@@ -55,14 +58,56 @@ class PureCallback:
         Returns:
             the function itself, so this is a decorator.
         """
+        self._refuse_two_derivatives("bwd", self._jvp is not None and "jvp")
         self._bwd = _checked_rule(function, "bwd", self)
         return function
 
+    def jvp(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register a forward rule, from which reverse mode and higher orders follow.
+
+        Args:
+            function: traced; takes the tuple of the arguments and that of their tangents,
+                and returns the result and its tangent, which must be linear in the tangents.
+                It may call the callback itself.  Integer arguments have tangents of type
+                float0, to be left alone; those of integer results are dropped.
+
+        Returns:
+            the function itself, so this is a decorator.
+
+        Raises:
+            ValueError: where the callback has a ``fwd`` or ``bwd`` rule.
+
+        Example:
+            >>> import bellhop, jax, numpy as np
+            >>> @bellhop.pure_callback
+            ... def sine(x) -> float:
+            ...     return np.sin(x)
+            >>> @sine.jvp
+            ... def sine_jvp(primals, tangents):
+            ...     (x,), (dx,) = primals, tangents
+            ...     return sine(x), jax.numpy.cos(x) * dx
+            >>> bellhop.qjit(jax.grad(sine))(0.0)
+            Array(1., dtype=float64)
+        """
+        self._refuse_two_derivatives("jvp", self._fwd is not None and "fwd")
+        self._refuse_two_derivatives("jvp", self._bwd is not None and "bwd")
+        self._jvp = _checked_rule(function, "jvp", self)
+        return function
+
+    def _refuse_two_derivatives(self, new: str, registered: Any) -> None:
+        if registered:
+            raise ValueError(
+                f"pure_callback '{self.__name__}' has a {registered} rule and is given a {new} "
+                "rule: a callback has one derivative, either jvp or fwd and bwd."
+            )
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function with traced or concrete arguments."""
-        if self._fwd is None or self._bwd is None:
+        if self._jvp is None and (self._fwd is None or self._bwd is None):
             return self._call(args, kwargs)
         args = self._by_position(args, kwargs)
+        if self._jvp is not None:
+            return self._differentiable_forward(self._jvp)(*args)
         return self._differentiable()(*args)
 
     def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -114,7 +159,7 @@ class PureCallback:
                     f"and the residuals, a tuple of two; it returned {pair!r}."
                 )
             result, residuals = pair
-            return self._checked_result(result), (residuals, _Avals.of(args))
+            return self._checked_result(result, "fwd"), (residuals, _Avals.of(args))
 
         def backward(saved: Any, cotangent: Any) -> tuple[Any, ...]:
             residuals, avals = saved
@@ -123,8 +168,22 @@ class PureCallback:
         call.defvjp(forward, backward)
         return call
 
-    def _checked_result(self, result: Any) -> Any:
-        what = f"the fwd rule of pure_callback '{self.__name__}' returned"
+    def _differentiable_forward(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        @jax.custom_jvp
+        def call(*args: Any) -> Any:
+            return self._call(args, {})
+
+        @call.defjvp
+        def forward(primals: Any, tangents: Any) -> tuple[Any, Any]:
+            result, tangent = checked_pair(rule(primals, tangents), self.__name__)
+            return self._checked_result(result, "jvp"), checked_tangent(
+                tangent, self.__name__, self._out_tree, self._result_avals
+            )
+
+        return call
+
+    def _checked_result(self, result: Any, rule: str) -> Any:
+        what = f"the {rule} rule of pure_callback '{self.__name__}' returned"
         observed = jax.tree.structure(result)
         if observed != self._out_tree:
             raise TypeError(
@@ -269,7 +328,7 @@ def pure_callback(
             (``"broadcast_all"``) or none (``"legacy_vectorized"``).
 
     Returns:
-        a ``PureCallback``, with ``fwd`` and ``bwd`` to register a derivative; without
+        a ``PureCallback``, with ``fwd`` and ``bwd``, or ``jvp``, to register a derivative; without
         ``fn``, a decorator.
 
     Raises:

@@ -127,8 +127,8 @@ class CallbackTarget:
             )
         return DifferentiableCompileError(
             f"{what} is differentiated but has no derivative rule. Register one with "
-            f"@{self.name}.fwd and @{self.name}.bwd; if the function is jax.jit-compatible, "
-            "use bellhop.accelerate, which derives it."
+            f"@{self.name}.fwd and @{self.name}.bwd, or with @{self.name}.jvp; if the function is "
+            "jax.jit-compatible, use bellhop.accelerate, which derives it."
         )
 
     def side_effect_error(self) -> DifferentiableCompileError:

@@ -1,0 +1,129 @@
+"""Pure callbacks with a forward rule: derivatives of any order, in either direction."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special
+
+import bellhop
+
+FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
+POINTS = np.array([0.3, 2.0, 5.5])
+
+
+@pytest.fixture(params=FORMS.values(), ids=FORMS)
+def form(request):
+    return request.param
+
+
+@pytest.fixture(params=["sequential", "expand_dims", "broadcast_all"])
+def bessel(request):
+    """The Bessel function of integer order, whose derivatives are Bessel functions."""
+
+    @bellhop.pure_callback(vmap_method=request.param)
+    def jv(v, z) -> float:
+        return scipy.special.jv(v, z)
+
+    @jv.jvp
+    def jv_jvp(primals, tangents):
+        v, z = primals
+        _, dz = tangents
+        below, above = jv(v - 1, z), jv(v + 1, z)
+        return jv(v, z), dz * jnp.where(v == 0, -above, 0.5 * (below - above))
+
+    return jv
+
+
+@pytest.mark.parametrize("order", [0, 1, 3])
+@pytest.mark.parametrize(
+    "derive", [jax.grad, jax.jacfwd, jax.jacrev, bellhop.grad], ids=["grad", "fwd", "rev", "ours"]
+)
+def test_first_derivative_of_bessel(form, bessel, derive, order):
+    f = form(derive(lambda z: bessel(order, z)))
+    for z in POINTS:
+        np.testing.assert_allclose(f(z), scipy.special.jvp(order, z, 1), atol=1e-14)
+
+
+def test_hessian_and_third_derivative_of_bessel(form, bessel):
+    f = form(jax.hessian(lambda z: bessel(1, z)))
+    g = form(jax.grad(jax.grad(jax.grad(lambda z: bessel(1, z)))))
+    for z in POINTS:
+        np.testing.assert_allclose(f(z), scipy.special.jvp(1, z, 2), atol=1e-14)
+        np.testing.assert_allclose(g(z), scipy.special.jvp(1, z, 3), atol=1e-14)
+
+
+def test_vmap_and_derivatives_of_bessel(form, bessel):
+    first = form(jax.vmap(jax.grad(lambda z: bessel(1, z))))(POINTS)
+    np.testing.assert_allclose(first, scipy.special.jvp(1, POINTS, 1), atol=1e-14)
+    second = form(jax.hessian(lambda zs: jax.vmap(lambda z: bessel(1, z))(zs).sum()))(POINTS)
+    np.testing.assert_allclose(second, np.diag(scipy.special.jvp(1, POINTS, 2)), atol=1e-14)
+
+
+def test_control_flow_and_checkpoint(form, bessel):
+    def f(x):
+        y, _ = jax.lax.scan(lambda c, _: (bessel(1, c) + c, None), x, None, length=3)
+        y = jax.lax.cond(y > 0, lambda v: bessel(0, v), lambda v: v, y)
+        return jax.checkpoint(lambda v: bessel(2, v) * v)(y)
+
+    step = 1e-5
+    value, slope = form(jax.value_and_grad(f))(0.7)
+    assert value == f(0.7)
+    np.testing.assert_allclose(slope, (f(0.7 + step) - f(0.7 - step)) / (2 * step), rtol=1e-8)
+
+
+def test_trees_keywords_and_integer_results(form):
+    @bellhop.pure_callback(result_type={"y": float, "n": int})
+    def f(pair, scale) -> dict:
+        return {"y": float(pair["a"] * scale), "n": int(scale)}
+
+    @f.jvp
+    def rule(primals, tangents):
+        (pair, scale), (dpair, dscale) = primals, tangents
+        return f(pair, scale), {"y": dpair["a"] * scale + pair["a"] * dscale, "n": 0}
+
+    def g(a, scale):
+        result = f(scale=scale, pair={"a": a})
+        return result["y"] * result["n"]
+
+    assert form(jax.grad(g, argnums=(0, 1)))(2.0, 3.0) == (9.0, 6.0)
+
+
+def test_not_differentiated_calls_do_not_run_the_rule(form):
+    calls = []
+    sine = bellhop.pure_callback(np.sin, float)
+    sine.jvp(lambda primals, tangents: calls.append(1))
+    assert form(sine)(0.5) == np.sin(0.5)
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda y, dy: y, "must return its result and the tangent of it, a tuple of two"),
+        (lambda y, dy: ((y, y), dy), "returned a result of structure"),
+        (lambda y, dy: (y, (dy, dy)), "returned a tangent"),
+        (lambda y, dy: (y, jnp.stack([dy, dy])), r"returned a tangent float64\[2\], declared"),
+        (lambda y, dy: (y, dy.astype("float32")), r"returned a tangent float32\[\], declared"),
+        (lambda y, dy: (jnp.stack([y, y]), dy), r"returned float64\[2\], declared float64\[\]"),
+        (lambda y, dy: (y, None), "returned a tangent None, declared"),
+    ],
+)
+def test_wrong_rules(form, returned, message):
+    sine = bellhop.pure_callback(np.sin, float)
+    sine.jvp(lambda primals, tangents: returned(sine(*primals), *tangents))
+    with pytest.raises(TypeError, match=f"the jvp rule of pure_callback 'sin' {message}"):
+        form(jax.grad(sine))(1.0)
+
+
+@pytest.mark.parametrize(("first", "second"), [("fwd", "jvp"), ("bwd", "jvp"), ("jvp", "fwd")])
+def test_two_derivatives_are_refused(first, second):
+    sine = bellhop.pure_callback(np.sin, float)
+    getattr(sine, first)(lambda *args: None)
+    with pytest.raises(ValueError, match=f"'sin' has a {first} rule and is given a {second} rule"):
+        getattr(sine, second)(lambda *args: None)
+
+
+def test_rules_are_functions():
+    with pytest.raises(TypeError, match="the jvp rule of pure_callback 'sin' must be a function"):
+        bellhop.pure_callback(np.sin, float).jvp(3)
