@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from bellhop._source import user_site
+from bellhop._source import function_name, user_site
 from bellhop.callbacks.primitive import debug_callback_p
 from bellhop.callbacks.target import CallbackTarget
 
@@ -28,7 +28,9 @@ def call_for_effect(
     debug_callback_p.bind(*leaves, target=target)
 
 
-def callback(fn: Callable[..., Any]) -> Callable[..., None]:
+def callback(
+    fn: Callable[..., Any], *, ordered: bool = False, asynchronous: bool = False
+) -> Callable[..., None]:
     """Make a Python function that compiled programs call for its effect.
 
     It runs as the program does: once for each time the program gets there, once for each
@@ -37,10 +39,18 @@ def callback(fn: Callable[..., Any]) -> Callable[..., None]:
     may keep.
 
     Args:
-        fn: the function; what it returns is dropped.
+        fn: the function, of pytrees of arrays of any shapes and dtypes; what it returns is
+            dropped.
+        ordered: taken because ``jax.debug.callback`` takes it; calls keep program order
+            either way.
+        asynchronous: must be False: the program waits for each call.
 
     Returns:
         a function of pytrees of arrays that returns None.
+
+    Raises:
+        TypeError: where ``fn`` is no function.
+        NotImplementedError: where ``asynchronous`` is asked for.
 
     Example:
         >>> import bellhop
@@ -55,6 +65,12 @@ def callback(fn: Callable[..., Any]) -> Callable[..., None]:
     """
     if not callable(fn):
         raise TypeError(f"callback takes a function, got {fn!r} of type {type(fn).__name__}.")
+    if asynchronous:
+        raise NotImplementedError(
+            f"callback '{function_name(fn)}' is asked for with asynchronous=True, which bellhop "
+            "does not offer yet. Leave it out: the program then waits for each call."
+        )
+    del ordered
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> None:

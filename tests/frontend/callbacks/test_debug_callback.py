@@ -289,6 +289,27 @@ def test_effects_keep_their_place_among_pure_calls():
     assert ("pure", 1.0) in events
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_calls_keep_program_order_asked_or_not(form, ordered):
+    seen = []
+
+    def f(x):
+        for i in range(10):
+            bellhop.callback(lambda v, i=i: seen.append((i, float(v))), ordered=ordered)(x)
+        return x
+
+    form(f)(1.0)
+    assert seen == [(i, 1.0) for i in range(10)]
+
+
+def test_asynchronous_calls_are_refused_by_name():
+    def log(x):
+        pass
+
+    with pytest.raises(NotImplementedError, match="callback 'log' .* asynchronous=True"):
+        bellhop.debug.callback(log, asynchronous=True)
+
+
 @pytest.mark.parametrize("wrong", [None, 3, "f"])
 def test_callback_takes_a_function(wrong):
     with pytest.raises(TypeError, match="callback takes a function, got"):
