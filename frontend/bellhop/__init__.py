@@ -13,7 +13,10 @@ from bellhop.accelerate import accelerate  # noqa: E402
 from bellhop.callbacks.callback import callback  # noqa: E402
 from bellhop.callbacks.io_callback import io_callback  # noqa: E402
 from bellhop.callbacks.pure_callback import pure_callback  # noqa: E402
-from bellhop.control_flow import for_loop  # noqa: E402
+from bellhop.control_flow.cond import cond  # noqa: E402
+from bellhop.control_flow.for_loop import for_loop  # noqa: E402
+from bellhop.control_flow.switch import switch  # noqa: E402
+from bellhop.control_flow.while_loop import while_loop  # noqa: E402
 from bellhop.derivatives import grad, jacobian, value_and_grad  # noqa: E402
 from bellhop.errors import CompileError, DifferentiableCompileError  # noqa: E402
 from bellhop.qjit import QJIT, qjit  # noqa: E402
@@ -24,6 +27,7 @@ __all__ = [
     "DifferentiableCompileError",
     "accelerate",
     "callback",
+    "cond",
     "debug",
     "for_loop",
     "grad",
@@ -31,5 +35,7 @@ __all__ = [
     "jacobian",
     "pure_callback",
     "qjit",
+    "switch",
     "value_and_grad",
+    "while_loop",
 ]

@@ -60,6 +60,32 @@ def _no_tangent() -> Any:
 ad.primitive_jvps[gates_p] = _gates_jvp
 
 
+# undifferentiable: x -> x
+_undifferentiable_p = Primitive("quantum_undifferentiable")
+_undifferentiable_p.def_abstract_eval(lambda x, **_: x)
+
+
+def undifferentiable(x: Any, obstacle: str) -> Any:
+    """Return ``x``, whose derivative is an error that names the obstacle.
+
+    It stands in front of loops of unknown length with gates: JAX would run such a loop again
+    for the derivative of what it carries, when the circuit has ended.
+    """
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return x
+    return _undifferentiable_p.bind(x, obstacle=obstacle)
+
+
+def _undifferentiable_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, obstacle: str) -> Any:
+    if type(tangents[0]) is not ad.Zero:
+        raise DifferentiableCompileError(obstacle)
+    return _undifferentiable_p.bind(*primals, obstacle=obstacle), tangents[0]
+
+
+ad.primitive_jvps[_undifferentiable_p] = _undifferentiable_jvp
+mlir.register_lowering(_undifferentiable_p, lambda _, x, **__: [x])
+
+
 _is_recorded: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "bellhop_circuit_is_recorded", default=True
 )

@@ -1,6 +1,6 @@
 """One circuit while its quantum function is traced: queued gates become primitives."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,16 +13,26 @@ from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 from bellhop.circuits.device import DeviceSpec, GateSet
 from bellhop.circuits.gates import GateList, GateRun
 from bellhop.circuits.measurements import EXPVAL, Measurement, MeasurementList
-from bellhop.circuits.primitives import NOT_DIFFERENTIABLE, gates_p, measure_p
-from bellhop.control_flow import as_carried, index_at, trip_count
+from bellhop.circuits.primitives import NOT_DIFFERENTIABLE, gates_p, measure_p, undifferentiable
+from bellhop.control_flow.tracing import Step, traced_branches, traced_step
 from bellhop.errors import CompileError
 
 # All of these mean the derivative of the device, which is the adjoint method.
 _ADJOINT_METHODS = ("best", "adjoint", "device")
 
+# How many parameters there are is not known when the program is compiled.
+_DYNAMIC_FOR_LOOP = (
+    "gates in a for_loop whose bounds are computed in the program are differentiated. Use bounds "
+    "that are Python numbers."
+)
+_DYNAMIC_WHILE_LOOP = (
+    "gates in a while_loop are differentiated. Use a for_loop whose bounds are Python numbers, "
+    "with a cond in its body."
+)
+
 
 class _Queue(AnnotatedQueue):
-    """The queue of a circuit, or of a loop's body: it takes operations of one trace only.
+    """The queue of a circuit, or of a body or branch in it: it takes operations of one trace only.
 
     A JAX transformation inside the quantum function traces its body apart, so that a gate in
     it would be applied once, whatever the transformation does with the body.
@@ -39,8 +49,8 @@ class _Queue(AnnotatedQueue):
             raise CompileError(
                 f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} stands inside a JAX "
                 "transformation (jax.lax.scan, jax.jit, jax.vmap, ...) within the quantum "
-                "function, which cannot hold gates. Use bellhop.for_loop, or call the QNode "
-                "inside the transformation instead."
+                "function, which cannot hold gates. Use bellhop.for_loop, while_loop or cond, or "
+                "call the QNode inside the transformation instead."
             )
         super().append(obj, **kwargs)
 
@@ -67,7 +77,7 @@ class Circuit:
         self._where = where
         self._offset: Any = jnp.int32(0)
         self._params: list[Any] = []
-        self._is_in_dynamic_loop = False
+        self._obstacle_here = ""
         self._is_fresh = True
         self._queue: _Queue | None = None
         self._flushed: list[Any] = []
@@ -115,12 +125,8 @@ class Circuit:
 
     def _gates_obstacle(self, run: GateRun) -> str:
         """Say why a derivative by the parameters of gates is none; nothing where it is one."""
-        if self._is_in_dynamic_loop:
-            # How many parameters there are is not known when the program is compiled.
-            return (
-                "gates in a for_loop whose bounds are computed in the program are "
-                "differentiated. Use bounds that are Python numbers."
-            )
+        if self._obstacle_here:
+            return self._obstacle_here
         if not run.is_differentiable:
             names = ", ".join(dict.fromkeys(gate.name for gate in run.gates if gate.slots))
             return (
@@ -129,51 +135,163 @@ class Circuit:
             )
         return ""
 
-    def _flush_active(self) -> None:
+    def _flush_active(self, construct: str) -> None:
         queue = QueuingManager.active_context()
         if queue is not self._queue:
             raise CompileError(
-                f"{self._where}: a for_loop stands where gates are collected by something else "
+                f"{self._where}: a {construct} stands where gates are collected by something else "
                 "than the circuit (qml.adjoint, qml.ctrl or a tape), which is not supported yet "
-                "by bellhop. Put these into the loop's body."
+                f"by bellhop. Put these into the body of the {construct}."
             )
         self._flushed += self._flush(queue)
 
-    def loop(
-        self,
-        trips: int | None,
-        bounds: tuple[Any, Any, Any],
-        body: Callable[..., Any],
-        carried: tuple[Any, ...],
+    def for_loop(
+        self, trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop whose body applies gates; return the carried values.
 
         The parameters of the gates in a loop of static length are stacked, so that their
         order is that of execution.
+
+        Args:
+            trips: how many iterations there are, an integer where that is known.
+            iteration: takes the carried values and the number of the iteration; returns the
+                next carried values.
+            carried: the first carried values.
         """
-        self._flush_active()
-        outer, is_outer_dynamic = self._params, self._is_in_dynamic_loop
-        self._is_in_dynamic_loop |= trips is None
-        self._is_fresh = False
-
-        def step(state: Any, trip: Any) -> tuple[Any, Any]:
-            self._handle, self._offset, carried = state
-            self._params = []
-            with self.queue():
-                carried = as_carried(body(index_at(trip, bounds), *carried), carried)
-            return (self._handle, self._offset, carried), self._params_vector()
-
-        init = (self._handle, self._offset, carried)
-        if trips is not None:
-            state, stacked = jax.lax.scan(step, init, jnp.arange(trips))
-            outer.append(jnp.ravel(stacked))
+        trip = jnp.asarray(0)
+        if isinstance(trips, int):
+            carried, step = self._traced_step("for_loop", iteration, carried, trip)
+            state, stacked = jax.lax.scan(step, self._state(carried), jnp.arange(trips))
+            self._params.append(jnp.ravel(stacked))
         else:
-            state = jax.lax.fori_loop(
-                0, trip_count(bounds), lambda trip, state: step(state, trip)[0], init
+            carried, step = self._traced_step(
+                "for_loop", iteration, carried, trip, obstacle=_DYNAMIC_FOR_LOOP
             )
-        self._params, self._is_in_dynamic_loop = outer, is_outer_dynamic
-        self._handle, self._offset, carried = state
-        return carried
+            state = jax.lax.fori_loop(
+                0, trips, lambda trip, state: step(state, trip)[0], self._state(carried)
+            )
+        return self._resume(state)
+
+    def while_loop(
+        self,
+        condition: Callable[..., Any],
+        iteration: Callable[..., Any],
+        carried: tuple[Any, ...],
+    ) -> tuple[Any, ...]:
+        """Run a loop whose body applies gates while a condition on the carried values holds."""
+
+        def check(state: Any) -> Any:
+            with AnnotatedQueue() as queue:
+                holds = condition(state[0])
+            if queue.queue:
+                raise CompileError(
+                    f"{self._where}: the condition of a while_loop applies gates. Apply them in "
+                    "the body."
+                )
+            return jnp.asarray(holds)
+
+        carried, step = self._traced_step(
+            "while_loop", iteration, carried, obstacle=_DYNAMIC_WHILE_LOOP
+        )
+        return self._resume(
+            jax.lax.while_loop(check, lambda state: step(state)[0], self._state(carried))
+        )
+
+    def _state(self, carried: tuple[Any, ...]) -> Any:
+        return carried, self._handle, self._offset
+
+    def _resume(self, state: Any) -> tuple[Any, ...]:
+        carried, self._handle, self._offset = state
+        return tuple(carried)
+
+    def _traced_step(
+        self,
+        construct: str,
+        iteration: Callable[..., Any],
+        carried: tuple[Any, ...],
+        *others: Any,
+        obstacle: str = "",
+    ) -> tuple[tuple[Any, ...], Step]:
+        """Trace an iteration with gates; the function returned goes from state to state."""
+        self._flush_active(construct)
+
+        def recorded(carried: tuple[Any, ...], handle: Any, offset: Any, *others: Any) -> Any:
+            with self._part(handle, offset, obstacle):
+                with self.queue():
+                    carried = iteration(carried, *others)
+                return carried, (self._handle, self._offset, self._params_vector())
+
+        carried, run = traced_step(
+            construct,
+            recorded,
+            carried,
+            self._handle,
+            self._offset,
+            *others,
+            guard=(lambda value: undifferentiable(value, obstacle)) if obstacle else lambda x: x,
+        )
+
+        def step(state: Any, *others: Any) -> tuple[Any, Any]:
+            carried, (handle, offset, params) = run(*state, *others)
+            return (carried, handle, offset), params
+
+        return carried, step
+
+    @contextmanager
+    def _part(self, handle: Any, offset: Any, obstacle: str = "") -> Iterator[None]:
+        """Record a part of the circuit that is traced apart, from a state of its own."""
+        outer = self._handle, self._offset, self._params, self._obstacle_here
+        self._handle, self._offset, self._params = handle, offset, []
+        self._obstacle_here = self._obstacle_here or obstacle
+        # What is in front of it at run time is not known.
+        self._is_fresh = False
+        try:
+            yield
+        finally:
+            self._handle, self._offset, self._params, self._obstacle_here = outer
+
+    def branch(
+        self,
+        construct: str,
+        index: Any,
+        names: Sequence[str],
+        branches: Sequence[Callable[[], Any]],
+    ) -> Any:
+        """Run the branch with a number, which may apply gates; return its result.
+
+        All branches count as many parameters as the one with the most, so that it is known
+        where the next gate's stand; those that a branch lacks are zeros that nothing uses.
+        """
+        self._flush_active(construct)
+
+        def recorded(branch: Callable[[], Any]) -> Step:
+            def run(handle: Any) -> tuple[Any, Any]:
+                with self._part(handle, self._offset):
+                    with self.queue():
+                        result = branch()
+                    return result, (self._handle, self._params_vector())
+
+            return run
+
+        runners, rest = traced_branches(
+            construct, names, [recorded(branch) for branch in branches], self._handle
+        )
+        n_params = max(params.shape[0] for _, params in rest)
+
+        def padded(runner: Step) -> Step:
+            def run(handle: Any) -> tuple[Any, Any]:
+                result, (handle, params) = runner(handle)
+                return result, (handle, jnp.pad(params, (0, n_params - params.shape[0])))
+
+            return run
+
+        result, (self._handle, params) = jax.lax.switch(
+            index, [padded(runner) for runner in runners], self._handle
+        )
+        self._params.append(params)
+        self._offset = self._offset + jnp.int32(n_params)
+        return result
 
     def _params_vector(self) -> Any:
         return jnp.concatenate([jnp.zeros(0, jnp.float64), *self._params])
@@ -211,13 +329,14 @@ class Circuit:
         return ""
 
     def _check_observable(self, observable: Any) -> None:
-        """Refuse an observable that a loop has taken for a gate."""
+        """Refuse an observable that a loop or conditional has taken for a gate."""
         if observable is None:
             return
         if any(observable is op for op in self._flushed):
             raise CompileError(
-                f"{self._where}: the observable {observable} was made before a for_loop, where "
-                "it is a gate. Make it where it is measured, or outside the QNode."
+                f"{self._where}: the observable {observable} was made before a loop or a "
+                "conditional, where it is a gate. Make it where it is measured, or outside the "
+                "QNode."
             )
         for part in getattr(observable, "operands", ()):
             self._check_observable(part)

@@ -142,12 +142,12 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "product made before a loop": (
         observable_before_loop,
-        "the observable Z(0) @ X(1) was made before a for_loop, where it is a gate",
+        "the observable Z(0) @ X(1) was made before a loop or a conditional, where it is a gate",
     ),
     "Pauli made before a loop": (
         pauli_before_loop,
-        "the observable Z(0) was made before a for_loop, where it is a gate. Make it where it is "
-        "measured, or outside the QNode.",
+        "the observable Z(0) was made before a loop or a conditional, where it is a gate. Make "
+        "it where it is measured, or outside the QNode.",
     ),
     "sum made before a loop": (
         sum_before_loop,

@@ -1,0 +1,29 @@
+"""One of several branches, chosen while the program runs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from bellhop.control_flow.tracing import classical_result, traced_branches
+from bellhop.tracing import current_circuit
+
+
+def run_branch(
+    construct: str, index: Any, names: Sequence[str], branches: Sequence[Callable[[], Any]]
+) -> Any:
+    """Run the branch with a number, and only that one; return its result."""
+
+    def result_of(name: str, branch: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: classical_result(construct, name, branch())
+
+    checked = [result_of(name, branch) for name, branch in zip(names, branches, strict=True)]
+    circuit = current_circuit()
+    if circuit is not None:
+        return circuit.branch(construct, index, names, checked)
+
+    def pair(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
+        return lambda: (branch(), ())
+
+    runners, _ = traced_branches(construct, names, [pair(branch) for branch in checked])
+    return jax.lax.switch(index, runners)[0]

@@ -1,0 +1,40 @@
+"""The values that loops carry, as users write them: none, one, or a tuple of several."""
+
+from typing import Any
+
+from bellhop.control_flow.tracing import classical_result
+
+
+def as_carried(construct: str, result: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what a body returned as the tuple of carried values that it stands for.
+
+    Raises:
+        TypeError: where it stands for another number of values.
+    """
+    if len(carried) == 0:
+        # The body may end with the gate that it applies.
+        return ()
+    if len(carried) > 1 and not (isinstance(result, tuple | list) and len(result) == len(carried)):
+        returned = f"{len(result)}" if isinstance(result, tuple | list) else type(result).__name__
+        raise TypeError(
+            f"{construct}: the body must return what it carries, {len(carried)} values; it "
+            f"returned {returned}."
+        )
+    values = (result,) if len(carried) == 1 else tuple(result)
+    return tuple(classical_result(construct, "the body", value) for value in values)
+
+
+def unwrap(carried: tuple[Any, ...]) -> Any:
+    """Return carried values as a loop returns them."""
+    if len(carried) == 0:
+        return None
+    return carried[0] if len(carried) == 1 else carried
+
+
+def refuse_resizing(construct: str, allow_array_resizing: bool) -> None:
+    """Refuse an option that PennyLane passes on to compilers."""
+    if allow_array_resizing:
+        raise NotImplementedError(
+            f"{construct}: allow_array_resizing is not supported by bellhop; XLA's arrays have "
+            "one shape. Carry an array of the largest shape and a count."
+        )

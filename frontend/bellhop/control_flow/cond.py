@@ -1,0 +1,133 @@
+"""Conditionals, compiled as conditionals."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+
+from bellhop.control_flow.branches import run_branch
+from bellhop.control_flow.predicates import as_predicate
+
+Function = Callable[..., Any]
+
+
+def cond(
+    pred: Any,
+    true_fn: Function | None = None,
+    false_fn: Function | None = None,
+    elifs: Sequence[tuple[Any, Function]] = (),
+) -> Any:
+    """Compile a conditional, of which only the branch that is taken runs.
+
+    Args:
+        pred: a bool or a number.  What is known when the program is traced decides then.
+        true_fn: runs where ``pred`` is true.
+        false_fn: runs where no condition is true.  It may be missing where the branches
+            return nothing.
+        elifs: pairs of a further condition and its branch.
+
+    Returns:
+        the conditional, which is called with the arguments of its branches and returns what
+        the branch that is taken returns.  Without ``true_fn``, a decorator for it: the
+        conditional that it makes has the decorators ``else_if(pred)`` and ``otherwise`` for
+        further branches.  Inside a QNode the branches may apply gates.
+
+    Raises:
+        TypeError: at the call, where the structures or shapes of the branches' results differ
+            (dtypes are promoted as JAX does), or where a condition is no scalar.
+
+    Example:
+        >>> import bellhop
+        >>> @bellhop.qjit
+        ... def absolute(x):
+        ...     return bellhop.cond(x < 0, lambda: -x, lambda: x)()
+        >>> absolute(-2.5)
+        Array(2.5, dtype=float64)
+
+        >>> @bellhop.qjit
+        ... def sign(x):
+        ...     @bellhop.cond(x < 0)
+        ...     def value():
+        ...         return -1
+        ...
+        ...     @value.else_if(x > 0)
+        ...     def _():
+        ...         return 1
+        ...
+        ...     @value.otherwise
+        ...     def _():
+        ...         return 0
+        ...
+        ...     return value()
+        >>> sign(0.3)
+        Array(1, dtype=int64)
+
+    The interface is that of PennyLane's and Catalyst's ``cond``.
+    """
+    if true_fn is None:
+        if false_fn is not None or elifs:
+            raise TypeError("cond: false_fn or elifs without a true_fn.")
+        return lambda function: Conditional(pred, function)
+    conditional = Conditional(pred, true_fn)
+    for condition, function in elifs:
+        conditional.else_if(condition)(function)
+    if false_fn is not None:
+        conditional.otherwise(false_fn)
+    return conditional
+
+
+class Conditional:
+    """Conditions and their branches; calling it runs one."""
+
+    def __init__(self, pred: Any, true_fn: Function) -> None:
+        self._branches = [(pred, true_fn)]
+        self._otherwise: Function | None = None
+
+    def else_if(self, pred: Any) -> Callable[[Function], "Conditional"]:
+        """Return a decorator for the branch of a further condition."""
+
+        def decorate(function: Function) -> "Conditional":
+            self._branches.append((pred, function))
+            return self
+
+        return decorate
+
+    def otherwise(self, function: Function) -> "Conditional":
+        """Add the branch that runs where no condition is true."""
+        self._otherwise = function
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the branch of the first condition that is true, with these arguments."""
+        preds: list[Any] = []
+        names: list[str] = []
+        functions: list[Function] = []
+        final: tuple[str, Function] | None = None
+        for number, (value, function) in enumerate(self._branches):
+            pred = as_predicate("cond", value)
+            name = "the first branch" if number == 0 else f"branch {number + 1} (else_if)"
+            if pred is True:
+                final = name, function
+                break
+            if pred is not False:
+                preds.append(pred)
+                names.append(name)
+                functions.append(function)
+        else:
+            final = ("otherwise", self._otherwise) if self._otherwise is not None else None
+        if not preds:
+            return None if final is None else final[1](*args, **kwargs)
+        # Without an else there is a branch that does nothing, and returns nothing.
+        name, function = ("the missing otherwise branch (false_fn)", _nothing)
+        if final is not None:
+            name, function = final
+        index: Any = jnp.int32(len(preds))
+        for number in reversed(range(len(preds))):
+            index = jnp.where(preds[number], jnp.int32(number), index)
+        branches = [partial(branch, *args, **kwargs) for branch in (*functions, function)]
+        return run_branch("cond", index, [*names, name], branches)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None

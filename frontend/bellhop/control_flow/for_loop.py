@@ -1,0 +1,98 @@
+"""Loops over a range, compiled as loops."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bellhop.control_flow.carried import as_carried, refuse_resizing, unwrap
+from bellhop.control_flow.predicates import as_integer
+from bellhop.control_flow.tracing import traced_step
+from bellhop.tracing import current_circuit
+
+Bounds = tuple[Any, Any, Any]
+
+
+def for_loop(
+    lower_bound: Any, upper_bound: Any = None, step: Any = 1, *, allow_array_resizing: bool = False
+) -> Callable[..., Any]:
+    """Compile a loop over ``range(lower_bound, upper_bound, step)``.
+
+    Args:
+        lower_bound: first value of the index, an integer.
+        upper_bound: the index stays below it (above it, for a negative step).  Without it, the
+            loop is over ``range(lower_bound)``.
+        step: added to the index after each iteration; not zero.  A step of zero that the
+            program computes makes no iteration.
+        allow_array_resizing: for PennyLane's interface; arrays have one shape here.
+
+    Returns:
+        a decorator for the body, ``body(i, *carried)``, which returns the carried values of
+        the next iteration (one value, a tuple of several, or None without any).  The decorated
+        function takes the first carried values and returns the last.  Inside a QNode the body
+        may apply gates.  Values are carried in the type that JAX promotes the first and the
+        returned ones to.
+
+    Raises:
+        ValueError: for a step that is zero.
+        TypeError: where a bound is no integer, or the body changes the structure or a shape of
+            what it carries.
+
+    Example:
+        >>> import bellhop
+        >>> @bellhop.qjit
+        ... def power(x, n):
+        ...     return bellhop.for_loop(0, n, 1)(lambda i, y: y * x)(1.0)
+        >>> power(2.0, 10)
+        Array(1024., dtype=float64)
+
+    The interface is that of PennyLane's and Catalyst's ``for_loop``.
+    """
+    refuse_resizing("for_loop", allow_array_resizing)
+    if upper_bound is None:
+        lower_bound, upper_bound = 0, lower_bound
+    bounds = (
+        as_integer("for_loop: the lower bound", lower_bound),
+        as_integer("for_loop: the upper bound", upper_bound),
+        as_integer("for_loop: the step", step),
+    )
+    is_static = all(isinstance(bound, int) for bound in bounds)
+    if isinstance(bounds[2], int) and bounds[2] == 0:
+        raise ValueError("for_loop: the step must not be zero.")
+
+    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+        def loop(*init: Any) -> Any:
+            def iteration(carried: tuple[Any, ...], trip: Any) -> tuple[Any, ...]:
+                return as_carried("for_loop", body(_index_at(trip, bounds), *carried), init)
+
+            circuit = current_circuit()
+            trips = len(range(*bounds)) if is_static else _trip_count(bounds)
+            run = _classical if circuit is None else circuit.for_loop
+            return unwrap(run(trips, iteration, init))
+
+        return loop
+
+    return decorate
+
+
+def _index_at(trip: Any, bounds: Bounds) -> Any:
+    lower, _, step = bounds
+    return lower + trip * step
+
+
+def _trip_count(bounds: Bounds) -> Any:
+    lower, upper, step = (jnp.asarray(bound) for bound in bounds)
+    sign = jnp.sign(step)
+    trips = (upper - lower + step - sign) // jnp.where(step == 0, 1, step)
+    return jnp.where(step == 0, 0, jnp.maximum(0, trips))
+
+
+def _classical(trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]) -> Any:
+    carried, step = traced_step(
+        "for_loop", lambda *args: (iteration(*args), ()), carried, jnp.asarray(0)
+    )
+    if isinstance(trips, int):
+        # A scan, unlike a while loop, has a derivative in reverse.
+        return jax.lax.scan(lambda *args: step(*args), carried, jnp.arange(trips))[0]
+    return jax.lax.fori_loop(0, trips, lambda trip, carried: step(carried, trip)[0], carried)

@@ -1,0 +1,82 @@
+"""Branches chosen by an integer, compiled as one conditional."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+
+from bellhop.control_flow.branches import run_branch
+from bellhop.control_flow.predicates import as_integer
+
+Function = Callable[..., Any]
+
+
+def switch(index: Any) -> Callable[[Function], "Switch"]:
+    """Compile a choice between branches by an integer; only the branch that is taken runs.
+
+    Args:
+        index: which case it is, an integer.
+
+    Returns:
+        a decorator for the branch that runs where ``index`` is no case of the switch.  The
+        switch that it makes has the decorator ``branch(case)`` for the others, and is called
+        with the arguments of its branches.  Inside a QNode the branches may apply gates.
+
+    Raises:
+        TypeError: where the index is no integer, and, at the call, where the structures or
+            shapes of the branches' results differ (dtypes are promoted as JAX does).
+        ValueError: for a case that there is already.
+
+    Example:
+        >>> import bellhop
+        >>> @bellhop.qjit
+        ... def value(i):
+        ...     @bellhop.switch(i)
+        ...     def choice():
+        ...         return 0.0
+        ...
+        ...     @choice.branch(-7)
+        ...     def _():
+        ...         return 0.5
+        ...
+        ...     return choice()
+        >>> value(-7)
+        Array(0.5, dtype=float64)
+
+    The interface is that of Catalyst's ``switch``.
+    """
+    value = as_integer("switch: the index", index)
+    return lambda default: Switch(value, default)
+
+
+class Switch:
+    """Cases and their branches; calling it runs one."""
+
+    def __init__(self, index: Any, default: Function) -> None:
+        self._index = index
+        self._default = default
+        self._cases: dict[int, Function] = {}
+
+    def branch(self, case: int) -> Callable[[Function], "Switch"]:
+        """Return a decorator for the branch of a case."""
+        if case in self._cases:
+            raise ValueError(f"switch: there are two branches for the case {case}.")
+
+        def decorate(function: Function) -> "Switch":
+            self._cases[case] = function
+            return self
+
+        return decorate
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the branch of the case that the index is, with these arguments."""
+        if isinstance(self._index, int):
+            return self._cases.get(self._index, self._default)(*args, **kwargs)
+        number: Any = jnp.int32(len(self._cases))
+        for position, case in enumerate(self._cases):
+            number = jnp.where(self._index == case, jnp.int32(position), number)
+        functions = [*self._cases.values(), self._default]
+        names = [*(f"the branch of {case}" for case in self._cases), "the default branch"]
+        branches = [partial(function, *args, **kwargs) for function in functions]
+        return run_branch("switch", number, names, branches)

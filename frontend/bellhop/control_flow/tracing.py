@@ -1,0 +1,167 @@
+"""Branches and loop bodies, traced once, with results of types that agree."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import eval_jaxpr
+
+Step = Callable[..., tuple[Any, Any]]
+
+_PYTHON_TYPES = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+
+
+def traced_step(
+    construct: str,
+    step: Step,
+    carried: tuple[Any, ...],
+    *others: Any,
+    guard: Callable[[Any], Any] = lambda value: value,
+) -> tuple[tuple[Any, ...], Step]:
+    """Trace one iteration of a loop.
+
+    Args:
+        construct: the loop, for errors.
+        step: takes the carried values and ``others``; returns the next carried values, and
+            anything else.
+        carried: what the first iteration gets.
+        others: arrays.
+        guard: stands between the program and every array that the loop takes from it.
+
+    Returns:
+        the carried values in the types that they have in every iteration, and the function
+        that runs what was traced.
+
+    Raises:
+        TypeError: where the iteration changes the structure or a shape.
+    """
+    carried = jax.tree.map(jnp.asarray, carried)
+    while True:
+        closed, shapes = jax.make_jaxpr(step, return_shape=True)(carried, *others)
+        _check_same(construct, "the loop", carried, "the body", shapes[0])
+        widened = jax.tree.map(_widened, carried, shapes[0])
+        if all(map(_same_dtype, jax.tree.leaves(carried), jax.tree.leaves(widened))):
+            break
+        # What the body does depends on the types, so it is traced again with the wider ones.
+        carried = widened
+    out_tree = jax.tree.structure(shapes)
+    consts = [guard(const) for const in closed.consts]
+
+    def run(carried: tuple[Any, ...], *others: Any) -> tuple[Any, Any]:
+        leaves = jax.tree.leaves((carried, others))
+        result, rest = jax.tree.unflatten(out_tree, eval_jaxpr(closed.jaxpr, consts, *leaves))
+        return jax.tree.map(_cast, result, carried), rest
+
+    return jax.tree.map(guard, carried), run
+
+
+def traced_branches(
+    construct: str, names: Sequence[str], branches: Sequence[Step], *others: Any
+) -> tuple[list[Step], list[Any]]:
+    """Trace the branches of a conditional.
+
+    Args:
+        construct: the conditional, for errors.
+        names: of the branches, for errors.
+        branches: take ``others``; return the branch's result, and anything else.
+        others: arrays.
+
+    Returns:
+        functions that run what was traced, with results of the same types; and the shapes of
+        what else each branch returns.
+
+    Raises:
+        TypeError: where structures or shapes of the results differ.
+    """
+    traced = [jax.make_jaxpr(branch, return_shape=True)(*others) for branch in branches]
+    results = [shapes[0] for _, shapes in traced]
+    for name, result in zip(names, results, strict=True):
+        _check_same(construct, names[0], results[0], name, result)
+    common = jax.tree.map(_common_dtype, *results)
+
+    def runner(closed: Any, out_tree: Any) -> Step:
+        def run(*others: Any) -> tuple[Any, Any]:
+            leaves = eval_jaxpr(closed.jaxpr, closed.consts, *jax.tree.leaves(others))
+            result, rest = jax.tree.unflatten(out_tree, leaves)
+            return jax.tree.map(_cast, result, common), rest
+
+        return run
+
+    runners = [runner(closed, jax.tree.structure(shapes)) for closed, shapes in traced]
+    return runners, [shapes[1] for _, shapes in traced]
+
+
+def classical_result(construct: str, name: str, result: Any) -> Any:
+    """Return a result without the gates in it, which were queued when they were made.
+
+    Raises:
+        TypeError: for what is neither array, number nor gate.
+    """
+    if "pennylane" in sys.modules:
+        import pennylane as qml
+
+        quantum: Any = qml.operation.Operator, qml.measurements.MeasurementProcess
+    else:
+        quantum = ()
+
+    def check(leaf: Any) -> Any:
+        if isinstance(leaf, quantum):
+            if isinstance(leaf, quantum[0]):
+                return None
+            raise TypeError(
+                f"{construct}: {name} returns the measurement {leaf}. Only the quantum function "
+                "itself returns measurements."
+            )
+        try:
+            return jnp.asarray(leaf)
+        except TypeError:
+            raise TypeError(
+                f"{construct}: {name} returns a {type(leaf).__name__}, and only arrays and numbers "
+                "can be returned."
+            ) from None
+
+    checked = jax.tree.map(check, result, is_leaf=lambda leaf: isinstance(leaf, quantum))
+    # A branch that applies two gates may do so in a tuple.
+    return checked if jax.tree.leaves(checked) else None
+
+
+def _check_same(construct: str, first: str, one: Any, second: str, other: Any) -> None:
+    if jax.tree.structure(one) != jax.tree.structure(other):
+        raise TypeError(
+            f"{construct}: the structures differ: {first} has {jax.tree.structure(one)}, and "
+            f"{second} returns {jax.tree.structure(other)}."
+        )
+    shapes = [[leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (one, other)]
+    if shapes[0] != shapes[1]:
+        raise TypeError(
+            f"{construct}: the shapes differ: {first} has {_listed(one)}, and {second} returns "
+            f"{_listed(other)}."
+        )
+
+
+def _listed(tree: Any) -> str:
+    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(tree))
+
+
+def _common_dtype(*leaves: Any) -> Any:
+    first = leaves[0]
+    # Random keys are of a type that promotion does not know.
+    if all(_same_dtype(first, leaf) for leaf in leaves):
+        return jax.ShapeDtypeStruct(first.shape, first.dtype)
+    # A Python type is what JAX promotes weakly; it does not look for that at a shape's own mark.
+    types = [_PYTHON_TYPES[leaf.dtype.kind] if leaf.weak_type else leaf.dtype for leaf in leaves]
+    return jax.ShapeDtypeStruct(first.shape, jnp.result_type(*types))
+
+
+def _widened(value: Any, returned: Any) -> Any:
+    return _cast(value, _common_dtype(value, returned))
+
+
+def _same_dtype(one: Any, other: Any) -> bool:
+    return bool(one.dtype == other.dtype)
+
+
+def _cast(value: Any, like: Any) -> Any:
+    return value if _same_dtype(value, like) else jnp.asarray(value, like.dtype)

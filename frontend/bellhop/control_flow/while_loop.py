@@ -1,0 +1,71 @@
+"""Loops that run while a condition holds, compiled as loops."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bellhop.control_flow.carried import as_carried, refuse_resizing, unwrap
+from bellhop.control_flow.predicates import as_predicate
+from bellhop.control_flow.tracing import traced_step
+from bellhop.tracing import current_circuit
+
+
+def while_loop(
+    cond_fn: Callable[..., Any], *, allow_array_resizing: bool = False
+) -> Callable[..., Any]:
+    """Compile a loop that runs while ``cond_fn(*carried)`` is true.
+
+    Args:
+        cond_fn: takes the carried values and returns a number that is true or false; it may
+            not apply gates.
+        allow_array_resizing: for PennyLane's interface; arrays have one shape here.
+
+    Returns:
+        a decorator for the body, ``body(*carried)``, which returns the carried values of the
+        next iteration (one value, a tuple of several, or None without any).  The decorated
+        function takes the first carried values and returns the last.  Inside a QNode the body
+        may apply gates, which are not differentiated: how many there are is not known when
+        the program is compiled.
+
+    Raises:
+        TypeError: where the condition is not a scalar, or the body changes the structure or a
+            shape of what it carries.
+
+    Example:
+        >>> import bellhop
+        >>> @bellhop.qjit
+        ... def halve(x):
+        ...     return bellhop.while_loop(lambda y: y > 1)(lambda y: y / 2)(x)
+        >>> halve(12.0)
+        Array(0.75, dtype=float64)
+
+    The interface is that of PennyLane's and Catalyst's ``while_loop``.
+    """
+    refuse_resizing("while_loop", allow_array_resizing)
+
+    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+        def loop(*init: Any) -> Any:
+            def condition(carried: tuple[Any, ...]) -> Any:
+                return as_predicate("while_loop", cond_fn(*carried))
+
+            def iteration(carried: tuple[Any, ...]) -> tuple[Any, ...]:
+                return as_carried("while_loop", body(*carried), init)
+
+            circuit = current_circuit()
+            run = _classical if circuit is None else circuit.while_loop
+            return unwrap(run(condition, iteration, init))
+
+        return loop
+
+    return decorate
+
+
+def _classical(
+    condition: Callable[..., Any], iteration: Callable[..., Any], carried: tuple[Any, ...]
+) -> Any:
+    carried, step = traced_step("while_loop", lambda carried: (iteration(carried), ()), carried)
+    return jax.lax.while_loop(
+        lambda carried: jnp.asarray(condition(carried)), lambda carried: step(carried)[0], carried
+    )
