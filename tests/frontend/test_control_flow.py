@@ -1,5 +1,7 @@
 """Loops and conditionals of classical programs, against Python's own."""
 
+import doctest
+import importlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -272,3 +274,29 @@ def test_control_flow_does_not_import_pennylane() -> None:
         "assert f(-1.0) == 1.0 and 'pennylane' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_results_are_not_weakly_typed() -> None:
+    power = bellhop.qjit(lambda x: bellhop.for_loop(0, 3)(lambda i, y: y * x)(1.0))
+    absolute = bellhop.qjit(lambda x: bellhop.cond(x < 0, lambda: -x, lambda: x)())
+    assert not power(2.0).weak_type
+    assert not absolute(2.0).weak_type
+
+
+def test_random_keys_are_carried_and_returned() -> None:
+    def program(x: Any) -> Any:
+        key = bellhop.for_loop(0, 3)(lambda i, key: jax.random.fold_in(key, i))(jax.random.key(1))
+        key = bellhop.cond(x > 0, lambda: jax.random.fold_in(key, 7), lambda: key)()
+        return jax.random.uniform(key)
+
+    key = jax.random.key(1)
+    for i in (0, 1, 2, 7):
+        key = jax.random.fold_in(key, i)
+    np.testing.assert_allclose(bellhop.qjit(program)(0.3), jax.random.uniform(key))
+
+
+@pytest.mark.parametrize("module", ["cond", "for_loop", "switch", "while_loop"])
+def test_examples_of_the_documentation(module: str) -> None:
+    results = doctest.testmod(importlib.import_module(f"bellhop.control_flow.{module}"))
+    assert results.attempted
+    assert not results.failed

@@ -12,7 +12,11 @@ from bellhop.tracing import current_circuit
 def run_branch(
     construct: str, index: Any, names: Sequence[str], branches: Sequence[Callable[[], Any]]
 ) -> Any:
-    """Run the branch with a number, and only that one; return its result."""
+    """Run the branch with a number, and only that one; return its result.
+
+    Outside circuits, ``jax.vmap`` with an index for each element makes JAX run all branches and
+    select; circuits run one by one, so theirs stay conditionals.
+    """
 
     def result_of(name: str, branch: Callable[[], Any]) -> Callable[[], Any]:
         return lambda: classical_result(construct, name, branch())

@@ -54,7 +54,7 @@ def traced_step(
         result, rest = jax.tree.unflatten(out_tree, eval_jaxpr(closed.jaxpr, consts, *leaves))
         return jax.tree.map(_cast, result, carried), rest
 
-    return jax.tree.map(guard, carried), run
+    return jax.tree.map(lambda value: guard(_cast(value, value)), carried), run
 
 
 def traced_branches(
@@ -156,7 +156,8 @@ def _common_dtype(*leaves: Any) -> Any:
 
 
 def _widened(value: Any, returned: Any) -> Any:
-    return _cast(value, _common_dtype(value, returned))
+    common = _common_dtype(value, returned)
+    return value if _same_dtype(value, common) else _cast(value, common)
 
 
 def _same_dtype(one: Any, other: Any) -> bool:
@@ -164,4 +165,7 @@ def _same_dtype(one: Any, other: Any) -> bool:
 
 
 def _cast(value: Any, like: Any) -> Any:
-    return value if _same_dtype(value, like) else jnp.asarray(value, like.dtype)
+    if jnp.issubdtype(like.dtype, jax.dtypes.extended):
+        return value
+    # No longer weakly typed either: what a variable of the program holds is of its type.
+    return jax.lax.convert_element_type(value, like.dtype)

@@ -225,3 +225,108 @@ def test_body_that_returns_another_structure(lightning: Any) -> None:
 def test_step_of_zero() -> None:
     with pytest.raises(ValueError, match="the step must not be zero"):
         bellhop.for_loop(0, 3, 0)
+
+
+def climbing(while_loop: Loop, x: Any) -> Any:
+    @while_loop(lambda y, n: y < 2)
+    def loop(y: Any, n: Any) -> Any:
+        qml.RX(y, wires=0)
+        qml.CRY(x, wires=[0, 1])
+        return y + x, n + 0.5
+
+    y, n = loop(x, 0)
+    qml.RZ(y - n, wires=0)
+    return qml.state()
+
+
+def while_in_a_branch_in_a_while(while_loop: Loop, x: Any) -> Any:
+    @while_loop(lambda y: y < 3)
+    def loop(y: Any) -> Any:
+        def inner() -> Any:
+            return while_loop(lambda z: z > 0.2)(lambda z: (qml.RY(z, wires=1), z / 2)[1])(y)
+
+        compiled = while_loop is bellhop.while_loop
+        branch = (
+            bellhop.cond(y > 1, inner, lambda: x) if compiled else inner if y > 1 else lambda: x
+        )
+        qml.RX(branch(), wires=0)
+        return y + x
+
+    loop(x)
+    return qml.state()
+
+
+def repeated(condition: Callable[..., Any]) -> Callable[..., Any]:
+    """Do in Python what bellhop.while_loop compiles."""
+
+    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+        def loop(*carried: Any) -> Any:
+            while condition(*carried):
+                result = body(*carried)
+                carried = result if len(carried) > 1 else (result,)
+            return carried if len(carried) != 1 else carried[0]
+
+        return loop
+
+    return decorate
+
+
+@pytest.mark.parametrize("body", [climbing, while_in_a_branch_in_a_while])
+@pytest.mark.parametrize("x", [0.3, 0.7, 5.0])
+def test_while_loop(assert_close: Any, lightning: Any, reference: Any, body: Any, x: float) -> None:
+    ours = bellhop.qjit(lightning(lambda x: body(bellhop.while_loop, x)))
+    assert_close(ours(x), reference(lambda x: body(repeated, x))(x))
+
+
+def gate_in_the_body(x: Any) -> Any:
+    bellhop.while_loop(lambda i: i < 3)(lambda i: (qml.RX(x, wires=0), i + 1)[1])(0)
+    return qml.expval(qml.Z(0))
+
+
+def carried_past_gates(x: Any) -> Any:
+    body = lambda i, y: (qml.RX(0.3, wires=0), (i + 1, y / 2))[1]
+    _, y = bellhop.while_loop(lambda i, _: i < 3)(body)(0, x)
+    qml.RY(y, wires=0)
+    return qml.expval(qml.Z(0))
+
+
+@pytest.mark.parametrize("transform", [bellhop.grad, jax.jacfwd])
+@pytest.mark.parametrize("body", [gate_in_the_body, carried_past_gates])
+def test_derivative_through_a_while_loop(lightning: Any, transform: Any, body: Any) -> None:
+    with pytest.raises(bellhop.DifferentiableCompileError, match="gates in a while_loop are diff"):
+        bellhop.qjit(transform(lightning(body)))(0.3)
+
+
+def test_derivative_beside_a_while_loop(lightning: Any) -> None:
+    @lightning
+    def circuit(x: Any) -> Any:
+        bellhop.while_loop(lambda i: i < 3)(lambda i: (qml.RX(0.3, wires=0), i + 1)[1])(0)
+        qml.RX(x, wires=0)
+        bellhop.cond(x > 0, qml.RX)(x, wires=0)
+        return qml.expval(qml.Z(0))
+
+    np.testing.assert_allclose(
+        bellhop.qjit(bellhop.grad(circuit))(0.4), -2 * np.sin(0.9 + 2 * 0.4), atol=1e-9
+    )
+
+
+def test_condition_that_applies_gates(lightning: Any) -> None:
+    @lightning
+    def circuit(x: Any) -> Any:
+        bellhop.while_loop(lambda y: (qml.RX(y, wires=0), y > 0)[1])(lambda y: y - 1)(x)
+        return qml.expval(qml.Z(0))
+
+    with pytest.raises(bellhop.CompileError, match="the condition of a while_loop applies gates"):
+        bellhop.qjit(circuit)(0.3)
+
+
+def test_loops_that_carry_an_integer_into_a_float(lightning: Any, reference: Any) -> None:
+    def circuit(for_loop: Loop, x: Any) -> Any:
+        qml.RX(for_loop(0, 3)(lambda i, y: (qml.RY(y, wires=0), y + x)[1])(0), wires=0)
+        return qml.expval(qml.Z(0))
+
+    ours = lightning(lambda x: circuit(bellhop.for_loop, x))
+    theirs = qml.QNode(lambda x: circuit(unrolled, x), qml.device("default.qubit"))
+    expected = theirs(0.3), qml.grad(theirs)(qml.numpy.array(0.3, requires_grad=True))
+    compiled = bellhop.qjit(bellhop.value_and_grad(ours))(0.3)
+    np.testing.assert_allclose(compiled, expected, atol=1e-9)
