@@ -271,3 +271,22 @@ def test_conditional_in_an_adjoint(lightning: Any) -> None:
 
     with pytest.raises(bellhop.CompileError, match="a cond stands where gates are collected"):
         bellhop.qjit(circuit)(0.3)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, bellhop.grad])
+def test_only_the_branch_that_is_taken_runs_in_a_loop(lightning: Any, transform: Any) -> None:
+    ran: list[int] = []
+
+    def branch(parity: int) -> Any:
+        return lambda x: (bellhop.debug.callback(lambda: ran.append(parity))(), qml.RX(x, 0))[1]
+
+    @bellhop.qjit
+    @transform
+    @lightning
+    def program(x: Any) -> Any:
+        bellhop.for_loop(0, 4)(lambda i: bellhop.cond(i % 2 == 0, branch(0), branch(1))(x))()
+        return qml.expval(qml.Z(0))
+
+    expected = np.cos(1.2) if transform is not bellhop.grad else -4 * np.sin(1.2)
+    np.testing.assert_allclose(program(0.3), expected, atol=1e-9)
+    assert ran == [0, 1, 0, 1]
