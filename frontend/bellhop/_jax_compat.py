@@ -8,6 +8,9 @@ Each name, what it is for, and why no public name serves:
   a conditional on a mapped predicate; there is no public name for it.
 * ``backends_are_initialized`` and ``cpu_dispatch_is_asynchronous``: how the CPU dispatches,
   and whether it is too late to choose; ``jax.config`` can set the option but not tell it.
+* ``loops._scan_known_hoisting``: the part of reverse mode that moves out of a loop whatever
+  does not change in it, calls with effects included, which then run once instead of once a
+  turn; nothing public says what must stay.
 * ``weakref_cache_key_types``: keeps JAX's caches from holding on to what a primitive's
   parameters refer to, here users' functions; there is no public way.
 * ``trace_state_clean``: whether a call stands under a transformation.  Public JAX has
@@ -25,6 +28,7 @@ from typing import Any
 import jax
 from jax._src import callback, core, effects, util, xla_bridge  # noqa: TID251
 from jax._src.interpreters import ad, partial_eval  # noqa: TID251
+from jax._src.lax.control_flow import loops  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.interpreters import mlir
 
@@ -77,8 +81,24 @@ class InputOutputEffect(callback.IOEffect):
         return hash(callback._IOEffect)
 
 
+_stay_in_loops: tuple[type[Any], ...] = ()
+_hoist_what_is_known = loops._scan_known_hoisting
+
+
+def _hoist_without_effects(jaxpr: ClosedJaxpr, consts: Any, num_residuals: int) -> Any:
+    """Hoist as JAX does, but nothing out of a loop with one of our effects."""
+    if any(isinstance(effect, _stay_in_loops) for effect in jaxpr.effects):
+        return jaxpr, consts, [False] * num_residuals, []
+    return _hoist_what_is_known(jaxpr, consts, num_residuals)
+
+
+loops._scan_known_hoisting = _hoist_without_effects
+
+
 def register_effect(effect_type: type[Any]) -> None:
     """Let programs with an effect be lowered and transformed."""
+    global _stay_in_loops
+    _stay_in_loops += (effect_type,)
     for allowed in (
         effects.lowerable_effects,
         effects.control_flow_allowed_effects,

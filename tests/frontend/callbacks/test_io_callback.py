@@ -221,3 +221,78 @@ def test_wrong_results_and_exceptions_arrive(form):
 def test_takes_a_function(wrong):
     with pytest.raises(TypeError, match="io_callback takes a function first"):
         bellhop.io_callback(wrong)
+
+
+def scan_of(call):
+    return lambda x: jax.lax.scan(lambda c, _: (c * x + call(), c), 1.0, None, length=3)[0]
+
+
+def nested_scan_of(call):
+    return lambda x: jax.lax.scan(lambda c, _: (c * scan_of(call)(x), c), 1.0, None, length=2)[0]
+
+
+def jitted_in_scan_of(call):
+    return scan_of(lambda: jax.jit(call)())
+
+
+def taken_in_scan_of(call):
+    def f(x):
+        def step(c, i):
+            return c * x + jax.lax.cond(i > 0, call, lambda: 0.0), c
+
+        return jax.lax.scan(step, 1.0, jnp.arange(3))[0]
+
+    return f
+
+
+def fori_of(call):
+    return lambda x: jax.lax.fori_loop(0, 3, lambda _, c: c * x + call(), x)
+
+
+@pytest.mark.parametrize(
+    ("program", "count"),
+    [
+        (scan_of, 3),
+        (nested_scan_of, 6),
+        (jitted_in_scan_of, 3),
+        (taken_in_scan_of, 2),
+        (fori_of, 3),
+    ],
+)
+@pytest.mark.parametrize(
+    "derive",
+    [jax.grad, jax.jacfwd, jax.hessian],
+    ids=["grad", "jacfwd", "hessian"],
+)
+@pytest.mark.parametrize("flavour", ["unordered", "ordered", "debug"])
+def test_calls_that_do_not_change_in_a_loop_are_made_each_turn(
+    form, seen, program, count, derive, flavour
+):
+    if program is taken_in_scan_of and flavour != "debug" and derive is not jax.grad:
+        pytest.skip("JAX refuses vmap of a conditional with such effects, mapped or not")
+
+    # Reverse mode moves out of loops what is the same in each turn; an effect is not.
+    def keep():
+        seen.append(1)
+        return 2.0
+
+    def debug():
+        bellhop.debug.callback(keep)()
+        return 2.0
+
+    call = (
+        debug
+        if flavour == "debug"
+        else bellhop.io_callback(keep, float, ordered=flavour == "ordered")
+    )
+    observed = form(derive(program(call)))(1.5)
+    assert len(seen) == count
+    np.testing.assert_allclose(observed, derive(program(lambda: jnp.float64(2.0)))(1.5))
+
+
+def test_vmap_of_grad_of_a_loop(form, seen):
+    io = bellhop.io_callback(lambda: (seen.append(1), 2.0)[1], float)
+    xs = jnp.array([0.5, 1.5])
+    observed = form(jax.vmap(jax.grad(scan_of(io))))(xs)
+    assert len(seen) == 3
+    np.testing.assert_allclose(observed, jax.vmap(jax.grad(scan_of(lambda: 2.0)))(xs))
