@@ -11,6 +11,7 @@ Each name, what it is for, and why no public name serves:
 * ``loops._scan_known_hoisting``: the part of reverse mode that moves out of a loop whatever
   does not change in it, calls with effects included, which then run once instead of once a
   turn; nothing public says what must stay.
+* ``partial_eval_jaxpr_custom_rules``: where the same happens under ``jax.checkpoint``.
 * ``weakref_cache_key_types``: keeps JAX's caches from holding on to what a primitive's
   parameters refer to, here users' functions; there is no public way.
 * ``trace_state_clean``: whether a call stands under a transformation.  Public JAX has
@@ -93,6 +94,34 @@ def _hoist_without_effects(jaxpr: ClosedJaxpr, consts: Any, num_residuals: int) 
 
 
 loops._scan_known_hoisting = _hoist_without_effects
+
+
+_split_checkpointed_scan = partial_eval.partial_eval_jaxpr_custom_rules[loops.scan_p]
+
+
+def _split_without_hoisting_effects(
+    saveable: Any, unknown: Any, instantiated: Any, eqn: Any
+) -> tuple[Any, ...]:
+    """Refuse a checkpointed loop where JAX takes out of it what must run each turn.
+
+    Here JAX hoists in the middle of its rule, so that it cannot be kept from it, only caught.
+    """
+    split = _split_checkpointed_scan(saveable, unknown, instantiated, eqn)
+    known = split[0]
+    if known is not None and "call_jaxpr" in known.params:
+        # The loop itself is the last; what stands before it was hoisted.
+        for hoisted in known.params["call_jaxpr"].eqns[:-1]:
+            if any(isinstance(effect, InputOutputEffect) for effect in hoisted.effects):
+                raise NotImplementedError(
+                    "an io_callback in a loop under jax.checkpoint has arguments that are the "
+                    "same in each turn, and JAX would call it once under differentiation. Give "
+                    "it an argument that changes, such as the index of the loop, or put "
+                    "jax.checkpoint around the body of the loop."
+                )
+    return split
+
+
+partial_eval.partial_eval_jaxpr_custom_rules[loops.scan_p] = _split_without_hoisting_effects
 
 
 def register_effect(effect_type: type[Any]) -> None:
