@@ -83,7 +83,8 @@ class InputOutputEffect(callback.IOEffect):
 
 
 _stay_in_loops: tuple[type[Any], ...] = ()
-_hoist_what_is_known = loops._scan_known_hoisting
+# None where a newer JAX has it no more; a test tells whether that JAX hoists effects.
+_hoist_what_is_known = getattr(loops, "_scan_known_hoisting", None)
 
 
 def _hoist_without_effects(jaxpr: ClosedJaxpr, consts: Any, num_residuals: int) -> Any:
@@ -93,7 +94,8 @@ def _hoist_without_effects(jaxpr: ClosedJaxpr, consts: Any, num_residuals: int) 
     return _hoist_what_is_known(jaxpr, consts, num_residuals)
 
 
-loops._scan_known_hoisting = _hoist_without_effects
+if _hoist_what_is_known is not None:
+    loops._scan_known_hoisting = _hoist_without_effects
 
 
 _split_checkpointed_scan = partial_eval.partial_eval_jaxpr_custom_rules[loops.scan_p]
