@@ -84,7 +84,7 @@ class InputOutputEffect(callback.IOEffect):
 
 _stay_in_loops: tuple[type[Any], ...] = ()
 # None where a newer JAX has it no more; a test tells whether that JAX hoists effects.
-_hoist_what_is_known = getattr(loops, "_scan_known_hoisting", None)
+_hoist_what_is_known: Any = getattr(loops, "_scan_known_hoisting", None)
 
 
 def _hoist_without_effects(jaxpr: ClosedJaxpr, consts: Any, num_residuals: int) -> Any:
