@@ -20,6 +20,7 @@ _DEPTH = 50
 # Up to here, an operation that nobody decomposes is applied as its matrix.
 _MATRIX_WIRES = 10
 
+_NOT_RECORDED = ("QubitUnitary", "StatePrep", "BasisState")
 _COMPLEX_DATA = ("QubitUnitary", "StatePrep")
 _NOTHING_TO_APPLY = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
 _OBSERVABLES = (
@@ -109,7 +110,7 @@ class GateList:
         applies = self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls))
         if base.name == "StatePrep" and not (self._is_first and not self.runs):
             applies = False
-        if applies and (has_derivative or _is_whole(base)):
+        if applies and ((has_derivative and self._can_record(base)) or _is_whole(base)):
             self._append(base, adjoint, controls, has_derivative)
             return
         parts = self._decompose(base, depth)
@@ -123,6 +124,16 @@ class GateList:
                 f"{self._where}: the device does not apply {op.name}, and PennyLane has no "
                 "decomposition of it."
             )
+
+    def _can_record(self, base: qml.operation.Operator) -> bool:
+        """Tell whether the adjoint method can pass a gate on its way to others.
+
+        Even with constant parameters Lightning stops at a gate of several (Rot), or of none
+        that it differentiates by; matrices and bits are not recorded.
+        """
+        return (
+            not base.data or base.name in _NOT_RECORDED or self._gate_set.differentiates(base.name)
+        )
 
     def _differentiates(self, name: str) -> bool:
         # Bits have no derivative, and zero is what the runtime makes of it.

@@ -329,3 +329,36 @@ def test_results_of_many_measurements(assert_close: Any) -> None:
     x = jnp.array([0.3, 0.9, -0.4])
     compiled = bellhop.qjit(bellhop.jacobian(on_lightning(circuit)))
     assert_close(compiled(x), jax.jit(jax.jacobian(on_default_qubit(circuit)))(x))
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        lambda: qml.Rot(0.1, 0.2, 0.3, wires=0),
+        lambda: qml.CRot(0.1, 0.2, 0.3, wires=[1, 0]),
+        lambda: qml.ctrl(qml.Rot(0.1, 0.2, 0.3, wires=0), control=1),
+        lambda: qml.PauliRot(0.4, "XY", wires=[0, 1]),
+        lambda: qml.PSWAP(0.3, wires=[0, 1]),
+        lambda: qml.PCPhase(0.3, dim=1, wires=[0, 1]),
+        lambda: qml.QubitUnitary(qml.RY.compute_matrix(0.3), wires=0),
+    ],
+    ids=["Rot", "CRot", "controlled Rot", "PauliRot", "PSWAP", "PCPhase", "QubitUnitary"],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_derivative_beside_a_constant_gate(gate: Any, is_first: bool) -> None:
+    def circuit(x: Any) -> Any:
+        if is_first:
+            gate()
+        qml.Hadamard(1)
+        qml.RX(x, 0)
+        qml.CNOT([0, 1])
+        qml.RY(2 * x, 1)
+        gate()
+        return qml.expval(qml.Z(0) @ qml.X(1))
+
+    lightning = qml.QNode(circuit, qml.device("lightning.qubit", wires=2))
+    reference = qml.QNode(circuit, qml.device("default.qubit", wires=2), interface="jax")
+    expected = float(jax.grad(reference)(0.3))
+    assert abs(expected) > 1e-3
+    derivative = float(bellhop.qjit(bellhop.grad(lightning))(0.3))
+    assert derivative == pytest.approx(expected, abs=1e-9)
