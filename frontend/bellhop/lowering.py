@@ -196,7 +196,9 @@ def _optimize(
         digest = hashlib.blake2b(optimized.encode(), digest_size=7).digest()
         # Programs with the same text may still call different functions.
         key = table.reserve(int.from_bytes(digest, "big"))
-        run_pipeline(module, [ConvertAccelerateToRuntime()], observe)
+        # Callbacks that the passes dropped still stand in the table.
+        to_runtime = ConvertAccelerateToRuntime(first_id=len(callbacks))
+        run_pipeline(module, [to_runtime], observe)
         callbacks = callbacks + _take_regions(module, callbacks)
         table.set_program(key, callbacks)
         run_pipeline(
@@ -235,10 +237,6 @@ def _take_regions(module: ir.Module, callbacks: list[Callback]) -> list[Callback
         name = ir.StringAttr(declaration.attributes["python"]).value
         device = ir.StringAttr(nested.attributes["bellhop.device"]).value
         del declaration.attributes["module"]
-        # Its place in the table, where callbacks that the passes dropped still stand.
-        declaration.attributes["id"] = ir.IntegerAttr.get(
-            ir.IntegerType.get_signless(64), len(callbacks) + len(compiled)
-        )
         region_module = ir.Module.parse(str(nested), module.context)
         table = CallbackTable(catches=True)
         program = _optimize(

@@ -55,10 +55,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
     def body(handle: Any, *inputs: Any) -> list[Any]:
         nonlocal out_tree
-        full = list(leaves)
-        for index, value in zip(dynamic, inputs, strict=True):
-            full[index] = value
-        args, kwargs = jax.tree.unflatten(in_tree, full)
+        args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
         circuit = Circuit(handle, spec, gates, wires, where)
         with circuit_scope(circuit), circuit.queue():
             result = qnode.func(*args, **kwargs)
@@ -82,6 +79,14 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return jax.tree.unflatten(out_tree, results)
 
 
+def _arguments(leaves: list[Any], in_tree: Any, dynamic: list[int], inputs: Any) -> Any:
+    """Return the arguments of a call with ``inputs`` in place of its dynamic leaves."""
+    full = list(leaves)
+    for index, value in zip(dynamic, inputs, strict=True):
+        full[index] = value
+    return jax.tree.unflatten(in_tree, full)
+
+
 HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
 
 
@@ -100,10 +105,7 @@ def _used_wires(qnode: qml.QNode, leaves: list[Any], in_tree: Any, dynamic: list
 
     def run(*inputs: Any) -> tuple[()]:
         nonlocal labels
-        full = list(leaves)
-        for index, value in zip(dynamic, inputs, strict=True):
-            full[index] = value
-        args, kwargs = jax.tree.unflatten(in_tree, full)
+        args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
         with circuit_scope(None), AnnotatedQueue() as queue:
             result = qnode.func(*args, **kwargs)
         operations, *_ = process_queue(queue)
