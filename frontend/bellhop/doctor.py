@@ -1,0 +1,178 @@
+"""Looking after an installation: versions, devices, and a small program on each."""
+
+import importlib.metadata
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import bellhop
+from bellhop._jax_compat import cpu_dispatch_is_asynchronous
+
+_PACKAGES = ("pennylane-bellhop", "jax", "jaxlib", "numpy", "pennylane", "pennylane-lightning")
+_OPTIONAL = ("torch", "optax")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the screen.
+
+    Attributes:
+        topic: what was looked at.
+        works: whether it works; None where there is nothing to try.
+        detail: what was found.
+        advice: what to do where it does not work.
+    """
+
+    topic: str
+    works: bool | None
+    detail: str
+    advice: str = ""
+
+
+def examine(console: Console | None = None) -> int:
+    """Print what is installed and whether it works.
+
+    Args:
+        console: where to print; standard output if None.
+
+    Returns:
+        the exit status for a process: 0 if everything works, otherwise 1.
+
+    Example:
+        >>> import io
+        >>> from rich.console import Console
+        >>> screen = io.StringIO()
+        >>> examine(Console(file=screen))
+        0
+    """
+    console = console or Console()
+    findings = list(_findings())
+    table = Table(title="Bellhop", title_justify="left", box=None, pad_edge=False)
+    table.add_column("")
+    table.add_column("what", no_wrap=True)
+    table.add_column("found", overflow="fold")
+    for finding in findings:
+        mark = {True: "[green]ok[/]", False: "[red]no[/]", None: ""}[finding.works]
+        table.add_row(mark, finding.topic, finding.detail)
+    console.print(table)
+    failures = [finding for finding in findings if finding.works is False]
+    for finding in failures:
+        console.print(f"\n[bold]{finding.topic}[/]: {finding.advice}")
+    return 1 if failures else 0
+
+
+def _findings() -> Iterator[Finding]:
+    yield _versions()
+    yield _settings()
+    yield _try("callback", "call a Python function", _run_callback)
+    for device in _jax_devices():
+        yield _try(f"region on {device}", device.device_kind, lambda: _run_region(device))  # noqa: B023
+    yield from _circuits()
+    yield _compiler()
+
+
+def _versions() -> Finding:
+    installed = {}
+    for package in (*_PACKAGES, *_OPTIONAL):
+        try:
+            installed[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            if package in _PACKAGES:
+                installed[package] = "missing"
+    missing = [package for package, version in installed.items() if version == "missing"]
+    text = ", ".join(f"{package} {version}" for package, version in installed.items())
+    return Finding(
+        "versions",
+        not missing,
+        f"Python {platform.python_version()}, {text}",
+        f"Install what is missing: pip install {' '.join(missing)}",
+    )
+
+
+def _settings() -> Finding:
+    asynchronous = cpu_dispatch_is_asynchronous()
+    bits = 64 if jax.config.read("jax_enable_x64") else 32
+    return Finding(
+        "settings of JAX",
+        not asynchronous,
+        f"{bits}-bit types, default backend {jax.default_backend()}",
+        "The CPU dispatches asynchronously, so callbacks that use JAX may hang. Import bellhop "
+        "before JAX is used, or set JAX_CPU_ENABLE_ASYNC_DISPATCH=0.",
+    )
+
+
+def _jax_devices() -> list[jax.Device]:
+    devices = list(jax.devices())
+    return devices + [device for device in jax.devices("cpu") if device not in devices]
+
+
+def _try(topic: str, detail: str, program: Callable[[], None]) -> Finding:
+    """Run a program; whatever it raises is the finding."""
+    try:
+        program()
+    except Exception as error:
+        return Finding(topic, False, detail, f"{type(error).__name__}: {_first_line(error)}")
+    return Finding(topic, True, detail)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), "")
+
+
+def _expect(observed: object, expected: float) -> None:
+    if not np.allclose(np.asarray(observed), expected):
+        raise ArithmeticError(f"The result is {observed} and should be {expected}.")
+
+
+def _run_callback() -> None:
+    double = bellhop.pure_callback(lambda x: 2 * x, jax.ShapeDtypeStruct((), np.float32))
+    _expect(bellhop.qjit(lambda x: double(x))(np.float32(1.5)), 3.0)
+
+
+def _run_region(device: jax.Device) -> None:
+    double = bellhop.accelerate(lambda x: 2 * x, dev=device)
+    _expect(bellhop.qjit(lambda x: double(x))(np.float32(1.5)), 3.0)
+
+
+def _circuits() -> Iterator[Finding]:
+    """Try a circuit on every plugin whose devices compiled programs can use."""
+    import pennylane as qml
+
+    for entry_point in importlib.metadata.entry_points(group="pennylane.plugins"):
+        name = entry_point.name
+        try:
+            device = qml.device(name, wires=1)
+        except Exception as error:
+            # PennyLane itself lists devices whose packages are optional.
+            yield Finding(f"circuit on {name}", None, f"not usable: {_first_line(error)}")
+            continue
+        if not hasattr(device, "get_c_interface"):
+            continue
+
+        @qml.qnode(device)
+        def circuit(angle: float) -> object:
+            qml.RX(angle, wires=0)
+            return qml.expval(qml.Z(0))
+
+        yield _try(
+            f"circuit on {name}",
+            type(device).__module__.partition(".")[0],
+            lambda: _expect(bellhop.qjit(circuit)(0.3), np.cos(0.3)),  # noqa: B023
+        )
+
+
+def _compiler() -> Finding:
+    """Tell whether PennyLane finds bellhop by its name."""
+    names = {entry.name for entry in importlib.metadata.entry_points(group="pennylane.compilers")}
+    return Finding(
+        'qml.qjit(compiler="bellhop")',
+        "bellhop.qjit" in names,
+        "found by PennyLane" if "bellhop.qjit" in names else "not found by PennyLane",
+        "Install the package (pip install pennylane-bellhop); running it from a path that is not "
+        "installed leaves its entry points out.",
+    )

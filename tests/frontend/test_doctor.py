@@ -1,0 +1,74 @@
+"""``python -m bellhop doctor``."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from bellhop import doctor
+
+
+def _screen(monkeypatch, **replaced):
+    for name, function in replaced.items():
+        monkeypatch.setattr(doctor, name, function)
+    screen = io.StringIO()
+    status = doctor.examine(Console(file=screen, width=200))
+    return status, screen.getvalue()
+
+
+def _found_by_pennylane():
+    return doctor.Finding("compiler", True, "")
+
+
+def test_a_good_installation(monkeypatch):
+    status, screen = _screen(monkeypatch, _compiler=_found_by_pennylane)
+    assert status == 0
+    for line in ("ok  callback", "ok  region on cpu:0", "ok  circuit on lightning.qubit"):
+        assert line in screen
+    assert "no  " not in screen
+
+
+def test_what_fails_is_named_with_advice(monkeypatch):
+    def broken():
+        raise OSError("no such library\nand more")
+
+    status, screen = _screen(monkeypatch, _compiler=_found_by_pennylane, _run_callback=broken)
+    assert status == 1
+    assert "no  callback" in screen
+    assert "callback: OSError: no such library\n" in screen
+    assert "ok  region on cpu:0" in screen
+
+
+def test_a_wrong_result_is_a_failure(monkeypatch):
+    def wrong():
+        doctor._expect(2.0, 3.0)
+
+    status, screen = _screen(monkeypatch, _compiler=_found_by_pennylane, _run_callback=wrong)
+    assert status == 1
+    assert "The result is 2.0 and should be 3.0" in screen
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    def version(package):
+        if package == "pennylane-lightning":
+            raise doctor.importlib.metadata.PackageNotFoundError(package)
+        return "1.0"
+
+    monkeypatch.setattr(doctor.importlib.metadata, "version", version)
+    finding = doctor._versions()
+    assert finding.works is False
+    assert finding.advice.endswith("pip install pennylane-lightning")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"), [(["doctor"], None), (["--help"], 0), (["nurse"], 2)]
+)
+def test_command_line(arguments, status):
+    run = subprocess.run(
+        [sys.executable, "-m", "bellhop", *arguments], capture_output=True, text=True, timeout=120
+    )
+    if status is not None:
+        assert run.returncode == status
+    assert "doctor" in run.stdout + run.stderr or "versions" in run.stdout
