@@ -36,6 +36,16 @@ Builder = Callable[[], Program]
 
 
 @dataclass(frozen=True)
+class Target:
+    """What Bellhop is held to: `framework` takes at least `ratio` times as long."""
+
+    framework: str
+    ratio: float
+    #: "run" or "compile".
+    measure: str = "run"
+
+
+@dataclass(frozen=True)
 class Case:
     """One row of the table."""
 
@@ -53,6 +63,7 @@ class Case:
     unit: str = "call"
     #: CPU devices that the process must show JAX.
     devices: int = 1
+    targets: tuple[Target, ...] = ()
 
 
 def synchronous(function: Callable[..., Any], *arguments: Any) -> Program:

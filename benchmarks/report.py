@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.case import LIMIT
+from benchmarks.case import LIMIT, Target
 from benchmarks.measure import TOLERANCE, Outcome, Result, Settings
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -113,9 +113,27 @@ def show(results: Sequence[Result], frameworks: Sequence[str]) -> None:
         _table(title, ["case", "per", *columns], rows)
     for number, text in enumerate(notes.texts, 1):
         print(f"[{number}] {text}")
+    print("\nTargets")
+    for result in results:
+        for target in result.case.targets:
+            print(f"  {result.case.title}: {_verdict(result, target)}")
     print("\nLimits")
     for result in results:
         print(f"  {result.case.title}: {result.case.limit}")
+
+
+def _verdict(result: Result, target: Target) -> str:
+    """Say how a target was met, limits as multiples and peers as speed-ups."""
+    own = _seconds(result.outcomes.get(BASE), target.measure)
+    other = _seconds(result.outcomes.get(target.framework), target.measure)
+    if result.wrong is not None or not own or other is None:
+        return f"{target.measure} time against {target.framework} not measured"
+    verdict = "met" if other >= target.ratio * own else "MISSED"
+    if target.framework == LIMIT:
+        figures = f"{own / other:.3g}x the limit (at most {1 / target.ratio:.3g}x)"
+    else:
+        figures = f"{other / own:.3g}x faster than {target.framework} (at least {target.ratio:g}x)"
+    return f"{target.measure} time {figures}: {verdict}"
 
 
 def save(
@@ -144,6 +162,7 @@ def save(
                 "items": result.case.items,
                 "unit": result.case.unit,
                 "wrong": result.wrong,
+                "targets": [vars(target) for target in result.case.targets],
                 "frameworks": {
                     name: {
                         "unavailable": outcome.unavailable,

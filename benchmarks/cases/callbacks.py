@@ -1,12 +1,13 @@
 """Calling Python from a compiled program: once, in a loop, with 8 MB, under grad.
 
-The scalar callback is `math.sin`, about as little as a Python function can do,
-so that the time is that of the traffic.
+The scalar callback is `math.sin`, and in a second loop a function that returns
+its argument, so that the time is that of the traffic.
 
 Limits: for one callback, a call of `jax.jit` plus a bare Python call that makes
-a NumPy array; in a loop, the bare Python call alone; for 8 MB, one `np.copyto`
-each way; under grad, a `jax.jit` call and the two bare Python calls that the
-forward and the backward pass need.
+a NumPy array; in a loop, a loop in C++ that makes an array, calls the same
+function and copies the result, plus a custom call that does nothing in the same
+compiled loop; for 8 MB, one `np.copyto` each way; under grad, a `jax.jit` call
+and the two bare Python calls that the forward and the backward pass need.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.case import LIMIT, Case, Program, qjit_builders, synchronous
+from benchmarks.case import LIMIT, Builder, Case, Program, Target, qjit_builders, synchronous
 
 START = 0.5
 ITERATIONS = 1000
@@ -68,33 +69,49 @@ def _once_qjit(api: Any) -> Program:
     return synchronous(api.qjit(lambda x: callback(x)), jnp.asarray(START))
 
 
-def _loop_limit() -> Program:
+def _identity(x: Any) -> Any:
+    return x
+
+
+def _loop_limit(function: Callable[[Any], Any]) -> Program:
+    import jax.numpy as jnp
+
+    from benchmarks.native_limits import call_in_loop, noop_in_loop
+
+    noop, x = noop_in_loop(ITERATIONS), jnp.asarray(START)
+
     def run() -> Any:
-        x = np.float64(START)
-        for _ in range(ITERATIONS):
-            x = _sine(np.array(x))
-        return x
+        noop(x).block_until_ready()
+        return call_in_loop(function, START, ITERATIONS)
 
     return Program(run, compiles=False)
 
 
-def _loop_jax() -> Program:
+def _loop_jax(function: Callable[[Any], Any]) -> Program:
     import jax
 
-    callback = _scalar_callback_jax(_sine)
+    callback = _scalar_callback_jax(function)
     program = jax.jit(lambda x: jax.lax.fori_loop(0, ITERATIONS, lambda _, x: callback(x), x))
     return synchronous(program, jax.numpy.asarray(START))
 
 
-def _loop_qjit(api: Any) -> Program:
+def _loop_qjit(api: Any, function: Callable[[Any], Any]) -> Program:
     import jax.numpy as jnp
 
-    callback = api.pure_callback(_sine, float)
+    callback = api.pure_callback(function, float)
 
     def program(x: Any) -> Any:
         return api.for_loop(0, ITERATIONS, 1)(lambda _, x: callback(x))(x)
 
     return synchronous(api.qjit(program), jnp.asarray(START))
+
+
+def _loop(function: Callable[[Any], Any]) -> dict[str, Builder]:
+    return {
+        "jax": lambda: _loop_jax(function),
+        **qjit_builders(lambda api: _loop_qjit(api, function)),
+        LIMIT: lambda: _loop_limit(function),
+    }
 
 
 def _loop_expected() -> float:
@@ -166,6 +183,8 @@ def _vjp_qjit(api: Any) -> Program:
     return synchronous(program, jnp.asarray(START))
 
 
+_LOOP_LIMIT = "loop in C++ making an array + compiled loop of a custom call that does nothing"
+
 CASES = [
     Case(
         name="callback",
@@ -181,11 +200,21 @@ CASES = [
     Case(
         name="callback-loop",
         title=f"callback in a compiled loop of {ITERATIONS}",
-        limit="bare Python call making an array",
-        builders={"jax": _loop_jax, **qjit_builders(_loop_qjit), LIMIT: _loop_limit},
+        limit=_LOOP_LIMIT,
+        builders=_loop(_sine),
         expected=_loop_expected,
         items=ITERATIONS,
         unit="iteration",
+    ),
+    Case(
+        name="callback-traffic",
+        title=f"callback that returns its argument, in a compiled loop of {ITERATIONS}",
+        limit=_LOOP_LIMIT,
+        builders=_loop(_identity),
+        expected=lambda: START,
+        items=ITERATIONS,
+        unit="iteration",
+        targets=(Target(LIMIT, 1 / 1.6), Target("jax", 100), Target("catalyst", 500)),
     ),
     Case(
         name="callback-8mb",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.case import LIMIT, Case, Program, qjit_builders, synchronous
+from benchmarks.case import LIMIT, Case, Program, Target, qjit_builders, synchronous
 
 COUNT = 1000
 START = 0.5
@@ -64,5 +64,6 @@ CASES = [
         expected=lambda: _repeat(math.sin)(START),
         items=COUNT,
         unit="callback",
+        targets=(Target(LIMIT, 1 / 2, "compile"),),
     )
 ]

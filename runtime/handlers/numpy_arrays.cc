@@ -184,6 +184,12 @@ int store_exact(PyObject* value, const BufferView& buffer) {
     Py_DECREF(target);
     return status == 0 ? 1 : -1;
   }
+  // What most scalar functions return, ahead of NumPy's own way of asking.
+  if (Py_TYPE(value) == &PyDoubleArrType_Type && descr->type_num == NPY_DOUBLE &&
+      buffer.rank == 0) {
+    *static_cast<double*>(buffer.data) = PyFloat_AS_DOUBLE(value);
+    return 1;
+  }
   if (PyArray_IsScalar(value, Generic)) {
     PyArray_Descr* observed = PyArray_DescrFromScalar(value);
     if (observed == nullptr) return -1;
