@@ -10,6 +10,7 @@ configure_jax()
 
 from bellhop import debug  # noqa: E402
 from bellhop.accelerate import accelerate  # noqa: E402
+from bellhop.cache import enable_cache  # noqa: E402
 from bellhop.callbacks.callback import callback  # noqa: E402
 from bellhop.callbacks.io_callback import io_callback  # noqa: E402
 from bellhop.callbacks.pure_callback import pure_callback  # noqa: E402
@@ -29,6 +30,7 @@ __all__ = [
     "callback",
     "cond",
     "debug",
+    "enable_cache",
     "for_loop",
     "grad",
     "io_callback",
