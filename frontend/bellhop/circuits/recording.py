@@ -7,15 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pennylane as qml
-from jax.extend.core import get_opaque_trace_state
-from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 
 from bellhop.circuits.device import DeviceSpec, GateSet
 from bellhop.circuits.gates import GateList, GateRun
 from bellhop.circuits.measurements import EXPVAL, Measurement, MeasurementList
 from bellhop.circuits.primitives import NOT_DIFFERENTIABLE, gates_p, measure_p, undifferentiable
+from bellhop.circuits.queue import QueuedCircuit
 from bellhop.control_flow.tracing import Step, traced_branches, traced_step
-from bellhop.errors import CompileError
 
 # All of these mean the derivative of the device, which is the adjoint method.
 _ADJOINT_METHODS = ("best", "adjoint", "device")
@@ -31,35 +29,10 @@ _DYNAMIC_WHILE_LOOP = (
 )
 
 
-class _Queue(AnnotatedQueue):
-    """The queue of a circuit, or of a body or branch in it: it takes operations of one trace only.
-
-    A JAX transformation inside the quantum function traces its body apart, so that a gate in
-    it would be applied once, whatever the transformation does with the body.
-    """
-
-    def __init__(self, where: str) -> None:
-        super().__init__()
-        self._where = where
-        self._trace = get_opaque_trace_state(convention="bellhop")
-
-    def append(self, obj: Any, **kwargs: Any) -> None:
-        """Take an operation or measurement."""
-        if get_opaque_trace_state(convention="bellhop") != self._trace:
-            raise CompileError(
-                f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} stands inside a JAX "
-                "transformation (jax.lax.scan, jax.jit, jax.vmap, ...) within the quantum "
-                "function, which cannot hold gates. Use bellhop.for_loop, while_loop or cond, or "
-                "call the QNode inside the transformation instead."
-            )
-        super().append(obj, **kwargs)
-
-
-class Circuit:
+class Circuit(QueuedCircuit):
     """The state handle, and the parameters of the gates so far, in order.
 
-    PennyLane queues operations; they are flushed into one ``gates`` primitive wherever
-    something else than a gate comes: control flow, or the end of the circuit.
+    What is flushed from the queue becomes one ``gates`` primitive for each straight run.
     """
 
     def __init__(
@@ -70,42 +43,28 @@ class Circuit:
         wires: Callable[[Any], int],
         where: str,
     ) -> None:
+        super().__init__(where)
         self._handle = handle
         self._device = device
         self._gate_set = gates
         self._wires = wires
-        self._where = where
         self._offset: Any = jnp.int32(0)
         self._params: list[Any] = []
         self._obstacle_here = ""
         self._is_fresh = True
-        self._queue: _Queue | None = None
-        self._flushed: list[Any] = []
 
     @property
     def handle(self) -> Any:
         """The state after everything that was flushed."""
         return self._handle
 
-    @contextmanager
-    def queue(self) -> Iterator[None]:
-        """Collect the operations that run inside, and flush them at the end."""
-        outer = self._queue
-        with _Queue(self._where) as queue:
-            self._queue = queue
-            yield
-            self._flush(queue)
-        self._queue = outer
-
-    def _flush(self, queue: AnnotatedQueue) -> list[Any]:
-        operations, *_ = process_queue(queue)
+    def apply(self, operations: list[Any]) -> None:
+        """Append the gates of operations."""
         gates = GateList(self._gate_set, self._wires, self._where, is_first=self._is_fresh)
         for op in operations:
             gates.add(op)
-            queue.remove(op)
         for run in gates.runs:
             self._bind(run)
-        return operations
 
     def _bind(self, run: GateRun) -> None:
         self._is_fresh = False
@@ -134,16 +93,6 @@ class Circuit:
                 "do. Use gates with angles, or differentiate by other arguments."
             )
         return ""
-
-    def _flush_active(self, construct: str) -> None:
-        queue = QueuingManager.active_context()
-        if queue is not self._queue:
-            raise CompileError(
-                f"{self._where}: a {construct} stands where gates are collected by something else "
-                "than the circuit (qml.adjoint, qml.ctrl or a tape), which is not supported yet "
-                f"by bellhop. Put these into the body of the {construct}."
-            )
-        self._flushed += self._flush(queue)
 
     def for_loop(
         self, trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]
@@ -182,14 +131,7 @@ class Circuit:
         """Run a loop whose body applies gates while a condition on the carried values holds."""
 
         def check(state: Any) -> Any:
-            with AnnotatedQueue() as queue:
-                holds = condition(state[0])
-            if queue.queue:
-                raise CompileError(
-                    f"{self._where}: the condition of a while_loop applies gates. Apply them in "
-                    "the body."
-                )
-            return jnp.asarray(holds)
+            return self.evaluate_condition(condition, state[0])
 
         carried, step = self._traced_step(
             "while_loop", iteration, carried, obstacle=_DYNAMIC_WHILE_LOOP
@@ -214,7 +156,7 @@ class Circuit:
         obstacle: str = "",
     ) -> tuple[tuple[Any, ...], Step]:
         """Trace an iteration with gates; the function returned goes from state to state."""
-        self._flush_active(construct)
+        self.flush_active(construct)
 
         def recorded(carried: tuple[Any, ...], handle: Any, offset: Any, *others: Any) -> Any:
             with self._part(handle, offset, obstacle):
@@ -263,7 +205,7 @@ class Circuit:
         All branches count as many parameters as the one with the most, so that it is known
         where the next gate's stand; those that a branch lacks are zeros that nothing uses.
         """
-        self._flush_active(construct)
+        self.flush_active(construct)
 
         def recorded(branch: Callable[[], Any]) -> Step:
             def run(handle: Any) -> tuple[Any, Any]:
@@ -300,7 +242,7 @@ class Circuit:
         """Measure, and return the values in order."""
         collected = MeasurementList(self._wires, self._where)
         for process in processes:
-            self._check_observable(process.obs)
+            self.check_observable(process.obs)
             collected.add(process)
         params = self._params_vector()
         self._handle, *values = measure_p.bind(
@@ -327,19 +269,6 @@ class Circuit:
                 "differentiates expectation values only. Return those from a QNode of its own."
             )
         return ""
-
-    def _check_observable(self, observable: Any) -> None:
-        """Refuse an observable that a loop or conditional has taken for a gate."""
-        if observable is None:
-            return
-        if any(observable is op for op in self._flushed):
-            raise CompileError(
-                f"{self._where}: the observable {observable} was made before a loop or a "
-                "conditional, where it is a gate. Make it where it is measured, or outside the "
-                "QNode."
-            )
-        for part in getattr(observable, "operands", ()):
-            self._check_observable(part)
 
 
 def is_measurement(value: Any) -> bool:

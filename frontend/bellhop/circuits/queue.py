@@ -1,0 +1,108 @@
+"""What circuits share while their quantum functions are traced: PennyLane's queue.
+
+Operations are queued, and flushed wherever something else than a gate comes: control flow,
+or the end of the circuit.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax.numpy as jnp
+from jax.extend.core import get_opaque_trace_state
+from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
+
+from bellhop.errors import CompileError
+
+
+class _Queue(AnnotatedQueue):
+    """The queue of a circuit, or of a body or branch in it: it takes operations of one trace only.
+
+    A JAX transformation inside the quantum function traces its body apart, so that a gate in
+    it would be applied once, whatever the transformation does with the body.
+    """
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self._where = where
+        self._trace = get_opaque_trace_state(convention="bellhop")
+
+    def append(self, obj: Any, **kwargs: Any) -> None:
+        """Take an operation or measurement."""
+        if get_opaque_trace_state(convention="bellhop") != self._trace:
+            raise CompileError(
+                f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} stands inside a JAX "
+                "transformation (jax.lax.scan, jax.jit, jax.vmap, ...) within the quantum "
+                "function, which cannot hold gates. Use bellhop.for_loop, while_loop or cond, or "
+                "call the QNode inside the transformation instead."
+            )
+        super().append(obj, **kwargs)
+
+
+class QueuedCircuit:
+    """A circuit whose operations come out of PennyLane's queue.
+
+    Args:
+        where: the QNode, for errors.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._queue: _Queue | None = None
+        self._flushed: list[Any] = []
+
+    def apply(self, operations: list[Any]) -> None:
+        """Apply operations to the state, in order."""
+        raise NotImplementedError
+
+    @contextmanager
+    def queue(self) -> Iterator[None]:
+        """Collect the operations that run inside, and flush them at the end."""
+        outer = self._queue
+        with _Queue(self._where) as queue:
+            self._queue = queue
+            yield
+            self._flush(queue)
+        self._queue = outer
+
+    def _flush(self, queue: AnnotatedQueue) -> list[Any]:
+        operations, *_ = process_queue(queue)
+        self.apply(operations)
+        for op in operations:
+            queue.remove(op)
+        return operations
+
+    def flush_active(self, construct: str) -> None:
+        """Apply what was queued so far, since a construct with gates of its own follows."""
+        queue = QueuingManager.active_context()
+        if queue is not self._queue:
+            raise CompileError(
+                f"{self._where}: a {construct} stands where gates are collected by something else "
+                "than the circuit (qml.adjoint, qml.ctrl or a tape), which is not supported yet "
+                f"by bellhop. Put these into the body of the {construct}."
+            )
+        self._flushed += self._flush(queue)
+
+    def evaluate_condition(self, condition: Callable[..., Any], carried: Any) -> Any:
+        """Return whether a while loop goes on; its condition may not apply gates."""
+        with AnnotatedQueue() as queue:
+            holds = condition(carried)
+        if queue.queue:
+            raise CompileError(
+                f"{self._where}: the condition of a while_loop applies gates. Apply them in "
+                "the body."
+            )
+        return jnp.asarray(holds)
+
+    def check_observable(self, observable: Any) -> None:
+        """Refuse an observable that a loop or conditional has taken for a gate."""
+        if observable is None:
+            return
+        if any(observable is op for op in self._flushed):
+            raise CompileError(
+                f"{self._where}: the observable {observable} was made before a loop or a "
+                "conditional, where it is a gate. Make it where it is measured, or outside the "
+                "QNode."
+            )
+        for part in getattr(observable, "operands", ()):
+            self.check_observable(part)
