@@ -5,10 +5,11 @@ BIN    := $(VENV)/bin
 WERROR ?= OFF
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test lint format bench wheel clean
+.PHONY: help demo test docs lint format bench wheel clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run the tests"
+	@echo "make docs    run and build the documentation, and compare what it prints"
 	@echo "make lint    what CI checks besides the tests"
 	@echo "make format  format Python and C++"
 	@echo "make bench   time the same programs under bellhop, JAX and Catalyst"
@@ -29,6 +30,10 @@ demo: $(VENV)/.installed-demo
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/sphinx-build -W --keep-going -b html doc doc/_build/html
+	$(BIN)/python doc/check_outputs.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

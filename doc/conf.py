@@ -1,0 +1,35 @@
+"""Sphinx: every code cell of every page runs when the pages are built."""
+
+import importlib.metadata
+from pathlib import Path
+
+project = "Bellhop"
+author = "The Bellhop developers"
+copyright = "2026, the Bellhop developers"
+release = importlib.metadata.version("pennylane-bellhop")
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build", "expected", "README.md"]
+html_theme = "sphinx_book_theme"
+html_title = "Bellhop"
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(Path(__file__).parent / "_build" / "executed")
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+# What a callback prints and a cell's own output belong together.
+nb_merge_streams = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+nitpicky = False
