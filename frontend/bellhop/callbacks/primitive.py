@@ -18,9 +18,8 @@ from bellhop._jax_compat import (
     register_effect,
     register_ordered_effect,
 )
-from bellhop.batching import batch_one_by_one, call_one_by_one
 from bellhop.callbacks.target import CallbackTarget
-from bellhop.callbacks.vmap_method import call_with_batch
+from bellhop.callbacks.vmap_method import call_each, call_each_now, call_with_batch
 from bellhop.lowering import lower_alone, lowering_in_progress
 from bellhop_mlir.dialects import callback as dialect
 
@@ -57,7 +56,7 @@ def _call_now(*leaves: Any, target: CallbackTarget) -> list[Any]:
     """Call the function right away, where no program is being traced."""
     target.check_arguments([jax.typeof(leaf) for leaf in leaves])
     results = [np.empty(aval.shape, aval.dtype) for aval in target.result_avals]
-    target.bind()([_host_array(leaf) for leaf in leaves], results)
+    call_each_now(target.bind(), [_host_array(leaf) for leaf in leaves], results, target.loops)
     return [jnp.asarray(result) for result in results]
 
 
@@ -86,12 +85,10 @@ def _abstract_eval_io(
     return target.result_avals, effects
 
 
-def _batch_pure(
-    operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
+def _batch(
+    operands: Sequence[Any], dims: Sequence[Any], *, primitive: Primitive, target: CallbackTarget
 ) -> tuple[list[Any], list[int]]:
-    if target.vmap_method == "sequential":
-        return call_one_by_one(pure_callback_p, operands, dims, target=target)
-    return call_with_batch(pure_callback_p.bind, operands, dims, target)
+    return call_with_batch(primitive.bind, operands, dims, target)
 
 
 def _jvp_pure(
@@ -157,6 +154,9 @@ def _lower(
     lowering = lowering_in_progress()
     if lowering is None:
         return lower_alone(ctx, lambda *args: primitive.bind(*args, target=target), operands)
+    if target.loops:
+        each = functools.partial(call_each, primitive.bind, target=target)
+        return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)
     symbol = lowering.declare(ctx, target)
     types = [ir_type(ctx, aval) for aval in ctx.avals_out]
     kind = _KINDS[primitive]
@@ -172,7 +172,7 @@ def _lower(
 def _register(primitive: Primitive) -> None:
     primitive.multiple_results = True
     primitive.def_impl(_call_now)
-    batch_one_by_one(primitive)
+    batching.primitive_batchers[primitive] = functools.partial(_batch, primitive=primitive)
     mlir.register_lowering(
         primitive, functools.partial(_lower, primitive=primitive), cacheable=False
     )
@@ -181,7 +181,6 @@ def _register(primitive: Primitive) -> None:
 _register(pure_callback_p)
 pure_callback_p.def_abstract_eval(_abstract_eval_pure)
 ad.primitive_jvps[pure_callback_p] = _jvp_pure
-batching.primitive_batchers[pure_callback_p] = _batch_pure
 
 _register(debug_callback_p)
 debug_callback_p.def_effectful_abstract_eval(_abstract_eval_debug)

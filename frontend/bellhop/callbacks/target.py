@@ -1,7 +1,7 @@
 """The Python side of one callback: what the runtime calls, and what it may return."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -30,6 +30,8 @@ class CallbackTarget:
         copies: whether arguments are the function's to keep.
         missing_rule: which derivative rule the user registered too little of, if any.
         vmap_method: how a pure one meets a mapped axis, one of ``VMAP_METHODS``.
+        loops: for each mapped axis that it is called for one by one, outermost first, which
+            arguments have it; they, and all results, begin with these axes.
     """
 
     flavour: str
@@ -41,6 +43,7 @@ class CallbackTarget:
     copies: bool
     missing_rule: str | None = None
     vmap_method: str = "sequential"
+    loops: tuple[tuple[bool, ...], ...] = ()
 
     def _key(self) -> tuple[Any, ...]:
         return (
@@ -51,6 +54,7 @@ class CallbackTarget:
             self.result_avals,
             self.copies,
             self.vmap_method,
+            self.loops,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -71,6 +75,11 @@ class CallbackTarget:
     def python(self) -> str:
         """The qualified name of the user's function."""
         return qualified_name(self.function)
+
+    def of_one_element(self) -> "CallbackTarget":
+        """Return what is called for one element of the outermost of the loops."""
+        avals = tuple(ShapedArray(aval.shape[1:], aval.dtype) for aval in self.result_avals)
+        return replace(self, result_avals=avals, loops=self.loops[1:])
 
     def bind(self) -> Callback:
         """Return what the runtime calls."""

@@ -4,7 +4,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import ShapedArray
 
 from bellhop.callbacks.target import CallbackTarget
@@ -31,13 +33,16 @@ def call_with_batch(
     dims: Sequence[int | None],
     target: CallbackTarget,
 ) -> tuple[list[Any], list[int]]:
-    """Call once for a whole mapped axis, which leads the arguments and the results.
+    """Call for a mapped axis, which leads the arguments and the results: a batching rule.
+
+    It stays one call here, of a target that says how: a loop made now would have the loops of
+    outer axes inside it, and calls would not come in the order of the elements.
 
     Args:
         bind: calls the target that it is given as ``target``.
         operands: the arguments.
         dims: where each has the mapped axis, if it does.
-        target: what to call for one element; not one that is called one by one.
+        target: what to call for one element.
 
     Returns:
         the results, and where their mapped axes are.
@@ -49,7 +54,10 @@ def call_with_batch(
     )
     # A batch of a batch is again such a call, with one more axis before the others.
     avals = tuple(ShapedArray((size, *aval.shape), aval.dtype) for aval in target.result_avals)
-    batched = dataclasses.replace(target, result_avals=avals)
+    loops = target.loops
+    if target.vmap_method == "sequential":
+        loops = (tuple(dim is not None for dim in dims), *loops)
+    batched = dataclasses.replace(target, result_avals=avals, loops=loops)
     args = [
         _placed(operand, dim, size, target.vmap_method)
         for operand, dim in zip(operands, dims, strict=True)
@@ -65,3 +73,38 @@ def _placed(operand: Any, dim: int | None, size: int, method: str) -> Any:
     if method == "broadcast_all":
         return jnp.broadcast_to(operand, (size, *jnp.shape(operand)))
     return operand
+
+
+def call_each(
+    bind: Callable[..., list[Any]], operands: Sequence[Any], target: CallbackTarget
+) -> list[Any]:
+    """Call once for each element of the mapped axes of a target, the first axis outermost."""
+    if not target.loops:
+        return bind(*operands, target=target)
+    is_mapped, element = target.loops[0], target.of_one_element()
+    mapped = [x for x, yes in zip(operands, is_mapped, strict=True) if yes]
+
+    def call(elements: Sequence[Any]) -> list[Any]:
+        of_element = iter(elements)
+        args = [next(of_element) if yes else x for x, yes in zip(operands, is_mapped, strict=True)]
+        return call_each(bind, args, element)
+
+    return jax.lax.map(call, mapped)
+
+
+def call_each_now(
+    call: Callable[[list[np.ndarray], list[np.ndarray]], None],
+    operands: Sequence[np.ndarray],
+    results: Sequence[np.ndarray],
+    loops: Sequence[Sequence[bool]],
+) -> None:
+    """Call with the arguments and results of each element, as ``call_each`` orders them."""
+    if not loops:
+        call(list(operands), list(results))
+        return
+    is_mapped, *inner = loops
+    size = next(len(x) for x, yes in zip(operands, is_mapped, strict=True) if yes)
+    for i in range(size):
+        # With the ellipsis an element without axes is an array still.
+        args = [x[i, ...] if yes else x for x, yes in zip(operands, is_mapped, strict=True)]
+        call_each_now(call, args, [result[i, ...] for result in results], inner)

@@ -37,11 +37,25 @@ def test_vmap_calls_once_for_each_element(form, counted):
     assert [float(call) for call in calls] == [0, 1, 2, 3, 4]
 
 
-def test_vmap_of_vmap(form, counted):
+def test_vmap_of_vmap_calls_in_order_of_the_elements(form, counted):
     double, calls = counted
-    xs = jnp.arange(6.0).reshape(2, 3)
-    np.testing.assert_array_equal(form(jax.vmap(jax.vmap(double)))(xs), 2 * xs)
-    assert sorted(float(call) for call in calls) == [0, 1, 2, 3, 4, 5]
+    xs = jnp.arange(24.0).reshape(2, 3, 4)
+    np.testing.assert_array_equal(form(jax.vmap(jax.vmap(jax.vmap(double))))(xs), 2 * xs)
+    assert [float(call) for call in calls] == list(range(24))
+
+
+def test_vmap_of_vmap_over_different_arguments(form):
+    calls = []
+
+    def call(x, y):
+        calls.append((float(x), float(y)))
+        return x - y
+
+    minus = bellhop.pure_callback(call, float)
+    table = form(jax.vmap(jax.vmap(minus, in_axes=(None, 0)), in_axes=(0, None)))
+    xs, ys = np.arange(2.0), np.arange(3.0)
+    np.testing.assert_array_equal(table(xs, ys), xs[:, None] - ys)
+    assert calls == [(x, y) for x in xs for y in ys]
 
 
 @pytest.mark.parametrize("in_axes", [(0, None), (None, 0), (1, 0), (-1, None)])
