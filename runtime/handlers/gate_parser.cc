@@ -72,7 +72,9 @@ std::vector<std::string> split_lines(std::string_view text) {
 }
 
 [[noreturn]] void reject(const Gate& gate, const std::string& problem) {
-  throw CircuitError("Gate '" + gate.name + "': " + problem + ".");
+  throw CircuitError("Gate '" + gate.name + "'" +
+                     (gate.site.empty() ? "" : " (" + gate.site + ")") + ": " +
+                     problem + ".");
 }
 
 void expect_params(const Gate& gate, std::size_t expected) {
@@ -143,7 +145,12 @@ void drop_identities(Gate& gate) {
   }
 }
 
-void set_name(Gate& gate, const std::string& name) {
+void set_name(Gate& gate, std::string name) {
+  const std::size_t at = name.find('@');
+  if (at != name.npos) {
+    gate.site = name.substr(at + 1);
+    name.resize(at);
+  }
   const std::size_t colon = name.find(':');
   gate.name = name.substr(0, colon);
   if (colon != name.npos) gate.pauli_word = {name.substr(colon + 1)};

@@ -26,6 +26,7 @@ std::string describe(const Gate& gate, std::size_t position, const Inputs& input
   if (!gate.controls.empty()) {
     text += " controlled by " + wire_list(gate.controls, inputs.dynamic_wires);
   }
+  if (!gate.site.empty()) text += " (" + gate.site + ")";
   return text;
 }
 

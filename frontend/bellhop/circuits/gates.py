@@ -1,6 +1,6 @@
 """From PennyLane operations to gates of the quantum dialect and their parameters."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import pennylane as qml
 
 from bellhop.circuits.device import GateSet, split
 from bellhop.circuits.pack import pack
+from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
 from bellhop_mlir.dialects.quantum import Gate
 
@@ -36,7 +37,7 @@ _MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
 
 @dataclass
 class GateRun:
-    """A straight run of gates: the static table, and the parameters known at run time.
+    """A straight run of gates: the static table, and what is known at run time.
 
     Attributes:
         is_differentiable: whether the device differentiates by every parameter.
@@ -48,6 +49,7 @@ class GateRun:
     gates: list[Gate] = field(default_factory=list)
     n_params: int = 0
     _params: list[Any] = field(default_factory=list)
+    _wires: list[Any] = field(default_factory=list)
 
     def take(self, values: Any) -> range:
         """Append parameters, a scalar or an array, and return their slots."""
@@ -64,6 +66,23 @@ class GateRun:
             return pack(self._params)
         return jnp.concatenate([jnp.ravel(values) for values in self._params])
 
+    def take_wire(self, wire: Any) -> int:
+        """Append a wire that the program computes; return its index as gates refer to it."""
+        for index, other in enumerate(self._wires):
+            if other is wire:
+                return -1 - index
+        self._wires.append(wire)
+        return -len(self._wires)
+
+    def wires_vector(self) -> Any:
+        """Return the wires that the program computes as one int32 vector."""
+        if not self._wires:
+            return jnp.zeros(0, jnp.int32)
+        # A wire out of range must stay so.
+        limits = jnp.iinfo(jnp.int32)
+        clipped = [jnp.clip(wire, limits.min, limits.max) for wire in self._wires]
+        return jnp.stack([wire.astype(jnp.int32) for wire in clipped])
+
 
 class GateList:
     """The operations of a straight piece of a circuit, as runs of gates.
@@ -73,13 +92,24 @@ class GateList:
         wires: gives the qubit of a wire label.
         where: the QNode, for errors.
         is_first: whether nothing was applied to the state before.
+        sites: gives the ``file:line`` of an operation on wires that the program computes.
     """
 
-    def __init__(self, gate_set: GateSet, wires: Any, where: str, *, is_first: bool) -> None:
+    def __init__(
+        self,
+        gate_set: GateSet,
+        wires: WireMap,
+        where: str,
+        *,
+        is_first: bool,
+        sites: Callable[[Any], str],
+    ) -> None:
         self._gate_set = gate_set
         self._wires = wires
         self._where = where
         self._is_first = is_first
+        self._sites = sites
+        self._site = ""
         self.runs: list[GateRun] = []
 
     def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
@@ -90,6 +120,8 @@ class GateList:
         """
         if isinstance(op, _NOTHING_TO_APPLY):
             return
+        if depth == 0:
+            self._site = self._sites(op)
         if op.name in _MID_CIRCUIT:
             raise CompileError(
                 f"{self._where}: mid-circuit measurements are not supported yet by bellhop."
@@ -159,28 +191,26 @@ class GateList:
             self.runs.append(GateRun(has_derivative))
         run = self.runs[-1]
         slots, constants = _parameters(base, run)
+        gate_wires = self._indices(base.wires, run)
+        control_wires = self._indices((wire for wire, _ in controls), run)
+        can_fail = min(gate_wires + control_wires, default=0) < 0
         run.gates.append(
             Gate(
-                name=_name(base),
-                wires=self._indices(base.wires),
+                name=_name(base) + (f"@{self._site}" if can_fail else ""),
+                wires=gate_wires,
                 slots=tuple(slots),
                 constants=tuple(constants),
                 adjoint=adjoint,
-                control_wires=self._indices(wire for wire, _ in controls),
+                control_wires=control_wires,
                 control_values=tuple(int(bool(value)) for _, value in controls),
             )
         )
 
-    def _indices(self, wires: Iterable[Any]) -> tuple[int, ...]:
-        indices = []
-        for wire in wires:
-            if isinstance(wire, jax.core.Tracer):
-                raise CompileError(
-                    f"{self._where}: wires that are computed in the program are not supported "
-                    "yet by bellhop."
-                )
-            indices.append(self._wires(wire))
-        return tuple(indices)
+    def _indices(self, wires: Iterable[Any], run: GateRun) -> tuple[int, ...]:
+        return tuple(
+            run.take_wire(self._wires.dynamic(wire)) if is_dynamic(wire) else self._wires(wire)
+            for wire in wires
+        )
 
 
 def _is_whole(base: qml.operation.Operator) -> bool:

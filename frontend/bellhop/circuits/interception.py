@@ -14,6 +14,7 @@ from bellhop.circuits import circuit_primitive
 from bellhop.circuits.device import GateSet, device_spec
 from bellhop.circuits.primitives import HANDLE, check_x64
 from bellhop.circuits.recording import Circuit, is_measurement
+from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
 from bellhop.tracing import circuit_scope, is_tracing
 
@@ -50,7 +51,9 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     out_tree = None
     gates = GateSet(qnode.device)
-    wires = WireMap(qnode.device.wires or _used_wires(qnode, leaves, in_tree, dynamic), where)
+    wires = WireMap(
+        qnode.device.wires or _used_wires(qnode, leaves, in_tree, dynamic, where), where
+    )
     spec = device_spec(qnode.device, len(wires))
 
     def body(handle: Any, *inputs: Any) -> list[Any]:
@@ -99,7 +102,9 @@ def _handle_first(jaxpr: Any, n_consts: int) -> ClosedJaxpr:
     return ClosedJaxpr(reordered, ())
 
 
-def _used_wires(qnode: qml.QNode, leaves: list[Any], in_tree: Any, dynamic: list[int]) -> Any:
+def _used_wires(
+    qnode: qml.QNode, leaves: list[Any], in_tree: Any, dynamic: list[int], where: str
+) -> Any:
     """Return the wires of a circuit in PennyLane's order, for a device without its own."""
     labels: Any = ()
 
@@ -117,31 +122,16 @@ def _used_wires(qnode: qml.QNode, leaves: list[Any], in_tree: Any, dynamic: list
         ]
         in_order = qml.wires.Wires.all_wires([part.wires for part in (*operations, *processes)])
         labels = tuple(in_order)
+        if any(map(is_dynamic, labels)):
+            raise CompileError(
+                f"{where}: its wires are computed in the program, and the device has no wires of "
+                "its own. Say how many there are: qml.device(..., wires=n)."
+            )
         return ()
 
     jax.eval_shape(run, *(leaves[index] for index in dynamic))
     # As PennyLane does: labels that are 0, 1, ... in any order stand for themselves.
     return sorted(labels) if set(labels) == set(range(len(labels))) else labels
-
-
-class WireMap:
-    """Wire labels as the numbers of qubits."""
-
-    def __init__(self, labels: Any, where: str) -> None:
-        self._where = where
-        self._index = {label: index for index, label in enumerate(labels)}
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def __call__(self, label: Any) -> int:
-        """Return the qubit of a wire."""
-        if label not in self._index:
-            raise CompileError(
-                f"{self._where}: there is no wire {label!r} on the device; its wires are "
-                f"{list(self._index)}."
-            )
-        return self._index[label]
 
 
 def _check_supported(qnode: qml.QNode, where: str) -> None:

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from jax.extend.core import get_opaque_trace_state
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 
+from bellhop._source import user_site
+from bellhop.circuits.wires import is_dynamic
 from bellhop.errors import CompileError
 
 
@@ -26,6 +28,7 @@ class _Queue(AnnotatedQueue):
         super().__init__()
         self._where = where
         self._trace = get_opaque_trace_state(convention="bellhop")
+        self.sites: dict[int, str] = {}
 
     def append(self, obj: Any, **kwargs: Any) -> None:
         """Take an operation or measurement."""
@@ -36,6 +39,9 @@ class _Queue(AnnotatedQueue):
                 "function, which cannot hold gates. Use bellhop.for_loop, while_loop or cond, or "
                 "call the QNode inside the transformation instead."
             )
+        if any(map(is_dynamic, getattr(obj, "wires", ()))):
+            # Only these fail at run time, and to look for the line takes time.
+            self.sites[id(obj)] = user_site()
         super().append(obj, **kwargs)
 
 
@@ -54,6 +60,10 @@ class QueuedCircuit:
     def apply(self, operations: list[Any]) -> None:
         """Apply operations to the state, in order."""
         raise NotImplementedError
+
+    def site_of(self, operation: Any) -> str:
+        """Return ``file:line`` of an operation on wires that the program computes, or nothing."""
+        return "" if self._queue is None else self._queue.sites.get(id(operation), "")
 
     @contextmanager
     def queue(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from bellhop.circuits.gates import GateList, GateRun
 from bellhop.circuits.measurements import EXPVAL, Measurement, MeasurementList
 from bellhop.circuits.primitives import NOT_DIFFERENTIABLE, gates_p, measure_p, undifferentiable
 from bellhop.circuits.queue import QueuedCircuit
+from bellhop.circuits.wires import WireMap
 from bellhop.control_flow.tracing import Step, traced_branches, traced_step
 
 # All of these mean the derivative of the device, which is the adjoint method.
@@ -40,7 +41,7 @@ class Circuit(QueuedCircuit):
         handle: Any,
         device: DeviceSpec,
         gates: GateSet,
-        wires: Callable[[Any], int],
+        wires: WireMap,
         where: str,
     ) -> None:
         super().__init__(where)
@@ -60,7 +61,13 @@ class Circuit(QueuedCircuit):
 
     def apply(self, operations: list[Any]) -> None:
         """Append the gates of operations."""
-        gates = GateList(self._gate_set, self._wires, self._where, is_first=self._is_fresh)
+        gates = GateList(
+            self._gate_set,
+            self._wires,
+            self._where,
+            is_first=self._is_fresh,
+            sites=self.site_of,
+        )
         for op in operations:
             gates.add(op)
         for run in gates.runs:
@@ -74,7 +81,7 @@ class Circuit(QueuedCircuit):
             self._handle,
             params,
             jnp.int32(NOT_DIFFERENTIABLE) if obstacle else self._offset,
-            jnp.zeros(0, jnp.int32),
+            run.wires_vector(),
             gates=tuple(run.gates),
             obstacle=obstacle,
         )

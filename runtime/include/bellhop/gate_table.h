@@ -17,6 +17,7 @@ struct Gate {
   enum class Kind : std::uint8_t { kNamed, kMatrix, kState, kBasisState };
 
   std::string name;
+  std::string site;  // the line of the user's program, or empty
   Kind kind = Kind::kNamed;
   bool inverse = false;
   bool run_time_params = false;  // some parameter is not a constant

@@ -168,16 +168,6 @@ def test_circuit_that_cannot_be_compiled(name: str) -> None:
         bellhop.qjit(circuit(body))(0.3)
 
 
-def test_wire_that_the_program_computes() -> None:
-    @qml.qnode(LIGHTNING)
-    def failing(wire: Any) -> Any:
-        qml.RX(0.1, wires=wire)
-        return expval()
-
-    with raises_naming_the_circuit("wires that are computed in the program are not supported"):
-        bellhop.qjit(failing)(0)
-
-
 def test_error_names_the_line_of_the_circuit() -> None:
     @qml.qnode(LIGHTNING)
     def failing(x: Any) -> Any:

@@ -1,0 +1,61 @@
+"""Wires: labels, and numbers that the program computes."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bellhop.errors import CompileError
+
+
+def is_dynamic(label: Any) -> bool:
+    """Tell whether a wire is computed in the program."""
+    return isinstance(label, jax.core.Tracer)
+
+
+class WireMap:
+    """Wire labels as the numbers of qubits."""
+
+    def __init__(self, labels: Any, where: str) -> None:
+        self._where = where
+        self._index = {label: index for index, label in enumerate(labels)}
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __call__(self, label: Any) -> int:
+        """Return the qubit of a wire.
+
+        Raises:
+            CompileError: where there is no such wire, or it is computed in the program.
+        """
+        if is_dynamic(label):
+            raise CompileError(
+                f"{self._where}: a measurement or observable stands on a wire that is computed in "
+                "the program, which only gates can. Measure a fixed wire; qml.SWAP(wires=[i, 0]) "
+                "in front brings wire i there."
+            )
+        if label not in self._index:
+            raise CompileError(
+                f"{self._where}: there is no wire {label!r} on the device; its wires are "
+                f"{list(self._index)}."
+            )
+        return self._index[label]
+
+    def dynamic(self, wire: Any) -> Any:
+        """Return the qubit of a wire that the program computes; its range is checked there.
+
+        Raises:
+            CompileError: where it is no integer, or the wires have other names than 0, 1, ...
+        """
+        if wire.shape or not jnp.issubdtype(wire.dtype, jnp.integer):
+            raise CompileError(
+                f"{self._where}: a wire that is computed in the program must be an integer; one "
+                f"is {wire.dtype}{list(wire.shape)}."
+            )
+        if list(self._index) != list(range(len(self))):
+            raise CompileError(
+                f"{self._where}: a wire is computed in the program, and the wires of the device "
+                f"are {list(self._index)}. Number them from 0: qml.device(..., wires={len(self)})."
+            )
+        return wire
