@@ -19,6 +19,7 @@ from bellhop.control_flow.for_loop import for_loop  # noqa: E402
 from bellhop.control_flow.switch import switch  # noqa: E402
 from bellhop.control_flow.while_loop import while_loop  # noqa: E402
 from bellhop.derivatives import grad, jacobian, value_and_grad  # noqa: E402
+from bellhop.drawing.draw import draw  # noqa: E402
 from bellhop.errors import CompileError, DifferentiableCompileError  # noqa: E402
 from bellhop.qjit import QJIT, qjit  # noqa: E402
 
@@ -30,6 +31,7 @@ __all__ = [
     "callback",
     "cond",
     "debug",
+    "draw",
     "enable_cache",
     "for_loop",
     "grad",

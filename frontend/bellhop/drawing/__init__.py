@@ -1,0 +1,1 @@
+"""Hybrid programs as pictures."""

@@ -1,0 +1,56 @@
+"""Pictures of programs in the DOT language of Graphviz."""
+
+import json
+
+from bellhop.drawing.graph import (
+    ARGUMENT,
+    CALLBACK,
+    CARRIED,
+    CIRCUIT,
+    HOST,
+    REGION,
+    RESULT,
+    Graph,
+    Group,
+    Node,
+    shortened,
+)
+
+_STYLES = {
+    ARGUMENT: 'shape=ellipse, fillcolor="#f1f5f9"',
+    RESULT: 'shape=ellipse, fillcolor="#f1f5f9"',
+    HOST: 'shape=box, fillcolor="#ffffff"',
+    CALLBACK: 'shape=note, fillcolor="#fff3cd", color="#b58900"',
+    CIRCUIT: 'shape=box, peripheries=2, fillcolor="#e0e7ff", color="#4338ca"',
+    REGION: 'shape=hexagon, fillcolor="#dcfce7", color="#15803d"',
+    CARRIED: 'shape=circle, fillcolor="#ffffff", fontsize=8',
+}
+
+
+def dot(graph: Graph) -> str:
+    """Return a graph in the DOT language."""
+    lines = [
+        "digraph program {",
+        '  node [style=filled, fontname="sans-serif", fontsize=10]',
+        '  edge [fontname="sans-serif", fontsize=8, color="#64748b"]',
+        *_group(graph.top, "  "),
+    ]
+    for (source, target), types in graph.edges.items():
+        lines.append(f"  n{source} -> n{target} [label={json.dumps(shortened(types))}]")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _group(group: Group, indent: str) -> list[str]:
+    lines = [indent + _node(node) for node in group.nodes]
+    for inner in filter(None, group.groups):
+        title = f'label={json.dumps(inner.title)}; style="rounded"; color="#94a3b8"'
+        # Graphviz draws a box around a subgraph only if its name begins so.
+        lines.append(f"{indent}subgraph cluster_{inner.number} {{")
+        lines.append(f'{indent}  {title}; fontname="sans-serif"; fontsize=10')
+        lines += _group(inner, indent + "  ")
+        lines.append(f"{indent}}}")
+    return lines
+
+
+def _node(node: Node) -> str:
+    return f"n{node.number} [label={json.dumps(chr(10).join(node.text))}, {_STYLES[node.kind]}]"

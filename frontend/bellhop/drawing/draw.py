@@ -1,0 +1,149 @@
+"""draw: the picture of a hybrid program."""
+
+import functools
+import inspect
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from bellhop.drawing.dot import dot
+from bellhop.drawing.from_jaxpr import program_graph
+from bellhop.drawing.graph import Graph
+from bellhop.drawing.mermaid import mermaid
+from bellhop.qjit import QJIT
+from bellhop.tracing import traced
+
+_TEXTS = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture of a program; shown as one in notebooks, as Mermaid text by ``print``.
+
+    Attributes:
+        graph: nodes, groups and edges.
+    """
+
+    graph: Graph
+
+    @property
+    def mermaid(self) -> str:
+        """The picture as Mermaid text, which GitHub and many editors show."""
+        return mermaid(self.graph)
+
+    @property
+    def dot(self) -> str:
+        """The picture in Graphviz's language."""
+        return dot(self.graph)
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture to a file.
+
+        Args:
+            path: ends with ``.mmd`` for Mermaid, ``.dot`` for Graphviz's language, or with
+                ``.svg``, ``.png`` or ``.pdf``, which need Graphviz.
+
+        Raises:
+            ValueError: for another ending.
+            RuntimeError: if Graphviz is needed and not there.
+        """
+        path = Path(path)
+        if path.suffix in _TEXTS:
+            path.write_text(getattr(self, _TEXTS[path.suffix]))
+        elif path.suffix in (".svg", ".png", ".pdf"):
+            path.write_bytes(_rendered(self.dot, path.suffix[1:]))
+        else:
+            raise ValueError(
+                f"A picture cannot be written to '{path.name}': give a name that ends with "
+                ".mmd, .dot, .svg, .png or .pdf."
+            )
+
+    def __str__(self) -> str:
+        return self.mermaid
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        bundle = {"text/plain": self.mermaid, "text/markdown": f"```mermaid\n{self.mermaid}```\n"}
+        if _graphviz_is_there():
+            bundle["image/svg+xml"] = _rendered(self.dot, "svg").decode()
+        return bundle
+
+
+def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
+    """Draw a hybrid program: host, circuits, callbacks and regions, and what flows between.
+
+    What the host computes between two of these is gathered into one box; loops and
+    conditionals are boxes around what happens in them.  Nothing is compiled or run.
+
+    Args:
+        fn: a qjit function, or a function that could be one.
+
+    Returns:
+        a function of the arguments of ``fn`` that returns a ``Drawing``.
+
+    Raises:
+        TypeError: if ``fn`` is not callable.
+
+    Example:
+        >>> import bellhop
+        >>> @bellhop.qjit
+        ... def f(x):
+        ...     return bellhop.pure_callback(abs, float)(2 * x)
+        >>> print(bellhop.draw(f)(1.0))
+        flowchart TD
+          n0(["x"])
+          n1["host<br>mul"]
+          n2>"abs<br>pure_callback"]:::callback
+          n3(["result"])
+          n0 -->|"f64[]"| n1
+          n1 -->|"f64[]"| n2
+          n2 -->|"f64[]"| n3
+          classDef callback fill:#fff3cd,stroke:#b58900,color:#000
+        <BLANKLINE>
+    """
+    if not callable(fn):
+        raise TypeError(f"draw takes a function, got {fn!r} of type {type(fn).__name__}.")
+    function = fn.original_function if isinstance(fn, QJIT) else fn
+
+    @functools.wraps(function)
+    def drawn(*args: Any, **kwargs: Any) -> Drawing:
+        closed, out_shape = jax.make_jaxpr(traced(function), return_shape=True)(*args, **kwargs)
+        paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(out_shape)[0]]
+        results = ["result" + jax.tree_util.keystr(path[:1]) for path in paths]
+        return Drawing(program_graph(closed, _arguments(function, args, kwargs), results))
+
+    return drawn
+
+
+def _arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> list[tuple[str, int]]:
+    """Return the name of each argument and how many leaves it has, in JAX's order."""
+    try:
+        positional = inspect.signature(function).bind_partial(*args).arguments
+    except (TypeError, ValueError):
+        positional = {f"argument {i}": value for i, value in enumerate(args)}
+    values = [*positional.items(), *sorted(kwargs.items())]
+    return [(name, len(jax.tree.leaves(value))) for name, value in values]
+
+
+def _graphviz_is_there() -> bool:
+    return shutil.which("dot") is not None and _graphviz() is not None
+
+
+def _graphviz() -> Any:
+    try:
+        import graphviz
+    except ImportError:
+        return None
+    return graphviz
+
+
+def _rendered(text: str, form: str) -> bytes:
+    if not _graphviz_is_there():
+        raise RuntimeError(
+            f"To draw as {form}, install Graphviz (its command `dot`) and the Python package "
+            "graphviz (pip install pennylane-bellhop[draw]); Mermaid text (.mmd) needs neither."
+        )
+    return _graphviz().Source(text).pipe(format=form)

@@ -1,0 +1,227 @@
+"""From the jaxpr of a program to its picture."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from bellhop.drawing.graph import (
+    ARGUMENT,
+    CALLBACK,
+    CARRIED,
+    CIRCUIT,
+    HOST,
+    REGION,
+    RESULT,
+    Graph,
+    Group,
+    Node,
+)
+
+# Numbers of the nodes that a value comes from.
+Sources = frozenset[int]
+_NOWHERE: Sources = frozenset()
+
+_REGION_NAME = re.compile(r"accelerate_(?P<platform>[^_]+)_(?P<id>\d+)__(?P<name>.*)")
+
+# These change what a value looks like and compute nothing, so no box stands for them.
+_RESHAPING = {
+    "broadcast_in_dim",
+    "convert_element_type",
+    "copy",
+    "copy_p",
+    "expand_dims",
+    "reshape",
+    "slice",
+    "squeeze",
+    "stop_gradient",
+}
+
+
+def short_type(aval: Any) -> str:
+    """Return the type of a value as jaxprs write it."""
+    return aval.str_short(short_dtypes=True)
+
+
+def program_graph(
+    closed: ClosedJaxpr, arguments: Sequence[tuple[str, int]], results: Sequence[str]
+) -> Graph:
+    """Return the picture of a program.
+
+    Args:
+        closed: the traced program.
+        arguments: name of each argument and how many of the program's inputs it is.
+        results: name of each output of the program; equal names are one box.
+    """
+    drawing = _Walk()
+    graph, jaxpr = drawing.graph, closed.jaxpr
+    inputs: list[Sources] = []
+    for name, leaves in arguments:
+        argument = graph.add(graph.top, ARGUMENT, name)
+        inputs += [frozenset([argument.number])] * leaves
+    outputs = drawing.walk(jaxpr, inputs, graph.top)
+    boxes: dict[str, int] = {}
+    for name, var, sources in zip(results, jaxpr.outvars, outputs, strict=True):
+        if name not in boxes:
+            boxes[name] = graph.add(graph.top, RESULT, name).number
+        drawing.flow(sources, boxes[name], var)
+    return graph
+
+
+class _Walk:
+    """Goes through jaxprs; what computes on the host is gathered into few nodes.
+
+    Two operations on the host belong to one node if they depend on the same callbacks,
+    circuits and regions; so a node never depends on itself by way of another.
+    """
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        # What nodes depend on, but for nodes on the host; others depend on themselves too.
+        self._needs: dict[int, Sources] = {}
+
+    def walk(self, jaxpr: Jaxpr, inputs: Sequence[Sources], group: Group) -> list[Sources]:
+        env: dict[Any, Sources] = dict(zip(jaxpr.invars, inputs, strict=True))
+        hosts: dict[Sources, Node] = {}
+
+        def read(atom: Any) -> Sources:
+            return _NOWHERE if isinstance(atom, Literal) else env.get(atom, _NOWHERE)
+
+        for eqn in jaxpr.eqns:
+            sources = [read(atom) for atom in eqn.invars]
+            outputs = self._equation(eqn, sources, group, hosts)
+            env.update(zip(eqn.outvars, outputs, strict=True))
+        return [read(atom) for atom in jaxpr.outvars]
+
+    def flow(self, sources: Sources, target: int, atom: Any) -> None:
+        for source in sources:
+            self.graph.connect(source, target, short_type(atom.aval))
+
+    def _equation(
+        self, eqn: Any, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
+    ) -> list[Sources]:
+        box = _box(eqn)
+        if box is not None:
+            node = self.graph.add(group, *box)
+            self._needs[node.number] = self._needed(sources) | {node.number}
+            for source, atom in zip(sources, eqn.invars, strict=True):
+                self.flow(source, node.number, atom)
+            return [frozenset([node.number])] * len(eqn.outvars)
+        if any(_has_boxes(inner) for inner in _inner_jaxprs(eqn)):
+            structure: Callable[..., list[Sources]] = _STRUCTURES.get(
+                eqn.primitive.name, _Walk._inline
+            )
+            return structure(self, eqn, sources, group)
+        used = _NOWHERE.union(*sources)
+        if not used or eqn.primitive.name in _RESHAPING:
+            return [used] * len(eqn.outvars)
+        return self._on_host(eqn, sources, group, hosts)
+
+    def _on_host(
+        self, eqn: Any, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
+    ) -> list[Sources]:
+        needs = self._needed(sources)
+        if needs not in hosts:
+            hosts[needs] = self.graph.add(group, HOST)
+            self._needs[hosts[needs].number] = needs
+        node = hosts[needs]
+        node.lines.append(_operation(eqn))
+        itself = frozenset([node.number])
+        for source, atom in zip(sources, eqn.invars, strict=True):
+            self.flow(source - itself, node.number, atom)
+        return [itself] * len(eqn.outvars)
+
+    def _needed(self, sources: Sequence[Sources]) -> Sources:
+        numbers = _NOWHERE.union(*sources)
+        return _NOWHERE.union(*(self._needs.get(n, frozenset([n])) for n in numbers))
+
+    def _inline(self, eqn: Any, sources: list[Sources], group: Group) -> list[Sources]:
+        [inner] = list(_inner_jaxprs(eqn))[:1]
+        return self.walk(inner, sources[len(sources) - len(inner.invars) :], group)
+
+    def _scan(self, eqn: Any, sources: list[Sources], group: Group) -> list[Sources]:
+        params = eqn.params
+        consts, carried = params["num_consts"], params["num_carry"]
+        loop = self.graph.add_group(group, f"{params['length']} times")
+        state = self._carried(loop, sources[consts : consts + carried], eqn.invars[consts:])
+        inner = params["jaxpr"].jaxpr
+        inputs = sources[:consts] + [state] * carried + sources[consts + carried :]
+        outputs = self.walk(inner, inputs, loop)
+        self._carry_on(outputs[:carried], state, inner.outvars)
+        return [state] * carried + outputs[carried:]
+
+    def _while(self, eqn: Any, sources: list[Sources], group: Group) -> list[Sources]:
+        params = eqn.params
+        in_cond, in_body = params["cond_nconsts"], params["body_nconsts"]
+        consts = in_cond + in_body
+        loop = self.graph.add_group(group, "while")
+        state = self._carried(loop, sources[consts:], eqn.invars[consts:])
+        carried = [state] * (len(sources) - consts)
+        self.walk(params["cond_jaxpr"].jaxpr, sources[:in_cond] + carried, loop)
+        body = params["body_jaxpr"].jaxpr
+        outputs = self.walk(body, sources[in_cond:consts] + carried, loop)
+        self._carry_on(outputs, state, body.outvars)
+        return carried
+
+    def _cond(self, eqn: Any, sources: list[Sources], group: Group) -> list[Sources]:
+        branches = eqn.params["branches"]
+        outer = self.graph.add_group(group, "if" if len(branches) == 2 else "switch")
+        titles = ("otherwise", "then") if len(branches) == 2 else range(len(branches))
+        outputs = [sources[0]] * len(eqn.outvars)
+        for title, branch in zip(titles, branches, strict=True):
+            inner = self.graph.add_group(outer, str(title))
+            of_branch = self.walk(branch.jaxpr, sources[1:], inner)
+            outputs = [one | other for one, other in zip(outputs, of_branch, strict=True)]
+        return outputs
+
+    def _carried(self, loop: Group, sources: list[Sources], atoms: Sequence[Any]) -> Sources:
+        node = self.graph.add(loop, CARRIED, "carried")
+        for source, atom in zip(sources, atoms, strict=False):
+            self.flow(source, node.number, atom)
+        return frozenset([node.number])
+
+    def _carry_on(self, outputs: Sequence[Sources], state: Sources, atoms: Sequence[Any]) -> None:
+        [carried] = state
+        for source, atom in zip(outputs, atoms, strict=False):
+            self.flow(source - state, carried, atom)
+
+
+_STRUCTURES = {"scan": _Walk._scan, "while": _Walk._while, "cond": _Walk._cond}
+
+
+def _box(eqn: Any) -> tuple[str, ...] | None:
+    """Return kind and lines of the node that an equation is, if it is one."""
+    params, name = eqn.params, eqn.primitive.name
+    if name == "quantum_circuit":
+        device = params["device"]
+        qubits = f"{device.qubits} qubit{'s' if device.qubits != 1 else ''}"
+        return CIRCUIT, params["name"], f"{device.name}, {qubits}"
+    if name.startswith("bellhop_") and "target" in params:
+        target = params["target"]
+        return CALLBACK, *dict.fromkeys((target.name, target.flavour))
+    region = _REGION_NAME.match(str(params.get("name", "")))
+    if region is not None:
+        return REGION, region["name"], f"{region['platform']}:{region['id']}"
+    return None
+
+
+def _operation(eqn: Any) -> str:
+    """Return what an operation on the host is called in its box."""
+    return str(eqn.params.get("name") or eqn.primitive.name).strip("_")
+
+
+def _inner_jaxprs(eqn: Any) -> Iterator[Jaxpr]:
+    for value in eqn.params.values():
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(item, ClosedJaxpr):
+                yield item.jaxpr
+            elif isinstance(item, Jaxpr):
+                yield item
+
+
+def _has_boxes(jaxpr: Jaxpr) -> bool:
+    return any(
+        _box(eqn) is not None or any(_has_boxes(inner) for inner in _inner_jaxprs(eqn))
+        for eqn in jaxpr.eqns
+    )

@@ -1,0 +1,61 @@
+"""Pictures of programs as Mermaid text."""
+
+from bellhop.drawing.graph import (
+    ARGUMENT,
+    CALLBACK,
+    CARRIED,
+    CIRCUIT,
+    HOST,
+    REGION,
+    RESULT,
+    Graph,
+    Group,
+    Node,
+    shortened,
+)
+
+# What stands on both sides of the text of a box: its shape.
+_SHAPES = {
+    ARGUMENT: ("([", "])"),
+    RESULT: ("([", "])"),
+    HOST: ("[", "]"),
+    CALLBACK: (">", "]"),
+    CIRCUIT: ("[[", "]]"),
+    REGION: ("{{", "}}"),
+    CARRIED: ("((", "))"),
+}
+_STYLES = {
+    CALLBACK: "fill:#fff3cd,stroke:#b58900,color:#000",
+    CIRCUIT: "fill:#e0e7ff,stroke:#4338ca,color:#000",
+    REGION: "fill:#dcfce7,stroke:#15803d,color:#000",
+}
+
+
+def mermaid(graph: Graph) -> str:
+    """Return a graph as a Mermaid flowchart."""
+    lines = ["flowchart TD", *_group(graph.top, "  ")]
+    for (source, target), types in graph.edges.items():
+        lines.append(f'  n{source} -->|"{_escaped(shortened(types))}"| n{target}')
+    drawn = {node.kind for node in graph.nodes()}
+    lines += [f"  classDef {kind} {style}" for kind, style in _STYLES.items() if kind in drawn]
+    return "\n".join(lines) + "\n"
+
+
+def _group(group: Group, indent: str) -> list[str]:
+    lines = [indent + _node(node) for node in group.nodes]
+    for inner in filter(None, group.groups):
+        lines.append(f'{indent}subgraph g{inner.number}["{_escaped(inner.title)}"]')
+        lines += _group(inner, indent + "  ")
+        lines.append(f"{indent}end")
+    return lines
+
+
+def _node(node: Node) -> str:
+    left, right = _SHAPES[node.kind]
+    text = "<br>".join(_escaped(line) for line in node.text)
+    style = f":::{node.kind}" if node.kind in _STYLES else ""
+    return f'n{node.number}{left}"{text}"{right}{style}'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "#amp;").replace('"', "#quot;").replace("<", "#lt;")

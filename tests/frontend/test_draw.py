@@ -1,0 +1,190 @@
+"""draw: boxes for what is outside the host's own computation, and what flows between."""
+
+import shutil
+import subprocess
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+
+import bellhop
+from bellhop.drawing import draw as draw_module
+from bellhop.drawing.graph import CALLBACK, CARRIED, CIRCUIT, HOST, REGION
+
+
+@bellhop.pure_callback
+def lookup(x) -> float:
+    return x
+
+
+@bellhop.accelerate
+def layer(x):
+    return jnp.sin(x)
+
+
+@qml.qnode(qml.device("lightning.qubit", wires=2))
+def circuit(angle):
+    qml.RX(angle, wires=0)
+    return qml.expval(qml.Z(0))
+
+
+def names(graph, kind):
+    return [node.lines[0] for node in graph.nodes() if node.kind == kind]
+
+
+def flows(graph):
+    """Edges between boxes by their first lines; host boxes are 'host'."""
+    name = {node.number: node.text[0] for node in graph.nodes()}
+    return {(name[source], name[target]): types for (source, target), types in graph.edges.items()}
+
+
+def test_every_kind_of_box_and_what_flows():
+    @bellhop.qjit
+    def program(x, weights):
+        bellhop.debug.print("x = {}", x)
+        return circuit(layer(lookup(2 * x)) + weights["bias"])
+
+    graph = bellhop.draw(program)(1.0, {"bias": np.float64(0.5)}).graph
+    assert names(graph, CALLBACK) == ["print", "lookup"]
+    assert names(graph, REGION) == ["layer"]
+    assert names(graph, CIRCUIT) == ["circuit"]
+    assert flows(graph) == {
+        ("x", "print"): ["f64[]"],
+        ("x", "host"): ["f64[]"],
+        ("host", "lookup"): ["f64[]"],
+        ("lookup", "layer"): ["f64[]"],
+        ("layer", "host"): ["f64[]"],
+        ("weights", "host"): ["f64[]"],
+        ("host", "circuit"): ["f64[]"],
+        ("circuit", "result"): ["f64[]"],
+    }
+    circuit_box = next(node for node in graph.nodes() if node.kind == CIRCUIT)
+    assert circuit_box.lines == ["circuit", "lightning.qubit, 2 qubits"]
+
+
+def test_operations_on_the_host_are_one_box_until_something_comes_between():
+    def program(x):
+        y = jnp.cos(jnp.sin(x)) + 1
+        return jnp.exp(lookup(y)) * y
+
+    graph = bellhop.draw(program)(1.0).graph
+    boxes = [node.lines for node in graph.nodes() if node.kind == HOST]
+    assert boxes == [["sin", "cos", "add"], ["exp", "mul"]]
+
+
+def test_nothing_is_called():
+    def fail(x):
+        raise AssertionError("called")
+
+    bellhop.draw(lambda x: bellhop.pure_callback(fail, float)(x))(1.0)
+
+
+def test_loops_and_conditionals_are_groups():
+    def program(x, n):
+        x = jax.lax.fori_loop(0, 3, lambda i, x: lookup(x), x)
+        x = jax.lax.while_loop(lambda x: x < n, lambda x: layer(x) + n, x)
+        return jax.lax.cond(x > 1, circuit, lambda x: 2 * x, x)
+
+    graph = bellhop.draw(program)(1.0, 2.0).graph
+    titles = [group.title for group in graph.top.groups]
+    assert titles == ["3 times", "while", "if"]
+    loop, while_loop, conditional = graph.top.groups
+    assert [node.kind for node in loop.nodes] == [CARRIED, HOST, CALLBACK]  # the host counts
+    assert [node.kind for node in while_loop.nodes][:1] == [CARRIED]
+    # The value goes round: out of the carried ones, and back.
+    carried, _, call = loop.nodes
+    assert (carried.number, call.number) in graph.edges
+    assert (call.number, carried.number) in graph.edges
+    otherwise, then = conditional.groups
+    assert [group.title for group in (otherwise, then)] == ["otherwise", "then"]
+    assert [node.kind for node in then.nodes] == [CIRCUIT]
+    [result] = [node for node in graph.top.nodes if node.text == ["result"]]
+    into_result = {source for source, target in graph.edges if target == result.number}
+    assert {then.nodes[0].number, otherwise.nodes[0].number} <= into_result
+
+
+def test_loops_of_the_host_alone_are_no_group():
+    graph = bellhop.draw(lambda x: lookup(jax.lax.fori_loop(0, 9, lambda i, x: x * x, x)))(
+        1.0
+    ).graph
+    assert graph.top.groups == []
+
+
+def test_derivatives_are_drawn_as_they_will_run():
+    @lookup.fwd
+    def _(x):
+        return lookup(x), x
+
+    @lookup.bwd
+    def _(x, cotangent):
+        return cotangent * bellhop.pure_callback(np.cos, float)(x)
+
+    graph = bellhop.draw(bellhop.qjit(bellhop.grad(lambda x: circuit(lookup(x)))))(0.3).graph
+    assert names(graph, CALLBACK) == ["lookup", "cos"]
+
+
+def test_results_and_arguments_are_named():
+    def program(x, *rest, scale):
+        return {"a": lookup(x), "b": (rest[0] * scale, x)}
+
+    drawing = bellhop.draw(program)(1.0, 2.0, scale=3.0)
+    assert {"x", "rest", "scale", "result['a']", "result['b']"} <= {
+        node.text[0] for node in drawing.graph.nodes()
+    }
+
+
+def test_mermaid_text():
+    assert str(bellhop.draw(lambda x: layer(lookup(x)))(1.0)) == (
+        "flowchart TD\n"
+        '  n0(["x"])\n'
+        '  n1>"lookup<br>pure_callback"]:::callback\n'
+        '  n2{{"layer<br>cpu:0"}}:::region\n'
+        '  n3(["result"])\n'
+        '  n0 -->|"f64[]"| n1\n'
+        '  n1 -->|"f64[]"| n2\n'
+        '  n2 -->|"f64[]"| n3\n'
+        "  classDef callback fill:#fff3cd,stroke:#b58900,color:#000\n"
+        "  classDef region fill:#dcfce7,stroke:#15803d,color:#000\n"
+    )
+
+
+def test_lambda_in_mermaid_is_escaped():
+    text = bellhop.draw(lambda x: bellhop.pure_callback(lambda v: v, float)(x))(1.0).mermaid
+    assert '"#lt;lambda>' in text
+
+
+@pytest.fixture
+def drawing():
+    return bellhop.draw(lambda x: layer(lookup(x)))(1.0)
+
+
+def test_files_of_text(drawing, tmp_path):
+    drawing.save(tmp_path / "program.mmd")
+    drawing.save(tmp_path / "program.dot")
+    assert (tmp_path / "program.mmd").read_text() == drawing.mermaid
+    assert (tmp_path / "program.dot").read_text().startswith("digraph program {")
+    with pytest.raises(ValueError, match="program.jpeg"):
+        drawing.save(tmp_path / "program.jpeg")
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz")
+def test_graphviz_takes_the_text(drawing):
+    run = subprocess.run(["dot", "-Tsvg"], input=drawing.dot, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "lookup" in run.stdout
+
+
+def test_notebooks_get_mermaid_where_there_is_no_graphviz(drawing, monkeypatch, tmp_path):
+    monkeypatch.setattr(draw_module.shutil, "which", lambda _: None)
+    bundle = drawing._repr_mimebundle_()
+    assert bundle["text/markdown"].startswith("```mermaid\nflowchart TD\n")
+    assert "image/svg+xml" not in bundle
+    with pytest.raises(RuntimeError, match=r"install Graphviz .* pennylane-bellhop\[draw\]"):
+        drawing.save(tmp_path / "program.svg")
+
+
+def test_only_functions_are_drawn():
+    with pytest.raises(TypeError, match="draw takes a function, got 3"):
+        bellhop.draw(3)
