@@ -1,0 +1,18 @@
+"""Every flavour of callback under every transformation: values, calls and errors."""
+
+from pathlib import Path
+
+import pytest
+from transformations.cells import CELLS, check
+from transformations.table import document
+
+DOCUMENT = Path(__file__).parents[2] / "doc" / "transformations.md"
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_cell(cell):
+    check(cell)
+
+
+def test_documentation_is_what_was_observed():
+    assert DOCUMENT.read_text() == document(), "run: python -m tests.integration.transformations"

@@ -1,0 +1,178 @@
+"""The rows of the table: flavours of callbacks, and what each refuses or does otherwise.
+
+A new flavour is one more entry of ``FLAVOURS``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+import bellhop
+
+from .outcomes import Log, Outcome, Refused, Works
+from .programs import Sine, X
+
+QUARTER = np.pi / 2
+Outcomes = dict[str, Outcome]
+
+
+@dataclass(frozen=True, eq=False)
+class Flavour:
+    """A way to call Python.
+
+    Attributes:
+        name: the head of the row.
+        make: makes a function that computes ``sin`` and whose callback keeps its argument;
+            it takes a ``vmap_method`` too where the flavour has them.
+        differs: the columns where the outcome is another than the program's own; "name (form)"
+            is for one form alone.
+        keeps_order: whether calls keep program order.
+        vmap_methods: the methods that call once for a batch, where it has them.
+    """
+
+    name: str
+    make: Callable[..., Sine]
+    differs: Outcomes = field(default_factory=dict)
+    keeps_order: bool = True
+    vmap_methods: tuple[str, ...] = ()
+
+
+def _pure(log: Log, vmap_method: str = "sequential") -> Any:
+    def sine(x: Any) -> Any:
+        log(x)
+        return np.sin(x)
+
+    return bellhop.pure_callback(sine, float, vmap_method=vmap_method)
+
+
+def _pure_with_vjp(log: Log, vmap_method: str = "sequential") -> Any:
+    sine = _pure(log, vmap_method)
+    sine.fwd(lambda x: (sine(x), x))
+    # The derivative is the callback itself, so it has one too.
+    sine.bwd(lambda x, cotangent: sine(x + QUARTER) * cotangent)
+    return sine
+
+
+def _pure_with_jvp(log: Log, vmap_method: str = "sequential") -> Any:
+    sine = _pure(log, vmap_method)
+
+    @sine.jvp
+    def sine_jvp(primals: Any, tangents: Any) -> Any:
+        (x,), (dx,) = primals, tangents
+        return sine(x), sine(x + QUARTER) * dx
+
+    return sine
+
+
+def _io(ordered: bool) -> Callable[[Log], Sine]:
+    def make(log: Log) -> Sine:
+        def sine(x: Any) -> Any:
+            log(x)
+            return np.sin(x)
+
+        return bellhop.io_callback(sine, float, ordered=ordered)
+
+    return make
+
+
+def _beside(call: Callable[[Log, Any], None]) -> Callable[[Log], Sine]:
+    """Make the function of what is called for its effect beside the computation."""
+
+    def make(log: Log) -> Sine:
+        def sine(x: Any) -> Any:
+            call(log, x)
+            return jnp.sin(x)
+
+        return sine
+
+    return make
+
+
+NO_RULE = Refused(
+    bellhop.DifferentiableCompileError,
+    r"pure_callback 'sine' \(called from .* has no derivative rule",
+    "It has no derivative: register `fwd` and `bwd`, or `jvp`.",
+)
+NO_FORWARD_MODE = Refused(
+    TypeError,
+    r"can't apply forward-mode autodiff \(jvp\) to a custom_vjp function",
+    "`fwd` and `bwd` give reverse mode only, as `jax.custom_vjp` does; `jvp` gives both.",
+)
+SIDE_EFFECT = Refused(
+    bellhop.DifferentiableCompileError,
+    r"io_callback 'sine' \(called from .* is given a differentiated value",
+    "No differentiated value may flow into what has side effects and results.",
+)
+ORDERED_VMAP = Refused(
+    ValueError,
+    r"io_callback 'sine' \(called from .* is ordered, and the order of calls under vmap",
+    "Mapped calls have no order that the program defines.",
+)
+VMAP_OF_COND = Refused(
+    NotImplementedError,
+    "IO effect not supported in vmap-of-cond",
+    "JAX refuses: under `vmap` it would run both branches.",
+)
+VMAP_OF_WHILE = Refused(
+    Exception,
+    "IO effects not supported in while_loop with batched predicate",
+    "JAX refuses: elements that have ended would be called for until the last one ends.",
+)
+ONLY_HERE = Refused(
+    bellhop.CompileError,
+    "has ordered effects .* which only the program's own device can run",
+    "Inside `qjit`, ordered calls run where the program does; outside they work.",
+)
+NO_TABLE = Refused(
+    bellhop.CompileError,
+    r"where a program's table of callbacks cannot be seen\. Call it outside jax\.shard_map",
+    "A `qjit` program runs on one device; under `jax.jit` it works.",
+)
+
+DERIVATIVES = ("jvp", "grad", "hessian", "grad of circuit")
+EVERYWHERE: Outcomes = {"shard_map (qjit)": NO_TABLE}
+WITHOUT_RULE: Outcomes = EVERYWHERE | dict.fromkeys(DERIVATIVES, NO_RULE)
+ONE_CALL_EACH = Works(seen=(X, X + QUARTER))
+WITH_VJP: Outcomes = EVERYWHERE | {
+    "jvp": NO_FORWARD_MODE,
+    "grad": ONE_CALL_EACH,
+    "hessian": NO_FORWARD_MODE,
+    "grad of circuit": ONE_CALL_EACH,
+}
+WITH_JVP: Outcomes = EVERYWHERE | {
+    "jvp": ONE_CALL_EACH,
+    "grad": ONE_CALL_EACH,
+    "grad of circuit": ONE_CALL_EACH,
+    # Nobody uses the value and the slope, so their calls are dropped.
+    "hessian": Works(seen=(X + 2 * QUARTER,)),
+}
+WITH_RESULTS_AND_EFFECTS: Outcomes = (
+    EVERYWHERE
+    | dict.fromkeys(DERIVATIVES, SIDE_EFFECT)
+    | {"vmap of cond": VMAP_OF_COND, "vmap of while_loop": VMAP_OF_WHILE}
+)
+MAPPED = ("vmap", "vmap of vmap", "vmap of scan", "vmap of while_loop", "vmap of grad past it")
+IN_ORDER: Outcomes = EVERYWHERE | {"accelerate (qjit)": ONLY_HERE}
+METHODS = ("expand_dims", "broadcast_all", "legacy_vectorized")
+
+FLAVOURS = (
+    Flavour("pure_callback", _pure, WITHOUT_RULE, vmap_methods=METHODS),
+    Flavour("pure_callback, fwd and bwd", _pure_with_vjp, WITH_VJP, vmap_methods=METHODS),
+    Flavour("pure_callback, jvp", _pure_with_jvp, WITH_JVP, vmap_methods=METHODS),
+    Flavour("io_callback", _io(ordered=False), WITH_RESULTS_AND_EFFECTS, keeps_order=False),
+    Flavour(
+        "io_callback, ordered",
+        _io(ordered=True),
+        WITH_RESULTS_AND_EFFECTS | IN_ORDER | dict.fromkeys(MAPPED, ORDERED_VMAP),
+    ),
+    Flavour("callback", _beside(lambda log, x: bellhop.callback(log)(x)), IN_ORDER),
+    Flavour(
+        "debug.callback, ordered",
+        _beside(lambda log, x: bellhop.debug.callback(log, ordered=True)(x)),
+        IN_ORDER,
+    ),
+    Flavour("debug.print", _beside(lambda log, x: bellhop.debug.print("{}", x)), IN_ORDER),
+)
