@@ -238,7 +238,7 @@ def _take_regions(module: ir.Module, callbacks: list[Callback]) -> list[Callback
         device = ir.StringAttr(nested.attributes["bellhop.device"]).value
         del declaration.attributes["module"]
         region_module = ir.Module.parse(str(nested), module.context)
-        table = CallbackTable(catches=True)
+        table = CallbackTable(published=False)
         program = _optimize(
             _unwrap(region_module),
             _device(device),
@@ -277,63 +277,39 @@ def _aval(type_: ir.Type) -> jax.core.ShapedArray:
     return jax.core.ShapedArray(tuple(tensor.shape), dtypes[str(tensor.element_type)])
 
 
-def embed(
+def merge(ctx: mlir.LoweringRuleContext, code: Code) -> str:
+    """Merge a program into the module that JAX is lowering and return its symbol there."""
+    context = ctx.module_context
+    module = ir.Module.parse(code.module, context.context)
+    return mlir.merge_mlir_modules(
+        context.module, "bellhop_main", module, dst_symtab=context.symbol_table
+    )
+
+
+def call(
     ctx: mlir.LoweringRuleContext,
+    symbol: str,
     code: Code,
     operands: Sequence[ir.Value],
     table: ir.Value,
     tokens: Sequence[ir.Value],
 ) -> list[ir.Value]:
-    """Merge a program into the module that JAX is lowering, and call it.
+    """Call a program that was merged.
 
     Returns:
         the tokens, then the results.
     """
-    context = ctx.module_context
-    module = ir.Module.parse(code.module, context.context)
-    name = mlir.merge_mlir_modules(
-        context.module, "bellhop_main", module, dst_symtab=context.symbol_table
-    )
     results = [token.type for token in tokens]
     results += [ir_type(ctx, aval) for aval in code.out_avals]
-    call = ir.Operation.create(
+    operation = ir.Operation.create(
         "func.call",
         results=results,
         operands=[*tokens, *operands, table],
-        attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
+        attributes={"callee": ir.FlatSymbolRefAttr.get(symbol)},
     )
-    return list(call.results)
+    return list(operation.results)
 
 
 def table_handle(table: CallbackTable) -> np.ndarray:
     """Return the address of a table as programs take it: two 32-bit words."""
     return np.array([table.address], np.uint64).view(np.uint32)
-
-
-def lower_alone(
-    ctx: mlir.LoweringRuleContext, function: Callable[..., Any], operands: Sequence[ir.Value]
-) -> list[ir.Value]:
-    """Lower one of our primitives inside a program of JAX's, as a program of its own.
-
-    Here no operand brings the table, so its address is a constant of the module and the
-    executable keeps the table alive.
-    """
-    if ctx.module_context.platforms != ("cpu",) and set(ctx.module_context.platforms) != {"cpu"}:
-        raise NotImplementedError(
-            f"bellhop's callbacks and circuits outside qjit run on the CPU, and this program is "
-            f"compiled for {', '.join(ctx.module_context.platforms)}. Call it inside bellhop.qjit, "
-            "or under jax.default_device(jax.devices('cpu')[0])."
-        )
-    avals = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_in]
-    # Nobody takes exceptions here: JAX raises its own, with our text.
-    table = CallbackTable(catches=False)
-    code = compile_program(function, avals, table).code
-    ctx.module_context.add_keepalive(table)
-    constant = mlir.ir_constant(table_handle(table))
-    # The effects that order the program are among those of the operation.
-    effects = list(ctx.tokens_in.effects())[: code.tokens]
-    tokens = [ctx.tokens_in.get(effect) for effect in effects]
-    results = embed(ctx, code, operands, constant, tokens)
-    if effects:
-        ctx.set_tokens_out(mlir.TokenSet(dict(zip(effects, results[: code.tokens], strict=True))))
-    return results[code.tokens :]

@@ -7,7 +7,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax_compat import hold_weakly_in_caches
-from bellhop.lowering import Code, embed
+from bellhop.lowering import Code, call, merge
 
 hold_weakly_in_caches(Code)
 
@@ -29,7 +29,8 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: ir.Value, code: Code) -> li
         ir.Operation.create("stablehlo.create_token", results=[mlir.token_type()]).result
         for _ in range(code.tokens)
     ]
-    return embed(ctx, code, arguments, table, tokens)[code.tokens :] or [table]
+    results = call(ctx, merge(ctx, code), code, arguments, table, tokens)
+    return results[code.tokens :] or [table]
 
 
 mlir.register_lowering(program_p, _lower, cacheable=False)

@@ -40,7 +40,7 @@ class QJIT(Generic[P, R]):
         self.original_function = function
         self._keep_stages = keep_stages
         self._newest: Program | None = None
-        self._table = CallbackTable(catches=True)
+        self._table = CallbackTable(published=False)
         # Committed to the CPU: the program itself runs there, whatever JAX's default is.
         self._handle = jax.device_put(table_handle(self._table), host_device())
         self._jit = _embedded(self)

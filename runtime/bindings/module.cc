@@ -122,16 +122,29 @@ NB_MODULE(_runtime, m) {
       .def_prop_ro("site", [](const Callback& self) { return self.site; });
 
   nb::class_<CallbackTable>(m, "CallbackTable", nb::type_slots(table_slots),
-                            "The callbacks of a qjit function, by program.")
-      .def(nb::init<bool>(), "catches"_a)
+                            "The callbacks of compiled programs, by program.")
+      .def(nb::init<bool>(), "published"_a)
       .def("reserve", &CallbackTable::reserve, "key"_a,
            "Take the first key from this one on that no program has.")
       .def("set_program", &CallbackTable::set_program, "key"_a, "callbacks"_a)
       .def("clear", &CallbackTable::clear)
       .def("__len__", [](const CallbackTable& self) { return self.programs().size(); })
-      .def_prop_ro("address", [](const CallbackTable& self) {
-        return reinterpret_cast<uint64_t>(&self);
-      });
+      .def_prop_ro(
+          "callbacks",
+          [](const CallbackTable& self) {
+            std::vector<std::shared_ptr<Callback>> all;
+            for (const auto& program : self.programs()) {
+              all.insert(all.end(), program.second.begin(), program.second.end());
+            }
+            return all;
+          },
+          "All that it holds.")
+      .def_prop_ro(
+          "address",
+          [](const CallbackTable& self) {
+            return self.is_published() ? 0 : reinterpret_cast<uint64_t>(&self);
+          },
+          "What programs take as their table; 0 for a published one.");
 }
 
 }  // namespace bellhop

@@ -66,15 +66,36 @@ class Buffers {
 };
 
 // Attributes are sorted by name.
-int64_t attribute(const XLA_FFI_CallFrame& frame, int64_t place) {
+enum Place : int64_t { kIndex, kProgram, kPython };
+
+int64_t integer(const XLA_FFI_CallFrame& frame, Place place) {
   return *static_cast<const int64_t*>(
       static_cast<const XLA_FFI_Scalar*>(frame.attrs.attrs[place])->value);
 }
 
-Callback* find_callback(const CallbackTable* table, const XLA_FFI_CallFrame& frame) {
-  return table == nullptr ? nullptr
-                          : table->find(/*key=*/attribute(frame, 1),
-                                        /*index=*/attribute(frame, 0));
+std::string text(const XLA_FFI_CallFrame& frame, Place place) {
+  const auto& span = *static_cast<const XLA_FFI_ByteSpan*>(frame.attrs.attrs[place]);
+  return {span.ptr, span.len};
+}
+
+// The first operand, or the published table of the program where that is zero.
+const CallbackTable* table_of(const XLA_FFI_CallFrame& frame) {
+  const CallbackTable* table = nullptr;
+  std::memcpy(&table, static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data,
+              sizeof(table));
+  return table != nullptr ? table
+                          : CallbackTable::published_for(integer(frame, kProgram));
+}
+
+XLA_FFI_Error* not_found(const XLA_FFI_CallFrame& frame) {
+  return error(
+      frame.api,
+      "bellhop: this process has no function for the callback '" +
+          text(frame, kPython) +
+          "'. A program keeps the place of its Python functions, not the functions: "
+          "they are those of the jax.jit function it was lowered from, which must be "
+          "lowered in this process, and still be alive, when an exported or serialized "
+          "program is run");
 }
 
 XLA_FFI_Error* fail(const XLA_FFI_CallFrame& frame, const CallbackTable& table,
@@ -89,7 +110,7 @@ XLA_FFI_Error* fail(const XLA_FFI_CallFrame& frame, const CallbackTable& table,
           ")";
   // The circuits that are open in this execution do not get to their ends.
   release_run(run_id(frame));
-  if (!table.catches()) {
+  if (table.is_published()) {
     Py_DECREF(exception);
     return error(frame.api, text);
   }
@@ -109,19 +130,15 @@ XLA_FFI_Error* describe_handler(XLA_FFI_CallFrame* frame) {
 // results are copied into XLA's buffers, and the table is the running program's.
 XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
-  const CallbackTable* table = nullptr;
-  std::memcpy(&table, static_cast<XLA_FFI_Buffer*>(frame->args.args[0])->data,
-              sizeof(table));
   Buffers arguments(frame->args.args, 1, frame->args.size);
   Buffers results(frame->rets.rets, 0, frame->rets.size);
 
   Gil gil;
-  Callback* callback = find_callback(table, *frame);
-  if (callback == nullptr) {
-    return error(frame->api, "bellhop: the program has no callback number " +
-                                 std::to_string(attribute(*frame, 0)) +
-                                 "; this is an error of bellhop, please report it");
-  }
+  const CallbackTable* table = table_of(*frame);
+  Callback* callback = table == nullptr ? nullptr
+                                        : table->find(integer(*frame, kProgram),
+                                                      integer(*frame, kIndex));
+  if (callback == nullptr) return not_found(*frame);
   PyObject* exception = invoke(*callback, arguments.span(), results.span());
   return exception == nullptr ? nullptr : fail(*frame, *table, *callback, exception);
 }

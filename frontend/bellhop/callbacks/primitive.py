@@ -20,7 +20,8 @@ from bellhop._jax_compat import (
 )
 from bellhop.callbacks.target import CallbackTarget
 from bellhop.callbacks.vmap_method import call_each, call_each_now, call_with_batch
-from bellhop.lowering import lower_alone, lowering_in_progress
+from bellhop.lowering import lowering_in_progress
+from bellhop.plain_jit import lower_alone
 from bellhop_mlir.dialects import callback as dialect
 
 
@@ -153,7 +154,7 @@ def _lower(
 ) -> Any:
     lowering = lowering_in_progress()
     if lowering is None:
-        return lower_alone(ctx, lambda *args: primitive.bind(*args, target=target), operands)
+        return lower_alone(ctx, primitive, operands, {"target": target})
     if target.loops:
         each = functools.partial(call_each, primitive.bind, target=target)
         return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)

@@ -21,7 +21,8 @@ from bellhop.batching import batch_one_by_one
 from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE, recorded
 from bellhop.errors import DifferentiableCompileError
-from bellhop.lowering import allow_our_dialects, lower_alone, lowering_in_progress
+from bellhop.lowering import allow_our_dialects, lowering_in_progress
+from bellhop.plain_jit import lower_alone
 from bellhop_mlir.dialects import quantum
 
 circuit_p = Primitive("quantum_circuit")
@@ -130,7 +131,7 @@ def _lower(
 ) -> Any:
     if lowering_in_progress() is None:
         params = {"body": body, "device": device, "name": name, "record": record}
-        return lower_alone(ctx, lambda *args: circuit_p.bind(*args, **params), operands)
+        return lower_alone(ctx, circuit_p, operands, params)
     allow_our_dialects(ctx)
     state = quantum.begin(
         operands,

@@ -42,7 +42,7 @@ class ConvertCallbackToRuntime:
         func.func public @main(%x: tensor<f64>, %table: tensor<2xui32> {bellhop.table})
             -> tensor<f64> {
           %y = stablehlo.custom_call @bellhop_callback(%table, %x)
-              {backend_config = {index = 0 : i64, program = 7 : i64}, ...}
+              {backend_config = {index = 0 : i64, program = 7 : i64, python = "f"}, ...}
               : (tensor<2xui32>, tensor<f64>) -> tensor<f64>
           return %y : tensor<f64>
         }
@@ -86,13 +86,17 @@ class ConvertCallbackToRuntime:
     def _convert(
         self, op: callback.CallOp, table: ir.Value, declared: dict[str, callback.FuncOp]
     ) -> None:
-        operands = list(op.operands)
+        declaration, operands = declared[op.callee], list(op.operands)
         with ir.InsertionPoint(op.operation), op.operation.location:
             call = custom_call(
                 "bellhop_callback",
                 [table, *operands],
                 types(op.results),
-                {"program": i64(self.program), "index": i64(declared[op.callee].id)},
+                {
+                    "program": i64(self.program),
+                    "index": i64(declaration.id),
+                    "python": declaration.attributes["python"],
+                },
                 has_side_effect=op.kind != "pure",
             )
         replace(op.operation, list(call.results))

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace bellhop {
@@ -38,48 +37,41 @@ struct Callback {
   std::vector<PyObject*> spares;
 };
 
-// The callbacks of a qjit function: a list for each of its compiled programs.
-// Read and written with the GIL held only. A program names a callback by the key
-// of the program and the place in its list; the address of the table reaches the
-// program as an operand, so nothing in the compiled module is of this process.
+// Lists of callbacks, one for each compiled program. Read and written with the GIL held
+// only. A program names a callback by its own key and the place in its list, and gets
+// the address of the table as an operand, so that nothing in it is of this process.
+//
+// No operand brings one to a program of a plain jax.jit, whose table is `published`
+// instead: the program names no table, and its key leads there. Programs of the same
+// text that are alive at once have keys one after another, and a key is free again when
+// its table is gone.
 class CallbackTable {
  public:
-  // `catches` says whether someone takes the exceptions of failed runs, see failures.h.
-  explicit CallbackTable(bool catches) : catches_(catches) {}
+  using Programs = std::unordered_map<int64_t, std::vector<std::shared_ptr<Callback>>>;
 
-  bool catches() const { return catches_; }
+  explicit CallbackTable(bool published) : published_(published) {}
+  ~CallbackTable() { clear(); }
+  CallbackTable(const CallbackTable&) = delete;
+  CallbackTable& operator=(const CallbackTable&) = delete;
+
+  // The published table that has a program of this key, or null.
+  static const CallbackTable* published_for(int64_t key);
+
+  bool is_published() const { return published_; }
 
   // Returns the first key from `wanted` on that no program has, and takes it.
-  int64_t reserve(int64_t wanted) {
-    while (!programs_.try_emplace(wanted).second) ++wanted;
-    return wanted;
-  }
+  int64_t reserve(int64_t wanted);
+  void set_program(int64_t key, std::vector<std::shared_ptr<Callback>> callbacks);
+  void clear();
 
-  void set_program(int64_t key, std::vector<std::shared_ptr<Callback>> callbacks) {
-    programs_[key] = std::move(callbacks);
-  }
+  // Null where the table has no such callback.
+  Callback* find(int64_t key, int64_t index) const;
 
-  Callback* find(int64_t key, int64_t index) const {
-    const auto program = programs_.find(key);
-    if (program == programs_.end() || index < 0 ||
-        index >= static_cast<int64_t>(program->second.size())) {
-      return nullptr;
-    }
-    return program->second[index].get();
-  }
-
-  const std::unordered_map<int64_t, std::vector<std::shared_ptr<Callback>>>& programs()
-      const {
-    return programs_;
-  }
-  void clear() {
-    // What goes may come back here through a destructor of Python's.
-    const auto gone = std::exchange(programs_, {});
-  }
+  const Programs& programs() const { return programs_; }
 
  private:
-  bool catches_;
-  std::unordered_map<int64_t, std::vector<std::shared_ptr<Callback>>> programs_;
+  bool published_;
+  Programs programs_;
 };
 
 }  // namespace bellhop

@@ -9,7 +9,7 @@ func.func public @main(%x: tensor<f64>) -> tensor<f64> {
   // CHECK-SAME: %[[X:.+]]: tensor<f64>, %[[T:.+]]: tensor<2xui32> {bellhop.table}
   // CHECK-NEXT: %[[Y:.+]] = stablehlo.custom_call @bellhop_callback(%[[T]], %[[X]])
   // CHECK-SAME: api_version = 4 : i32
-  // CHECK-SAME: backend_config = {index = 4 : i64, program = 7 : i64}
+  // CHECK-SAME: backend_config = {index = 4 : i64, program = 7 : i64, python = "f"}
   // CHECK-SAME: operand_layouts = [dense<0> : tensor<1xindex>, dense<> : tensor<0xindex>]
   // CHECK-SAME: result_layouts = [dense<> : tensor<0xindex>]
   // CHECK-SAME: (tensor<2xui32>, tensor<f64>) -> tensor<f64>

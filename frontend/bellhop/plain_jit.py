@@ -1,0 +1,77 @@
+"""Our primitives in a program of JAX's own: each is a program there."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
+
+from bellhop.lowering import Code, call, compile_program, merge, table_handle
+from bellhop_runtime import CallbackTable
+
+
+class _Programs:
+    """The programs in one module of JAX's; its executable keeps them, and so their table, alive.
+
+    No operand brings the table, and its address would make the module one of this process, so
+    the table is published: the runtime finds it by the text of a program.
+    """
+
+    def __init__(self) -> None:
+        self.table = CallbackTable(published=True)
+        self.merged: dict[Hashable, tuple[Code, str]] = {}
+
+    def __reduce__(self) -> Any:
+        names = sorted(f"{callback.name} ({callback.site})" for callback in self.table.callbacks)
+        raise TypeError(
+            "a compiled program with bellhop's callbacks cannot be serialized, since the Python "
+            f"functions that it calls are this process's: {', '.join(names)}. JAX's persistent "
+            "compilation cache (jax_compilation_cache_dir) serves such programs."
+        )
+
+    @classmethod
+    def of(cls, context: mlir.ModuleContext) -> "_Programs":
+        for kept in context.keepalives:
+            if isinstance(kept, cls):
+                return kept
+        programs = cls()
+        context.add_keepalive(programs)
+        return programs
+
+
+def lower_alone(
+    ctx: mlir.LoweringRuleContext,
+    primitive: Primitive,
+    operands: Sequence[ir.Value],
+    params: dict[str, Any],
+) -> list[ir.Value]:
+    """Lower one of our primitives inside a program of JAX's, as a program of its own.
+
+    Equal ones in a module are one program, which is called in several places.
+    """
+    context = ctx.module_context
+    if set(context.platforms) != {"cpu"}:
+        raise NotImplementedError(
+            f"bellhop's callbacks and circuits outside qjit run on the CPU, and this program is "
+            f"compiled for {', '.join(context.platforms)}. Call it inside bellhop.qjit, "
+            "or under jax.default_device(jax.devices('cpu')[0])."
+        )
+    programs = _Programs.of(context)
+    avals = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_in)
+    key = primitive, tuple(sorted(params.items())), avals
+    if key not in programs.merged:
+        code = compile_program(
+            lambda *args: primitive.bind(*args, **params), avals, programs.table
+        ).code
+        programs.merged[key] = code, merge(ctx, code)
+    code, symbol = programs.merged[key]
+    # The effects that order the program are among those of the operation.
+    effects = list(ctx.tokens_in.effects())[: code.tokens]
+    tokens = [ctx.tokens_in.get(effect) for effect in effects]
+    table = mlir.ir_constant(table_handle(programs.table))
+    results = call(ctx, symbol, code, operands, table, tokens)
+    if effects:
+        ctx.set_tokens_out(mlir.TokenSet(dict(zip(effects, results[: code.tokens], strict=True))))
+    return results[code.tokens :]
