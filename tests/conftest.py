@@ -34,3 +34,10 @@ def run_script() -> Callable[..., str]:
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def own_directory(tmp_path, monkeypatch):
+    """Run the test in an empty directory, where programs may leave their stages."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -21,11 +21,13 @@ from bellhop.control_flow.while_loop import while_loop  # noqa: E402
 from bellhop.derivatives import grad, jacobian, value_and_grad  # noqa: E402
 from bellhop.drawing.draw import draw  # noqa: E402
 from bellhop.errors import CompileError, DifferentiableCompileError  # noqa: E402
+from bellhop.options import CompileOptions  # noqa: E402
 from bellhop.qjit import QJIT, qjit  # noqa: E402
 
 __all__ = [
     "QJIT",
     "CompileError",
+    "CompileOptions",
     "DifferentiableCompileError",
     "accelerate",
     "callback",

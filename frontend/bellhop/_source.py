@@ -3,6 +3,7 @@
 import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -23,6 +24,14 @@ def user_site() -> str:
             return f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return "<unknown>"
+
+
+def warn_user(message: str) -> None:
+    """Warn at the user's line."""
+    file, _, line = user_site().rpartition(":")
+    warnings.warn_explicit(
+        message, UserWarning, file or "<unknown>", int(line) if line.isdigit() else 0
+    )
 
 
 def function_name(function: Callable[..., Any]) -> str:

@@ -15,6 +15,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax_compat import ir_type
 from bellhop.errors import CompileError
+from bellhop.instruments import Stopwatch
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.pipelines import OPTIMIZATION, run_pipeline
@@ -26,6 +27,10 @@ from bellhop_runtime import DTYPES, Callback, CallbackTable
 
 if TYPE_CHECKING:
     from bellhop.callbacks.target import CallbackTarget
+
+
+# The name of the stage before the first pass.
+LOWERED = "lowered"
 
 
 @dataclass
@@ -112,7 +117,7 @@ class Program:
         jaxpr: the traced function.
         mlir: the module as lowered.
         mlir_opt: the module after the optimising passes.
-        stages: the module after each pass, where asked for.
+        stages: the module as lowered and after each pass, where asked for.
     """
 
     code: Code
@@ -147,9 +152,12 @@ def compile_program(
         table: gets the callbacks of the program, and must live as long as it runs.
         keep_stages: whether to keep the text of the module after every pass.
     """
+    stopwatch = Stopwatch()
     traced = jax.jit(function, keep_unused=True).trace(*args)
+    stopwatch.lap("tracing")
     with _lowering() as lowering:
         module = traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
+    stopwatch.lap("lowering", module)
     out_avals = tuple(traced.jaxpr.out_avals)
     callbacks = [target.bind() for target in lowering.targets]
     try:
@@ -179,14 +187,18 @@ def _optimize(
     keep_stages: bool = False,
 ) -> Program:
     stages: dict[str, str] = {}
+    stopwatch = Stopwatch()
 
     def observe(name: str, module: ir.Module) -> None:
+        stopwatch.lap(name, module)
         if keep_stages:
             stages[name] = str(module)
 
     with module.context, ir.Location.unknown():
         module.context.allow_unregistered_dialects = True
         text = str(module)
+        if keep_stages:
+            stages[LOWERED] = text
         passes = [
             pass_(device=device_name(device)) if pass_ is InlineAccelerate else pass_()
             for pass_ in OPTIMIZATION

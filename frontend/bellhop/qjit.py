@@ -2,19 +2,35 @@
 
 import contextlib
 import functools
+import operator
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
 
 from bellhop._jax_compat import run_compiled, trace_state_clean
+from bellhop._source import definition_site, function_name, warn_user
 from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
+from bellhop.instruments import Stopwatch, is_recording, recording
 from bellhop.lowering import Code, Program, compile_program, host_device, table_handle
+from bellhop.options import CompileOptions, compile_options
 from bellhop.program import program_p
+from bellhop.signature import (
+    NO_STATIC,
+    DeclaredSignature,
+    Static,
+    StaticArguments,
+    declared_signature,
+    describe,
+)
 from bellhop.tracing import traced
+from bellhop.workspace import make_workspace, write_stages
 from bellhop_runtime import CallbackTable
 
 P = ParamSpec("P")
@@ -24,22 +40,34 @@ R = TypeVar("R")
 class QJIT(Generic[P, R]):
     """A function that is compiled when it is called with a new signature.
 
-    A signature is the shapes, dtypes and pytree structure of the arguments; new values
-    never compile anything.  Under a JAX transformation the function is traced through, so
-    it can be differentiated, batched, and called in ``jax.jit`` and in other qjit functions.
+    A signature is the shapes, dtypes and pytree structure of the arguments, and the values of
+    static ones; new values of the others never compile anything.  A function whose annotations
+    declare the types of all arguments is compiled for these when it is decorated, and arguments
+    are promoted to them.  Under a JAX transformation the function is traced through, so it can
+    be differentiated, batched, and called in ``jax.jit`` and in other qjit functions.
 
     Attributes:
         original_function: the function that was decorated.
+        user_function: the function that is traced: the same, unless autograph converted it.
+        compile_options: how it is compiled.
         jaxpr: the traced function of the newest program.
         mlir: its module as lowered, in the callback and quantum dialects.
         mlir_opt: its module after the optimising passes.
+        compiled_function: JAX's executable of it.
+        workspace: the directory with its stages, where ``keep_intermediate`` asks for them.
     """
 
-    def __init__(self, function: Callable[P, R], *, keep_stages: bool = False) -> None:
+    def __init__(
+        self, function: Callable[P, R], compile_options: CompileOptions | None = None
+    ) -> None:
         functools.update_wrapper(self, function)
         self.original_function = function
-        self._keep_stages = keep_stages
-        self._newest: Program | None = None
+        self.user_function = function
+        self.compile_options = options = compile_options or CompileOptions()
+        self.workspace: Path | None = None
+        self._static = StaticArguments(function, options.static_argnums, options.static_argnames)
+        self._declared: DeclaredSignature | None = None
+        self._newest: _Newest | None = None
         self._table = CallbackTable(published=False)
         # Committed to the CPU: the program itself runs there, whatever JAX's default is.
         self._handle = jax.device_put(table_handle(self._table), host_device())
@@ -47,14 +75,22 @@ class QJIT(Generic[P, R]):
         # Threads in the first run of a signature, and whether it has been traced.
         self._first_runs: dict[int, threading.Event] = {}
         self._aside = threading.RLock()
+        # Static values are not known before a call, and a trace under way takes us in itself.
+        if not self._static and trace_state_clean():
+            self._declared = declared_signature(function)
+            if self._declared is not None:
+                self.aot_compile()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; compile it first where the signature is new."""
         if not trace_state_clean():
-            return traced(self.original_function)(*args, **kwargs)
+            return traced(self.user_function)(*args, **kwargs)
+        static, arguments, named = self._separate(args, kwargs)
         try:
             run = self._run_aside if self._first_runs else self._run
-            result = run(args, kwargs)
+            if self.compile_options.verbose or is_recording():
+                run = self._observed(run)
+            result = run(static, arguments, named)
             if type(result) is _EffectsOnly:
                 return jax.tree.unflatten(result.tree, ())
             return result
@@ -65,18 +101,28 @@ class QJIT(Generic[P, R]):
         # Outside the handler, so that XLA's account of it is not the context.
         raise failure
 
-    def _run(self, args: Any, kwargs: Any) -> Any:
+    def _separate(self, args: Any, kwargs: Any) -> tuple[Static, Any, Any]:
+        """Return static arguments, and the others as the program takes them."""
+        if self._static:
+            return self._static.split(args, kwargs)
+        if self._declared is not None:
+            promoted = self._declared.promote(args, kwargs)
+            if promoted is not None:
+                return NO_STATIC, promoted, {}
+        return NO_STATIC, args, kwargs
+
+    def _run(self, static: Static, args: Any, kwargs: Any) -> Any:
         try:
-            return self._jit(self._handle, args, kwargs)
+            return self._jit(static, self._handle, args, kwargs)
         except RecursionError as error:
             if "Recursively calling jit" not in str(error):
                 raise
         finally:
             if self._first_runs:
                 self._first_runs.pop(threading.get_ident(), None)
-        return self._run_aside(args, kwargs)
+        return self._run_aside(static, args, kwargs)
 
-    def _run_aside(self, args: Any, kwargs: Any) -> Any:
+    def _run_aside(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run outside JAX's cache of fast calls.
 
         JAX holds the entry of a signature from before it is traced until the end of its
@@ -88,13 +134,13 @@ class QJIT(Generic[P, R]):
             if thread != mine:
                 is_traced.wait()
         with self._aside:
-            executable = self._lower(args, kwargs).compile()
+            executable = self._lower(static, args, kwargs).compile()
         return run_compiled(executable, self._handle, args, kwargs)
 
-    def _lower(self, args: Any, kwargs: Any) -> Any:
+    def _lower(self, static: Static, args: Any, kwargs: Any) -> Any:
         is_nested = threading.get_ident() in self._first_runs
         try:
-            return self._jit.lower(self._handle, args, kwargs)
+            return self._jit.lower(static, self._handle, args, kwargs)
         finally:
             if not is_nested:
                 self._first_runs.pop(threading.get_ident(), None)
@@ -120,9 +166,50 @@ class QJIT(Generic[P, R]):
         """The newest program after the optimising passes."""
         return self._program().mlir_opt
 
+    @property
+    def compiled_function(self) -> jax.stages.Compiled:
+        """JAX's executable of the newest program."""
+        self._program()
+        assert self._newest is not None
+        return self._lower(*self._newest.signature).compile()
+
+    def aot_compile(self) -> None:
+        """Compile for the types that the annotations declare, as far as ``target`` says.
+
+        Raises:
+            CompileError: where the annotations do not declare every argument.
+        """
+        if self._declared is None:
+            raise CompileError(
+                f"{self!r} cannot be compiled before it is called: that takes an annotation of "
+                "shape and dtype for every argument, and no static arguments."
+            )
+        with self._reporting():
+            if self.compile_options.target == "binary":
+                self._lower(NO_STATIC, self._declared.args, {}).compile()
+            else:
+                self._jit.trace(NO_STATIC, self._handle, self._declared.args, {})
+                self._first_runs.pop(threading.get_ident(), None)
+
+    def jit_compile(self, args: Any, **kwargs: Any) -> bool:
+        """Compile for arguments, without running.
+
+        Args:
+            args: the arguments with a position, or abstract values of them.
+            kwargs: the arguments with a name.
+
+        Returns:
+            whether a call promotes these arguments to declared types.
+        """
+        static, arguments, named = self._separate(args, kwargs)
+        with self._reporting():
+            self._lower(static, arguments, named).compile()
+        given, taken = jax.tree.leaves((args, kwargs)), jax.tree.leaves((arguments, named))
+        return not self._static and any(map(operator.is_not, given, taken))
+
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Return JAX's ``Lowered`` of the program for a signature."""
-        return self._lower(args, kwargs)
+        return self._lower(*self._separate(args, kwargs))
 
     def _program(self) -> Program:
         if self._newest is None:
@@ -130,7 +217,32 @@ class QJIT(Generic[P, R]):
                 f"{self!r} has not been compiled: call it first, since its program depends on "
                 "the shapes and dtypes of the arguments."
             )
-        return self._newest
+        return self._newest.program
+
+    def _observed(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``run`` with the stages of compilation, and the run after it, measured."""
+
+        def observed(*arguments: Any) -> Any:
+            with self._reporting():
+                self._lower(*arguments).compile()
+            stopwatch = Stopwatch()
+            result = jax.block_until_ready(run(*arguments))
+            stopwatch.lap("run")
+            return result
+
+        return observed
+
+    @contextlib.contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Report what is compiled inside, where that is wanted."""
+        if not self.compile_options.verbose:
+            yield
+            return
+        with recording() as compilation:
+            yield
+        if compilation.measurements:
+            where = self.compile_options.logfile or sys.stderr
+            print(f"compiled {self!r}", compilation.table(), sep="\n", file=where)
 
     @contextlib.contextmanager
     def _first_run(self) -> Iterator[None]:
@@ -140,25 +252,51 @@ class QJIT(Generic[P, R]):
         finally:
             is_traced.set()
 
-    def _compile(self, args: Any, kwargs: Any) -> tuple[Code, Any]:
+    def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         out_tree = None
 
         def flat_function(*leaves: Any) -> list[Any]:
             nonlocal out_tree
-            args, kwargs = jax.tree.unflatten(in_tree, leaves)
-            result = traced(self.original_function)(*args, **kwargs)
+            args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
+            result = traced(self.user_function)(*args, **kwargs)
             flat, out_tree = jax.tree.flatten(result)
             return [jnp.asarray(leaf) if not hasattr(leaf, "dtype") else leaf for leaf in flat]
 
-        flat_function.__name__ = getattr(self.original_function, "__name__", "program")
+        flat_function.__name__ = self._name()
         avals = [jax.typeof(leaf) for leaf in leaves]
         specs = [
             jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals
         ]
-        program = compile_program(flat_function, specs, self._table, keep_stages=self._keep_stages)
-        self._newest = program
+        signature = static, *jax.tree.unflatten(in_tree, specs)
+        if self._declared is not None and signature[1:] != (self._declared.args, {}):
+            self._warn_of_signature(specs)
+        level = self.compile_options.intermediate_level
+        program = compile_program(flat_function, specs, self._table, keep_stages=level > 0)
+        self._newest = _Newest(program, signature)
+        if level > 0:
+            self.workspace = make_workspace(self._name())
+            write_stages(self.workspace, level, program)
         return program.code, out_tree
+
+    def _warn_of_signature(self, specs: list[Any]) -> None:
+        function = self.original_function
+        warn_user(
+            f"'{function_name(function)}' ({definition_site(function)}) declares arguments of "
+            f"the types ({self._declared}), and is called with ({describe(specs)}), so another "
+            "program is compiled. Change the annotations or the arguments."
+        )
+
+    def _name(self) -> str:
+        return getattr(self.original_function, "__name__", "program")
+
+
+@dataclass(frozen=True)
+class _Newest:
+    """The program that was made last, and what it was made for."""
+
+    program: Program
+    signature: tuple[Static, Any, Any]
 
 
 class _EffectsOnly:
@@ -184,50 +322,58 @@ def _embedded(qjit_function: QJIT[Any, Any]) -> Any:
     JAX traces it for each new signature, and that is when a program is made.
     """
 
-    def embedded(handle: jax.Array, args: Any, kwargs: Any) -> Any:
+    def embedded(static: Static, handle: jax.Array, args: Any, kwargs: Any) -> Any:
         with qjit_function._first_run():
-            code, out_tree = qjit_function._compile(args, kwargs)
+            code, out_tree = qjit_function._compile(static, args, kwargs)
         leaves = jax.tree.leaves((args, kwargs))
         results = program_p.bind(*leaves, handle, code=code)
         if not code.out_avals:
             return _EffectsOnly(out_tree, results)
         return jax.tree.unflatten(out_tree, results)
 
-    embedded.__name__ = getattr(qjit_function.original_function, "__name__", "program")
-    return jax.jit(embedded)
+    embedded.__name__ = qjit_function._name()
+    return jax.jit(embedded, static_argnums=0)
 
 
 @overload
-def qjit(fn: Callable[P, R], *, keep_intermediate: bool = False) -> QJIT[P, R]: ...
+def qjit(fn: Callable[P, R], **options: Any) -> QJIT[P, R]: ...
 @overload
-def qjit(
-    fn: None = None, *, keep_intermediate: bool = False
-) -> Callable[[Callable[P, R]], QJIT[P, R]]: ...
-def qjit(fn: Any = None, *, keep_intermediate: bool = False) -> Any:
+def qjit(fn: None = None, **options: Any) -> Callable[[Callable[P, R]], QJIT[P, R]]: ...
+def qjit(fn: Any = None, **options: Any) -> Any:
     """Compile a hybrid quantum-classical function.
+
+    It is compiled when it is called with a new signature.  Where annotations declare shape and
+    dtype of every argument (``float``, ``jax.ShapeDtypeStruct((3,), float)``, pytrees of these),
+    it is compiled when it is decorated.
 
     Args:
         fn: the function: JAX operations, QNodes, callbacks, accelerated regions.  Its
             arguments and results are pytrees of arrays and numbers.
-        keep_intermediate: keep the module after every pass, for
-            ``bellhop.debug.get_compilation_stage``.
+        options: those of ``CompileOptions``, by name.
 
     Returns:
         a callable ``QJIT``; without ``fn``, a decorator.
 
     Raises:
-        TypeError: where ``fn`` cannot be called.
+        TypeError: where ``fn`` cannot be called, or there is no such option.
+        CompileError: for an option that only Catalyst has.
+
+    Warns:
+        UserWarning: where a call does not fit the declared types and another program is made.
 
     Example:
         >>> import bellhop
-        >>> @bellhop.qjit
-        ... def f(x):
-        ...     return x + 1
-        >>> f(1.0)
-        Array(2., dtype=float64)
+        >>> @bellhop.qjit(static_argnames="n")
+        ... def power(x, n):
+        ...     return x**n
+        >>> power(2.0, n=3)
+        Array(8., dtype=float64)
+
+    The interface is that of Catalyst's ``qjit``.
     """
     if fn is None:
-        return functools.partial(qjit, keep_intermediate=keep_intermediate)
+        compile_options(options)
+        return functools.partial(qjit, **options)
     if not callable(fn):
         raise TypeError(f"qjit takes a function, got {fn!r} of type {type(fn).__name__}.")
-    return QJIT(fn, keep_stages=keep_intermediate)
+    return QJIT(fn, compile_options(options))

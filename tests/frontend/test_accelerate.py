@@ -45,7 +45,7 @@ def test_on_the_programs_own_device_it_becomes_part_of_the_program():
     assert "custom_call" not in f.mlir_opt
 
 
-def test_on_another_device_it_is_a_region_of_that_device():
+def test_on_another_device_it_is_a_region_of_that_device(own_directory):
     f = bellhop.qjit(lambda x: on("cpu:1", jnp.sin)(x) + 1, keep_intermediate=True)
     assert f(1.0) == np.sin(1.0) + 1
     assert '"callback.accelerate"' in f.mlir_opt

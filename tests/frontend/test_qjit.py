@@ -21,7 +21,7 @@ def traces():
     return []
 
 
-def test_decorator_and_function_forms(traces):
+def test_decorator_and_function_forms(traces, own_directory):
     @bellhop.qjit
     def first(x):
         return x + 1
@@ -189,7 +189,7 @@ def test_looking_inside_before_the_first_call_is_an_error(stage):
         getattr(bellhop.qjit(lambda x: x), stage)
 
 
-def test_looking_inside():
+def test_looking_inside(own_directory):
     @bellhop.qjit(keep_intermediate=True)
     def f(x):
         bellhop.debug.print("{}", x)

@@ -59,7 +59,7 @@ def program(source, padding):
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_two_processes_make_the_same_module(run_script, source):
+def test_two_processes_make_the_same_module(run_script, own_directory, source):
     one = run_script(program(source, 0))
     other = run_script(program(source, 3), PYTHONHASHSEED="7")
     assert first_difference(one, other) == ""

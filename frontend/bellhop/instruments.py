@@ -1,0 +1,102 @@
+"""How long compilation takes, stage by stage."""
+
+import contextlib
+import contextvars
+import functools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+# What JAX reports when XLA has compiled a module.
+_XLA_EVENT = "/jax/core/compile/backend_compile_duration"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One stage of a compilation, or a run.
+
+    Attributes:
+        name: of the stage.
+        wall: seconds on the clock.
+        cpu: seconds of the process's threads together; None where nobody counted them.
+        lines: length of the module after it, where it leaves a module.
+    """
+
+    name: str
+    wall: float
+    cpu: float | None = None
+    lines: int | None = None
+
+
+@dataclass
+class Recording:
+    """Measurements in the order in which the stages ended."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+
+    def table(self) -> str:
+        """Return a table of all measurements."""
+        width = max(len(m.name) for m in self.measurements)
+        rows = [f"{'stage':{width}}  {'wall':>10}  {'CPU':>10}  {'lines':>6}"]
+        rows += [
+            f"{m.name:{width}}  {m.wall * 1e3:7.3f} ms  "
+            + (f"{m.cpu * 1e3:7.3f} ms  " if m.cpu is not None else f"{'':>12}")
+            + (f"{m.lines:6}" if m.lines is not None else "")
+            for m in self.measurements
+        ]
+        return "\n".join(row.rstrip() for row in rows)
+
+
+_recordings: contextvars.ContextVar[tuple[Recording, ...]] = contextvars.ContextVar(
+    "bellhop_recordings", default=()
+)
+
+
+def is_recording() -> bool:
+    """Tell whether anybody wants measurements."""
+    return bool(_recordings.get())
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[Recording]:
+    """Record the stages of what is compiled inside."""
+    _listen_to_xla()
+    recording = Recording()
+    token = _recordings.set((*_recordings.get(), recording))
+    try:
+        yield recording
+    finally:
+        _recordings.reset(token)
+
+
+class Stopwatch:
+    """Measures stages that follow one another."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter(), time.process_time()
+
+    def lap(self, name: str, module: Any = None) -> None:
+        """Record the time since the last stage as that of ``name``."""
+        if not is_recording():
+            return
+        now = time.perf_counter(), time.process_time()
+        lines = None if module is None else str(module).count("\n")
+        _record(Measurement(name, now[0] - self._start[0], now[1] - self._start[1], lines))
+        self._start = time.perf_counter(), time.process_time()
+
+
+def _record(measurement: Measurement) -> None:
+    for recording in _recordings.get():
+        recording.measurements.append(measurement)
+
+
+@functools.cache
+def _listen_to_xla() -> None:
+    def listen(event: str, duration: float, **_: Any) -> None:
+        if event == _XLA_EVENT:
+            _record(Measurement("XLA", duration))
+
+    jax.monitoring.register_event_duration_secs_listener(listen)

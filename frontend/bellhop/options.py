@@ -1,0 +1,86 @@
+"""The options of qjit: what there is, and what is refused by name."""
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from bellhop.errors import CompileError
+
+TARGETS = ("binary", "mlir", "jaxpr")
+
+# How much keep_intermediate keeps, and its names in the words of Catalyst.
+_LEVELS = {"none": 0, "pipeline": 1, "changed": 2, "pass": 3}
+
+# Options of Catalyst's qjit without a meaning here, and why.
+_FOREIGN = {
+    "abstracted_axes": "XLA compiles arrays of one shape; a program for each is made and kept",
+    "async_qnodes": "circuits of a batch need no option to run side by side",
+    "capture": "programs are traced without PennyLane's program capture",
+    "dialect_plugins": "there are no plugins of MLIR",
+    "pass_plugins": "there are no plugins of MLIR",
+    "pipelines": "the order of the passes is fixed; circuit_transform_pipeline adds to it",
+    "skip_preprocess": "there is no preprocessing to skip",
+    "use_nameloc": "there are no name locations",
+}
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How a function is compiled; ``qjit`` takes these as keyword arguments.
+
+    Attributes:
+        target: how far a function goes whose signature is declared, when it is decorated:
+            ``"binary"``, to an executable; ``"mlir"`` or ``"jaxpr"``, to the module.  A call
+            makes an executable in any case.
+        keep_intermediate: which stages of compilation are written to the workspace.  ``False``,
+            ``0``, ``"none"``: none; ``True``, ``1``, ``"pipeline"``: the module as lowered,
+            optimised, and as XLA gets it; ``2``, ``"changed"``: the module after each pass that
+            changed it; ``3``, ``"pass"``: after each pass.
+        verbose: whether to report each compilation, with the time that each stage took.
+        logfile: where reports go; None is standard error.
+        static_argnums: positions of arguments that are part of the program, not its input.
+        static_argnames: names of such arguments.
+
+    The names are those of Catalyst's options.
+    """
+
+    target: str = "binary"
+    keep_intermediate: bool | int | str | None = False
+    verbose: bool = False
+    logfile: TextIO | None = None
+    static_argnums: int | Iterable[int] | None = None
+    static_argnames: str | Iterable[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.target not in TARGETS:
+            raise ValueError(f"qjit: target is one of {', '.join(TARGETS)}, not {self.target!r}.")
+        self.intermediate_level  # noqa: B018
+
+    @property
+    def intermediate_level(self) -> int:
+        """The number that ``keep_intermediate`` stands for."""
+        level = self.keep_intermediate
+        number = _LEVELS.get(level, -1) if isinstance(level, str) else int(level or 0)
+        if number not in _LEVELS.values():
+            raise ValueError(
+                "qjit: keep_intermediate is a bool, a number from 0 to 3, or one of "
+                f"{', '.join(_LEVELS)}; not {level!r}."
+            )
+        return number
+
+
+def compile_options(options: dict[str, Any]) -> CompileOptions:
+    """Return options given by name.
+
+    Raises:
+        CompileError: for an option that only Catalyst has; says why.
+        TypeError: for an option that there is not.
+    """
+    names = [field.name for field in dataclasses.fields(CompileOptions)]
+    for name in options:
+        if name in _FOREIGN:
+            raise CompileError(f"qjit: bellhop has no option '{name}': {_FOREIGN[name]}.")
+        if name not in names:
+            raise TypeError(f"qjit has no option '{name}'; there are {', '.join(names)}.")
+    return CompileOptions(**options)

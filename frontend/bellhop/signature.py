@@ -1,0 +1,227 @@
+"""The arguments of compiled functions: declared types, and static ones."""
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop._source import definition_site, function_name
+from bellhop.callbacks.result_type import ResultTypeError, result_avals
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class StaticArguments:
+    """Which arguments of a function are part of its program.
+
+    Args:
+        function: the user's function.
+        argnums: their positions; negative ones count from the end.
+        argnames: their names.
+
+    An argument that has a position and a name is static however it is passed.
+
+    Raises:
+        ValueError: for a position or name that the function has not.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        argnums: int | Iterable[int] | None,
+        argnames: str | Iterable[str] | None,
+    ) -> None:
+        self._where = f"'{function_name(function)}' ({definition_site(function)})"
+        self._positions = {argnums} if isinstance(argnums, int) else set(argnums or ())
+        self._names = {argnames} if isinstance(argnames, str) else set(argnames or ())
+        if self._positions or self._names:
+            self._complete(_parameters(function))
+
+    def __bool__(self) -> bool:
+        return bool(self._positions or self._names)
+
+    def _complete(self, parameters: list[inspect.Parameter]) -> None:
+        positional = [p for p in parameters if p.kind in _POSITIONAL]
+        kinds = {p.kind for p in parameters}
+        for position in sorted(self._positions):
+            index = position + len(positional) if position < 0 else position
+            if index < 0 or (index >= len(positional) and _VARIADIC[0] not in kinds):
+                raise ValueError(
+                    f"qjit of {self._where}: static_argnums has {position}, and the function has "
+                    f"{len(positional)} arguments with a position."
+                )
+            self._positions ^= {position, index} if position != index else set()
+            if index < len(positional) and positional[index].kind is not _POSITIONAL[0]:
+                self._names.add(positional[index].name)
+        names = {p.name for p in parameters if p.kind not in _VARIADIC}
+        for name in sorted(self._names):
+            if name not in names and _VARIADIC[1] not in kinds:
+                raise ValueError(
+                    f"qjit of {self._where}: static_argnames has '{name}', and the arguments "
+                    f"of the function are {', '.join(names) or 'none'}."
+                )
+        self._positions |= {i for i, p in enumerate(positional) if p.name in self._names}
+
+    def split(self, args: Any, kwargs: Any) -> tuple["Static", Any, Any]:
+        """Return the static arguments, and the others.
+
+        Raises:
+            ValueError: for a static argument that is not hashable.
+        """
+        static: dict[int | str, Any] = {i: args[i] for i in self._positions if i < len(args)}
+        static |= {name: kwargs[name] for name in self._names if name in kwargs}
+        for key, value in static.items():
+            self._check_hashable(key, value)
+        args = tuple(arg for i, arg in enumerate(args) if i not in self._positions)
+        kwargs = {name: value for name, value in kwargs.items() if name not in self._names}
+        return Static(static), args, kwargs
+
+    def _check_hashable(self, key: int | str, value: Any) -> None:
+        try:
+            hash(value)
+        except TypeError as error:
+            which = f"{key}" if isinstance(key, int) else f"'{key}'"
+            raise ValueError(
+                f"qjit of {self._where}: the static argument {which} is of type "
+                f"{type(value).__name__}, which cannot be hashed ({error}). The program is looked "
+                "up by it: pass a tuple in place of a list or an array, or give its class a "
+                "__hash__."
+            ) from error
+
+
+class Static:
+    """Static arguments of one call; equal ones run the same program.
+
+    Hashes are compared as they were at the call, so that an object which changes, and its hash
+    with it, is another argument.
+    """
+
+    __slots__ = ("_hash", "_key", "_values")
+
+    def __init__(self, values: dict[int | str, Any]) -> None:
+        self._values = values
+        self._key = tuple(
+            (key, type(value), hash(value), value)
+            for key, value in sorted(values.items(), key=lambda item: str(item[0]))
+        )
+        self._hash = hash(tuple((key, hash_) for key, _, hash_, _ in self._key))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and self._key == other._key
+
+    def merge(self, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Put the static arguments back between the others."""
+        rest = iter(args)
+        positions = {key for key in self._values if isinstance(key, int)}
+        merged = tuple(
+            self._values[index] if index in positions else next(rest)
+            for index in range(len(args) + len(positions))
+        )
+        named = {key: value for key, value in self._values.items() if isinstance(key, str)}
+        return merged, {**kwargs, **named}
+
+
+NO_STATIC = Static({})
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError):
+        # Some functions written in C do not say.
+        unknown = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
+        return [unknown, inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
+
+
+class DeclaredSignature:
+    """The types that a function's annotations declare for its arguments.
+
+    Attributes:
+        args: shapes and dtypes in the structure of the arguments.
+    """
+
+    def __init__(self, name: str, signature: inspect.Signature, args: tuple[Any, ...]) -> None:
+        self.args = args
+        self._name = name
+        self._signature = signature
+        self._leaves, self._tree = jax.tree.flatten(args)
+
+    def __str__(self) -> str:
+        return describe(self._leaves)
+
+    def promote(self, args: Any, kwargs: Any) -> Any:
+        """Return all arguments, by position, in the declared types.
+
+        Returns None where some do not promote to them.
+
+        Raises:
+            TypeError: where their number or a name is wrong.
+        """
+        if kwargs or len(args) < len(self.args):
+            try:
+                bound = self._signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self._name}() cannot be called so: {error}.") from None
+            bound.apply_defaults()
+            args = bound.args
+        leaves, tree = jax.tree.flatten(args)
+        if tree != self._tree:
+            return None
+        promoted = []
+        for leaf, declared in zip(leaves, self._leaves, strict=True):
+            if not _is_of_type(leaf, declared.dtype):
+                if not _promotes(leaf, declared.dtype):
+                    return None
+                convert = jnp.asarray if isinstance(leaf, jax.Array) else np.asarray
+                leaf = convert(leaf, declared.dtype)
+            if leaf.shape != declared.shape:
+                return None
+            promoted.append(leaf)
+        return jax.tree.unflatten(tree, promoted)
+
+
+def _is_of_type(leaf: Any, dtype: Any) -> bool:
+    if isinstance(leaf, jax.Array) and leaf.weak_type:
+        return False
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic) and leaf.dtype == dtype
+
+
+def _promotes(leaf: Any, dtype: Any) -> bool:
+    return jnp.promote_types(jnp.result_type(leaf), dtype) == dtype
+
+
+def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None:
+    """Return what annotations declare, or None where they do not declare every argument.
+
+    A function without arguments declares them all.
+    """
+    try:
+        signature = inspect.signature(function)
+        hints = typing.get_type_hints(function)
+    except Exception:
+        # Annotations are anything, and need not mean anything.
+        return None
+    args = []
+    for parameter in signature.parameters.values():
+        if parameter.kind not in _POSITIONAL or parameter.name not in hints:
+            return None
+        try:
+            avals, tree = result_avals(function, hints[parameter.name])
+        except ResultTypeError:
+            return None
+        specs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
+        args.append(jax.tree.unflatten(tree, specs))
+    return DeclaredSignature(function_name(function), signature, tuple(args))
+
+
+def describe(leaves: Iterable[Any]) -> str:
+    """Describe array arguments by dtype and shape."""
+    return ", ".join(f"{jnp.result_type(x)}[{','.join(map(str, jnp.shape(x)))}]" for x in leaves)

@@ -1,0 +1,132 @@
+"""qjit: its options, what it reports, and what it keeps."""
+
+import io
+
+import jax.numpy as jnp
+import pytest
+
+import bellhop
+
+PASSES = ["fuse-gates", "canonicalize-callbacks", "convert-callback-to-runtime"]
+
+
+@pytest.fixture(autouse=True)
+def directory(own_directory):
+    return own_directory
+
+
+def test_unknown_options_are_named():
+    with pytest.raises(TypeError, match="qjit has no option 'colour'; there are target, .*verbose"):
+        bellhop.qjit(lambda x: x, colour="red")
+    with pytest.raises(TypeError, match="no option 'colour'"):
+        bellhop.qjit(colour="red")
+
+
+@pytest.mark.parametrize("name", ["abstracted_axes", "pipelines", "pass_plugins"])
+def test_options_of_catalyst_are_refused_with_a_reason(name):
+    with pytest.raises(bellhop.CompileError, match=f"no option '{name}': .+"):
+        bellhop.qjit(lambda x: x, **{name: None})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"target": "llvmir"}, {"keep_intermediate": 4}, {"keep_intermediate": "some"}],
+    ids=repr,
+)
+def test_wrong_values_are_refused(options):
+    with pytest.raises(ValueError, match="qjit: (target|keep_intermediate) is .*, "):
+        bellhop.qjit(lambda x: x, **options)
+
+
+def test_options_are_shown():
+    f = bellhop.qjit(lambda x: x, keep_intermediate="pass", static_argnums=())
+    assert f.compile_options == bellhop.CompileOptions(keep_intermediate="pass", static_argnums=())
+
+
+def files(path):
+    return sorted(file.name for file in path.iterdir())
+
+
+@pytest.mark.parametrize("level", [False, 0, None, "none"])
+def test_nothing_is_written_unasked(level, tmp_path):
+    f = bellhop.qjit(lambda x: x, keep_intermediate=level)
+    f(1.0)
+    assert f.workspace is None
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("level", [True, 1, "pipeline"])
+def test_milestones_are_written(level, tmp_path):
+    @bellhop.qjit(keep_intermediate=level)
+    def f(x: float):
+        bellhop.debug.print("{}", x)
+        return x
+
+    assert f.workspace == tmp_path / "f"
+    jaxpr, *modules = reversed(files(f.workspace))
+    assert jaxpr == "traced.jaxpr"
+    texts = [(f.workspace / name).read_text() for name in reversed(modules)]
+    assert texts[:2] == [f.mlir, f.mlir_opt]
+    assert "@bellhop_callback" in texts[2]
+    assert len(texts) == 3
+
+
+def test_every_pass_is_written(tmp_path):
+    f = bellhop.qjit(lambda x: jnp.sin(x), keep_intermediate="pass")
+    f(1.0)
+    names = files(f.workspace)
+    assert all(any(name in file for file in names) for name in PASSES)
+    changed = bellhop.qjit(lambda x: jnp.sin(x), keep_intermediate="changed")
+    changed(1.0)
+    # No pass has anything to do, but the last hands the table on.
+    assert 2 <= len(files(changed.workspace)) < len(names)
+
+
+def test_each_program_has_a_workspace_of_its_own(tmp_path):
+    @bellhop.qjit(keep_intermediate=True)
+    def f(x):
+        return x
+
+    f(1.0)
+    first = f.workspace
+    f(1)
+    assert (first.name, f.workspace.name) == ("f", "f_1")
+    assert "f64" in next(first.glob("*lowered*")).read_text()
+    assert "i64" in next(f.workspace.glob("*lowered*")).read_text()
+
+
+def test_a_report_names_every_stage_once():
+    out = io.StringIO()
+
+    @bellhop.qjit(verbose=True, logfile=out)
+    def f(x):
+        return jnp.sin(x)
+
+    f(1.0)
+    report = out.getvalue()
+    assert "compiled <qjit test_a_report_names_every_stage_once.<locals>.f>" in report
+    for stage in ("tracing", "lowering", *PASSES, "XLA"):
+        (row,) = [line for line in report.splitlines() if line.startswith(stage)]
+        assert " ms" in row
+    f(2.0)
+    assert out.getvalue() == report
+    f(2)
+    assert out.getvalue().count("compiled") == 2
+
+
+def test_reports_go_to_standard_error(capsys):
+    @bellhop.qjit(verbose=True)
+    def f(x: float):
+        return x
+
+    assert "compiled <qjit" in capsys.readouterr().err
+
+
+def test_a_report_does_not_hide_an_exception():
+    @bellhop.qjit(verbose=True, logfile=io.StringIO())
+    def f(x):
+        return bellhop.pure_callback(lambda x: 1 / float(x), float)(x)
+
+    with pytest.raises(ZeroDivisionError):
+        f(0.0)
+    assert f(2.0) == 0.5
