@@ -16,7 +16,7 @@ from bellhop.errors import CompileError
 from bellhop_mlir.dialects.quantum import Gate
 
 # How deep decompositions may nest before they are taken to go on for ever.
-_DEPTH = 50
+DECOMPOSITION_DEPTH = 50
 
 # Up to here, an operation that nobody decomposes is applied as its matrix.
 _MATRIX_WIRES = 10
@@ -24,7 +24,7 @@ _MATRIX_WIRES = 10
 _NOT_RECORDED = ("QubitUnitary", "StatePrep", "BasisState")
 _COMPLEX_DATA = ("QubitUnitary", "StatePrep")
 _NOTHING_TO_APPLY = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
-_OBSERVABLES = (
+OBSERVABLES = (
     qml.Hermitian,
     qml.Projector,
     qml.SparseHamiltonian,
@@ -32,7 +32,7 @@ _OBSERVABLES = (
     qml.ops.SProd,
     qml.ops.Sum,
 )
-_MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
+MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
 
 
 @dataclass
@@ -122,11 +122,11 @@ class GateList:
             return
         if depth == 0:
             self._site = self._sites(op)
-        if op.name in _MID_CIRCUIT:
+        if op.name in MID_CIRCUIT:
             raise CompileError(
                 f"{self._where}: mid-circuit measurements are not supported yet by bellhop."
             )
-        if isinstance(op, _OBSERVABLES):
+        if isinstance(op, OBSERVABLES):
             raise CompileError(
                 f"{self._where}: the observable {op.name} stands where gates are collected. Make "
                 "it where it is measured, after all loops, or outside the QNode."
@@ -173,7 +173,7 @@ class GateList:
 
     def _decompose(self, base: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
         with qml.QueuingManager.stop_recording():
-            if depth < _DEPTH and base.has_decomposition:
+            if depth < DECOMPOSITION_DEPTH and base.has_decomposition:
                 return base.decomposition()
             if base.name != "QubitUnitary" and base.has_matrix and len(base.wires) <= _MATRIX_WIRES:
                 return [qml.QubitUnitary(base.matrix(), wires=base.wires)]

@@ -14,6 +14,7 @@ from bellhop.circuits import circuit_primitive
 from bellhop.circuits.device import GateSet, device_spec
 from bellhop.circuits.primitives import HANDLE, check_x64
 from bellhop.circuits.recording import Circuit, is_measurement
+from bellhop.circuits.traced_device import TracedCircuit, is_traced_device
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
 from bellhop.tracing import circuit_scope, is_tracing
@@ -44,6 +45,8 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """
     name = function_name(qnode.func)
     where = f"the QNode '{name}' ({definition_site(qnode.func)})"
+    if is_traced_device(qnode.device):
+        return _call_traced(qnode, args, kwargs, where)
     check_x64(where)
     _check_supported(qnode, where)
     leaves, in_tree = jax.tree.flatten((args, kwargs))
@@ -51,9 +54,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     out_tree = None
     gates = GateSet(qnode.device)
-    wires = WireMap(
-        qnode.device.wires or _used_wires(qnode, leaves, in_tree, dynamic, where), where
-    )
+    wires = _wire_map(qnode, leaves, in_tree, dynamic, where)
     spec = device_spec(qnode.device, len(wires))
 
     def body(handle: Any, *inputs: Any) -> list[Any]:
@@ -82,6 +83,22 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return jax.tree.unflatten(out_tree, results)
 
 
+def _call_traced(
+    qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any], where: str
+) -> Any:
+    """Trace a call of a QNode on default.qubit, whose state is a value of the program."""
+    _check_options(qnode, where)
+    leaves, in_tree = jax.tree.flatten((args, kwargs))
+    dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+    wires = _wire_map(qnode, leaves, in_tree, dynamic, where)
+    circuit = TracedCircuit(wires, where)
+    with circuit_scope(circuit), circuit.queue():
+        result = qnode.func(*args, **kwargs)
+    processes, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
+    _check_measurements(processes, where)
+    return jax.tree.unflatten(out_tree, circuit.measure(processes, str(qnode.diff_method)))
+
+
 def _arguments(leaves: list[Any], in_tree: Any, dynamic: list[int], inputs: Any) -> Any:
     """Return the arguments of a call with ``inputs`` in place of its dynamic leaves."""
     full = list(leaves)
@@ -100,6 +117,13 @@ def _handle_first(jaxpr: Any, n_consts: int) -> ClosedJaxpr:
         debug_info=jaxpr.debug_info._replace(arg_names=None),
     )
     return ClosedJaxpr(reordered, ())
+
+
+def _wire_map(
+    qnode: qml.QNode, leaves: list[Any], in_tree: Any, dynamic: list[int], where: str
+) -> WireMap:
+    labels = qnode.device.wires or _used_wires(qnode, leaves, in_tree, dynamic, where)
+    return WireMap(labels, where)
 
 
 def _used_wires(
@@ -139,8 +163,12 @@ def _check_supported(qnode: qml.QNode, where: str) -> None:
         raise CompileError(
             f"{where}: the device '{qnode.device.name}' has no compiled plugin "
             "(get_c_interface), so it cannot run inside qjit. Use "
-            "qml.device('lightning.qubit', wires=...)."
+            "qml.device('lightning.qubit', wires=...) or 'default.qubit'."
         )
+    _check_options(qnode, where)
+
+
+def _check_options(qnode: qml.QNode, where: str) -> None:
     if qnode.shots.total_shots:
         raise CompileError(f"{where}: finite shots are not supported yet by bellhop.")
     if len(qnode.compile_pipeline) > 0:

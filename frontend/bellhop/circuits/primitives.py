@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import ad, mlir
+from jax.interpreters import ad, batching, mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax_compat import ir_type
@@ -62,7 +62,9 @@ ad.primitive_jvps[gates_p] = _gates_jvp
 
 # undifferentiable: x -> x
 _undifferentiable_p = Primitive("quantum_undifferentiable")
+_undifferentiable_p.def_impl(lambda x, **_: x)
 _undifferentiable_p.def_abstract_eval(lambda x, **_: x)
+batching.defvectorized(_undifferentiable_p)
 
 
 def undifferentiable(x: Any, obstacle: str) -> Any:

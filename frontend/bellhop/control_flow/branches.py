@@ -23,11 +23,17 @@ def run_branch(
 
     checked = [result_of(name, branch) for name, branch in zip(names, branches, strict=True)]
     circuit = current_circuit()
-    if circuit is not None:
-        return circuit.branch(construct, index, names, checked)
+    run = choose if circuit is None else circuit.branch
+    return run(construct, index, names, checked)
+
+
+def choose(
+    construct: str, index: Any, names: Sequence[str], branches: Sequence[Callable[[], Any]]
+) -> Any:
+    """Run a branch that is not part of a circuit; the arguments are those of a circuit's."""
 
     def pair(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
         return lambda: (branch(), ())
 
-    runners, _ = traced_branches(construct, names, [pair(branch) for branch in checked])
+    runners, _ = traced_branches(construct, names, [pair(branch) for branch in branches])
     return jax.lax.switch(index, runners)[0]

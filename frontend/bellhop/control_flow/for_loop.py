@@ -68,7 +68,7 @@ def for_loop(
 
             circuit = current_circuit()
             trips = len(range(*bounds)) if is_static else _trip_count(bounds)
-            run = _classical if circuit is None else circuit.for_loop
+            run = repeat if circuit is None else circuit.for_loop
             return unwrap(run(trips, iteration, init))
 
         return loop
@@ -88,7 +88,8 @@ def _trip_count(bounds: Bounds) -> Any:
     return jnp.where(step == 0, 0, jnp.maximum(0, trips))
 
 
-def _classical(trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]) -> Any:
+def repeat(trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Run a loop that is not part of a circuit; the arguments are those of a circuit's."""
     carried, step = traced_step(
         "for_loop", lambda *args: (iteration(*args), ()), carried, jnp.asarray(0)
     )

@@ -54,7 +54,7 @@ def while_loop(
                 return as_carried("while_loop", body(*carried), init)
 
             circuit = current_circuit()
-            run = _classical if circuit is None else circuit.while_loop
+            run = repeat_while if circuit is None else circuit.while_loop
             return unwrap(run(condition, iteration, init))
 
         return loop
@@ -62,9 +62,10 @@ def while_loop(
     return decorate
 
 
-def _classical(
+def repeat_while(
     condition: Callable[..., Any], iteration: Callable[..., Any], carried: tuple[Any, ...]
-) -> Any:
+) -> tuple[Any, ...]:
+    """Run a loop that is not part of a circuit; the arguments are those of a circuit's."""
     carried, step = traced_step("while_loop", lambda carried: (iteration(carried), ()), carried)
     return jax.lax.while_loop(
         lambda carried: jnp.asarray(condition(carried)), lambda carried: step(carried)[0], carried

@@ -180,11 +180,11 @@ def test_error_names_the_line_of_the_circuit() -> None:
 
 def test_device_without_a_plugin() -> None:
     message = (
-        "the device 'default.qubit' has no compiled plugin (get_c_interface), so it cannot run "
-        "inside qjit. Use qml.device('lightning.qubit', wires=...)."
+        "the device 'default.mixed' has no compiled plugin (get_c_interface), so it cannot run "
+        "inside qjit. Use qml.device('lightning.qubit', wires=...) or 'default.qubit'."
     )
     with raises_naming_the_circuit(message):
-        bellhop.qjit(circuit(expval, qml.device("default.qubit", wires=2)))(0.3)
+        bellhop.qjit(circuit(expval, qml.device("default.mixed", wires=2)))(0.3)
 
 
 def test_shots() -> None:
