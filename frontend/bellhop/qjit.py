@@ -72,6 +72,8 @@ class QJIT(Generic[P, R]):
         # Committed to the CPU: the program itself runs there, whatever JAX's default is.
         self._handle = jax.device_put(table_handle(self._table), host_device())
         self._jit = _embedded(self)
+        # Whether a program calls the runtime: what it does there is done when the call returns.
+        self._waits = False
         # Threads in the first run of a signature, and whether it has been traced.
         self._first_runs: dict[int, threading.Event] = {}
         self._aside = threading.RLock()
@@ -91,6 +93,8 @@ class QJIT(Generic[P, R]):
             if self.compile_options.verbose or is_recording():
                 run = self._observed(run)
             result = run(static, arguments, named)
+            if self._waits:
+                _wait(result)
             if type(result) is _EffectsOnly:
                 return jax.tree.unflatten(result.tree, ())
             return result
@@ -274,6 +278,7 @@ class QJIT(Generic[P, R]):
         level = self.compile_options.intermediate_level
         program = compile_program(flat_function, specs, self._table, keep_stages=level > 0)
         self._newest = _Newest(program, signature)
+        self._waits |= b"bellhop_" in program.code.module
         if level > 0:
             self.workspace = make_workspace(self._name())
             write_stages(self.workspace, level, program)
@@ -314,6 +319,17 @@ class _EffectsOnly:
 jax.tree_util.register_pytree_node(
     _EffectsOnly, lambda effects: (effects.kept, effects.tree), _EffectsOnly
 )
+
+
+def _wait(result: Any) -> None:
+    """Wait for a program that began late.
+
+    Dispatch is synchronous except where an argument is still on its way: JAX copies large
+    NumPy arrays on a thread of its own, and the program begins after that.
+    """
+    # All results come of the same run.
+    for leaf in jax.tree.leaves(result)[:1]:
+        leaf.block_until_ready()
 
 
 def _embedded(qjit_function: QJIT[Any, Any]) -> Any:

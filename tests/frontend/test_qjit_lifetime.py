@@ -6,6 +6,7 @@ import weakref
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import bellhop
@@ -142,3 +143,22 @@ def test_exceptions_leave_nothing_behind():
             f(1.0)
     gc.collect()
     assert len(errors) == 0
+
+
+def test_call_with_an_argument_on_its_way_waits_for_its_callbacks():
+    # JAX copies large arrays that are not aligned on a thread of its own.
+    value = np.ones(300_001)[1:]
+    for _ in range(20):
+        seen = []
+        bellhop.qjit(lambda x, seen=seen: bellhop.debug.callback(seen.append)(x[0]))(value)
+        assert seen == [1.0]
+
+
+def test_exception_of_a_call_with_an_argument_on_its_way_is_raised_by_the_call():
+    def fail(x):
+        raise KeyError("late")
+
+    for _ in range(5):
+        f = bellhop.qjit(bellhop.pure_callback(fail, float))
+        with pytest.raises(KeyError, match="late"):
+            f(np.ones(300_001)[1:])
