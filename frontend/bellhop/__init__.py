@@ -11,6 +11,7 @@ configure_jax()
 from bellhop import debug  # noqa: E402
 from bellhop.accelerate import accelerate  # noqa: E402
 from bellhop.cache import enable_cache  # noqa: E402
+from bellhop.callbacks.buffer_callback import buffer_callback  # noqa: E402
 from bellhop.callbacks.callback import callback  # noqa: E402
 from bellhop.callbacks.io_callback import io_callback  # noqa: E402
 from bellhop.callbacks.pure_callback import pure_callback  # noqa: E402
@@ -30,6 +31,7 @@ __all__ = [
     "CompileOptions",
     "DifferentiableCompileError",
     "accelerate",
+    "buffer_callback",
     "callback",
     "cond",
     "debug",

@@ -13,12 +13,12 @@ def custom_call(
     attributes: Mapping[str, ir.Attribute],
     *,
     has_side_effect: bool,
-    in_place: bool = False,
+    aliases: Sequence[tuple[int, int]] = (),
 ) -> ir.Operation:
     """Build a typed-FFI ``stablehlo.custom_call`` at the insertion point.
 
-    Every buffer is row-major: without that constraint XLA may hand over any layout.  With
-    ``in_place`` the first result is written where the first operand was.
+    Every buffer is row-major: without that constraint XLA may hand over any layout.  Each
+    pair of ``aliases`` is an operand and the result that is written where the operand was.
     """
     i32 = ir.IntegerType.get_signless(32)
     return ir.Operation.create(
@@ -33,17 +33,17 @@ def custom_call(
             "operand_layouts": ir.ArrayAttr.get([_row_major(value.type) for value in operands]),
             "result_layouts": ir.ArrayAttr.get([_row_major(type_) for type_ in results]),
             "output_operand_aliases": ir.ArrayAttr.get(
-                [_first_in_place(len(results))] if in_place else []
+                [_alias(operand, result, len(results)) for operand, result in aliases]
             ),
         },
     )
 
 
-def _first_in_place(results: int) -> ir.Attribute:
-    output = "[]" if results == 1 else "[0]"
+def _alias(operand: int, result: int, results: int) -> ir.Attribute:
+    output = "[]" if results == 1 else f"[{result}]"
     return ir.Attribute.parse(
-        f"#stablehlo.output_operand_alias<output_tuple_indices = {output}, operand_index = 0, "
-        "operand_tuple_indices = []>"
+        f"#stablehlo.output_operand_alias<output_tuple_indices = {output}, operand_index = "
+        f"{operand}, operand_tuple_indices = []>"
     )
 
 

@@ -94,6 +94,10 @@ NB_MODULE(_runtime, m) {
       [](int xla_dtype, nb::handle descr) { set_dtype(xla_dtype, descr.ptr()); },
       "xla_dtype"_a, "dtype"_a, "Name the NumPy dtype of an XLA element type.");
   m.def(
+      "keep_failure",
+      [](nb::handle exception) { return keep_failure(exception.inc_ref().ptr()); },
+      "exception"_a, "Keep an exception for `take_failure`; return its number.");
+  m.def(
       "take_failure",
       [](int64_t number) -> nb::object {
         PyObject* exception = take_failure(number);
@@ -110,12 +114,13 @@ NB_MODULE(_runtime, m) {
       .def(
           "__init__",
           [](Callback* self, nb::callable function, nb::callable convert,
-             std::string name, std::string site, bool copies) {
+             std::string name, std::string site, bool copies, bool writes) {
             new (self) Callback(function.ptr(), convert.ptr(), std::move(name),
                                 std::move(site),
-                                copies ? Arguments::kCopies : Arguments::kViews);
+                                copies ? Arguments::kCopies : Arguments::kViews,
+                                writes ? Results::kWritten : Results::kReturned);
           },
-          "function"_a, "convert"_a, "name"_a, "site"_a, "copies"_a)
+          "function"_a, "convert"_a, "name"_a, "site"_a, "copies"_a, "writes"_a = false)
       .def("__call__", &call, "arguments"_a, "results"_a,
            "Call it as a program does, with arrays for the program's buffers.")
       .def_prop_ro("name", [](const Callback& self) { return self.name; })

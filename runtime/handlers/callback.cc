@@ -127,7 +127,8 @@ XLA_FFI_Error* describe_handler(XLA_FFI_CallFrame* frame) {
 
 // Threading: any XLA thread; takes the GIL for the whole call and no other lock.
 // Ownership: arguments are copies, or views that must be dropped before it returns;
-// results are copied into XLA's buffers, and the table is the running program's.
+// results are copied into XLA's buffers, or written there through such views; the
+// table is the running program's.
 XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
   Buffers arguments(frame->args.args, 1, frame->args.size);

@@ -1,6 +1,7 @@
 // runtime/handlers/invocation.cc: calling a Python function with buffers.
 #include "bellhop/invocation.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -9,12 +10,13 @@
 namespace bellhop {
 
 Callback::Callback(PyObject* function, PyObject* convert, std::string name,
-                   std::string site, Arguments arguments)
+                   std::string site, Arguments arguments, Results results)
     : function(Py_NewRef(function)),
       convert(Py_NewRef(convert)),
       name(std::move(name)),
       site(std::move(site)),
-      arguments(arguments) {}
+      arguments(arguments),
+      results(results) {}
 
 Callback::~Callback() {
   Py_DECREF(function);
@@ -27,15 +29,19 @@ namespace {
 // Below this a copy costs less than watching what becomes of a view.
 constexpr size_t kCopyBelowBytes = 4096;
 
-// The argument arrays of one call. Callbacks may run in several threads and call
-// themselves, so an array leaves the callback's spares for as long as it is in use.
-class ArgumentArrays {
+// The arrays that one call hands over: those that the function writes into, if it
+// does, then the arguments. Callbacks may run in several threads and call themselves,
+// so an array leaves the callback's spares for as long as it is in use.
+class CallArrays {
  public:
-  ArgumentArrays(Callback& callback, std::span<const BufferView> buffers)
-      : callback_(callback), buffers_(buffers), arrays_(buffers.size()) {
+  CallArrays(Callback& callback, std::span<const BufferView> buffers, size_t written)
+      : callback_(callback),
+        buffers_(buffers),
+        written_(written),
+        arrays_(buffers.size()) {
     for (PyObject*& array : arrays_) array = nullptr;
   }
-  ~ArgumentArrays() {
+  ~CallArrays() {
     for (PyObject* array : arrays_) Py_XDECREF(array);
   }
 
@@ -46,6 +52,12 @@ class ArgumentArrays {
     }
     for (size_t i = 0; i < arrays_.size(); ++i) {
       const BufferView& buffer = buffers_[i];
+      if (is_written(i)) {
+        has_views_ = true;
+        arrays_[i] = array_view(buffer, /*writable=*/true);
+        if (arrays_[i] == nullptr) return false;
+        continue;
+      }
       const bool is_small = size_bytes(buffer) <= kCopyBelowBytes;
       if (PyObject* spare = std::exchange(callback_.spares[i], nullptr)) {
         if (refill(spare, buffer)) {
@@ -56,7 +68,7 @@ class ArgumentArrays {
       }
       const bool copies = is_small || callback_.arguments == Arguments::kCopies;
       has_views_ |= !copies;
-      arrays_[i] = copies ? array_copy(buffer) : array_view(buffer);
+      arrays_[i] = copies ? array_copy(buffer) : array_view(buffer, /*writable=*/false);
       if (arrays_[i] == nullptr) return false;
     }
     return true;
@@ -67,17 +79,22 @@ class ArgumentArrays {
   // Keeps what can serve the next call. False with a Python error set where a view
   // of the program's memory is still in someone's hands.
   bool put_back() {
+    bool collected = false;
     for (size_t i = 0; i < arrays_.size(); ++i) {
+      const bool is_program_memory = has_views_ && is_view(arrays_[i]);
+      if (is_program_memory && Py_REFCNT(arrays_[i]) > 1 && !collected) {
+        // A reference cycle, such as a caught exception and its frame, is nobody's
+        // hands.
+        PyGC_Collect();
+        collected = true;
+      }
       const bool is_kept = Py_REFCNT(arrays_[i]) > 1;
-      if (has_views_ && is_kept && is_view(arrays_[i])) {
-        PyErr_Format(PyExc_RuntimeError,
-                     "callback '%s' kept its argument %zu (or a view of it) after "
-                     "returning, but the argument's memory is the program's. Keep a "
-                     "copy, np.array(x), instead.",
-                     callback_.name.c_str(), i);
+      if (is_program_memory && is_kept) {
+        set_kept_error(i);
         return false;
       }
-      if (!is_kept && size_bytes(buffers_[i]) <= kCopyBelowBytes &&
+      if (!is_kept && !is_program_memory &&
+          size_bytes(buffers_[i]) <= kCopyBelowBytes &&
           callback_.spares[i] == nullptr) {
         callback_.spares[i] = std::exchange(arrays_[i], nullptr);
       }
@@ -90,8 +107,26 @@ class ArgumentArrays {
   void let_go(PyObject* exception);
 
  private:
+  // Whether buffer i is a result, or an argument that the program gave up for one.
+  bool is_written(size_t i) const {
+    if (i < written_) return true;
+    const auto shares = [&](const BufferView& result) {
+      return result.data == buffers_[i].data;
+    };
+    return std::any_of(buffers_.begin(), buffers_.begin() + written_, shares);
+  }
+
+  void set_kept_error(size_t i) const {
+    const char* what = i < written_ ? "output" : "argument";
+    PyErr_Format(PyExc_RuntimeError,
+                 "callback '%s' kept its %s %zu (or a view of it) after returning, but "
+                 "the %s's memory is the program's. Keep a copy, np.array(x), instead.",
+                 callback_.name.c_str(), what, i < written_ ? i : i - written_, what);
+  }
+
   Callback& callback_;
   std::span<const BufferView> buffers_;
+  size_t written_;
   SmallArray<PyObject*, 8> arrays_;
   bool has_views_ = false;
 };
@@ -109,7 +144,7 @@ void clear_frames(PyObject* exception) {
   Py_DECREF(traceback);
 }
 
-void ArgumentArrays::let_go(PyObject* exception) {
+void CallArrays::let_go(PyObject* exception) {
   for (PyObject* array : arrays_) {
     if (array == nullptr || !is_view(array) || Py_REFCNT(array) == 1) continue;
     clear_frames(exception);
@@ -133,7 +168,7 @@ void add_note_once(PyObject* exception, const Callback& callback) {
 }
 
 // Takes the current Python error and says in it where it happened.
-PyObject* failure(const Callback& callback, ArgumentArrays& arguments) {
+PyObject* failure(const Callback& callback, CallArrays& arguments) {
   PyObject* type = nullptr;
   PyObject* exception = nullptr;
   PyObject* traceback = nullptr;
@@ -199,11 +234,10 @@ bool store_all(const Callback& callback, PyObject* result,
   return true;
 }
 
-}  // namespace
-
-PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
-                 std::span<const BufferView> results) {
-  ArgumentArrays arrays(callback, arguments);
+// Calls a function that returns its results.
+PyObject* call(Callback& callback, std::span<const BufferView> arguments,
+               std::span<const BufferView> results) {
+  CallArrays arrays(callback, arguments, /*written=*/0);
   if (!arrays.make()) return failure(callback, arrays);
   PyObject* result =
       PyObject_Vectorcall(callback.function, arrays.data(), arguments.size(), nullptr);
@@ -212,6 +246,39 @@ PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
   Py_DECREF(result);
   if (!stored || !arrays.put_back()) return failure(callback, arrays);
   return nullptr;
+}
+
+// Calls a function that writes its results.
+PyObject* call_in_place(Callback& callback, std::span<const BufferView> arguments,
+                        std::span<const BufferView> results) {
+  SmallArray<BufferView, 8> buffers(results.size() + arguments.size());
+  std::copy(arguments.begin(), arguments.end(),
+            std::copy(results.begin(), results.end(), buffers.data()));
+  CallArrays arrays(callback, {buffers.data(), buffers.size()}, results.size());
+  if (!arrays.make()) return failure(callback, arrays);
+  PyObject* result =
+      PyObject_Vectorcall(callback.function, arrays.data(), buffers.size(), nullptr);
+  if (result == nullptr) return failure(callback, arrays);
+  if (result != Py_None) {
+    PyErr_Format(PyExc_TypeError,
+                 "callback '%s' returned a value of type %s. Its results are what it "
+                 "writes into its outputs, as in out[...] = value, and it must return "
+                 "None.",
+                 callback.name.c_str(), Py_TYPE(result)->tp_name);
+  }
+  const bool returned_none = result == Py_None;
+  Py_DECREF(result);
+  if (!returned_none || !arrays.put_back()) return failure(callback, arrays);
+  return nullptr;
+}
+
+}  // namespace
+
+PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
+                 std::span<const BufferView> results) {
+  return callback.results == Results::kWritten
+             ? call_in_place(callback, arguments, results)
+             : call(callback, arguments, results);
 }
 
 }  // namespace bellhop

@@ -110,8 +110,12 @@ size_t size_bytes(const BufferView& buffer) {
   return bytes;
 }
 
-PyObject* array_view(const BufferView& buffer) {
-  return new_array(buffer, buffer.data);
+PyObject* array_view(const BufferView& buffer, bool writable) {
+  PyObject* array = new_array(buffer, buffer.data);
+  if (array != nullptr && writable) {
+    PyArray_ENABLEFLAGS(reinterpret_cast<PyArrayObject*>(array), NPY_ARRAY_WRITEABLE);
+  }
+  return array;
 }
 
 PyObject* array_copy(const BufferView& buffer) {
@@ -176,9 +180,8 @@ int store_exact(PyObject* value, const BufferView& buffer) {
       return 1;
     }
     // Any memory order: NumPy copies into a writable view of the buffer.
-    PyObject* target = new_array(buffer, buffer.data);
+    PyObject* target = array_view(buffer, /*writable=*/true);
     if (target == nullptr) return -1;
-    PyArray_ENABLEFLAGS(reinterpret_cast<PyArrayObject*>(target), NPY_ARRAY_WRITEABLE);
     const int status =
         PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(target), array);
     Py_DECREF(target);

@@ -57,7 +57,15 @@ def _call_now(*leaves: Any, target: CallbackTarget) -> list[Any]:
     """Call the function right away, where no program is being traced."""
     target.check_arguments([jax.typeof(leaf) for leaf in leaves])
     results = [np.empty(aval.shape, aval.dtype) for aval in target.result_avals]
-    call_each_now(target.bind(), [_host_array(leaf) for leaf in leaves], results, target.loops)
+    callback = target.bind()
+
+    def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
+        for argument, result in target.aliases:
+            results[result][...] = arguments[argument]
+            arguments[argument] = results[result]
+        callback(arguments, results)
+
+    call_each_now(call, [_host_array(leaf) for leaf in leaves], results, target.loops)
     return [jnp.asarray(result) for result in results]
 
 
@@ -104,6 +112,14 @@ def _jvp_pure(
 
 def _is_inexact(aval: Any) -> bool:
     return jnp.issubdtype(aval.dtype, jnp.inexact)
+
+
+def _refuse_transposition(
+    cotangents: Sequence[Any], *operands: Any, target: CallbackTarget
+) -> Sequence[Any]:
+    """Refuse what only a function said to be linear gets to: nothing says that it is."""
+    del cotangents, operands
+    raise target.derivative_error()
 
 
 def _jvp_debug(
@@ -162,7 +178,8 @@ def _lower(
     types = [ir_type(ctx, aval) for aval in ctx.avals_out]
     kind = _KINDS[primitive]
     if primitive not in _ORDERED:
-        return list(dialect.call(symbol, kind, list(operands), types).results)
+        call = dialect.call(symbol, kind, list(operands), types, target.aliases)
+        return list(call.results)
     token = ctx.tokens_in.get(ordered_effect)
     call = dialect.call(symbol, kind, [token, *operands], [token.type, *types])
     next_token, *results = call.results
@@ -178,6 +195,9 @@ def _register(primitive: Primitive) -> None:
         primitive, functools.partial(_lower, primitive=primitive), cacheable=False
     )
 
+
+for _primitive in (pure_callback_p, io_callback_p, ordered_io_callback_p):
+    ad.primitive_transposes[_primitive] = _refuse_transposition
 
 _register(pure_callback_p)
 pure_callback_p.def_abstract_eval(_abstract_eval_pure)

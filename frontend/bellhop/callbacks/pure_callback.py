@@ -25,7 +25,7 @@ class PureCallback:
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = function_name(function)
-        check_vmap_method(vmap_method, self.__name__)
+        check_vmap_method(vmap_method, f"pure_callback '{self.__name__}'")
         self._function = function
         self._vmap_method = vmap_method
         self._result_avals, self._out_tree = result_avals(function, result_type)
@@ -322,7 +322,8 @@ def pure_callback(
         result_type: what it returns, where no annotation says so: a Python scalar type, a
             dtype, ``jax.ShapeDtypeStruct``, an example array, or a pytree of these.
         vmap_method: how it is called under ``vmap``.  ``"sequential"``: once for each
-            element, in order.  The others call once for all; the results, and the arguments
+            element, in order, in a loop; ``"sequential_unrolled"``: in no loop, and
+            in any order.  The others call once for all; the results, and the arguments
             that are mapped, have the mapped axis first, and the arguments that are not
             mapped have there an axis of length 1 (``"expand_dims"``), one of full length
             (``"broadcast_all"``) or none (``"legacy_vectorized"``).

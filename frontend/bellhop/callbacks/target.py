@@ -29,9 +29,10 @@ class CallbackTarget:
         site: ``file:line`` of the user's call.
         copies: whether arguments are the function's to keep.
         missing_rule: which derivative rule the user registered too little of, if any.
-        vmap_method: how a pure one meets a mapped axis, one of ``VMAP_METHODS``.
+        vmap_method: how it meets a mapped axis, one of ``VMAP_METHODS``; None if it may not.
         loops: for each mapped axis that it is called for one by one, outermost first, which
             arguments have it; they, and all results, begin with these axes.
+        aliases: pairs of an argument and the result that is written in its memory.
     """
 
     flavour: str
@@ -42,8 +43,12 @@ class CallbackTarget:
     site: str
     copies: bool
     missing_rule: str | None = None
-    vmap_method: str = "sequential"
+    vmap_method: str | None = "sequential"
     loops: tuple[tuple[bool, ...], ...] = ()
+    aliases: tuple[tuple[int, int], ...] = ()
+
+    # Whether the function writes its results into arrays that it is given before the leaves.
+    writes = False
 
     def _key(self) -> tuple[Any, ...]:
         return (
@@ -55,6 +60,7 @@ class CallbackTarget:
             self.copies,
             self.vmap_method,
             self.loops,
+            self.aliases,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -76,6 +82,11 @@ class CallbackTarget:
         """The qualified name of the user's function."""
         return qualified_name(self.function)
 
+    @property
+    def is_sequential(self) -> bool:
+        """Whether it is called for the elements of a mapped axis one by one."""
+        return self.vmap_method in ("sequential", "sequential_unrolled")
+
     def of_one_element(self) -> "CallbackTarget":
         """Return what is called for one element of the outermost of the loops."""
         avals = tuple(ShapedArray(aval.shape[1:], aval.dtype) for aval in self.result_avals)
@@ -89,14 +100,18 @@ class CallbackTarget:
             name=self.name,
             site=self.site,
             copies=self.copies,
+            writes=self.writes,
         )
+
+    @property
+    def _takes_leaves(self) -> bool:
+        return self.in_tree == jax.tree.structure(((0,) * self.in_tree.num_leaves, {}))
 
     def _leaf_function(self) -> Callable[..., Any]:
         """Return the function of leaves: leaves in, a leaf or a tuple of leaves out."""
-        flat_in = self.in_tree == jax.tree.structure(((0,) * self.in_tree.num_leaves, {}))
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         no_result = self.out_tree.num_leaves == 0 and self.out_tree == jax.tree.structure(None)
-        if flat_in and (one_leaf_out or no_result):
+        if self._takes_leaves and (one_leaf_out or no_result):
             return self.function
         return self._through_trees
 
@@ -125,6 +140,14 @@ class CallbackTarget:
                     f"of type {aval.dtype.name}, which XLA packs and NumPy does not. Cast the "
                     "argument."
                 )
+
+    def batching_error(self) -> NotImplementedError:
+        """Return the error for a mapped axis that nobody said how to meet."""
+        return NotImplementedError(
+            f"{self.flavour} '{self.name}' (called from {self.site}) is mapped by vmap, and "
+            "nothing says how it meets a mapped axis. Give it a vmap_method, for example "
+            "vmap_method='sequential', which calls it once for each element."
+        )
 
     def derivative_error(self) -> DifferentiableCompileError:
         """Return the error for a derivative that nobody defined."""

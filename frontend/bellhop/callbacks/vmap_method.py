@@ -1,4 +1,4 @@
-"""vmap_method: how a pure callback meets a mapped axis."""
+"""vmap_method: how a callback meets a mapped axis."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -11,18 +11,28 @@ from jax.core import ShapedArray
 
 from bellhop.callbacks.target import CallbackTarget
 
-VMAP_METHODS = ("sequential", "expand_dims", "broadcast_all", "legacy_vectorized")
+VMAP_METHODS = (
+    "sequential",
+    "sequential_unrolled",
+    "expand_dims",
+    "broadcast_all",
+    "legacy_vectorized",
+)
 
 
-def check_vmap_method(method: Any, name: str) -> None:
+def check_vmap_method(method: Any, what: str) -> None:
     """Refuse what is not one of ``VMAP_METHODS``.
+
+    Args:
+        method: what the user gave.
+        what: the callback, as errors name it.
 
     Raises:
         ValueError: naming the callback and the methods.
     """
     if method not in VMAP_METHODS:
         raise ValueError(
-            f"pure_callback '{name}' has vmap_method={method!r}; the methods are "
+            f"{what} has vmap_method={method!r}; the methods are "
             f"{', '.join(map(repr, VMAP_METHODS))}."
         )
 
@@ -46,7 +56,12 @@ def call_with_batch(
 
     Returns:
         the results, and where their mapped axes are.
+
+    Raises:
+        NotImplementedError: naming the callback, where it has no ``vmap_method``.
     """
+    if target.vmap_method is None:
+        raise target.batching_error()
     size = next(
         jnp.shape(operand)[dim]
         for operand, dim in zip(operands, dims, strict=True)
@@ -55,12 +70,16 @@ def call_with_batch(
     # A batch of a batch is again such a call, with one more axis before the others.
     avals = tuple(ShapedArray((size, *aval.shape), aval.dtype) for aval in target.result_avals)
     loops = target.loops
-    if target.vmap_method == "sequential":
+    overwritten: set[int] = set()
+    if target.is_sequential:
         loops = (tuple(dim is not None for dim in dims), *loops)
+    else:
+        # What is overwritten by a result has the shape of that.
+        overwritten = {argument for argument, _ in target.aliases}
     batched = dataclasses.replace(target, result_avals=avals, loops=loops)
     args = [
-        _placed(operand, dim, size, target.vmap_method)
-        for operand, dim in zip(operands, dims, strict=True)
+        _placed(operand, dim, size, "broadcast_all" if i in overwritten else target.vmap_method)
+        for i, (operand, dim) in enumerate(zip(operands, dims, strict=True))
     ]
     return bind(*args, target=batched), [0] * len(avals)
 
@@ -84,12 +103,13 @@ def call_each(
     is_mapped, element = target.loops[0], target.of_one_element()
     mapped = [x for x, yes in zip(operands, is_mapped, strict=True) if yes]
 
-    def call(elements: Sequence[Any]) -> list[Any]:
+    def call(carry: tuple[()], elements: Sequence[Any]) -> tuple[tuple[()], list[Any]]:
         of_element = iter(elements)
         args = [next(of_element) if yes else x for x, yes in zip(operands, is_mapped, strict=True)]
-        return call_each(bind, args, element)
+        return carry, call_each(bind, args, element)
 
-    return jax.lax.map(call, mapped)
+    unroll = target.vmap_method == "sequential_unrolled"
+    return jax.lax.scan(call, (), mapped, unroll=unroll)[1]
 
 
 def call_each_now(

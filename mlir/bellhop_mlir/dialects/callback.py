@@ -8,8 +8,9 @@
 
 ``callback.func`` declares a Python function; ``id`` is its place in the table of the
 program.  ``callback.call`` calls one; an ordered call takes a ``!stablehlo.token`` first
-and returns the next one first.  ``callback.accelerate`` runs a function of this module
-on a device.
+and returns the next one first.  With ``aliases = array<i64: argument, result, ...>``, counted
+without tokens, each result is written in the memory of the argument before it.
+``callback.accelerate`` runs a function of this module on a device.
 """
 
 from collections.abc import Callable, Sequence
@@ -92,6 +93,14 @@ class CallOp(ir.OpView):
         """Whether the call takes and returns a token."""
         return bool(len(self.operands)) and is_token(self.operands[0].type)
 
+    @property
+    def aliases(self) -> list[tuple[int, int]]:
+        """Arguments and the results that are written in their memory, tokens left out."""
+        if "aliases" not in self.attributes:
+            return []
+        flat = list(ir.DenseI64ArrayAttr(self.attributes["aliases"]))
+        return list(zip(flat[::2], flat[1::2], strict=True))
+
 
 @register_operation(CallbackDialect)
 class AccelerateOp(ir.OpView):
@@ -143,18 +152,26 @@ def func(
 
 
 def call(
-    callee: str, kind: str, operands: Sequence[ir.Value], results: Sequence[ir.Type]
+    callee: str,
+    kind: str,
+    operands: Sequence[ir.Value],
+    results: Sequence[ir.Type],
+    aliases: Sequence[tuple[int, int]] = (),
 ) -> CallOp:
     """Build a ``callback.call`` at the insertion point of the context."""
+    attributes = {
+        "callee": ir.FlatSymbolRefAttr.get(callee),
+        "kind": ir.StringAttr.get(kind),
+    }
+    if aliases:
+        flat = [index for pair in aliases for index in pair]
+        attributes["aliases"] = ir.DenseI64ArrayAttr.get(flat)
     return CallOp(
         ir.Operation.create(
             "callback.call",
             results=list(results),
             operands=list(operands),
-            attributes={
-                "callee": ir.FlatSymbolRefAttr.get(callee),
-                "kind": ir.StringAttr.get(kind),
-            },
+            attributes=attributes,
         )
     )
 
@@ -240,6 +257,30 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
         declared[op.callee].function_type,
         ir.FunctionType.get(types(op.operands)[skipped:], types(op.results)[skipped:]),
     )
+    _verify_aliases(op, declared[op.callee].function_type)
+
+
+def _verify_aliases(op: CallOp, type_: ir.FunctionType) -> None:
+    if "aliases" not in op.attributes:
+        return
+    attribute = op.attributes["aliases"]
+    where = f"callback.call of @{op.callee} has the aliases {attribute}"
+    if not isinstance(attribute, ir.DenseI64ArrayAttr) or len(attribute) % 2:
+        raise VerificationError(f"{where}, which are not pairs of an argument and a result")
+    for argument, result in op.aliases:
+        if not (0 <= argument < len(type_.inputs) and 0 <= result < len(type_.results)):
+            raise VerificationError(
+                f"{where}, and {argument} or {result} is not among its {len(type_.inputs)} "
+                f"arguments and {len(type_.results)} results"
+            )
+        if type_.inputs[argument] != type_.results[result]:
+            raise VerificationError(
+                f"{where}, and argument {argument} is of type {type_.inputs[argument]}, result "
+                f"{result} of type {type_.results[result]}"
+            )
+    arguments, results = zip(*op.aliases, strict=True) if op.aliases else ((), ())
+    if len(set(arguments)) < len(arguments) or len(set(results)) < len(results):
+        raise VerificationError(f"{where}, which name an argument or a result twice")
 
 
 def _verify_accelerate(op: AccelerateOp, defined: dict[str, ir.Operation]) -> None:

@@ -98,6 +98,11 @@ class ConvertCallbackToRuntime:
                     "python": declaration.attributes["python"],
                 },
                 has_side_effect=op.kind != "pure",
+                # The table stands before all operands, the token before all arguments.
+                aliases=[
+                    (1 + op.is_ordered + argument, op.is_ordered + result)
+                    for argument, result in op.aliases
+                ],
             )
         replace(op.operation, list(call.results))
 

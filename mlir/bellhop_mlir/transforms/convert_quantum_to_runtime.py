@@ -62,6 +62,6 @@ class ConvertQuantumToRuntime:
                     types(op.results),
                     {name: op.attributes[name] for name in ATTRIBUTES[op.name]},
                     has_side_effect=True,
-                    in_place=op.name in _PASS_STATE_ON,
+                    aliases=[(0, 0)] if op.name in _PASS_STATE_ON else [],
                 )
             replace(op, list(call.results))

@@ -17,12 +17,19 @@ enum class Arguments : uint8_t {
   kCopies,  // that the callback may keep
 };
 
+// How a callback gives its results.
+enum class Results : uint8_t {
+  kReturned,
+  kWritten,  // into writable views of the program's buffers
+};
+
 // One Python function. `function` takes the argument leaves as arrays and returns
 // the result leaf, or a tuple of result leaves where there is not exactly one;
-// `convert` is asked for a result that is not exactly what was declared.
+// `convert` is asked for a result that is not exactly what was declared. Where results
+// are written, it takes the result leaves, then the argument leaves, and returns None.
 struct Callback {
   Callback(PyObject* function, PyObject* convert, std::string name, std::string site,
-           Arguments arguments);
+           Arguments arguments, Results results);
   ~Callback();
   Callback(const Callback&) = delete;
   Callback& operator=(const Callback&) = delete;
@@ -32,6 +39,7 @@ struct Callback {
   std::string name;
   std::string site;
   Arguments arguments;
+  Results results;
   // Small argument arrays of an earlier call, by position, that nobody kept: filling
   // one again costs a fraction of making one. Null where there is none.
   std::vector<PyObject*> spares;

@@ -32,9 +32,10 @@ bool buffer_of(PyObject* array, BufferView* buffer);
 
 size_t size_bytes(const BufferView& buffer);
 
-// A read-only array: a view of the buffer, or one that owns a copy of it.
-// New reference; null with a Python error set.
-PyObject* array_view(const BufferView& buffer);
+// An array that is a view of the buffer. New reference; null with a Python error set.
+PyObject* array_view(const BufferView& buffer, bool writable);
+
+// A read-only array that owns a copy of the buffer, likewise.
 PyObject* array_copy(const BufferView& buffer);
 
 // Fills an array that `array_copy` made with the contents of another buffer. False

@@ -8,6 +8,7 @@ from bellhop_runtime._registration import DTYPES, TARGETS, register
 from bellhop_runtime._runtime import (
     Callback,
     CallbackTable,
+    keep_failure,
     live_sessions,
     release_run,
     take_failure,
@@ -20,6 +21,7 @@ __all__ = [
     "TARGETS",
     "Callback",
     "CallbackTable",
+    "keep_failure",
     "live_sessions",
     "release_run",
     "take_failure",

@@ -133,6 +133,17 @@ def test_unknown_methods_are_refused(wrong):
     with pytest.raises(
         ValueError,
         match="pure_callback '<lambda>' has vmap_method=.* the methods are 'sequential', "
-        "'expand_dims', 'broadcast_all', 'legacy_vectorized'",
+        "'sequential_unrolled', 'expand_dims', 'broadcast_all', 'legacy_vectorized'",
     ):
         bellhop.pure_callback(lambda x: x, float, vmap_method=wrong)
+
+
+def test_unrolled_calls_stand_one_after_another(form):
+    calls = []
+    double = bellhop.pure_callback(
+        lambda x: (calls.append(float(x)), 2 * x)[1], float, vmap_method="sequential_unrolled"
+    )
+    np.testing.assert_array_equal(form(jax.vmap(double))(jnp.arange(3.0)), [0, 2, 4])
+    assert sorted(calls) == [0, 1, 2]
+    program = jax.jit(jax.vmap(double)).lower(jnp.arange(3.0)).as_text()
+    assert "stablehlo.while" not in program

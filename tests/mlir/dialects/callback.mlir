@@ -290,3 +290,79 @@ func.func private @r(%x: tensor<f64>) -> tensor<f64> {
 func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
   return
 }
+
+// -----
+// TEST: right_aliases_are_accepted
+
+// CHECK: aliases = array<i64: 0, 1, 1, 0>
+"callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
+  %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = array<i64: 0, 1, 1, 0>} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)
+  return
+}
+
+// -----
+// TEST: aliases_that_are_not_pairs
+// REFUSED
+
+// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 0, 1, 1>, which are not pairs of an argument and a result
+"callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
+  %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = array<i64: 0, 1, 1>} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)
+  return
+}
+
+// -----
+// TEST: aliases_of_another_type
+// REFUSED
+
+// CHECK: bellhop-opt: callback.call of @f has the aliases {{.*}}, which are not pairs of an argument and a result
+"callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
+  %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = [0, 1]} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)
+  return
+}
+
+// -----
+// TEST: alias_of_what_is_no_argument
+// REFUSED
+
+// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 2, 0>, and 2 or 0 is not among its 2 arguments and 2 results
+"callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
+  %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = array<i64: 2, 0>} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)
+  return
+}
+
+// -----
+// TEST: alias_of_what_is_no_result
+// REFUSED
+
+// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 0, -1>, and 0 or -1 is not among its 2 arguments and 2 results
+"callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
+  %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = array<i64: 0, -1>} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)
+  return
+}
+
+// -----
+// TEST: alias_of_unlike_types
+// REFUSED
+
+// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 0, 0>, and argument 0 is of type tensor<2xf64>, result 0 of type tensor<f64>
+"callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
+  %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = array<i64: 0, 0>} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)
+  return
+}
+
+// -----
+// TEST: alias_of_one_result_twice
+// REFUSED
+
+// CHECK: bellhop-opt: callback.call of @f has the aliases array<i64: 0, 1, 0, 1>, which name an argument or a result twice
+"callback.func"() {sym_name = "f", function_type = (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+func.func public @main(%x: tensor<2xf64>, %y: tensor<f64>) {
+  %0:2 = "callback.call"(%x, %y) {callee = @f, kind = "pure", aliases = array<i64: 0, 1, 0, 1>} : (tensor<2xf64>, tensor<f64>) -> (tensor<f64>, tensor<2xf64>)
+  return
+}

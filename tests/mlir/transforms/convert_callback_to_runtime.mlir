@@ -174,3 +174,22 @@ func.func public @main(%x: tensor<1xf64>) -> tensor<1xf64> {
   } : (tensor<1xf64>) -> tensor<1xf64>
   return %y : tensor<1xf64>
 }
+
+// -----
+// TEST: aliases_are_counted_with_the_table_and_the_token
+
+"callback.func"() {sym_name = "f", function_type = (tensor<f64>, tensor<2xf64>) -> (tensor<2xf64>, tensor<f64>), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+"callback.func"() {sym_name = "g", function_type = (tensor<f64>) -> tensor<f64>, python = "g", site = "f.py:2", id = 1 : i64} : () -> ()
+// CHECK-LABEL: func.func public @main
+func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf64>) -> (!stablehlo.token, tensor<2xf64>, tensor<f64>) {
+  // CHECK: stablehlo.custom_call @bellhop_callback
+  // CHECK-SAME: output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [1], operand_index = 1, operand_tuple_indices = []>, #stablehlo.output_operand_alias<output_tuple_indices = [0], operand_index = 2, operand_tuple_indices = []>]
+  %r:2 = "callback.call"(%x, %v) {callee = @f, kind = "pure", aliases = array<i64: 0, 1, 1, 0>} : (tensor<f64>, tensor<2xf64>) -> (tensor<2xf64>, tensor<f64>)
+  // CHECK: stablehlo.custom_call @bellhop_callback
+  // CHECK-SAME: output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 1, operand_tuple_indices = []>]
+  %s = "callback.call"(%r#1) {callee = @g, kind = "pure", aliases = array<i64: 0, 0>} : (tensor<f64>) -> tensor<f64>
+  // CHECK: stablehlo.custom_call @bellhop_callback
+  // CHECK-SAME: output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [1], operand_index = 2, operand_tuple_indices = []>]
+  %u:2 = "callback.call"(%t, %s) {callee = @g, kind = "io", aliases = array<i64: 0, 0>} : (!stablehlo.token, tensor<f64>) -> (!stablehlo.token, tensor<f64>)
+  return %u#0, %r#0, %u#1 : !stablehlo.token, tensor<2xf64>, tensor<f64>
+}

@@ -1,0 +1,167 @@
+"""buffer_callback: a Python function that writes its results in place."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.core import ShapedArray
+from jax.experimental.buffer_callback import ExecutionStage
+
+from bellhop._source import function_name, user_site
+from bellhop.callbacks.primitive import io_callback_p, pure_callback_p
+from bellhop.callbacks.result_type import result_avals
+from bellhop.callbacks.target import CallbackTarget, describe
+from bellhop.callbacks.vmap_method import check_vmap_method
+from bellhop.errors import DifferentiableCompileError
+
+
+class ExecutionContext:
+    """What a buffer callback that runs on the CPU is told of its run.
+
+    On a GPU it gets JAX's ``jax.experimental.buffer_callback.ExecutionContext`` instead.
+    """
+
+    @property
+    def stage(self) -> ExecutionStage:
+        """Always ``ExecutionStage.EXECUTE``."""
+        return ExecutionStage.EXECUTE
+
+    @property
+    def stream(self) -> int:
+        """The stream of the GPU: on the CPU there is none, and this raises RuntimeError."""
+        raise RuntimeError("a buffer_callback that runs on the CPU has no stream.")
+
+
+_CONTEXT = ExecutionContext()
+
+
+class BufferTarget(CallbackTarget):
+    """A function ``fn(context, out, *args, **kwargs)`` that writes into ``out``."""
+
+    writes = True
+
+    def _leaf_function(self) -> Callable[..., Any]:
+        one_leaf_out = self.out_tree == jax.tree.structure(0)
+        function = self.function if self._takes_leaves and one_leaf_out else self.call_with_leaves
+        return functools.partial(function, _CONTEXT)
+
+    def call_with_leaves(self, context: Any, *leaves: Any) -> Any:
+        """Call the function with the leaves of its results, then those of its arguments."""
+        results = self.out_tree.num_leaves
+        out = jax.tree.unflatten(self.out_tree, leaves[:results])
+        args, kwargs = jax.tree.unflatten(self.in_tree, leaves[results:])
+        return self.function(context, out, *args, **kwargs)
+
+    def derivative_error(self) -> DifferentiableCompileError:
+        """Return the error for a derivative that nobody defined."""
+        return DifferentiableCompileError(
+            f"{self.flavour} '{self.name}' (called from {self.site}) is differentiated but has no "
+            "derivative. Give it one with jax.custom_jvp or jax.custom_vjp."
+        )
+
+
+def buffer_callback(
+    fn: Callable[..., None],
+    result_types: Any,
+    *,
+    has_side_effect: bool = False,
+    vmap_method: str | None = None,
+    input_output_aliases: Mapping[int, int] | None = None,
+    command_buffer_compatible: bool = False,
+) -> Callable[..., Any]:
+    """Make a Python function that writes its results in place callable from programs.
+
+    It is called as ``fn(context, out, *args, **kwargs)`` and returns None.  On the CPU ``out``
+    is of writable NumPy arrays in the program's own memory, so ``out[...] = value`` and
+    ``np.add(x, y, out=out)`` cost no copy; before they are written they hold anything.
+    Arguments are read-only NumPy arrays.  All of them are valid for the length of the call,
+    and an array (or a view of one) that is kept any longer is an error.  In a region on a GPU
+    ``out`` and arguments are the buffers of ``jax.experimental.buffer_callback`` on the device.
+
+    Args:
+        fn: the function.
+        result_types: shapes and dtypes of the results: a pytree of what ``pure_callback``
+            takes for a result.
+        has_side_effect: whether the call must be made even if nobody uses its results.
+        vmap_method: how it meets ``vmap``, as for ``pure_callback``; None refuses it.
+        input_output_aliases: which argument's memory is that of which result, by place among
+            the leaves of the arguments and of the results.  Such an argument is writable, and
+            is where the result is; the program copies it first if it still needs it.
+        command_buffer_compatible: on a GPU, whether the call may be recorded once and
+            replayed; the CPU has no such recordings.
+
+    Returns:
+        a function of pytrees of arrays that returns what ``result_types`` says.
+
+    Raises:
+        TypeError: where ``fn`` is no function, or returns something (when it does).
+        ResultTypeError: (a TypeError) where the result types say too little.
+        ValueError: where there is no such ``vmap_method``, or, when traced, where the aliases
+            name what is not there or is of another type.
+        NotImplementedError: when traced, under ``vmap`` without a ``vmap_method``.
+        DifferentiableCompileError: when traced, where it is differentiated.
+
+    Example:
+        >>> import bellhop, jax, numpy as np
+        >>> def add(context, out, x, y):
+        ...     np.add(x, y, out=out)
+        >>> callback = bellhop.buffer_callback(add, jax.ShapeDtypeStruct((2,), float))
+        >>> bellhop.qjit(callback)(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+        Array([4., 6.], dtype=float64)
+
+    The interface is that of ``jax.experimental.buffer_callback``.
+    """
+    if isinstance(fn, type) or not callable(fn):
+        raise TypeError(
+            f"buffer_callback takes a function first and its result types second, got {fn!r}."
+        )
+    what = f"buffer_callback '{function_name(fn)}'"
+    if vmap_method is not None:
+        check_vmap_method(vmap_method, what)
+    avals, out_tree = result_avals(fn, result_types)
+    primitive = io_callback_p if has_side_effect else pure_callback_p
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree = jax.tree.flatten((args, kwargs))
+        target = BufferTarget(
+            flavour="buffer_callback",
+            function=fn,
+            in_tree=in_tree,
+            out_tree=out_tree,
+            result_avals=avals,
+            site=user_site(),
+            copies=False,
+            vmap_method=vmap_method,
+            aliases=_checked_aliases(what, input_output_aliases or {}, leaves, avals),
+        )
+        return jax.tree.unflatten(out_tree, primitive.bind(*leaves, target=target))
+
+    # It has not the signature of the function, which takes context and outputs as well.
+    del call.__wrapped__  # type: ignore[attr-defined]
+    return call
+
+
+def _checked_aliases(
+    what: str,
+    aliases: Mapping[int, int],
+    arguments: Sequence[Any],
+    results: Sequence[ShapedArray],
+) -> tuple[tuple[int, int], ...]:
+    pairs = tuple(sorted((int(argument), int(result)) for argument, result in aliases.items()))
+    for argument, result in pairs:
+        where = f"{what} has input_output_aliases with {argument}: {result}"
+        if not 0 <= argument < len(arguments):
+            raise ValueError(f"{where}, and its arguments are numbered in [0, {len(arguments)}).")
+        if not 0 <= result < len(results):
+            raise ValueError(f"{where}, and its results are numbered in [0, {len(results)}).")
+        aval = jax.typeof(arguments[argument])
+        if (aval.shape, aval.dtype) != (results[result].shape, results[result].dtype):
+            raise ValueError(
+                f"{where}: that argument is {describe(aval)} and that result "
+                f"{describe(results[result])}, and what shares memory is of one type."
+            )
+    if len({result for _, result in pairs}) < len(pairs):
+        raise ValueError(f"{what} has input_output_aliases {dict(pairs)}, two for one result.")
+    return pairs
