@@ -18,17 +18,21 @@ Each name, what it is for, and why no public name serves:
   only the deprecated ``unsafe_*`` queries, which do not see every transformation.
 * ``run_compiled``: runs a compiled program without JAX's cache of fast calls, which refuses
   a program that calls itself in its first run; ``Compiled.__call__`` has no way around it.
+* ``pjit._get_fastpath_data`` and ``pxla.MeshExecutable.create_cpp_call``: which programs JAX
+  runs from its cache of fast calls, whose C++ raises ``ValueError(text)`` whatever failed;
+  nothing public chooses.
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform a
   jaxpr that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take
   functions, and run what they trace.
 """
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax._src import callback, core, effects, util, xla_bridge  # noqa: TID251
-from jax._src.interpreters import ad, partial_eval  # noqa: TID251
+from jax._src import callback, core, effects, pjit, util, xla_bridge  # noqa: TID251
+from jax._src.interpreters import ad, partial_eval, pxla  # noqa: TID251
 from jax._src.lax.control_flow import loops  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.interpreters import mlir
@@ -38,13 +42,15 @@ __all__ = [
     "backends_are_initialized",
     "convert_constvars_jaxpr",
     "cpu_dispatch_is_asynchronous",
-    "ir_type",
     "hold_weakly_in_caches",
+    "ir_type",
     "jvp_jaxpr",
     "partial_eval_jaxpr_nounits",
+    "raise_what_failed",
     "register_effect",
     "register_ordered_effect",
     "run_compiled",
+    "run_without_fast_calls",
     "trace_state_clean",
 ]
 
@@ -151,6 +157,58 @@ def run_compiled(compiled: jax.stages.Compiled, *args: Any) -> Any:
     """Run a compiled program; it may run itself while it runs."""
     results, *_ = compiled.call(compiled._params, *args)
     return results
+
+
+def raise_what_failed(exception_behind: Callable[[str], BaseException | None]) -> None:
+    """Let a failed run raise the exception that is behind its text, where there is one.
+
+    XLA's C++ makes its error by calling ``jax.errors.JaxRuntimeError`` with a text, so what the
+    class answers is what is raised.  Texts that nothing is behind make the same as before.
+    """
+    error_type = jax.errors.JaxRuntimeError
+    make = error_type.__new__
+
+    def new(cls: type[Exception], *args: Any, **kwargs: Any) -> BaseException:
+        if cls is error_type and args:
+            # Python asks again with an answer that is not of the class.
+            if isinstance(args[0], BaseException):
+                return args[0]
+            exception = exception_behind(args[0]) if isinstance(args[0], str) else None
+            if exception is not None:
+                return exception
+        return make(cls, *args, **kwargs)
+
+    error_type.__new__ = new
+
+
+# None where a newer JAX has them no more; a test tells what its fast calls raise.
+_fast_call: Any = getattr(pjit, "_get_fastpath_data", None)
+_fast_call_ahead_of_time: Any = getattr(pxla.MeshExecutable, "create_cpp_call", None)
+
+
+def run_without_fast_calls(is_meant: Callable[[Any], bool]) -> None:
+    """Keep programs out of JAX's cache of fast calls by what they keep alive.
+
+    Args:
+        is_meant: tells of an object that a program keeps alive whether this is one.
+    """
+
+    def is_slow(executable: Any) -> bool:
+        kept = getattr(getattr(executable, "unsafe_call", None), "keepalive", None)
+        return any(map(is_meant, kept or ()))
+
+    def fast_call(executable: Any, *args: Any, **kwargs: Any) -> Any:
+        return None if is_slow(executable) else _fast_call(executable, *args, **kwargs)
+
+    def fast_call_ahead_of_time(executable: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_slow(executable):
+            return None
+        return _fast_call_ahead_of_time(executable, *args, **kwargs)
+
+    if _fast_call is not None:
+        pjit._get_fastpath_data = fast_call
+    if _fast_call_ahead_of_time is not None:
+        pxla.MeshExecutable.create_cpp_call = fast_call_ahead_of_time
 
 
 def convert_constvars_jaxpr(closed: ClosedJaxpr) -> Jaxpr:

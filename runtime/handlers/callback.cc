@@ -110,12 +110,11 @@ XLA_FFI_Error* fail(const XLA_FFI_CallFrame& frame, const CallbackTable& table,
           ")";
   // The circuits that are open in this execution do not get to their ends.
   release_run(run_id(frame));
-  if (table.is_published()) {
-    Py_DECREF(exception);
-    return error(frame.api, text);
-  }
-  return error(frame.api, text + " [bellhop failure " +
-                              std::to_string(keep_failure(exception)) + "]");
+  // Two ways to the caller: out of our own call, or out of JAX's.
+  const char* failure = table.is_published() ? "plain jit failure " : "failure ";
+  text += std::string(" [bellhop ") + failure +
+          std::to_string(keep_failure(exception)) + "]";
+  return error(frame.api, text);
 }
 
 // What XLA asks of every handler once, when it is registered.

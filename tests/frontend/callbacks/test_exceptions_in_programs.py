@@ -86,19 +86,6 @@ def test_through_nested_qjit_functions():
     exception.__traceback__ = None
 
 
-def test_of_a_plain_jit_program_inside_a_callback(raising):
-    inner = jax.jit(raising(UserError("inner"), "pure"))
-
-    def middle(x) -> float:
-        return float(inner(x))
-
-    outer = bellhop.qjit(lambda x: bellhop.pure_callback(middle)(x))
-    for _ in range(2):
-        # JAX's own exception, from the inner program, and no other.
-        with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="UserError: inner"):
-            outer(1.0)
-
-
 def test_caught_inside_the_callback_is_none_of_the_callers_business(raising):
     inner = bellhop.qjit(raising(UserError("x"), "pure"))
 
@@ -148,41 +135,6 @@ def test_eight_threads_each_get_their_own(flavour):
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-@pytest.mark.parametrize("flavour", ["pure", "debug"])
-def test_plain_jit_raises_with_the_text_and_keeps_nothing(flavour):
-    class Witness:
-        pass
-
-    def make(witness):
-        def callback(x):
-            if x > 0:
-                raise UserError("text", witness)
-            return float(x)
-
-        def program(x):
-            if flavour == "debug":
-                bellhop.debug.callback(callback)(x)
-                return x
-            return bellhop.pure_callback(callback, float)(x)
-
-        return jax.jit(program), weakref.ref(witness)
-
-    f, reference = make(Witness())
-    for _ in range(3):
-        # JAX raises ValueError on cached calls.
-        with pytest.raises((jax.errors.JaxRuntimeError, ValueError)) as caught:
-            f(1.0)
-        text = str(caught.value)
-        assert "UserError: ('text'" in text
-        assert f"(raised in callback 'callback', called from {__file__}:" in text
-        assert "bellhop run" not in text
-    assert f(-1.0) == -1.0
-    del caught, f
-    jax.clear_caches()
-    gc.collect()
-    assert reference() is None
 
 
 def test_exception_is_freed_when_the_caller_drops_it():

@@ -182,6 +182,6 @@ def test_callback_that_raises_in_a_circuit_under_plain_jit_leaves_no_session(
         raise ValueError("no angle")
 
     circuit = lightning(lambda x: (qml.RX(refuse(x), 0), qml.expval(qml.Z(0)))[1])
-    with pytest.raises(jax.errors.JaxRuntimeError, match="no angle"):
+    with pytest.raises(ValueError, match="no angle"):
         jax.jit(bellhop.qjit(circuit))(0.3)
     assert bellhop_runtime.live_sessions() == 0
