@@ -29,6 +29,16 @@ namespace {
 // Below this a copy costs less than watching what becomes of a view.
 constexpr size_t kCopyBelowBytes = 4096;
 
+// Makes others let go of what they hold no longer: JAX of what it was lent, which it
+// keeps until Python's collector runs, of the youngest objects at least.
+void collect_young_garbage() {
+  if (PyObject* gc = PyImport_ImportModule("gc")) {
+    Py_XDECREF(PyObject_CallMethod(gc, "collect", "i", 0));
+    Py_DECREF(gc);
+  }
+  PyErr_Clear();
+}
+
 // The arrays that one call hands over: those that the function writes into, if it
 // does, then the arguments. Callbacks may run in several threads and call themselves,
 // so an array leaves the callback's spares for as long as it is in use.
@@ -82,6 +92,7 @@ class CallArrays {
     bool collected = false;
     for (size_t i = 0; i < arrays_.size(); ++i) {
       const bool is_program_memory = has_views_ && is_view(arrays_[i]);
+      if (is_program_memory && Py_REFCNT(arrays_[i]) > 1) collect_young_garbage();
       if (is_program_memory && Py_REFCNT(arrays_[i]) > 1 && !collected) {
         // A reference cycle, such as a caught exception and its frame, is nobody's
         // hands.

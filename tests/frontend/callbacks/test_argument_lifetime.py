@@ -214,3 +214,36 @@ def test_large_arguments_are_not_copied():
     x = jnp.ones(LARGE)
     bellhop.qjit(lambda x: pure(function)(x))(x)
     assert addresses == [x.unsafe_buffer_pointer()]
+
+
+JAX_USES = {
+    "compiled": jax.jit(jnp.sum),
+    "compiled, to a float": lambda x: float(jax.jit(jnp.sum)(x)),
+    "jax.numpy": lambda x: float(jnp.sum(x)),
+    "an array that is x itself": lambda x: np.asarray(jax.jit(lambda v: v)(x)).sum(),
+    "device_put": lambda x: jax.device_put(x, may_alias=True).sum(),
+    "derivative": lambda x: jax.grad(lambda v: jnp.sum(v * v))(x).sum() / 2,
+}
+
+
+@pytest.mark.parametrize("use", JAX_USES.values(), ids=JAX_USES)
+@pytest.mark.parametrize("form", [bellhop.qjit, jax.jit, lambda f: f], ids=["qjit", "jit", "eager"])
+def test_arguments_may_be_given_to_jax(use, form):
+    # JAX borrows the memory of large arrays, and gives it back when it sees fit.
+    f = form(lambda x: pure(use)(x))
+    for i in range(3):
+        assert f(jnp.full(LARGE, float(i))) == LARGE * i
+
+
+def test_jax_may_not_keep_a_large_argument_either():
+    kept = []
+
+    def function(x):
+        kept.append(jax.device_put(x, may_alias=True))
+        return 0.0
+
+    f = bellhop.qjit(lambda x: pure(function)(x))
+    with pytest.raises(RuntimeError, match="kept its argument 0"):
+        f(jnp.ones(LARGE))
+    kept.clear()
+    assert bellhop.qjit(lambda x: pure(jnp.sum)(x))(jnp.ones(LARGE)) == LARGE
