@@ -5,10 +5,12 @@ BIN    := $(VENV)/bin
 WERROR ?= OFF
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test docs lint format bench wheel clean
+.PHONY: help demo test stress soak docs lint format bench wheel clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run the tests"
+	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once"
+	@echo "make soak    run millions of callbacks and look at the memory that they leave"
 	@echo "make docs    run and build the documentation, and compare what it prints"
 	@echo "make lint    what CI checks besides the tests"
 	@echo "make format  format Python and C++"
@@ -30,6 +32,9 @@ demo: $(VENV)/.installed-demo
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
+
+stress soak: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m long --durations=0 -vs tests/integration/test_$@.py
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W --keep-going -b html doc doc/_build/html

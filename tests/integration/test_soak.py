@@ -1,0 +1,98 @@
+"""Memory after many callbacks, and after many programs; ``make soak`` runs the full lengths."""
+
+import pytest
+
+LIMIT_OF_CALLS, LIMIT_OF_PROGRAMS = 2, 20
+
+MEMORY = """
+import gc, os, sys, weakref
+import bellhop, jax, jax.numpy as jnp, numpy as np
+
+def resident():
+    gc.collect()
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+def grown(run, warm_up, count):
+    # In several runs: allocators keep some memory for each thread that ever took part.
+    for _ in range(8):
+        run(warm_up)
+    before = resident()
+    run(count)
+    return resident() - before
+"""
+
+SCALARS = """
+@bellhop.pure_callback
+def double(x) -> float:
+    return x * 2
+io = bellhop.io_callback(lambda x: x + 1, float)
+# Pure and with an effect, in turn; results and arguments are new arrays each time.
+loop = bellhop.qjit(lambda n, x: jax.lax.fori_loop(
+    0, n // 2, lambda i, x: io(double(x) / 2) - 1, x))
+print(grown(lambda count: loop(count, 1.0).block_until_ready(), 20_000, {count}))
+"""
+
+ARRAYS = """
+MEGABYTE = jax.ShapeDtypeStruct((2**17,), np.float64)
+double = bellhop.pure_callback(lambda x: x * 2, MEGABYTE)
+io = bellhop.io_callback(lambda x: x / 2, MEGABYTE)
+loop = bellhop.qjit(lambda n, x: jax.lax.fori_loop(0, n // 2, lambda i, x: io(double(x)), x))
+x = np.ones(2**17)
+print(grown(lambda count: loop(count, x).block_until_ready(), 200, {count}))
+"""
+
+FAILURES = """
+class Failure(Exception):
+    pass
+def fail(x):
+    raise Failure(np.ones(1000))
+f = bellhop.qjit(lambda x: bellhop.pure_callback(fail, float)(x.sum()))
+x = np.ones(10_000)
+def run(count):
+    for _ in range(count):
+        try:
+            f(x)
+        except Failure:
+            pass
+print(grown(run, 100, {count}))
+"""
+
+PROGRAMS = """
+callables = weakref.WeakSet()
+def run(count):
+    for i in range(count):
+        def function(x):
+            return i * x
+        callables.add(function)
+        program = bellhop.qjit(lambda x: bellhop.pure_callback(function, float)(x) + 1)
+        assert program(2.0) == 2.0 * i + 1
+    del function, program
+grown_by = grown(run, 20, {count})
+assert len(callables) == 0, len(callables)
+print(grown_by)
+"""
+
+
+def long(*lengths):
+    return pytest.param(*lengths, marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize(
+    ("script", "count", "limit"),
+    [
+        (SCALARS, 200_000, LIMIT_OF_CALLS),
+        (ARRAYS, 1_000, LIMIT_OF_CALLS),
+        (FAILURES, 2_000, LIMIT_OF_CALLS),
+        (PROGRAMS, 100, LIMIT_OF_PROGRAMS),
+        long(SCALARS, 5_000_000, LIMIT_OF_CALLS),
+        long(ARRAYS, 20_000, LIMIT_OF_CALLS),
+        long(FAILURES, 100_000, LIMIT_OF_CALLS),
+        long(PROGRAMS, 2_000, LIMIT_OF_PROGRAMS),
+    ],
+    ids=lambda value: value.split()[-1] if isinstance(value, str) else str(value),
+)
+def test_memory_grows_by_less_than(run_script, script, count, limit):
+    grown = float(run_script(MEMORY + script.format(count=count), timeout=1200))
+    print(f"{grown:.1f} MiB")
+    assert grown < limit
