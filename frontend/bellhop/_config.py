@@ -4,6 +4,7 @@ import os
 import warnings
 
 import jax
+from jax.extend import source_info_util
 
 from bellhop._jax_compat import backends_are_initialized, cpu_dispatch_is_asynchronous
 
@@ -15,7 +16,10 @@ def configure_jax() -> None:
 
     CPU dispatch must be synchronous: with asynchronous dispatch, executions whose callbacks
     use JAX wait for threads that wait for them (jax-ml/jax#24255, jax-ml/jax#25861).
+
+    Locations in programs are the user's lines, not those of this package.
     """
+    source_info_util.register_exclusion(os.path.dirname(__file__))
     if os.environ.get("BELLHOP_X64", "1") != "0":
         jax.config.update("jax_enable_x64", True)
     if cpu_dispatch_is_asynchronous():

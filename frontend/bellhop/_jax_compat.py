@@ -21,6 +21,10 @@ Each name, what it is for, and why no public name serves:
 * ``pjit._get_fastpath_data`` and ``pxla.MeshExecutable.create_cpp_call``: which programs JAX
   runs from its cache of fast calls, whose C++ raises ``ValueError(text)`` whatever failed;
   nothing public chooses.
+* ``choose_platforms_of_jits``: lowers a nested ``jit`` for the platform that it will run on,
+  with that platform's own rules; public JAX lowers a module for one platform, or all of it for
+  several.
+* ``raw_platform``: what JAX lowers for, ``cuda`` where the public name is ``gpu``.
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform a
   jaxpr that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take
   functions, and run what they trace.
@@ -35,11 +39,13 @@ from jax._src import callback, core, effects, pjit, util, xla_bridge  # noqa: TI
 from jax._src.interpreters import ad, partial_eval, pxla  # noqa: TID251
 from jax._src.lax.control_flow import loops  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core.primitives import jit_p
 from jax.interpreters import mlir
 
 __all__ = [
     "InputOutputEffect",
     "backends_are_initialized",
+    "choose_platforms_of_jits",
     "convert_constvars_jaxpr",
     "cpu_dispatch_is_asynchronous",
     "hold_weakly_in_caches",
@@ -47,6 +53,7 @@ __all__ = [
     "jvp_jaxpr",
     "partial_eval_jaxpr_nounits",
     "raise_what_failed",
+    "raw_platform",
     "register_effect",
     "register_ordered_effect",
     "run_compiled",
@@ -86,6 +93,43 @@ class InputOutputEffect(callback.IOEffect):
 
     def __hash__(self) -> int:
         return hash(callback._IOEffect)
+
+
+def raw_platform(device: jax.Device) -> str:
+    """Return the platform that programs for a device are lowered for."""
+    return getattr(device.client, "_raw_platform", device.client.platform)
+
+
+def choose_platforms_of_jits(
+    choose: Callable[[str], tuple[str, dict[str, Any]] | None],
+) -> None:
+    """Let the name of a nested ``jit`` decide what platform it is lowered for.
+
+    Args:
+        choose: takes the name; returns the platform, and where to keep what was lowered for
+            other platforms in the same module, or None for the platform of the module.
+    """
+    lower_jit = pjit._pjit_lowering
+
+    def lower(ctx: Any, *args: Any, name: str, **params: Any) -> Any:
+        chosen = choose(name)
+        if chosen is not None:
+            platform, caches = chosen
+            old = ctx.module_context
+            if tuple(old.platforms) != (platform,):
+                # The module's own functions are lowered for its own platform.
+                own, primitives = caches.setdefault(platform, ({}, {}))
+                ctx = ctx.replace(
+                    module_context=old.replace(
+                        platforms=(platform,),
+                        backend=None,
+                        lowering_cache=own,
+                        cached_primitive_lowerings=primitives,
+                    )
+                )
+        return lower_jit(ctx, *args, name=name, **params)
+
+    mlir.register_lowering(jit_p, lower, cacheable=False)
 
 
 _stay_in_loops: tuple[type[Any], ...] = ()

@@ -2,14 +2,24 @@
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
-from bellhop._jax_compat import trace_state_clean
+from bellhop._jax_compat import choose_platforms_of_jits, trace_state_clean
 from bellhop._source import definition_site, function_name
+from bellhop.devices import (
+    Target,
+    resolve_target,
+    sharding_for,
+    target_name,
+    target_of_name,
+    target_platform,
+)
 from bellhop.errors import CompileError
+from bellhop.lowering import lowering_in_progress
 
 # What JAX raises where Python needs the value of a tracer.
 _NOT_TRACEABLE = (
@@ -21,25 +31,29 @@ _NOT_TRACEABLE = (
     jax.errors.UnexpectedTracerError,
 )
 
+# The names that the pass outline-regions knows regions by.
+_REGION_NAME = re.compile(r"accelerate_(?P<kind>[a-z]+)_(?P<number>\d+)__")
+
 
 class Accelerated:
     """A function whose calls are regions on a device; see ``accelerate``."""
 
-    def __init__(self, function: Callable[..., Any], dev: Any) -> None:
+    def __init__(self, function: Callable[..., Any], dev: Any, options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._dev = dev
-        self._regions: dict[jax.Device, Callable[..., Any]] = {}
-        resolve_device(dev)
+        self._options = options
+        self._regions: dict[Target, Callable[..., Any]] = {}
+        resolve_target(dev)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function on its device."""
-        device = resolve_device(self._dev)
-        region = self._regions.get(device)
+        target = resolve_target(self._dev)
+        region = self._regions.get(target)
         if region is None:
-            region = self._regions[device] = _region(self._function, device)
+            region = self._regions[target] = _region(self._function, target, self._options)
         if trace_state_clean():
-            args, kwargs = jax.device_put((args, kwargs), device)
+            args, kwargs = _move((args, kwargs), target)
         try:
             return region(*args, **kwargs)
         except TypeError as error:
@@ -51,7 +65,21 @@ class Accelerated:
         return self if instance is None else functools.partial(self, instance)
 
 
-def _region(function: Callable[..., Any], device: jax.Device) -> Callable[..., Any]:
+def _move(tree: Any, target: Target) -> Any:
+    """Move what is an array; the rest may be static arguments."""
+    return jax.tree.map(
+        lambda leaf: (
+            jax.device_put(leaf, sharding_for(target, jax.numpy.shape(leaf)))
+            if hasattr(leaf, "dtype")
+            else leaf
+        ),
+        tree,
+    )
+
+
+def _region(
+    function: Callable[..., Any], target: Target, options: dict[str, Any]
+) -> Callable[..., Any]:
     """Return ``function`` as a ``jax.jit`` whose name says that it is a region, and where.
 
     JAX keeps the rules of ``jit`` complete and the name through all of them, so the pass
@@ -64,9 +92,25 @@ def _region(function: Callable[..., Any], device: jax.Device) -> Callable[..., A
         except _NOT_TRACEABLE as error:
             raise _not_jittable(function, error) from error
 
+    # JAX looks up the names of static arguments in the user's signature.
+    region.__wrapped__ = function  # type: ignore[attr-defined]
     stem = "".join(c if c.isalnum() else "_" for c in function_name(function))
-    region.__name__ = region.__qualname__ = f"accelerate_{device.platform}_{device.id}__{stem}"
-    return jax.jit(region)
+    kind, _, number = target_name(target).partition(":")
+    region.__name__ = region.__qualname__ = f"accelerate_{kind}_{number}__{stem}"
+    return jax.jit(region, **options)
+
+
+def _platform_of_region(name: str) -> tuple[str, dict[str, Any]] | None:
+    match = _REGION_NAME.match(name)
+    lowering = lowering_in_progress()
+    # In a program of JAX's own, a region runs where that program runs.
+    if match is None or lowering is None:
+        return None
+    target = target_of_name(f"{match['kind']}:{match['number']}")
+    return target_platform(target), lowering.platform_caches
+
+
+choose_platforms_of_jits(_platform_of_region)
 
 
 def _not_jittable(function: Callable[..., Any], error: Exception) -> CompileError:
@@ -77,48 +121,28 @@ def _not_jittable(function: Callable[..., Any], error: Exception) -> CompileErro
     )
 
 
-def resolve_device(dev: Any) -> jax.Device:
-    """Return the device that a user's ``dev`` means now.
-
-    Raises:
-        ValueError: naming the devices that there are.
-        TypeError: where ``dev`` is no device at all.
-    """
-    if dev is None:
-        default = jax.config.jax_default_device
-        if default is None:
-            return jax.local_devices()[0]
-        dev = default
-    if isinstance(dev, jax.Device):
-        return dev
-    if not isinstance(dev, str):
-        raise TypeError(
-            f"accelerate takes dev=None, a jax.Device or the name of a platform, got {dev!r}."
-        )
-    platform, _, number = dev.partition(":")
-    try:
-        # JAX takes the empty name for its default.
-        devices = {device.id: device for device in jax.devices(platform or "''")}
-        return devices[int(number)] if number else devices[min(devices)]
-    except (RuntimeError, KeyError, ValueError) as error:
-        there_are = ", ".join(f"{device.platform}:{device.id}" for device in jax.devices())
-        raise ValueError(
-            f"accelerate: there is no device '{dev}'; there are {there_are}."
-        ) from error
-
-
-def accelerate(fn: Callable[..., Any] | None = None, *, dev: Any = None) -> Any:
+def accelerate(fn: Callable[..., Any] | None = None, *, dev: Any = None, **jit_options: Any) -> Any:
     """Run a ``jax.jit``-compatible function on a chosen device.
 
     Shapes are inferred by abstract evaluation and derivatives are JAX's own: no rules are
     needed.  On the program's own device the function becomes part of the program; on another
     it is compiled when the program is, and called at run time.  It nests and composes as
-    ``jax.jit`` does.  In a plain ``jax.jit`` it runs where that program runs.
+    ``jax.jit`` does.
+
+    Outside ``qjit``, a call on its own runs on the device too.  In a plain ``jax.jit`` it runs
+    where that program runs, since such a program stands on one set of devices, and under a
+    transformation of its own, such as ``jax.grad(accelerate(f))``, where its arguments are.
 
     Args:
         fn: the function of pytrees of arrays.
-        dev: a ``jax.Device``, ``"platform"`` or ``"platform:id"``; None is JAX's default
-            device when the program is compiled.
+        dev: a ``jax.Device``; ``"platform"`` or ``"platform:id"``; a list of these, over which
+            the region then runs sharded along the first axes of its arguments; or a
+            ``jax.sharding.Sharding`` of its arguments.  Arguments that a sharding does not fit
+            are copied to each of its devices.  None is JAX's default device when the program is
+            compiled.
+        jit_options: ``static_argnums``, ``static_argnames``, ``donate_argnums`` and
+            ``donate_argnames``, as ``jax.jit`` takes them.  Inside ``qjit`` the arguments that
+            reach another device are copies already, and are always donated there.
 
     Returns:
         a function with the signature of ``fn``; without ``fn``, a decorator.
@@ -137,12 +161,21 @@ def accelerate(fn: Callable[..., Any] | None = None, *, dev: Any = None) -> Any:
         Array([[2.80120452, 1.67518663],
                [1.61605839, 4.42856163]], dtype=float64)
 
-    The interface is that of Catalyst's ``accelerate``.
+    The interface is that of Catalyst's ``accelerate``, with the options of ``jax.jit``.
     """
+    unknown = jit_options.keys() - _JIT_OPTIONS
+    if unknown:
+        raise TypeError(
+            f"accelerate takes fn, dev and {', '.join(sorted(_JIT_OPTIONS))}, not "
+            f"{', '.join(sorted(unknown))}."
+        )
     if fn is None:
-        return functools.partial(accelerate, dev=dev)
+        return functools.partial(accelerate, dev=dev, **jit_options)
     if not callable(fn) or inspect.isclass(fn):
         raise TypeError(
             f"accelerate takes a function, got {fn!r}. To choose a device: accelerate(dev=...)."
         )
-    return Accelerated(fn, dev)
+    return Accelerated(fn, dev, jit_options)
+
+
+_JIT_OPTIONS = frozenset({"static_argnums", "static_argnames", "donate_argnums", "donate_argnames"})

@@ -14,6 +14,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax_compat import ir_type
+from bellhop.devices import device_name
 from bellhop.errors import CompileError
 from bellhop.instruments import Stopwatch
 from bellhop_mlir.dialects import callback as dialect
@@ -23,7 +24,7 @@ from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAcceler
 from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
 from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
-from bellhop_runtime import DTYPES, Callback, CallbackTable
+from bellhop_runtime import Callback, CallbackTable
 
 if TYPE_CHECKING:
     from bellhop.callbacks.target import CallbackTarget
@@ -40,6 +41,8 @@ class Lowering:
     targets: list["CallbackTarget"] = field(default_factory=list)
     # A function that is called at two shapes has two declarations.
     symbols: dict[Any, str] = field(default_factory=dict)
+    # What was lowered for platforms other than the program's own.
+    platform_caches: dict[str, Any] = field(default_factory=dict)
 
     def declare(self, ctx: mlir.LoweringRuleContext, target: "CallbackTarget") -> str:
         """Return the symbol of a callback in the module, declaring it if it is new."""
@@ -132,11 +135,6 @@ def host_device() -> jax.Device:
     return jax.local_devices(backend="cpu")[0]
 
 
-def device_name(device: jax.Device) -> str:
-    """Return ``platform:id``."""
-    return f"{device.platform}:{device.id}"
-
-
 def compile_program(
     function: Callable[..., Any],
     args: Sequence[Any],
@@ -161,9 +159,9 @@ def compile_program(
     out_avals = tuple(traced.jaxpr.out_avals)
     callbacks = [target.bind() for target in lowering.targets]
     try:
-        return _optimize(
+        return optimize(
             module,
-            host_device(),
+            device_name(host_device()),
             callbacks,
             table,
             # A copy: JAX's caches hold what they know of the original while it lives, and that
@@ -176,9 +174,9 @@ def compile_program(
         raise CompileError(str(error)) from error
 
 
-def _optimize(
+def optimize(
     module: ir.Module,
-    device: jax.Device,
+    device: str,
     callbacks: list[Callback],
     table: CallbackTable,
     *,
@@ -186,6 +184,19 @@ def _optimize(
     out_avals: tuple[Any, ...],
     keep_stages: bool = False,
 ) -> Program:
+    """Run the passes over a module and give its callbacks and regions a table.
+
+    Args:
+        module: the program as lowered; it is changed in place.
+        device: where the program itself runs.
+        callbacks: what its declarations number.
+        table: gets the callbacks and the executables of the regions.
+        jaxpr: what it was lowered from.
+        out_avals: the results.
+        keep_stages: whether to keep the text of the module after every pass.
+    """
+    from bellhop.regions import take_regions
+
     stages: dict[str, str] = {}
     stopwatch = Stopwatch()
 
@@ -200,8 +211,7 @@ def _optimize(
         if keep_stages:
             stages[LOWERED] = text
         passes = [
-            pass_(device=device_name(device)) if pass_ is InlineAccelerate else pass_()
-            for pass_ in OPTIMIZATION
+            pass_(device=device) if pass_ is InlineAccelerate else pass_() for pass_ in OPTIMIZATION
         ]
         run_pipeline(module, passes, observe)
         optimized = str(module)
@@ -211,7 +221,7 @@ def _optimize(
         # Callbacks that the passes dropped still stand in the table.
         to_runtime = ConvertAccelerateToRuntime(first_id=len(callbacks))
         run_pipeline(module, [to_runtime], observe)
-        callbacks = callbacks + _take_regions(module, callbacks)
+        callbacks = callbacks + take_regions(module, callbacks)
         table.set_program(key, callbacks)
         run_pipeline(
             module, [ConvertCallbackToRuntime(program=key), ConvertQuantumToRuntime()], observe
@@ -230,63 +240,6 @@ def _count_tokens(module: ir.Module) -> int:
         if op.operation.name == "func.func" and op.sym_name.value == "main":
             return sum(dialect.is_token(type_) for type_ in op.type.inputs)
     raise AssertionError("a lowered module has a @main")
-
-
-def _take_regions(module: ir.Module, callbacks: list[Callback]) -> list[Callback]:
-    """Move the nested modules out and compile each for its device, ahead of any call."""
-    from bellhop.regions import Region
-
-    regions = {}
-    for op in list(module.body.operations):
-        if op.operation.name == "builtin.module":
-            regions[ir.StringAttr(op.operation.attributes["sym_name"]).value] = op.operation
-    compiled: list[Callback] = []
-    declared = sorted(dialect.declarations(module).values(), key=lambda op: op.id)
-    for declaration in declared:
-        if declaration.module is None:
-            continue
-        nested = regions.pop(declaration.module)
-        name = ir.StringAttr(declaration.attributes["python"]).value
-        device = ir.StringAttr(nested.attributes["bellhop.device"]).value
-        del declaration.attributes["module"]
-        region_module = ir.Module.parse(str(nested), module.context)
-        table = CallbackTable(published=False)
-        program = _optimize(
-            _unwrap(region_module),
-            _device(device),
-            callbacks,
-            table,
-            jaxpr=None,
-            out_avals=tuple(map(_aval, declaration.function_type.results)),
-        )
-        inputs = tuple(map(_aval, declaration.function_type.inputs))
-        region = Region(name, program.code, inputs, table, _device(device))
-        compiled.append(
-            Callback(
-                function=region.run, convert=region.convert, name=name, site=device, copies=True
-            )
-        )
-        nested.erase()
-    return compiled
-
-
-def _unwrap(module: ir.Module) -> ir.Module:
-    """Return the module itself, where parsing put it into an implicit one."""
-    operations = list(module.body.operations)
-    if len(operations) == 1 and operations[0].operation.name == "builtin.module":
-        return ir.Module.parse(str(operations[0].operation), module.context)
-    return module
-
-
-def _device(name: str) -> jax.Device:
-    platform, _, number = name.partition(":")
-    return next(device for device in jax.devices(platform) if device.id == int(number))
-
-
-def _aval(type_: ir.Type) -> jax.core.ShapedArray:
-    tensor = ir.RankedTensorType(type_)
-    dtypes = {str(mlir.dtype_to_ir_type(dtype)): dtype for dtype in DTYPES}
-    return jax.core.ShapedArray(tuple(tensor.shape), dtypes[str(tensor.element_type)])
 
 
 def merge(ctx: mlir.LoweringRuleContext, code: Code) -> str:

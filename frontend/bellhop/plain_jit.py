@@ -25,7 +25,7 @@ class _Programs:
         self.merged: dict[Hashable, tuple[Code, str]] = {}
 
     def __reduce__(self) -> Any:
-        names = sorted(f"{callback.name} ({callback.site})" for callback in self.table.callbacks)
+        names = sorted(f"{each.description} ({each.site})" for each in self.table.callbacks)
         raise TypeError(
             "a compiled program with bellhop's callbacks cannot be serialized, since the Python "
             f"functions that it calls are this process's: {', '.join(names)}. JAX's persistent "

@@ -1,8 +1,11 @@
 """Walking a module, and the few edits that several passes share."""
 
+import re
 from collections.abc import Sequence
 
 from bellhop_mlir._bindings import ir
+
+_FILE_LINE = re.compile(r'"(?P<file>[^"]+)":(?P<line>\d+):')
 
 
 def operations(parent: ir.Operation) -> list[ir.Operation]:
@@ -59,6 +62,12 @@ def enclosing_function(op: ir.Operation) -> str:
 def symbol(op: ir.Operation, attribute: str = "callee") -> str:
     """Return the symbol that an attribute refers to."""
     return ir.FlatSymbolRefAttr(op.attributes[attribute]).value
+
+
+def source_line(op: ir.Operation) -> str:
+    """Return ``file:line`` of the innermost place that the location of ``op`` names."""
+    match = _FILE_LINE.search(str(op.location))
+    return f"{match['file']}:{match['line']}" if match else "<unknown>"
 
 
 def function_type(op: ir.Operation) -> ir.FunctionType:

@@ -109,21 +109,27 @@ NB_MODULE(_runtime, m) {
   m.def("release_run", &release_run, "run_id"_a,
         "End the circuits that a failed run left open.");
 
+  nb::enum_<Arguments>(m, "Arguments", "How a callback sees its arguments.")
+      .value("VIEWS", Arguments::kViews, "Read-only views, gone when it returns.")
+      .value("COPIES", Arguments::kCopies, "Arrays of its own.")
+      .value("LENT", Arguments::kLent, "Views that it may hold, but reads no more.");
+
   nb::class_<Callback>(m, "Callback", nb::type_slots(callback_slots),
                        "A Python function that compiled programs can call.")
       .def(
           "__init__",
           [](Callback* self, nb::callable function, nb::callable convert,
-             std::string name, std::string site, bool copies, bool writes) {
-            new (self) Callback(function.ptr(), convert.ptr(), std::move(name),
-                                std::move(site),
-                                copies ? Arguments::kCopies : Arguments::kViews,
+             std::string description, std::string site, Arguments arguments,
+             bool writes) {
+            new (self) Callback(function.ptr(), convert.ptr(), std::move(description),
+                                std::move(site), arguments,
                                 writes ? Results::kWritten : Results::kReturned);
           },
-          "function"_a, "convert"_a, "name"_a, "site"_a, "copies"_a, "writes"_a = false)
+          "function"_a, "convert"_a, "description"_a, "site"_a, "arguments"_a,
+          "writes"_a = false)
       .def("__call__", &call, "arguments"_a, "results"_a,
            "Call it as a program does, with arrays for the program's buffers.")
-      .def_prop_ro("name", [](const Callback& self) { return self.name; })
+      .def_prop_ro("description", [](const Callback& self) { return self.description; })
       .def_prop_ro("site", [](const Callback& self) { return self.site; });
 
   nb::class_<CallbackTable>(m, "CallbackTable", nb::type_slots(table_slots),

@@ -106,8 +106,8 @@ XLA_FFI_Error* fail(const XLA_FFI_CallFrame& frame, const CallbackTable& table,
     Py_DECREF(message);
   }
   PyErr_Clear();
-  text += " (raised in callback '" + callback.name + "', called from " + callback.site +
-          ")";
+  text +=
+      " (raised in " + callback.description + ", called from " + callback.site + ")";
   // The circuits that are open in this execution do not get to their ends.
   release_run(run_id(frame));
   // Two ways to the caller: out of our own call, or out of JAX's.

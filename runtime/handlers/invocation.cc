@@ -9,11 +9,11 @@
 
 namespace bellhop {
 
-Callback::Callback(PyObject* function, PyObject* convert, std::string name,
+Callback::Callback(PyObject* function, PyObject* convert, std::string description,
                    std::string site, Arguments arguments, Results results)
     : function(Py_NewRef(function)),
       convert(Py_NewRef(convert)),
-      name(std::move(name)),
+      description(std::move(description)),
       site(std::move(site)),
       arguments(arguments),
       results(results) {}
@@ -77,7 +77,7 @@ class CallArrays {
         Py_DECREF(spare);
       }
       const bool copies = is_small || callback_.arguments == Arguments::kCopies;
-      has_views_ |= !copies;
+      has_views_ |= !copies && callback_.arguments == Arguments::kViews;
       arrays_[i] = copies ? array_copy(buffer) : array_view(buffer, /*writable=*/false);
       if (arrays_[i] == nullptr) return false;
     }
@@ -130,9 +130,10 @@ class CallArrays {
   void set_kept_error(size_t i) const {
     const char* what = i < written_ ? "output" : "argument";
     PyErr_Format(PyExc_RuntimeError,
-                 "callback '%s' kept its %s %zu (or a view of it) after returning, but "
+                 "%s kept its %s %zu (or a view of it) after returning, but "
                  "the %s's memory is the program's. Keep a copy, np.array(x), instead.",
-                 callback_.name.c_str(), what, i < written_ ? i : i - written_, what);
+                 callback_.description.c_str(), what, i < written_ ? i : i - written_,
+                 what);
   }
 
   Callback& callback_;
@@ -165,8 +166,9 @@ void CallArrays::let_go(PyObject* exception) {
 
 // An exception object may be raised more than once.
 void add_note_once(PyObject* exception, const Callback& callback) {
-  PyObject* note = PyUnicode_FromFormat("raised in callback '%s', called from %s",
-                                        callback.name.c_str(), callback.site.c_str());
+  PyObject* note =
+      PyUnicode_FromFormat("raised in %s, called from %s", callback.description.c_str(),
+                           callback.site.c_str());
   PyObject* notes = PyObject_GetAttrString(exception, "__notes__");
   PyErr_Clear();
   if (note != nullptr && (notes == nullptr || PySequence_Contains(notes, note) != 1)) {
@@ -272,10 +274,10 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
   if (result == nullptr) return failure(callback, arrays);
   if (result != Py_None) {
     PyErr_Format(PyExc_TypeError,
-                 "callback '%s' returned a value of type %s. Its results are what it "
+                 "%s returned a value of type %s. Its results are what it "
                  "writes into its outputs, as in out[...] = value, and it must return "
                  "None.",
-                 callback.name.c_str(), Py_TYPE(result)->tp_name);
+                 callback.description.c_str(), Py_TYPE(result)->tp_name);
   }
   const bool returned_none = result == Py_None;
   Py_DECREF(result);

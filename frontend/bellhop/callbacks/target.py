@@ -10,7 +10,7 @@ from jax.core import ShapedArray
 
 from bellhop._source import function_name, qualified_name
 from bellhop.errors import DifferentiableCompileError
-from bellhop_runtime import DTYPES, Callback
+from bellhop_runtime import DTYPES, Arguments, Callback
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +97,9 @@ class CallbackTarget:
         return Callback(
             function=self._leaf_function(),
             convert=self.convert,
-            name=self.name,
+            description=f"callback '{self.name}'",
             site=self.site,
-            copies=self.copies,
+            arguments=Arguments.COPIES if self.copies else Arguments.VIEWS,
             writes=self.writes,
         )
 

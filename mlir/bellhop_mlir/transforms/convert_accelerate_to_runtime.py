@@ -1,5 +1,6 @@
 """convert-accelerate-to-runtime: regions elsewhere become callbacks that run executables."""
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,11 +19,14 @@ from bellhop_mlir._walk import (
     named,
     operations,
     replace,
+    source_line,
     symbol,
     types,
 )
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.errors import PassError
+
+_NAME_IN_LOCATION = re.compile(r"jit\(accelerate_[a-z]+_\d+__(\w+)\)")
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class ConvertAccelerateToRuntime:
     After::
 
         "callback.func"() {sym_name = "accelerate_cuda_0__f_call", id = 0 : i64, python = "f",
-                           site = "cuda:0", module = @region_accelerate_cuda_0__f, ...}
+                           site = "model.py:7", module = @region_accelerate_cuda_0__f, ...}
         module @region_accelerate_cuda_0__f attributes {bellhop.device = "cuda:0"} {
           func.func public @main(%x: tensor<f64>) -> tensor<f64> { ... }
         }
@@ -123,12 +127,18 @@ class ConvertAccelerateToRuntime:
                 call,
                 type_.inputs,
                 type_.results,
-                python=region.callee.partition("__")[2] or region.callee,
-                site=region.device,
+                python=_user_name(region),
+                site=source_line(region.operation),
                 id=max([self.first_id, *(op.id + 1 for op in declarations.values())]),
                 module=ir.StringAttr(nested.attributes["sym_name"]).value,
             )
         return call
+
+
+def _user_name(region: callback.AccelerateOp) -> str:
+    # JAX lengthens symbols, and keeps the name in the location.
+    match = _NAME_IN_LOCATION.search(str(region.operation.location))
+    return match[1] if match else region.callee.partition("__")[2] or region.callee
 
 
 def _check(function: ir.Operation, region: callback.AccelerateOp) -> None:

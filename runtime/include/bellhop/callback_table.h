@@ -15,6 +15,7 @@ namespace bellhop {
 enum class Arguments : uint8_t {
   kViews,   // of the program's buffers, for the length of the call
   kCopies,  // that the callback may keep
+  kLent,    // views, to a caller who may hold but not read them after the call
 };
 
 // How a callback gives its results.
@@ -28,16 +29,16 @@ enum class Results : uint8_t {
 // `convert` is asked for a result that is not exactly what was declared. Where results
 // are written, it takes the result leaves, then the argument leaves, and returns None.
 struct Callback {
-  Callback(PyObject* function, PyObject* convert, std::string name, std::string site,
-           Arguments arguments, Results results);
+  Callback(PyObject* function, PyObject* convert, std::string description,
+           std::string site, Arguments arguments, Results results);
   ~Callback();
   Callback(const Callback&) = delete;
   Callback& operator=(const Callback&) = delete;
 
   PyObject* function;
   PyObject* convert;
-  std::string name;
-  std::string site;
+  std::string description;  // for error messages: "callback 'f'"
+  std::string site;         // file:line of the user's call
   Arguments arguments;
   Results results;
   // Small argument arrays of an earlier call, by position, that nobody kept: filling

@@ -6,6 +6,7 @@ client.  It imports neither ``bellhop`` nor ``bellhop_mlir``.
 
 from bellhop_runtime._registration import DTYPES, TARGETS, register
 from bellhop_runtime._runtime import (
+    Arguments,
     Callback,
     CallbackTable,
     keep_failure,
@@ -19,6 +20,7 @@ register()
 __all__ = [
     "DTYPES",
     "TARGETS",
+    "Arguments",
     "Callback",
     "CallbackTable",
     "keep_failure",

@@ -2,7 +2,7 @@
 
 // TEST: region_becomes_a_module_and_a_call
 
-// CHECK: "callback.func"() {function_type = (tensor<f64>) -> tensor<f64>, id = 5 : i64, module = @region_accelerate_cuda_0__f, python = "f", site = "cuda:0", sym_name = "accelerate_cuda_0__f_call"}
+// CHECK: "callback.func"() {function_type = (tensor<f64>) -> tensor<f64>, id = 5 : i64, module = @region_accelerate_cuda_0__f, python = "f", site = "model.py:7", sym_name = "accelerate_cuda_0__f_call"}
 // CHECK: module @region_accelerate_cuda_0__f attributes {bellhop.device = "cuda:0"} {
 // CHECK-NEXT: func.func public @main(%[[A:.+]]: tensor<f64>)
 // CHECK-NEXT: %[[S:.+]] = stablehlo.sine %[[A]]
@@ -12,7 +12,7 @@
 // CHECK-NEXT: return %[[Y]]
 // CHECK-NOT: func.func
 func.func public @main(%x: tensor<f64>) -> tensor<f64> {
-  %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} : (tensor<f64>) -> tensor<f64>
+  %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} : (tensor<f64>) -> tensor<f64> loc("jit(f)"("model.py":7:3))
   return %y : tensor<f64>
 }
 func.func private @accelerate_cuda_0__f(%x: tensor<f64>) -> tensor<f64> {

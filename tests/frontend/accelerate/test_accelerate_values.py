@@ -8,11 +8,6 @@ import pytest
 import bellhop
 
 
-@pytest.fixture(params=["cpu:0", "cpu:1"])
-def dev(request):
-    return request.param
-
-
 def on(dev, function):
     return bellhop.accelerate(function, dev=dev)
 

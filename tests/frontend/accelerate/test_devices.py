@@ -1,0 +1,152 @@
+"""What ``dev`` may be, and where regions then run."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+import bellhop
+from bellhop.regions import Region
+
+X = np.arange(8.0).reshape(4, 2)
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """Record each run of a region: its name, its target, the devices of its results."""
+    seen = []
+    original = Region.launch
+
+    def launch(self, arguments):
+        results = original(self, arguments)
+        seen.append((self.name, self.target, {d for r in results for d in r.sharding.device_set}))
+        return results
+
+    monkeypatch.setattr(Region, "launch", launch)
+    return seen
+
+
+def both():
+    return jax.devices("cpu")[:2]
+
+
+SHARDED = {
+    "list": lambda: both(),
+    "names": lambda: ["cpu:0", "cpu:1"],
+    "tuple reversed": lambda: tuple(reversed(both())),
+    "array": lambda: np.array(both()),
+    "sharding": lambda: NamedSharding(Mesh(np.array(both()), ("x",)), PartitionSpec("x")),
+    "second axis": lambda: NamedSharding(Mesh(np.array(both()), ("y",)), PartitionSpec(None, "y")),
+    "replicated": lambda: NamedSharding(Mesh(np.array(both()), ("x",)), PartitionSpec()),
+}
+
+
+@pytest.mark.parametrize("make", SHARDED.values(), ids=SHARDED)
+def test_region_runs_sharded_over_several_devices(make, runs):
+    f = bellhop.accelerate(lambda x, n, odd: (x @ x.T * n, jnp.sum(odd)), dev=make())
+    g = bellhop.qjit(lambda x, n, odd: f(x, n, odd))
+    for _ in range(2):
+        product, total = g(X, 3, np.arange(5.0))
+        np.testing.assert_allclose(product, X @ X.T * 3)
+        assert total == 10.0
+    assert [devices for *_, devices in runs] == [set(both())] * 2
+
+
+def test_sharding_divides_the_arguments_that_it_fits():
+    from bellhop.devices import resolve_target, sharding_for
+
+    target = resolve_target(both())
+    assert sharding_for(target, (4, 2)).shard_shape((4, 2)) == (2, 2)
+    for shape in ((), (3, 2), (5,)):
+        assert sharding_for(target, shape).is_fully_replicated
+
+
+def test_sharded_region_under_transformations():
+    def f(x):
+        return jnp.sum(jnp.sin(x) ** 2)
+
+    sharded = bellhop.accelerate(f, dev=both())
+    np.testing.assert_allclose(bellhop.qjit(jax.grad(sharded))(X), jax.grad(f)(X), rtol=1e-12)
+    batched = bellhop.qjit(lambda x: jax.vmap(jax.grad(sharded))(x))
+    np.testing.assert_allclose(batched(X), jax.vmap(jax.grad(f))(X), rtol=1e-12)
+
+
+def test_sharded_region_on_its_own():
+    y = bellhop.accelerate(jnp.sin, dev=both())(X)
+    assert y.sharding.device_set == set(both())
+    np.testing.assert_allclose(y, np.sin(X))
+
+
+def test_one_device_in_a_list_or_a_sharding_is_that_device(runs):
+    second = both()[1]
+    for dev in ([second], ["cpu:1"], SingleDeviceSharding(second)):
+        f = bellhop.accelerate(jnp.sin, dev=dev)
+        bellhop.qjit(lambda x, f=f: f(x))(1.0)
+    assert [target for _, target, _ in runs] == [second] * 3
+
+
+def test_equal_shardings_have_one_name_and_others_another():
+    from bellhop.devices import resolve_target, target_name, target_of_name
+
+    first, again, reverse = (
+        resolve_target(dev) for dev in (both(), list(both()), list(reversed(both())))
+    )
+    assert target_name(first) == target_name(again) != target_name(reverse)
+    assert target_of_name(target_name(reverse)) == reverse
+
+
+def test_device_twice_in_a_list_is_an_error():
+    with pytest.raises(ValueError, match="names a device twice"):
+        bellhop.accelerate(jnp.sin, dev=["cpu:1", "cpu:1"])
+
+
+def test_callback_in_a_sharded_region_is_an_error():
+    double = bellhop.pure_callback(lambda x: 2 * x, float)
+    f = bellhop.accelerate(lambda x: double(x), dev=both())
+    with pytest.raises(bellhop.CompileError, match=r"devices \(cpu:0, cpu:1\) and calls Python"):
+        bellhop.qjit(lambda x: f(x))(1.0)
+
+
+def test_program_stays_on_the_cpu_and_regions_go_to_the_default_device(runs):
+    """A second CPU device plays the GPU that JAX would choose by default."""
+    first, second = both()
+    f = bellhop.accelerate(jnp.sin)
+    g = bellhop.qjit(lambda x: f(x) + 1)
+    with jax.default_device(second):
+        y = g(1.0)
+    assert y.devices() == {first}
+    assert [(target, devices) for _, target, devices in runs] == [(second, {second})]
+
+
+def test_default_device_without_context(monkeypatch, runs):
+    first, second = both()
+    monkeypatch.setattr(
+        jax, "local_devices", lambda *a, backend=None: [first if backend else second]
+    )
+    g = bellhop.qjit(lambda x: bellhop.accelerate(jnp.sin)(x) + 1)
+    assert g(1.0).devices() == {first}
+    assert [target for _, target, _ in runs] == [second]
+
+
+def test_regions_are_lowered_for_their_own_platform(monkeypatch):
+    """What is LAPACK on the CPU must not reach a GPU; seen in the text, without a GPU."""
+    from bellhop import lowering
+
+    def accelerate_cuda_0__cholesky(x):
+        return jnp.linalg.cholesky(x)
+
+    def program(x):
+        return jax.jit(accelerate_cuda_0__cholesky)(x), jnp.linalg.cholesky(x)
+
+    # The module; bellhop.accelerate is the function.
+    module = sys.modules["bellhop.accelerate"]
+    monkeypatch.setattr(module, "target_of_name", lambda name: name)
+    monkeypatch.setattr(module, "target_platform", lambda name: name.split(":")[0])
+    traced = jax.jit(program).trace(X.T @ X)
+    with lowering._lowering():
+        text = str(traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo"))
+    assert text.count("@cusolver_potrf_ffi") == 1
+    assert text.count("@lapack_dpotrf_ffi") == 1
