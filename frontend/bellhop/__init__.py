@@ -22,7 +22,9 @@ from bellhop.control_flow.while_loop import while_loop  # noqa: E402
 from bellhop.derivatives import grad, jacobian, value_and_grad  # noqa: E402
 from bellhop.drawing.draw import draw  # noqa: E402
 from bellhop.errors import CompileError, DifferentiableCompileError  # noqa: E402
+from bellhop.mapping import vmap  # noqa: E402
 from bellhop.options import CompileOptions  # noqa: E402
+from bellhop.products import jvp, vjp  # noqa: E402
 from bellhop.qjit import QJIT, qjit  # noqa: E402
 
 __all__ = [
@@ -41,9 +43,12 @@ __all__ = [
     "grad",
     "io_callback",
     "jacobian",
+    "jvp",
     "pure_callback",
     "qjit",
     "switch",
     "value_and_grad",
+    "vjp",
+    "vmap",
     "while_loop",
 ]

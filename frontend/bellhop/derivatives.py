@@ -9,12 +9,20 @@ import jax.numpy as jnp
 
 from bellhop._source import definition_site, function_name
 from bellhop.errors import DifferentiableCompileError
+from bellhop.finite_differences import by_finite_differences, check_method
 from bellhop.tracing import traced
 
 Argnums = int | Sequence[int]
+Function = Callable[..., Any]
 
 
-def grad(fn: Callable[..., Any] | None = None, *, argnums: Argnums = 0) -> Any:
+def grad(
+    fn: Function | None = None,
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Any:
     """Return the gradient of a function with a scalar result.
 
     Circuits are differentiated by the adjoint method, callbacks by their registered rules,
@@ -22,7 +30,11 @@ def grad(fn: Callable[..., Any] | None = None, *, argnums: Argnums = 0) -> Any:
 
     Args:
         fn: the function; a QNode, a qjit function or any Python function of both.
+        method: ``"auto"`` (or None), as above; ``"fd"``, by forward finite differences of
+            ``fn``, for which nothing in it needs a derivative.
+        h: the step of the finite differences, 1e-7 without it.
         argnums: which arguments, by position, to differentiate; floats or complex arrays.
+            The first without it.
 
     Returns:
         a function with the arguments of ``fn`` that returns the derivative, of the structure
@@ -31,6 +43,7 @@ def grad(fn: Callable[..., Any] | None = None, *, argnums: Argnums = 0) -> Any:
     Raises:
         DifferentiableCompileError: for integer arguments, for a result that is not a scalar,
             and for callbacks or measurements that have no derivative.
+        ValueError: for a method or step that there is not.
 
     Example:
         >>> import bellhop
@@ -38,11 +51,17 @@ def grad(fn: Callable[..., Any] | None = None, *, argnums: Argnums = 0) -> Any:
         Array(12., dtype=float64)
     """
     if fn is None:
-        return functools.partial(grad, argnums=argnums)
-    return _derivative("grad", fn, argnums, jax.grad, scalar=True)
+        return functools.partial(grad, method=method, h=h, argnums=argnums)
+    return _derivative("grad", fn, method, h, argnums, scalar=True)
 
 
-def value_and_grad(fn: Callable[..., Any] | None = None, *, argnums: Argnums = 0) -> Any:
+def value_and_grad(
+    fn: Function | None = None,
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Any:
     """Return the value of a function and its gradient, computed together.
 
     Args and errors are those of ``grad``; the result is the pair of both.
@@ -53,11 +72,17 @@ def value_and_grad(fn: Callable[..., Any] | None = None, *, argnums: Argnums = 0
         (Array(8., dtype=float64), Array(12., dtype=float64))
     """
     if fn is None:
-        return functools.partial(value_and_grad, argnums=argnums)
-    return _derivative("value_and_grad", fn, argnums, jax.value_and_grad, scalar=True)
+        return functools.partial(value_and_grad, method=method, h=h, argnums=argnums)
+    return _derivative("value_and_grad", fn, method, h, argnums, scalar=True)
 
 
-def jacobian(fn: Callable[..., Any] | None = None, *, argnums: Argnums = 0) -> Any:
+def jacobian(
+    fn: Function | None = None,
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Any:
     """Return the Jacobian of a function with any result.
 
     Args and errors are those of ``grad``, but the result may be a pytree of arrays of any
@@ -71,42 +96,61 @@ def jacobian(fn: Callable[..., Any] | None = None, *, argnums: Argnums = 0) -> A
                [0., 4.]], dtype=float64)
     """
     if fn is None:
-        return functools.partial(jacobian, argnums=argnums)
-    return _derivative("jacobian", fn, argnums, jax.jacrev, scalar=False)
+        return functools.partial(jacobian, method=method, h=h, argnums=argnums)
+    return _derivative("jacobian", fn, method, h, argnums, scalar=False)
+
+
+_TRANSFORMS: dict[str, Function] = {
+    "grad": jax.grad,
+    "value_and_grad": jax.value_and_grad,
+    "jacobian": jax.jacrev,
+}
 
 
 def _derivative(
     name: str,
-    fn: Callable[..., Any],
-    argnums: Argnums,
-    transform: Callable[..., Any],
+    fn: Function,
+    method: str | None,
+    h: float | None,
+    argnums: Argnums | None,
     *,
     scalar: bool,
-) -> Callable[..., Any]:
+) -> Function:
     if not callable(fn):
         raise TypeError(f"{name} takes a function, got {fn!r} of type {type(fn).__name__}.")
-
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        result = traced(fn)(*args, **kwargs)
-        _check_result(name, fn, result, scalar=scalar)
-        return result
+    check_method(name, method, h)
+    differentiated = 0 if argnums is None else argnums
 
     @functools.wraps(fn)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        _check_arguments(name, fn, argnums, args)
-        return transform(checked, argnums=argnums)(*args, **kwargs)
+        check_arguments(name, fn, differentiated, args)
+
+        def checked(*args: Any) -> Any:
+            result = traced(fn)(*args, **kwargs)
+            _check_result(name, fn, result, scalar=scalar)
+            return result
+
+        if method != "fd":
+            return _TRANSFORMS[name](checked, argnums=differentiated)(*args)
+        approximated = by_finite_differences(checked, h)
+        slope = jax.jacfwd(approximated, argnums=differentiated)(*args)
+        return (checked(*args), slope) if name == "value_and_grad" else slope
 
     derivative.__name__ = f"{name}_{function_name(fn)}"
     return derivative
 
 
-def _where(name: str, fn: Callable[..., Any]) -> str:
+def _where(name: str, fn: Function) -> str:
     return f"{name} of '{function_name(fn)}' ({definition_site(fn)})"
 
 
-def _check_arguments(
-    name: str, fn: Callable[..., Any], argnums: Argnums, args: tuple[Any, ...]
-) -> None:
+def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> None:
+    """Refuse arguments that have no derivative, or are not there.
+
+    Raises:
+        DifferentiableCompileError: for arguments that are no floats or complex numbers.
+        ValueError: for a position beyond the last argument.
+    """
     for argnum in (argnums,) if isinstance(argnums, int) else argnums:
         if not -len(args) <= argnum < len(args):
             raise ValueError(
@@ -134,7 +178,7 @@ def _type_name(leaf: Any) -> str:
     return str(jnp.result_type(leaf)) if _is_number(leaf) else type(leaf).__name__
 
 
-def _check_result(name: str, fn: Callable[..., Any], result: Any, *, scalar: bool) -> None:
+def _check_result(name: str, fn: Function, result: Any, *, scalar: bool) -> None:
     leaves = jax.tree.leaves(result)
     if scalar and (len(leaves) != 1 or jnp.shape(leaves[0]) != ()):
         shapes = [jnp.shape(leaf) for leaf in leaves]

@@ -58,7 +58,7 @@ class StaticArguments:
             self._positions ^= {position, index} if position != index else set()
             if index < len(positional) and positional[index].kind is not _POSITIONAL[0]:
                 self._names.add(positional[index].name)
-        names = {p.name for p in parameters if p.kind not in _VARIADIC}
+        names = [p.name for p in parameters if p.kind not in _VARIADIC]
         for name in sorted(self._names):
             if name not in names and _VARIADIC[1] not in kinds:
                 raise ValueError(
