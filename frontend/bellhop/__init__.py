@@ -11,6 +11,7 @@ configure_jax()
 from bellhop import debug  # noqa: E402
 from bellhop.accelerate import accelerate  # noqa: E402
 from bellhop.cache import enable_cache  # noqa: E402
+from bellhop.callbacks.assertion import debug_assert  # noqa: E402
 from bellhop.callbacks.buffer_callback import buffer_callback  # noqa: E402
 from bellhop.callbacks.callback import callback  # noqa: E402
 from bellhop.callbacks.io_callback import io_callback  # noqa: E402
@@ -20,8 +21,8 @@ from bellhop.control_flow.for_loop import for_loop  # noqa: E402
 from bellhop.control_flow.switch import switch  # noqa: E402
 from bellhop.control_flow.while_loop import while_loop  # noqa: E402
 from bellhop.derivatives import grad, jacobian, value_and_grad  # noqa: E402
-from bellhop.drawing.draw import draw  # noqa: E402
-from bellhop.errors import CompileError, DifferentiableCompileError  # noqa: E402
+from bellhop.drawing.draw import draw, draw_graph  # noqa: E402
+from bellhop.errors import AutoGraphError, CompileError, DifferentiableCompileError  # noqa: E402
 from bellhop.mapping import vmap  # noqa: E402
 from bellhop.options import CompileOptions  # noqa: E402
 from bellhop.products import jvp, vjp  # noqa: E402
@@ -29,6 +30,7 @@ from bellhop.qjit import QJIT, qjit  # noqa: E402
 
 __all__ = [
     "QJIT",
+    "AutoGraphError",
     "CompileError",
     "CompileOptions",
     "DifferentiableCompileError",
@@ -37,7 +39,9 @@ __all__ = [
     "callback",
     "cond",
     "debug",
+    "debug_assert",
     "draw",
+    "draw_graph",
     "enable_cache",
     "for_loop",
     "grad",

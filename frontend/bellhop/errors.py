@@ -7,3 +7,7 @@ class CompileError(Exception):
 
 class DifferentiableCompileError(CompileError):
     """A program cannot be differentiated as it is asked to be."""
+
+
+class AutoGraphError(Exception):
+    """A function's Python control flow cannot be converted as it is asked to be."""

@@ -2,13 +2,19 @@
 
 import contextlib
 import contextvars
+import dataclasses
+import datetime
 import functools
+import json
+import platform
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+
+from bellhop_mlir.pipelines import PASSES
 
 # What JAX reports when XLA has compiled a module.
 _XLA_EVENT = "/jax/core/compile/backend_compile_duration"
@@ -37,9 +43,41 @@ class Recording:
 
     measurements: list[Measurement] = field(default_factory=list)
 
+    def summary(self) -> "Recording":
+        """Return a recording with each stretch of passes as one stage."""
+        summary = Recording()
+        for measurement in self.measurements:
+            last = summary.measurements[-1] if summary.measurements else None
+            if measurement.name not in PASSES:
+                summary.measurements.append(measurement)
+            elif last is not None and last.name == "passes":
+                cpu = (last.cpu or 0) + (measurement.cpu or 0)
+                wall = last.wall + measurement.wall
+                summary.measurements[-1] = Measurement("passes", wall, cpu, measurement.lines)
+            else:
+                summary.measurements.append(dataclasses.replace(measurement, name="passes"))
+        return summary
+
+    def yaml(self, name: str) -> str:
+        """Return the measurements as YAML: times in milliseconds, program size in lines."""
+        lines = [f"{datetime.datetime.now()}:", f"  name: {json.dumps(name)}", "  system:"]
+        system = {
+            "os": platform.platform(),
+            "arch": platform.machine(),
+            "python": platform.python_version(),
+        }
+        lines += [f"    {key}: {json.dumps(value)}" for key, value in system.items()]
+        lines += ["  results:" if self.measurements else "  results: []"]
+        for m in self.measurements:
+            values = {"walltime": m.wall * 1e3, "cputime": m.cpu and m.cpu * 1e3}
+            lines += [f"    - {m.name}:"]
+            lines += [f"        {key}: {value:.6f}" for key, value in values.items() if value]
+            lines += [f"        programsize: {m.lines}"] if m.lines is not None else []
+        return "\n".join(lines) + "\n"
+
     def table(self) -> str:
         """Return a table of all measurements."""
-        width = max(len(m.name) for m in self.measurements)
+        width = max((len(m.name) for m in self.measurements), default=5)
         rows = [f"{'stage':{width}}  {'wall':>10}  {'CPU':>10}  {'lines':>6}"]
         rows += [
             f"{m.name:{width}}  {m.wall * 1e3:7.3f} ms  "

@@ -41,6 +41,7 @@ class CompileOptions:
         logfile: where reports go; None is standard error.
         static_argnums: positions of arguments that are part of the program, not its input.
         static_argnames: names of such arguments.
+        disable_assertions: whether the program is compiled without its ``debug_assert``.
 
     The names are those of Catalyst's options.
     """
@@ -51,6 +52,7 @@ class CompileOptions:
     logfile: TextIO | None = None
     static_argnums: int | Iterable[int] | None = None
     static_argnames: str | Iterable[str] | None = None
+    disable_assertions: bool = False
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:

@@ -29,7 +29,7 @@ from bellhop.signature import (
     declared_signature,
     describe,
 )
-from bellhop.tracing import traced
+from bellhop.tracing import compiling, traced
 from bellhop.workspace import make_workspace, write_stages
 from bellhop_runtime import CallbackTable
 
@@ -263,7 +263,8 @@ class QJIT(Generic[P, R]):
         def flat_function(*leaves: Any) -> list[Any]:
             nonlocal out_tree
             args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
-            result = traced(self.user_function)(*args, **kwargs)
+            with compiling(self.compile_options):
+                result = traced(self.user_function)(*args, **kwargs)
             flat, out_tree = jax.tree.flatten(result)
             return [jnp.asarray(leaf) if not hasattr(leaf, "dtype") else leaf for leaf in flat]
 

@@ -4,7 +4,10 @@ import contextlib
 import contextvars
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bellhop.options import CompileOptions
 
 _active: contextvars.ContextVar[bool] = contextvars.ContextVar("bellhop_tracing", default=False)
 
@@ -12,6 +15,26 @@ _active: contextvars.ContextVar[bool] = contextvars.ContextVar("bellhop_tracing"
 def is_tracing() -> bool:
     """Tell whether a qjit function is being traced."""
     return _active.get()
+
+
+_options: contextvars.ContextVar["CompileOptions | None"] = contextvars.ContextVar(
+    "bellhop_options", default=None
+)
+
+
+def current_options() -> "CompileOptions | None":
+    """Return the options of the qjit function that is being traced, the outermost, or None."""
+    return _options.get()
+
+
+@contextlib.contextmanager
+def compiling(options: "CompileOptions") -> Iterator[None]:
+    """Trace what runs inside with these options."""
+    token = _options.set(options)
+    try:
+        yield
+    finally:
+        _options.reset(token)
 
 
 @contextlib.contextmanager

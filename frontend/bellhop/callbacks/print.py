@@ -43,6 +43,39 @@ def print(fmt: Any, *args: Any, **kwargs: Any) -> None:
         call_for_effect(builtins.print, (fmt, *args), {}, "print")
 
 
+def print_memref(x: Any) -> None:
+    """Print an array and how it lies in memory, when the program gets here.
+
+    Args:
+        x: one array or number.
+
+    Example:
+        >>> import bellhop, jax.numpy as jnp
+        >>> @bellhop.qjit
+        ... def f(x):
+        ...     bellhop.debug.print_memref(x)
+        >>> f(jnp.array([0.5, 1.5]))
+        MemRef: dtype = float64 rank = 1 offset = 0 sizes = [2] strides = [1] data =
+        [0.5 1.5]
+
+    The interface is that of Catalyst's ``debug.print_memref``.  There is no address: what is
+    printed is a copy, since the buffer may be gone by then.
+    """
+    if not hasattr(x, "dtype") and not isinstance(x, bool | int | float | complex):
+        raise TypeError(f"print_memref takes one array or number, got a {type(x).__name__}.")
+    call_for_effect(_print_memref, (x,), {}, "print_memref")
+
+
+def _print_memref(x: Any) -> None:
+    strides = [stride // x.itemsize for stride in x.strides]
+    builtins.print(
+        f"MemRef: dtype = {x.dtype} rank = {x.ndim} offset = 0 sizes = {list(x.shape)} "
+        f"strides = {strides} data =",
+        x,
+        sep="\n",
+    )
+
+
 class _Formatter:
     """Prints through a format string; equal strings are equal callbacks."""
 

@@ -106,7 +106,7 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     """
     if not callable(fn):
         raise TypeError(f"draw takes a function, got {fn!r} of type {type(fn).__name__}.")
-    function = fn.original_function if isinstance(fn, QJIT) else fn
+    function = fn.user_function if isinstance(fn, QJIT) else fn
 
     @functools.wraps(function)
     def drawn(*args: Any, **kwargs: Any) -> Drawing:
@@ -116,6 +116,24 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
         return Drawing(program_graph(closed, _arguments(function, args, kwargs), results))
 
     return drawn
+
+
+def draw_graph(fn: Callable[..., Any], *, level: int | None = None) -> Callable[..., Drawing]:
+    """Draw a program, by the name of Catalyst's ``draw_graph``.
+
+    Args:
+        fn: as of ``draw``, which this is.
+        level: must be None; what each pass does is seen in ``debug.get_compilation_stage``.
+
+    Raises:
+        NotImplementedError: for a level.
+    """
+    if level is not None:
+        raise NotImplementedError(
+            "draw_graph: bellhop draws the program as it is traced, so level must be None. What a "
+            "pass leaves is text: bellhop.debug.get_compilation_stage."
+        )
+    return draw(fn)
 
 
 def _arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> list[tuple[str, int]]:

@@ -1,0 +1,60 @@
+"""debug_assert: a condition that must hold when the program runs."""
+
+from typing import Any
+
+import numpy as np
+
+from bellhop.callbacks.callback import call_for_effect
+from bellhop.tracing import current_options
+
+
+def debug_assert(condition: Any, error: str) -> None:
+    """Raise an error when the program gets here and a condition does not hold.
+
+    Unlike ``assert``, which Python evaluates when the program is traced, it sees the values of
+    the run.  Programs that are compiled with ``disable_assertions=True`` hold none.
+
+    Args:
+        condition: a bool or a number; of an array, every element must be true.
+        error: the message.
+
+    Raises:
+        RuntimeError: from the call of the program, with that message.
+
+    Example:
+        >>> import bellhop
+        >>> @bellhop.qjit
+        ... def f(x):
+        ...     bellhop.debug_assert(x < 5, "x must be below 5")
+        ...     return x * 8
+        >>> f(4)
+        Array(32, dtype=int64)
+        >>> f(6)
+        Traceback (most recent call last):
+        RuntimeError: x must be below 5
+
+    The interface is that of Catalyst's ``debug_assert``.
+    """
+    if not isinstance(error, str):
+        raise TypeError(f"debug_assert takes a message after the condition, got {error!r}.")
+    options = current_options()
+    if options is None or not options.disable_assertions:
+        call_for_effect(_Assertion(error), (condition,), {}, "debug_assert")
+
+
+class _Assertion:
+    """Checks a condition; equal messages are equal callbacks."""
+
+    def __init__(self, error: str) -> None:
+        self._error = error
+        self.__name__ = "debug_assert"
+
+    def __call__(self, condition: Any) -> None:
+        if not np.all(condition):
+            raise RuntimeError(self._error)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Assertion) and self._error == other._error
+
+    def __hash__(self) -> int:
+        return hash(self._error)

@@ -1,0 +1,1 @@
+"""Names that users of Catalyst know from its ``utils``."""

@@ -1,0 +1,140 @@
+"""Names and behaviour that users of Catalyst know."""
+
+import io
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bellhop
+import bellhop.utils.exceptions
+
+
+@pytest.mark.parametrize("name", ["AutoGraphError", "CompileError", "DifferentiableCompileError"])
+def test_errors_have_one_home(name):
+    found = {
+        getattr(module, name) for module in (bellhop, bellhop.errors, bellhop.utils.exceptions)
+    }
+    assert len(found) == 1
+
+
+def test_everything_public_is_there():
+    assert all(hasattr(bellhop, name) for name in bellhop.__all__)
+    assert all(hasattr(bellhop.debug, name) for name in bellhop.debug.__all__)
+
+
+def test_assertions_see_the_values_of_the_run():
+    @bellhop.qjit
+    def f(x):
+        bellhop.debug_assert(x < 5, "x must be below 5")
+        return x * 8
+
+    assert f(4) == 32
+    with pytest.raises(RuntimeError) as raised:
+        f(6)
+    assert raised.value.args == ("x must be below 5",)
+    assert f(3) == 24
+
+
+def test_assertions_of_arrays_in_loops_and_under_transformations():
+    def f(x):
+        def body(i, total):
+            bellhop.debug_assert(total < 10, "too much")
+            return total + x
+
+        return jax.lax.fori_loop(0, 3, body, jnp.zeros_like(x))
+
+    assert jax.grad(bellhop.qjit(lambda x: f(x)))(1.0) == 3.0
+    with pytest.raises(RuntimeError, match="too much"):
+        bellhop.qjit(f)(7.0)
+    with pytest.raises(RuntimeError, match="too much"):
+        bellhop.qjit(f)(np.array([1.0, 7.0]))
+    with pytest.raises(RuntimeError, match="too much"):
+        bellhop.qjit(jax.vmap(f))(np.array([1.0, 7.0]))
+    with pytest.raises(RuntimeError, match="too much"):
+        f(7.0)
+
+
+def test_assertions_can_be_left_out():
+    def f(x):
+        bellhop.debug_assert(x < 5, "x must be below 5")
+        return x
+
+    compiled = bellhop.qjit(f, disable_assertions=True)
+    assert compiled(6.0) == 6.0
+    assert "debug_assert" not in compiled.mlir
+    # What the outermost function says holds for what it calls.
+    assert bellhop.qjit(bellhop.qjit(f), disable_assertions=True)(6.0) == 6.0
+    with pytest.raises(RuntimeError):
+        bellhop.qjit(compiled)(6.0)
+
+
+def test_assertions_need_a_message():
+    with pytest.raises(TypeError, match="takes a message after the condition, got 3"):
+        bellhop.debug_assert(True, 3)
+
+
+def test_print_memref(capsys):
+    @bellhop.qjit
+    def f(x, y):
+        bellhop.debug.print_memref(x)
+        bellhop.debug.print_memref(y)
+
+    f(0.5, np.arange(6, dtype=np.int32).reshape(2, 3))
+    assert capsys.readouterr().out.splitlines() == [
+        "MemRef: dtype = float64 rank = 0 offset = 0 sizes = [] strides = [] data =",
+        "0.5",
+        "MemRef: dtype = int32 rank = 2 offset = 0 sizes = [2, 3] strides = [3, 1] data =",
+        "[[0 1 2]",
+        " [3 4 5]]",
+    ]
+    with pytest.raises(TypeError, match="one array or number, got a dict"):
+        bellhop.debug.print_memref({})
+
+
+def test_instrumentation_prints_stages_and_runs(capsys):
+    f = bellhop.qjit(lambda x: jnp.sin(x))
+    with bellhop.debug.instrumentation("first"):
+        assert f(0.0) == 0.0
+    lines = capsys.readouterr().out.splitlines()
+    stages = [line.split()[0] for line in lines[2:]]
+    # The comparison compiles something as well.
+    assert (lines[0], stages[:5]) == ("first", ["tracing", "lowering", "passes", "XLA", "run"])
+    with bellhop.debug.instrumentation("second", detailed=True):
+        f(0.0)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[2:]] == ["run"]
+
+
+def test_instrumentation_writes_a_file(tmp_path):
+    f = bellhop.qjit(lambda x: jnp.sin(x))
+    path = tmp_path / "session.yml"
+    with bellhop.debug.instrumentation("a: name", path, detailed=True):
+        f(0.0)
+    with bellhop.debug.instrumentation("nothing", path):
+        pass
+    text = path.read_text()
+    assert 'name: "a: name"' in text
+    assert re.search(r"- fuse-gates:\n +walltime: \d+\.\d+\n", text)
+    assert re.search(r"- lowering:\n(.*\n){1,2} +programsize: \d+", text)
+    assert text.endswith("results: []\n")
+
+
+def test_no_recording_goes_on_after_an_error():
+    f = bellhop.qjit(lambda x: bellhop.pure_callback(lambda x: 1 / float(x), float)(x))
+    with pytest.raises(ZeroDivisionError), bellhop.debug.instrumentation("failing"):
+        f(0.0)
+    out = io.StringIO()
+    assert bellhop.qjit(lambda x: x, verbose=True, logfile=out)(1.0) == 1.0
+    assert out.getvalue()
+
+
+def test_draw_graph_is_draw():
+    def f(x):
+        return bellhop.pure_callback(np.sin, float)(2 * x)
+
+    assert str(bellhop.draw_graph(f)(1.0)) == str(bellhop.draw(f)(1.0))
+    with pytest.raises(NotImplementedError, match="level must be None"):
+        bellhop.draw_graph(f, level=1)
