@@ -15,6 +15,20 @@ from collections.abc import Callable  # noqa: E402
 import pytest  # noqa: E402
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is marked ``gpu`` where JAX sees none."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if not marked:
+        return
+    import jax
+
+    try:
+        jax.devices("gpu")
+    except RuntimeError:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="JAX sees no GPU"))
+
+
 @pytest.fixture
 def run_script() -> Callable[..., str]:
     """Run a script in a fresh interpreter and return what it printed.

@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import hashlib
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax_compat import ir_type
+from bellhop.delegation import Delegates
 from bellhop.devices import device_name
 from bellhop.errors import CompileError
 from bellhop.instruments import Stopwatch
@@ -23,8 +25,9 @@ from bellhop_mlir.pipelines import OPTIMIZATION, run_pipeline
 from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
 from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
+from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
-from bellhop_runtime import Callback, CallbackTable
+from bellhop_runtime import CallbackTable
 
 if TYPE_CHECKING:
     from bellhop.callbacks.target import CallbackTarget
@@ -104,11 +107,13 @@ class Code:
             tokens, the arguments and the table, and returns the tokens and the results.
         tokens: how many ordering tokens there are.
         out_avals: the results.
+        delegates: what its undefined functions stand for, where it is not for the CPU.
     """
 
     module: bytes
     tokens: int
     out_avals: tuple[Any, ...]
+    delegates: "weakref.ref[Delegates] | None" = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +126,7 @@ class Program:
         mlir: the module as lowered.
         mlir_opt: the module after the optimising passes.
         stages: the module as lowered and after each pass, where asked for.
+        delegates: the functions that its code needs, where it is not for the CPU.
     """
 
     code: Code
@@ -128,6 +134,7 @@ class Program:
     mlir: str
     mlir_opt: str
     stages: dict[str, str]
+    delegates: Delegates | None = None
 
 
 def host_device() -> jax.Device:
@@ -157,12 +164,11 @@ def compile_program(
         module = traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
     stopwatch.lap("lowering", module)
     out_avals = tuple(traced.jaxpr.out_avals)
-    callbacks = [target.bind() for target in lowering.targets]
     try:
         return optimize(
             module,
             device_name(host_device()),
-            callbacks,
+            lowering.targets,
             table,
             # A copy: JAX's caches hold what they know of the original while it lives, and that
             # may refer to us.
@@ -177,23 +183,25 @@ def compile_program(
 def optimize(
     module: ir.Module,
     device: str,
-    callbacks: list[Callback],
+    targets: Sequence["CallbackTarget"],
     table: CallbackTable,
     *,
     jaxpr: Any,
     out_avals: tuple[Any, ...],
     keep_stages: bool = False,
+    delegates: bool = False,
 ) -> Program:
     """Run the passes over a module and give its callbacks and regions a table.
 
     Args:
         module: the program as lowered; it is changed in place.
         device: where the program itself runs.
-        callbacks: what its declarations number.
+        targets: what its declarations number.
         table: gets the callbacks and the executables of the regions.
         jaxpr: what it was lowered from.
         out_avals: the results.
         keep_stages: whether to keep the text of the module after every pass.
+        delegates: whether JAX makes the callbacks, instead of the runtime.
     """
     from bellhop.regions import take_regions
 
@@ -219,20 +227,24 @@ def optimize(
         # Programs with the same text may still call different functions.
         key = table.reserve(int.from_bytes(digest, "big"))
         # Callbacks that the passes dropped still stand in the table.
-        to_runtime = ConvertAccelerateToRuntime(first_id=len(callbacks))
+        to_runtime = ConvertAccelerateToRuntime(first_id=len(targets))
         run_pipeline(module, [to_runtime], observe)
-        callbacks = callbacks + take_regions(module, callbacks)
-        table.set_program(key, callbacks)
+        callbacks = [target.bind() for target in targets] + take_regions(module, targets)
+        if delegates:
+            run_pipeline(module, [DelegateCallbacks()], observe)
+        else:
+            table.set_program(key, callbacks)
         run_pipeline(
             module, [ConvertCallbackToRuntime(program=key), ConvertQuantumToRuntime()], observe
         )
-        return Program(
-            code=Code(mlir.module_to_bytecode(module), _count_tokens(module), out_avals),
-            jaxpr=jaxpr,
-            mlir=text,
-            mlir_opt=optimized,
-            stages=stages,
+        kept = Delegates(targets, callbacks) if delegates else None
+        code = Code(
+            mlir.module_to_bytecode(module),
+            _count_tokens(module),
+            out_avals,
+            delegates=None if kept is None else weakref.ref(kept),
         )
+        return Program(code, jaxpr, text, optimized, stages, kept)
 
 
 def _count_tokens(module: ir.Module) -> int:
@@ -246,6 +258,10 @@ def merge(ctx: mlir.LoweringRuleContext, code: Code) -> str:
     """Merge a program into the module that JAX is lowering and return its symbol there."""
     context = ctx.module_context
     module = ir.Module.parse(code.module, context.context)
+    if code.delegates is not None:
+        delegates = code.delegates()
+        assert delegates is not None, "a region keeps the functions that it calls"
+        delegates.define(ctx, module)
     return mlir.merge_mlir_modules(
         context.module, "bellhop_main", module, dst_symtab=context.symbol_table
     )

@@ -2,14 +2,14 @@
 
 import warnings
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax_compat import run_compiled
+from bellhop.delegation import is_delegated
 from bellhop.devices import (
     Target,
     describe_target,
@@ -20,10 +20,15 @@ from bellhop.devices import (
 )
 from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
-from bellhop.lowering import Code, optimize, table_handle
+from bellhop.ir_types import aval_of
+from bellhop.lowering import Program, optimize, table_handle
 from bellhop.program import program_p
 from bellhop_mlir.dialects import callback as dialect
-from bellhop_runtime import DTYPES, Arguments, Callback, CallbackTable
+from bellhop_mlir.transforms.delegate_callbacks import MARK
+from bellhop_runtime import Arguments, Callback, CallbackTable
+
+if TYPE_CHECKING:
+    from bellhop.callbacks.target import CallbackTarget
 
 
 class Region:
@@ -31,7 +36,7 @@ class Region:
 
     Args:
         name: the user's function.
-        code: its program.
+        program: its program.
         inputs: abstract values of the arguments.
         table: the callbacks of the program.
         target: where it runs.
@@ -40,7 +45,7 @@ class Region:
     def __init__(
         self,
         name: str,
-        code: Code,
+        program: Program,
         inputs: Sequence[jax.core.ShapedArray],
         table: CallbackTable,
         target: Target,
@@ -48,8 +53,10 @@ class Region:
         self.name = name
         self.target = target
         self._table = table
+        self._delegates = program.delegates
+        code = program.code
         # What calls back may come back here; see run_compiled.
-        self._calls_back = b"bellhop_callback" in code.module
+        self._calls_back = b"bellhop_callback" in code.module or MARK.encode() in code.module
         if self._calls_back and not isinstance(target, jax.Device):
             raise CompileError(
                 f"accelerate: '{name}' runs on several devices ({describe_target(target)}) and "
@@ -119,12 +126,12 @@ class Region:
         )
 
 
-def take_regions(module: ir.Module, callbacks: list[Callback]) -> list[Callback]:
+def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list[Callback]:
     """Move the nested modules out and compile each for its device, ahead of any call.
 
     Args:
         module: a program after convert-accelerate-to-runtime.
-        callbacks: those that regions may call, by number.
+        targets: the functions that regions may call, by number.
 
     Returns:
         what the program calls to run each region, by number.
@@ -146,13 +153,14 @@ def take_regions(module: ir.Module, callbacks: list[Callback]) -> list[Callback]
         program = optimize(
             _unwrap(ir.Module.parse(str(nested), module.context)),
             target_name(target),
-            callbacks,
+            targets,
             table,
             jaxpr=None,
-            out_avals=tuple(map(_aval, declaration.function_type.results)),
+            out_avals=tuple(map(aval_of, declaration.function_type.results)),
+            delegates=is_delegated(target_platform(target)),
         )
-        inputs = tuple(map(_aval, declaration.function_type.inputs))
-        region = Region(name, program.code, inputs, table, target)
+        inputs = tuple(map(aval_of, declaration.function_type.inputs))
+        region = Region(name, program, inputs, table, target)
         compiled.append(
             Callback(
                 function=region.run,
@@ -176,9 +184,3 @@ def _unwrap(module: ir.Module) -> ir.Module:
 
 def _devices(target: Target) -> Collection[jax.Device]:
     return [target] if isinstance(target, jax.Device) else target.device_set
-
-
-def _aval(type_: ir.Type) -> jax.core.ShapedArray:
-    tensor = ir.RankedTensorType(type_)
-    dtypes = {str(mlir.dtype_to_ir_type(dtype)): dtype for dtype in DTYPES}
-    return jax.core.ShapedArray(tuple(tensor.shape), dtypes[str(tensor.element_type)])

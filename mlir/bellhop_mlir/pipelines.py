@@ -10,6 +10,7 @@ from bellhop_mlir.transforms.canonicalize_callbacks import CanonicalizeCallbacks
 from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
 from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
+from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
 from bellhop_mlir.transforms.fuse_gates import FuseGates
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.outline_regions import OutlineRegions
@@ -27,7 +28,9 @@ CONVERSION: tuple[type[Pass], ...] = (
     ConvertQuantumToRuntime,
 )
 PIPELINE: tuple[type[Pass], ...] = OPTIMIZATION + CONVERSION
-PASSES: dict[str, type[Pass]] = {pass_.name: pass_ for pass_ in PIPELINE}
+# In place of the handler of callbacks, where a program is not for the CPU.
+DELEGATION: tuple[type[Pass], ...] = (DelegateCallbacks,)
+PASSES: dict[str, type[Pass]] = {pass_.name: pass_ for pass_ in PIPELINE + DELEGATION}
 
 Observer = Callable[[str, ir.Module], None]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bellhop_mlir import opt
-from bellhop_mlir.pipelines import PIPELINE
+from bellhop_mlir.pipelines import PASSES, PIPELINE
 
 CALL = """
 func.func public @main(%x: tensor<f64>) -> tensor<f64> {
@@ -81,7 +81,8 @@ def test_list_names_every_pass_with_a_summary() -> None:
     status, output, _ = run("--list")
     lines = output.splitlines()
     assert status == 0
-    assert [line.split()[0] for line in lines] == [cls.name for cls in PIPELINE]
+    assert [line.split()[0] for line in lines] == list(PASSES)
+    assert {cls.name for cls in PIPELINE} < set(PASSES)
     assert all(len(line.split()) > 3 for line in lines)
 
 

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -36,22 +37,41 @@ class ExecutionContext:
 _CONTEXT = ExecutionContext()
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class BufferTarget(CallbackTarget):
-    """A function ``fn(context, out, *args, **kwargs)`` that writes into ``out``."""
+    """A function ``fn(context, out, *args, **kwargs)`` that writes into ``out``.
+
+    Attributes:
+        command_buffer_compatible: whether a GPU may record the call once and replay it.
+    """
+
+    command_buffer_compatible: bool = False
 
     writes = True
 
     def _leaf_function(self) -> Callable[..., Any]:
         one_leaf_out = self.out_tree == jax.tree.structure(0)
-        function = self.function if self._takes_leaves and one_leaf_out else self.call_with_leaves
+        function = self.function if self._takes_leaves and one_leaf_out else self._with_leaves
         return functools.partial(function, _CONTEXT)
 
-    def call_with_leaves(self, context: Any, *leaves: Any) -> Any:
-        """Call the function with the leaves of its results, then those of its arguments."""
+    def _with_leaves(self, context: Any, *leaves: Any) -> Any:
         results = self.out_tree.num_leaves
         out = jax.tree.unflatten(self.out_tree, leaves[:results])
         args, kwargs = jax.tree.unflatten(self.in_tree, leaves[results:])
         return self.function(context, out, *args, **kwargs)
+
+    def write(self, context: Any, out: Sequence[Any], args: Sequence[Any]) -> None:
+        """Call the function with buffers of JAX's, on their device.
+
+        Raises:
+            TypeError: naming the function, where it returns something.
+        """
+        result = self._with_leaves(context, *out, *args)
+        if result is not None:
+            raise TypeError(
+                f"callback '{self.name}' returned a value of type {type(result).__name__}. Its "
+                "results are what it writes into its outputs, and it must return None."
+            )
 
     def derivative_error(self) -> DifferentiableCompileError:
         """Return the error for a derivative that nobody defined."""
@@ -135,6 +155,7 @@ def buffer_callback(
             copies=False,
             vmap_method=vmap_method,
             aliases=_checked_aliases(what, input_output_aliases or {}, leaves, avals),
+            command_buffer_compatible=command_buffer_compatible,
         )
         return jax.tree.unflatten(out_tree, primitive.bind(*leaves, target=target))
 

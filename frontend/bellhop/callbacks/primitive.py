@@ -20,6 +20,7 @@ from bellhop._jax_compat import (
 )
 from bellhop.callbacks.target import CallbackTarget
 from bellhop.callbacks.vmap_method import call_each, call_each_now, call_with_batch
+from bellhop.delegation import is_delegated, lower_by_jax
 from bellhop.lowering import lowering_in_progress
 from bellhop.plain_jit import lower_alone
 from bellhop_mlir.dialects import callback as dialect
@@ -169,22 +170,36 @@ def _lower(
     ctx: mlir.LoweringRuleContext, *operands: Any, primitive: Primitive, target: CallbackTarget
 ) -> Any:
     lowering = lowering_in_progress()
-    if lowering is None:
+    if lowering is None and not is_delegated(ctx.module_context.platforms[0]):
         return lower_alone(ctx, primitive, operands, {"target": target})
     if target.loops:
         each = functools.partial(call_each, primitive.bind, target=target)
         return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)
+    token = ctx.tokens_in.get(ordered_effect) if primitive in _ORDERED else None
+    lower = lower_by_jax if lowering is None else _lower_to_dialect
+    results, token = lower(ctx, target, _KINDS[primitive], operands, token)
+    if token is not None:
+        ctx.set_tokens_out(mlir.TokenSet({ordered_effect: token}))
+    return results
+
+
+def _lower_to_dialect(
+    ctx: mlir.LoweringRuleContext,
+    target: CallbackTarget,
+    kind: str,
+    operands: Sequence[Any],
+    token: Any,
+) -> tuple[list[Any], Any]:
+    lowering = lowering_in_progress()
+    assert lowering is not None
     symbol = lowering.declare(ctx, target)
     types = [ir_type(ctx, aval) for aval in ctx.avals_out]
-    kind = _KINDS[primitive]
-    if primitive not in _ORDERED:
+    if token is None:
         call = dialect.call(symbol, kind, list(operands), types, target.aliases)
-        return list(call.results)
-    token = ctx.tokens_in.get(ordered_effect)
-    call = dialect.call(symbol, kind, [token, *operands], [token.type, *types])
+        return list(call.results), None
+    call = dialect.call(symbol, kind, [token, *operands], [token.type, *types], target.aliases)
     next_token, *results = call.results
-    ctx.set_tokens_out(mlir.TokenSet({ordered_effect: next_token}))
-    return results
+    return results, next_token
 
 
 def _register(primitive: Primitive) -> None:

@@ -55,14 +55,17 @@ class ConvertAccelerateToRuntime:
 
     A region that runs in several places becomes one module.  The frontend takes the modules
     out and compiles each for its device; the number of the declaration is where its
-    executable stands in the program's table.
+    executable stands in the program's table.  A region with ordered effects, which takes a
+    token and returns the next one, becomes an ordered call of a module that makes a token of
+    its own: its effects are ordered in it, and it is among those of the program.
 
     Args:
         first_id: the first number that is free in that table.
 
     Preconditions: no region is recursive, which the verifier sees to.
 
-    Refused: a region that runs a circuit on a quantum device, or one with ordered effects.
+    Refused: a region that runs a circuit on a quantum device, or one with effects of several
+    orders.
     """
 
     name: ClassVar[str] = "convert-accelerate-to-runtime"
@@ -97,6 +100,7 @@ class ConvertAccelerateToRuntime:
         by_name = functions(module)
         declarations = callback.declarations(module)
         inside = sorted(reachable(call_graph(module), [region.callee]))
+        _check_tokens(region)
         for name in inside:
             _check(by_name[name], region)
         nested = ir.Operation.create(
@@ -116,6 +120,7 @@ class ConvertAccelerateToRuntime:
             if name == region.callee:
                 clone.attributes["sym_name"] = ir.StringAttr.get("main")
                 clone.attributes["sym_visibility"] = ir.StringAttr.get("public")
+                _make_token(clone)
             called |= {symbol(call) for call in named(clone, "callback.call")}
         for name in sorted(called):
             declarations[name].operation.clone(ip=ir.InsertionPoint.at_block_begin(body))
@@ -125,8 +130,8 @@ class ConvertAccelerateToRuntime:
         with ir.InsertionPoint.at_block_begin(module.body), region.operation.location:
             callback.func(
                 call,
-                type_.inputs,
-                type_.results,
+                _without_tokens(type_.inputs),
+                _without_tokens(type_.results),
                 python=_user_name(region),
                 site=source_line(region.operation),
                 id=max([self.first_id, *(op.id + 1 for op in declarations.values())]),
@@ -141,13 +146,43 @@ def _user_name(region: callback.AccelerateOp) -> str:
     return match[1] if match else region.callee.partition("__")[2] or region.callee
 
 
+def _without_tokens(values: list[ir.Type]) -> list[ir.Type]:
+    return [type_ for type_ in values if not callback.is_token(type_)]
+
+
+def _make_token(function: ir.Operation) -> None:
+    """Let a function that takes a token first, and returns the next one first, do neither."""
+    type_ = function_type(function)
+    if not (type_.inputs and callback.is_token(type_.inputs[0])):
+        return
+    block = function.regions[0].blocks[0]
+    with ir.InsertionPoint.at_block_begin(block), function.location:
+        made = ir.Operation.create("stablehlo.create_token", results=[type_.inputs[0]])
+    block.arguments[0].replace_all_uses_with(made.result)
+    block.erase_argument(0)
+    *_, terminator = list(block.operations)
+    with ir.InsertionPoint(terminator), function.location:
+        ir.Operation.create("func.return", operands=list(terminator.operands)[1:])
+    terminator.operation.erase()
+    function.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get(type_.inputs[1:], type_.results[1:])
+    )
+    for name in ("arg_attrs", "res_attrs"):
+        if name in function.attributes:
+            function.attributes[name] = ir.ArrayAttr.get(list(function.attributes[name])[1:])
+
+
+def _check_tokens(region: callback.AccelerateOp) -> None:
+    for values in (types(region.operands), types(region.results)):
+        if any(map(callback.is_token, values[1:])):
+            raise PassError(
+                f"the region @{region.callee} on {region.device} has effects of several orders, "
+                "bellhop's and JAX's own, which only the program's own device can run. Use "
+                "bellhop's callbacks for all of them."
+            )
+
+
 def _check(function: ir.Operation, region: callback.AccelerateOp) -> None:
-    if any(callback.is_token(type_) for type_ in function_type(function).inputs):
-        raise PassError(
-            f"the region @{region.callee} on {region.device} has ordered effects (a print, or "
-            "a debug callback), which only the program's own device can run. Move them out of "
-            "the accelerated function."
-        )
     for op in operations(function):
         if op.name.startswith("quantum."):
             raise PassError(

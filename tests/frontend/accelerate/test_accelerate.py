@@ -292,13 +292,29 @@ def test_effects_inside_a_region_of_the_programs_device(capsys):
     assert capsys.readouterr().out == "1.5\n"
 
 
-def test_effects_inside_a_region_elsewhere_are_an_error():
+def test_effects_inside_a_region_elsewhere_keep_the_order_of_the_program(capsys):
     def noisy(x):
-        bellhop.debug.print("{}", x)
+        bellhop.debug.print("in {}", x)
+        bellhop.debug.print("still in {}", x)
+        return x + 1
+
+    @bellhop.qjit
+    def f(x):
+        for _ in range(2):
+            bellhop.debug.print("before {}", x)
+            x = on("cpu:1", noisy)(x)
+        bellhop.debug.print("after {}", x)
         return x
 
-    with pytest.raises(bellhop.CompileError, match=r"noisy.*cpu:1.*ordered effects"):
-        bellhop.qjit(lambda x: on("cpu:1", noisy)(x))(1.0)
+    assert f(1.0) == 3.0
+    expected = "before 1.0\nin 1.0\nstill in 1.0\nbefore 2.0\nin 2.0\nstill in 2.0\nafter 3.0\n"
+    assert capsys.readouterr().out == expected
+
+
+def test_effects_alone_inside_a_region_elsewhere(capsys):
+    f = bellhop.qjit(lambda x: on("cpu:1", lambda v: bellhop.debug.print("{}", v))(x))
+    assert f(1.5) is None
+    assert capsys.readouterr().out == "1.5\n"
 
 
 def test_dead_callback_before_a_region(dev):

@@ -121,11 +121,6 @@ VMAP_OF_WHILE = Refused(
     "IO effects not supported in while_loop with batched predicate",
     "JAX refuses: elements that have ended would be called for until the last one ends.",
 )
-ONLY_HERE = Refused(
-    bellhop.CompileError,
-    "has ordered effects .* which only the program's own device can run",
-    "Inside `qjit`, ordered calls run where the program does; outside they work.",
-)
 NO_TABLE = Refused(
     bellhop.CompileError,
     r"where a program's table of callbacks cannot be seen\. Call it outside jax\.shard_map",
@@ -155,7 +150,6 @@ WITH_RESULTS_AND_EFFECTS: Outcomes = (
     | {"vmap of cond": VMAP_OF_COND, "vmap of while_loop": VMAP_OF_WHILE}
 )
 MAPPED = ("vmap", "vmap of vmap", "vmap of scan", "vmap of while_loop", "vmap of grad past it")
-IN_ORDER: Outcomes = EVERYWHERE | {"accelerate (qjit)": ONLY_HERE}
 METHODS = ("expand_dims", "broadcast_all", "legacy_vectorized")
 
 FLAVOURS = (
@@ -166,13 +160,13 @@ FLAVOURS = (
     Flavour(
         "io_callback, ordered",
         _io(ordered=True),
-        WITH_RESULTS_AND_EFFECTS | IN_ORDER | dict.fromkeys(MAPPED, ORDERED_VMAP),
+        WITH_RESULTS_AND_EFFECTS | dict.fromkeys(MAPPED, ORDERED_VMAP),
     ),
-    Flavour("callback", _beside(lambda log, x: bellhop.callback(log)(x)), IN_ORDER),
+    Flavour("callback", _beside(lambda log, x: bellhop.callback(log)(x)), EVERYWHERE),
     Flavour(
         "debug.callback, ordered",
         _beside(lambda log, x: bellhop.debug.callback(log, ordered=True)(x)),
-        IN_ORDER,
+        EVERYWHERE,
     ),
-    Flavour("debug.print", _beside(lambda log, x: bellhop.debug.print("{}", x)), IN_ORDER),
+    Flavour("debug.print", _beside(lambda log, x: bellhop.debug.print("{}", x)), EVERYWHERE),
 )

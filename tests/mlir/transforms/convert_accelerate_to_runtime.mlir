@@ -198,17 +198,40 @@ func.func private @unused(%x: tensor<f64>) -> tensor<f64> {
 }
 
 // -----
-// TEST: ordered_effects_in_a_region_are_refused
-// REFUSED
+// TEST: region_with_ordered_effects_is_an_ordered_call_and_makes_its_own_token
 
-// CHECK: the region @accelerate_cuda_0__f on cuda:0 has ordered effects (a print, or a debug callback), which only the program's own device can run. Move them out of the accelerated function.
-// CHECK: raised by the pass convert-accelerate-to-runtime
+// CHECK: "callback.func"() {function_type = (tensor<f64>) -> tensor<f64>
+// CHECK-SAME: sym_name = "accelerate_cuda_0__f_call"
+// CHECK: module @region_accelerate_cuda_0__f
+// CHECK: func.func public @main(%[[V:.+]]: tensor<f64>) -> tensor<f64>
+// CHECK-NEXT: %[[T0:.+]] = stablehlo.create_token
+// CHECK-NEXT: %{{.+}} = "callback.call"(%[[T0]], %[[V]]) {callee = @log, kind = "debug"}
+// CHECK-NEXT: return %[[V]] : tensor<f64>
+// CHECK: func.func public @main(%[[T:.+]]: !stablehlo.token, %[[X:.+]]: tensor<f64>)
+// CHECK-NEXT: %[[Y:.+]]:2 = "callback.call"(%[[T]], %[[X]]) {callee = @accelerate_cuda_0__f_call, kind = "io"}
+// CHECK-NEXT: return %[[Y]]#0, %[[Y]]#1
+"callback.func"() {sym_name = "log", function_type = (tensor<f64>) -> (), python = "log", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%t: !stablehlo.token, %x: tensor<f64>) -> (!stablehlo.token, tensor<f64>) {
   %y:2 = "callback.accelerate"(%t, %x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} : (!stablehlo.token, tensor<f64>) -> (!stablehlo.token, tensor<f64>)
   return %y#0, %y#1 : !stablehlo.token, tensor<f64>
 }
 func.func private @accelerate_cuda_0__f(%t: !stablehlo.token, %x: tensor<f64>) -> (!stablehlo.token, tensor<f64>) {
-  return %t, %x : !stablehlo.token, tensor<f64>
+  %u = "callback.call"(%t, %x) {callee = @log, kind = "debug"} : (!stablehlo.token, tensor<f64>) -> !stablehlo.token
+  return %u, %x : !stablehlo.token, tensor<f64>
+}
+
+// -----
+// TEST: effects_of_several_orders_in_a_region_are_refused
+// REFUSED
+
+// CHECK: the region @accelerate_cuda_0__f on cuda:0 has effects of several orders, bellhop's and JAX's own, which only the program's own device can run. Use bellhop's callbacks for all of them.
+// CHECK: raised by the pass convert-accelerate-to-runtime
+func.func public @main(%t: !stablehlo.token, %u: !stablehlo.token) -> (!stablehlo.token, !stablehlo.token) {
+  %y:2 = "callback.accelerate"(%t, %u) {callee = @accelerate_cuda_0__f, device = "cuda:0"} : (!stablehlo.token, !stablehlo.token) -> (!stablehlo.token, !stablehlo.token)
+  return %y#0, %y#1 : !stablehlo.token, !stablehlo.token
+}
+func.func private @accelerate_cuda_0__f(%t: !stablehlo.token, %u: !stablehlo.token) -> (!stablehlo.token, !stablehlo.token) {
+  return %t, %u : !stablehlo.token, !stablehlo.token
 }
 
 // -----

@@ -1,0 +1,76 @@
+"""delegate-callbacks: callback calls become calls of functions that somebody else defines."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._runtime_calls import i64
+from bellhop_mlir._walk import fresh_symbol, named, replace, types
+from bellhop_mlir.dialects import callback
+
+MARK = "bellhop.callback"
+KIND_MARK = "bellhop.kind"
+
+
+@dataclass(frozen=True)
+class DelegateCallbacks:
+    """Replace ``callback.call`` by calls of functions without a body.
+
+    Before::
+
+        "callback.func"() {sym_name = "f", id = 3 : i64, ...} : () -> ()
+        %y = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
+
+    After::
+
+        %y = func.call @f_delegate(%x) : (tensor<f64>) -> tensor<f64>
+        func.func private @f_delegate(tensor<f64>) -> tensor<f64>
+            attributes {bellhop.callback = 3 : i64, bellhop.kind = "pure"}
+
+    In a program for another device than the CPU the runtime is not there to be called.  The
+    frontend gives the functions bodies when it lowers the program for its device; the marks
+    say which callback each is to call, and how.
+
+    Preconditions: regions have left the module.
+    """
+
+    name: ClassVar[str] = "delegate-callbacks"
+
+    def apply(self, module: ir.Module) -> None:
+        """Change ``module`` in place."""
+        declared = callback.declarations(module)
+        delegates: dict[tuple[str, str, bool], str] = {}
+        for operation in named(module.operation, "callback.call"):
+            op = callback.CallOp(operation)
+            key = op.callee, op.kind, op.is_ordered
+            if key not in delegates:
+                delegates[key] = _declare(module, op, declared[op.callee].id)
+            with ir.InsertionPoint(operation), operation.location:
+                call = ir.Operation.create(
+                    "func.call",
+                    results=types(op.results),
+                    operands=list(op.operands),
+                    attributes={"callee": ir.FlatSymbolRefAttr.get(delegates[key])},
+                )
+            replace(operation, list(call.results))
+        for declaration in declared.values():
+            declaration.operation.erase()
+
+
+def _declare(module: ir.Module, op: callback.CallOp, number: int) -> str:
+    symbol = fresh_symbol(module, f"{op.callee}_delegate")
+    type_ = ir.FunctionType.get(types(op.operands), types(op.results))
+    ir.Operation.create(
+        "func.func",
+        regions=1,
+        attributes={
+            "sym_name": ir.StringAttr.get(symbol),
+            "sym_visibility": ir.StringAttr.get("private"),
+            "function_type": ir.TypeAttr.get(type_),
+            MARK: i64(number),
+            KIND_MARK: ir.StringAttr.get(op.kind),
+        },
+        loc=op.operation.location,
+        ip=ir.InsertionPoint(module.body),
+    )
+    return symbol
