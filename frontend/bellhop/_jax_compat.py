@@ -11,6 +11,8 @@ Each name, what it is for, and why no public name serves:
 * ``loops._scan_known_hoisting``: the part of reverse mode that moves out of a loop whatever
   does not change in it, calls with effects included, which then run once instead of once a
   turn; nothing public says what must stay.
+* ``ExecuteReplicated._handle_token_bufs``: what JAX keeps of a failed run on several devices,
+  by which all later ones fail.
 * ``partial_eval_jaxpr_custom_rules``: where the same happens under ``jax.checkpoint``.
 * ``weakref_cache_key_types``: keeps JAX's caches from holding on to what a primitive's
   parameters refer to, here users' functions; there is no public way.
@@ -35,7 +37,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax._src import callback, core, effects, pjit, util, xla_bridge  # noqa: TID251
+from jax._src import callback, core, dispatch, effects, pjit, util, xla_bridge  # noqa: TID251
 from jax._src.interpreters import ad, partial_eval, pxla  # noqa: TID251
 from jax._src.lax.control_flow import loops  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr
@@ -132,14 +134,14 @@ def choose_platforms_of_jits(
     mlir.register_lowering(jit_p, lower, cacheable=False)
 
 
-_stay_in_loops: tuple[type[Any], ...] = ()
+_our_effects: tuple[type[Any], ...] = ()
 # None where a newer JAX has it no more; a test tells whether that JAX hoists effects.
 _hoist_what_is_known: Any = getattr(loops, "_scan_known_hoisting", None)
 
 
 def _hoist_without_effects(jaxpr: ClosedJaxpr, consts: Any, num_residuals: int) -> Any:
     """Hoist as JAX does, but nothing out of a loop with one of our effects."""
-    if any(isinstance(effect, _stay_in_loops) for effect in jaxpr.effects):
+    if any(isinstance(effect, _our_effects) for effect in jaxpr.effects):
         return jaxpr, consts, [False] * num_residuals, []
     return _hoist_what_is_known(jaxpr, consts, num_residuals)
 
@@ -178,8 +180,8 @@ partial_eval.partial_eval_jaxpr_custom_rules[loops.scan_p] = _split_without_hois
 
 def register_effect(effect_type: type[Any]) -> None:
     """Let programs with an effect be lowered and transformed."""
-    global _stay_in_loops
-    _stay_in_loops += (effect_type,)
+    global _our_effects
+    _our_effects += (effect_type,)
     for allowed in (
         effects.lowerable_effects,
         effects.control_flow_allowed_effects,
@@ -195,6 +197,29 @@ def register_ordered_effect(effect_type: type[Any]) -> None:
     register_effect(effect_type)
     for allowed in (effects.ordered_effects, effects.shardable_ordered_effects):
         allowed.add_type(effect_type)
+
+
+# None where a newer JAX has it no more; a test tells whether that JAX is poisoned by failures.
+_take_over_tokens: Any = getattr(pxla.ExecuteReplicated, "_handle_token_bufs", None)
+
+
+def _take_over_good_tokens(run: Any, token_buffers: Any, runtime_tokens: Any) -> None:
+    """Raise where a run on several devices failed, before its tokens are those of the next run.
+
+    JAX takes them over as they are, and then every later run with such an effect fails alike.
+    """
+    if any(isinstance(effect, _our_effects) for effect in run.ordered_effects):
+        try:
+            jax.block_until_ready(token_buffers)
+        except Exception:
+            for effect in run.ordered_effects:
+                dispatch.runtime_tokens.current_tokens.pop(effect, None)
+            raise
+    _take_over_tokens(run, token_buffers, runtime_tokens)
+
+
+if _take_over_tokens is not None:
+    pxla.ExecuteReplicated._handle_token_bufs = _take_over_good_tokens
 
 
 def run_compiled(compiled: jax.stages.Compiled, *args: Any) -> Any:

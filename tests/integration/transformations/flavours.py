@@ -67,6 +67,14 @@ def _pure_with_jvp(log: Log, vmap_method: str = "sequential") -> Any:
     return sine
 
 
+def _buffer(log: Log, vmap_method: str = "sequential") -> Any:
+    def sine(context: Any, out: Any, x: Any) -> None:
+        log(x)
+        np.sin(x, out=out)
+
+    return bellhop.buffer_callback(sine, float, vmap_method=vmap_method)
+
+
 def _io(ordered: bool) -> Callable[[Log], Sine]:
     def make(log: Log) -> Sine:
         def sine(x: Any) -> Any:
@@ -95,6 +103,11 @@ NO_RULE = Refused(
     bellhop.DifferentiableCompileError,
     r"pure_callback 'sine' \(called from .* has no derivative rule",
     "It has no derivative: register `fwd` and `bwd`, or `jvp`.",
+)
+NO_DERIVATIVE = Refused(
+    bellhop.DifferentiableCompileError,
+    r"buffer_callback 'sine' \(called from .* has no derivative\. Give it one",
+    "It has no derivative: give it one with `jax.custom_jvp` or `jax.custom_vjp`.",
 )
 NO_FORWARD_MODE = Refused(
     TypeError,
@@ -156,6 +169,12 @@ FLAVOURS = (
     Flavour("pure_callback", _pure, WITHOUT_RULE, vmap_methods=METHODS),
     Flavour("pure_callback, fwd and bwd", _pure_with_vjp, WITH_VJP, vmap_methods=METHODS),
     Flavour("pure_callback, jvp", _pure_with_jvp, WITH_JVP, vmap_methods=METHODS),
+    Flavour(
+        "buffer_callback",
+        _buffer,
+        EVERYWHERE | dict.fromkeys(DERIVATIVES, NO_DERIVATIVE),
+        vmap_methods=METHODS,
+    ),
     Flavour("io_callback", _io(ordered=False), WITH_RESULTS_AND_EFFECTS, keeps_order=False),
     Flavour(
         "io_callback, ordered",
