@@ -22,6 +22,7 @@ from bellhop.instruments import Stopwatch
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.pipelines import OPTIMIZATION, run_pipeline
+from bellhop_mlir.transforms import Pass
 from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
 from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
@@ -228,15 +229,14 @@ def optimize(
         key = table.reserve(int.from_bytes(digest, "big"))
         # Callbacks that the passes dropped still stand in the table.
         to_runtime = ConvertAccelerateToRuntime(first_id=len(targets))
-        run_pipeline(module, [to_runtime], observe)
+        run_pipeline(module, [to_runtime], observe, verified=True)
         callbacks = [target.bind() for target in targets] + take_regions(module, targets)
+        conversion: list[Pass] = [ConvertCallbackToRuntime(program=key), ConvertQuantumToRuntime()]
         if delegates:
-            run_pipeline(module, [DelegateCallbacks()], observe)
+            conversion.insert(0, DelegateCallbacks())
         else:
             table.set_program(key, callbacks)
-        run_pipeline(
-            module, [ConvertCallbackToRuntime(program=key), ConvertQuantumToRuntime()], observe
-        )
+        run_pipeline(module, conversion, observe, verified=True)
         kept = Delegates(targets, callbacks) if delegates else None
         code = Code(
             mlir.module_to_bytecode(module),

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import functions, operations
+from bellhop_mlir._walk import functions, operations, symbol
 
 CallGraph = Mapping[str, set[str]]
 
@@ -38,6 +38,9 @@ def references(op: ir.Operation) -> Iterator[str]:
     """
     # Gates outnumber everything else and name no symbol.
     if op.name.startswith("quantum."):
+        return
+    if op.name == "callback.call":
+        yield symbol(op)
         return
     for name in op.attributes:
         try:
@@ -91,9 +94,10 @@ def _is_public(op: ir.Operation) -> bool:
     return ir.StringAttr(op.attributes["sym_visibility"]).value == "public"
 
 
-def drop_unused_functions(module: ir.Module) -> None:
-    """Erase private functions that no entry point reaches."""
+def drop_unused_functions(module: ir.Module) -> int:
+    """Erase private functions that no entry point reaches; return how many there were."""
     used = reachable(call_graph(module), entry_points(module))
-    for name, op in functions(module).items():
-        if name not in used:
-            op.erase()
+    unused = [op for name, op in functions(module).items() if name not in used]
+    for op in unused:
+        op.erase()
+    return len(unused)

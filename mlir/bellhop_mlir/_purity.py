@@ -44,9 +44,9 @@ def is_pure(op: ir.Operation, impure: set[str]) -> bool:
         op: the operation.
         impure: the result of ``impure_functions``.
     """
+    inside = operations(op) if len(op.regions) else []
     return all(
-        _is_pure_itself(each) and impure.isdisjoint(references(each))
-        for each in (op, *operations(op))
+        _is_pure_itself(each) and impure.isdisjoint(references(each)) for each in (op, *inside)
     )
 
 

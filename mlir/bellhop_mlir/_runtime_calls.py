@@ -6,37 +6,57 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir.dialects.callback import is_token
 
 
-def custom_call(
-    target: str,
-    operands: Sequence[ir.Value],
-    results: Sequence[ir.Type],
-    attributes: Mapping[str, ir.Attribute],
-    *,
-    has_side_effect: bool,
-    aliases: Sequence[tuple[int, int]] = (),
-) -> ir.Operation:
-    """Build a typed-FFI ``stablehlo.custom_call`` at the insertion point.
+class RuntimeCalls:
+    """Builds the custom calls of one module, and what they have in common once."""
 
-    Every buffer is row-major: without that constraint XLA may hand over any layout.  Each
-    pair of ``aliases`` is an operand and the result that is written where the operand was.
-    """
-    i32 = ir.IntegerType.get_signless(32)
-    return ir.Operation.create(
-        "stablehlo.custom_call",
-        results=list(results),
-        operands=list(operands),
-        attributes={
-            "call_target_name": ir.StringAttr.get(target),
-            "has_side_effect": ir.BoolAttr.get(has_side_effect),
-            "api_version": ir.IntegerAttr.get(i32, 4),
-            "backend_config": ir.DictAttr.get(dict(attributes)),
-            "operand_layouts": ir.ArrayAttr.get([_row_major(value.type) for value in operands]),
-            "result_layouts": ir.ArrayAttr.get([_row_major(type_) for type_ in results]),
-            "output_operand_aliases": ir.ArrayAttr.get(
-                [_alias(operand, result, len(results)) for operand, result in aliases]
-            ),
-        },
-    )
+    def __init__(self) -> None:
+        self._version = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4)
+        self._layouts: dict[int, ir.Attribute] = {}
+
+    def build(
+        self,
+        target: str,
+        operands: Sequence[ir.Value],
+        results: Sequence[ir.Type],
+        attributes: Mapping[str, ir.Attribute],
+        *,
+        has_side_effect: bool,
+        aliases: Sequence[tuple[int, int]] = (),
+    ) -> ir.Operation:
+        """Build a typed-FFI ``stablehlo.custom_call`` at the insertion point.
+
+        Every buffer is row-major: without that constraint XLA may hand over any layout.  Each
+        pair of ``aliases`` is an operand and the result that is written where the operand was.
+        """
+        return ir.Operation.create(
+            "stablehlo.custom_call",
+            results=list(results),
+            operands=list(operands),
+            attributes={
+                "call_target_name": ir.StringAttr.get(target),
+                "has_side_effect": ir.BoolAttr.get(has_side_effect),
+                "api_version": self._version,
+                "backend_config": ir.DictAttr.get(dict(attributes)),
+                "operand_layouts": self._row_major([value.type for value in operands]),
+                "result_layouts": self._row_major(results),
+                "output_operand_aliases": ir.ArrayAttr.get(
+                    [_alias(operand, result, len(results)) for operand, result in aliases]
+                ),
+            },
+        )
+
+    def _row_major(self, types: Sequence[ir.Type]) -> ir.ArrayAttr:
+        return ir.ArrayAttr.get([self._layout(_rank(type_)) for type_ in types])
+
+    def _layout(self, rank: int) -> ir.Attribute:
+        if rank not in self._layouts:
+            order = ", ".join(str(axis) for axis in reversed(range(rank)))
+            self._layouts[rank] = ir.Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>")
+        return self._layouts[rank]
+
+
+def _rank(type_: ir.Type) -> int:
+    return 0 if is_token(type_) else ir.RankedTensorType(type_).rank
 
 
 def _alias(operand: int, result: int, results: int) -> ir.Attribute:
@@ -50,9 +70,3 @@ def _alias(operand: int, result: int, results: int) -> ir.Attribute:
 def i64(value: int) -> ir.IntegerAttr:
     """Return a 64-bit integer attribute."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
-
-
-def _row_major(type_: ir.Type) -> ir.Attribute:
-    rank = 0 if is_token(type_) else ir.RankedTensorType(type_).rank
-    order = ", ".join(str(axis) for axis in reversed(range(rank)))
-    return ir.Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>")

@@ -36,26 +36,33 @@ Observer = Callable[[str, ir.Module], None]
 
 
 def run_pipeline(
-    module: ir.Module, passes: Iterable[Pass], observe: Observer | None = None
+    module: ir.Module,
+    passes: Iterable[Pass],
+    observe: Observer | None = None,
+    *,
+    verified: bool = False,
 ) -> None:
-    """Run passes over a module in order, and verify it before, between and after.
+    """Run passes over a module in order, and verify it before, and after each that changed it.
 
     Args:
         module: the module; it is changed in place.
         passes: the passes.
         observe: called with the name of a pass and the module after that pass.
+        verified: whether the module comes out of another pipeline.
 
     Raises:
         VerificationError: naming the pass after which the module was wrong.
         PassError: from a pass that refuses the program.
     """
-    with module.context, _noting("found before the first pass"):
-        dialects.verify(module)
+    if not verified:
+        with module.context, _noting("found before the first pass"):
+            dialects.verify(module)
     for pass_ in passes:
         with module.context, _noting(f"raised by the pass {pass_.name}"):
-            pass_.apply(module)
-        with module.context, _noting(f"found after the pass {pass_.name}"):
-            dialects.verify(module)
+            changed = pass_.apply(module)
+        if changed is not False:
+            with module.context, _noting(f"found after the pass {pass_.name}"):
+                dialects.verify(module)
         if observe is not None:
             observe(pass_.name, module)
 

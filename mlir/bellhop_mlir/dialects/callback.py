@@ -237,27 +237,27 @@ def _verify_func(op: FuncOp, owners: dict[int, str]) -> None:
 
 
 def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
-    if op.kind not in KINDS:
+    callee, kind, is_ordered = op.callee, op.kind, op.is_ordered
+    if kind not in KINDS:
         raise VerificationError(
-            f"callback.call of @{op.callee} has kind '{op.kind}'; the kinds are {', '.join(KINDS)}"
+            f"callback.call of @{callee} has kind '{kind}'; the kinds are {', '.join(KINDS)}"
         )
-    if op.callee not in declared:
+    if callee not in declared:
+        raise VerificationError(f"callback.call calls @{callee}, which no callback.func declares")
+    if is_ordered and kind == "pure":
+        raise VerificationError(f"callback.call of @{callee} is pure and takes a token")
+    if is_ordered and not (len(op.results) and is_token(op.results[0].type)):
         raise VerificationError(
-            f"callback.call calls @{op.callee}, which no callback.func declares"
+            f"callback.call of @{callee} takes a token and does not return the next one"
         )
-    if op.is_ordered and op.kind == "pure":
-        raise VerificationError(f"callback.call of @{op.callee} is pure and takes a token")
-    if op.is_ordered and not (len(op.results) and is_token(op.results[0].type)):
-        raise VerificationError(
-            f"callback.call of @{op.callee} takes a token and does not return the next one"
-        )
-    skipped = 1 if op.is_ordered else 0
+    skipped = 1 if is_ordered else 0
+    type_ = declared[callee].function_type
     _compare_types(
         op.operation,
-        declared[op.callee].function_type,
+        type_,
         ir.FunctionType.get(types(op.operands)[skipped:], types(op.results)[skipped:]),
     )
-    _verify_aliases(op, declared[op.callee].function_type)
+    _verify_aliases(op, type_)
 
 
 def _verify_aliases(op: CallOp, type_: ir.FunctionType) -> None:

@@ -1,7 +1,8 @@
 """The passes, one a file; the stem of a file is the name of its pass in a pipeline.
 
 A pass is a frozen dataclass with a ``name`` and an ``apply`` that changes a module in
-place: valid IR in, valid IR out.
+place: valid IR in, valid IR out.  One that found nothing to do returns False, and the module
+is not verified again.
 """
 
 from typing import ClassVar, Protocol
@@ -14,5 +15,5 @@ class Pass(Protocol):
 
     name: ClassVar[str]
 
-    def apply(self, module: ir.Module) -> None:
-        """Change ``module`` in place."""
+    def apply(self, module: ir.Module) -> bool | None:
+        """Change ``module`` in place; return False where nothing changed."""

@@ -42,8 +42,8 @@ class CanonicalizeCallbacks:
 
     name: ClassVar[str] = "canonicalize-callbacks"
 
-    def apply(self, module: ir.Module) -> None:
-        """Change ``module`` in place."""
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
         graph = call_graph(module)
         impure = impure_functions(module, graph)
         calling = reaching(
@@ -54,7 +54,7 @@ class CanonicalizeCallbacks:
                 if any(op.name.startswith("callback.") for op in operations(function))
             ],
         )
-        _merge_equal(
+        merged = _merge_equal(
             [
                 op
                 for op in operations(module.operation)
@@ -63,12 +63,13 @@ class CanonicalizeCallbacks:
                 and is_pure(op, impure)
             ]
         )
-        _drop_dead(module, impure)
-        drop_unused_functions(module)
-        _drop_unused_declarations(module)
+        dropped = _drop_dead(module, impure)
+        forgotten = drop_unused_functions(module) + _drop_unused_declarations(module)
+        return bool(merged + dropped + forgotten)
 
 
-def _merge_equal(calls: list[ir.Operation]) -> None:
+def _merge_equal(calls: list[ir.Operation]) -> int:
+    merged = 0
     made: dict[Hashable, list[ir.Operation]] = defaultdict(list)
     for op in calls:
         key = (
@@ -82,6 +83,8 @@ def _merge_equal(calls: list[ir.Operation]) -> None:
             made[key].append(op)
         else:
             replace(op, list(earlier.results))
+            merged += 1
+    return merged
 
 
 def _dominates(earlier: ir.Operation, op: ir.Operation) -> bool:
@@ -94,18 +97,24 @@ def _dominates(earlier: ir.Operation, op: ir.Operation) -> bool:
     return True
 
 
-def _drop_dead(module: ir.Module, impure: set[str]) -> None:
+def _drop_dead(module: ir.Module, impure: set[str]) -> int:
+    dropped = 0
     # Uses follow definitions, so that one pass from the end finds whole dead chains.
     for op in reversed(operations(module.operation)):
         results = list(op.results)
         if results and not any(list(result.uses) for result in results) and is_pure(op, impure):
             op.erase()
+            dropped += 1
+    return dropped
 
 
-def _drop_unused_declarations(module: ir.Module) -> None:
+def _drop_unused_declarations(module: ir.Module) -> int:
+    dropped = 0
     used = {symbol(op) for op in named(module.operation, "callback.call")}
     for name, declaration in callback.declarations(module).items():
         if name not in used:
             if declaration.module is not None:
                 symbols(module)[declaration.module].erase()
             declaration.operation.erase()
+            dropped += 1
+    return dropped

@@ -72,8 +72,8 @@ class ConvertAccelerateToRuntime:
 
     first_id: int = 0
 
-    def apply(self, module: ir.Module) -> None:
-        """Change ``module`` in place."""
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
         # Calls that only a region makes move with it; its own compilation converts them.
         here = reachable(call_graph(module, into_regions=False), entry_points(module))
         regions = [
@@ -95,6 +95,7 @@ class ConvertAccelerateToRuntime:
             replace(op.operation, list(call.results))
         if regions:
             drop_unused_functions(module)
+        return bool(regions)
 
     def _nest(self, module: ir.Module, region: callback.AccelerateOp) -> str:
         by_name = functions(module)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import call_graph, reaching, references
-from bellhop_mlir._runtime_calls import custom_call, i64
+from bellhop_mlir._runtime_calls import RuntimeCalls, i64
 from bellhop_mlir._walk import (
     function_type,
     functions,
@@ -72,11 +72,12 @@ class ConvertCallbackToRuntime:
         calling = [name for name, op in by_name.items() if named(op, "callback.call")]
         needing = reaching(call_graph(module), ["main", *calling])
         tables = {name: _table(by_name[name]) for name in by_name if name in needing}
+        calls = RuntimeCalls()
         for name, table in tables.items():
             for op in operations(by_name[name]):
                 if op.name == "callback.call":
                     _check_visible(op)
-                    self._convert(callback.CallOp(op), table, declared)
+                    self._convert(callback.CallOp(op), table, declared, calls)
                 elif not needing.isdisjoint(references(op)):
                     _check_visible(op)
                     _pass_table(op, table)
@@ -84,11 +85,15 @@ class ConvertCallbackToRuntime:
             declaration.operation.erase()
 
     def _convert(
-        self, op: callback.CallOp, table: ir.Value, declared: dict[str, callback.FuncOp]
+        self,
+        op: callback.CallOp,
+        table: ir.Value,
+        declared: dict[str, callback.FuncOp],
+        calls: RuntimeCalls,
     ) -> None:
         declaration, operands = declared[op.callee], list(op.operands)
         with ir.InsertionPoint(op.operation), op.operation.location:
-            call = custom_call(
+            call = calls.build(
                 "bellhop_callback",
                 [table, *operands],
                 types(op.results),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._runtime_calls import custom_call
+from bellhop_mlir._runtime_calls import RuntimeCalls
 from bellhop_mlir._walk import operations, replace, types
 from bellhop_mlir.dialects.quantum import ATTRIBUTES
 from bellhop_mlir.errors import PassError
@@ -46,17 +46,18 @@ class ConvertQuantumToRuntime:
 
     name: ClassVar[str] = "convert-quantum-to-runtime"
 
-    def apply(self, module: ir.Module) -> None:
-        """Change ``module`` in place."""
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
         circuit_operations = [
             op for op in operations(module.operation) if op.name.startswith("quantum.")
         ]
         for op in circuit_operations:
             if op.name == "quantum.gate":
                 raise PassError("convert-quantum-to-runtime needs fuse-gates to run before it")
+        calls = RuntimeCalls()
         for op in circuit_operations:
             with ir.InsertionPoint(op), op.location:
-                call = custom_call(
+                call = calls.build(
                     _TARGETS[op.name],
                     list(op.operands),
                     types(op.results),
@@ -65,3 +66,4 @@ class ConvertQuantumToRuntime:
                     aliases=[(0, 0)] if op.name in _PASS_STATE_ON else [],
                 )
             replace(op, list(call.results))
+        return bool(circuit_operations)

@@ -32,10 +32,11 @@ class FuseGates:
 
     name: ClassVar[str] = "fuse-gates"
 
-    def apply(self, module: ir.Module) -> None:
-        """Change ``module`` in place."""
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
         read = quantum.GateReader()
-        for run in _runs(module):
+        runs = _runs(module)
+        for run in runs:
             first, last = run[0], run[-1]
             names, code, constants = encode(map(read, run))
             with ir.InsertionPoint(last), first.location:
@@ -44,6 +45,7 @@ class FuseGates:
             replace(last, [state])
             for op in reversed(run[:-1]):
                 op.erase()
+        return bool(runs)
 
 
 def _runs(module: ir.Module) -> list[list[ir.Operation]]:

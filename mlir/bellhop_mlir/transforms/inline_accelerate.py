@@ -48,8 +48,8 @@ class InlineAccelerate:
 
     device: str = "cpu:0"
 
-    def apply(self, module: ir.Module) -> None:
-        """Change ``module`` in place."""
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
         found = False
         # A region may hold others, which the copy of its body brings to light.
         while regions := self._regions(module):
@@ -59,6 +59,7 @@ class InlineAccelerate:
                 _inline(op, by_name[symbol(op)])
         if found:
             drop_unused_functions(module)
+        return found
 
     def _regions(self, module: ir.Module) -> list[ir.Operation]:
         here = reachable(call_graph(module, into_regions=False), entry_points(module))

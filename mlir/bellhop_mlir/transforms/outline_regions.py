@@ -31,14 +31,17 @@ class OutlineRegions:
 
     name: ClassVar[str] = "outline-regions"
 
-    def apply(self, module: ir.Module) -> None:
-        """Change ``module`` in place."""
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        found = False
         for op in named(module.operation, "func.call"):
             callee = symbol(op)
             match = _REGION_NAME.match(callee)
             if match is None:
                 continue
+            found = True
             device = f"{match['platform']}:{match['id']}"
             with ir.InsertionPoint(op), op.location:
                 region = callback.accelerate(callee, device, list(op.operands), types(op.results))
             replace(op, list(region.results))
+        return found
