@@ -22,9 +22,10 @@ EVERY_OPERATION = """
 "callback.func"() {sym_name = "log", function_type = (tensor<f64>) -> (),
                    python = "log", site = "f.py:2", id = 1 : i64} : () -> ()
 func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>, %b: tensor<i1>,
-                       %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>)
+                       %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>,
+                       %i: tensor<2x1xi32>, %a: tensor<2x1xf64>)
     -> (!stablehlo.token, tensor<f64>, tensor<f64>, tensor<4xcomplex<f64>>, tensor<1x1xf64>,
-        tensor<f64>) {
+        tensor<2xf64>, tensor<2x1x1xf64>, tensor<f64>) {
   %y = "callback.call"(%v, %b) {callee = @f, kind = "pure"}
       : (tensor<2xf32>, tensor<i1>) -> tensor<f64>
   "callback.call"(%x) {callee = @log, kind = "io"} : (tensor<f64>) -> ()
@@ -40,9 +41,15 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   %s2, %e, %psi = "quantum.measure"(%s1, %p) {code = array<i64: 0, 3, 0, 3>}
       : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>, tensor<4xcomplex<f64>>)
   %s3, %j = "quantum.jacobian"(%s2) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
-  "quantum.end"(%s3) : (tensor<2xui32>) -> ()
-  return %t1, %y, %e, %psi, %j, %z : !stablehlo.token, tensor<f64>, tensor<f64>,
-      tensor<4xcomplex<f64>>, tensor<1x1xf64>, tensor<f64>
+  %s4, %es = "quantum.replay"(%s3, %p, %p, %i, %a) {code = array<i64: 0, 3, 0>}
+      : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<2x1xi32>, tensor<2x1xf64>)
+      -> (tensor<2xui32>, tensor<2xf64>)
+  %s5, %js = "quantum.replay_jacobian"(%s4, %p, %p, %i, %a) {code = array<i64: 0, 3, 0>}
+      : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<2x1xi32>, tensor<2x1xf64>)
+      -> (tensor<2xui32>, tensor<2x1x1xf64>)
+  "quantum.end"(%s5) : (tensor<2xui32>) -> ()
+  return %t1, %y, %e, %psi, %j, %es, %js, %z : !stablehlo.token, tensor<f64>, tensor<f64>,
+      tensor<4xcomplex<f64>>, tensor<1x1xf64>, tensor<2xf64>, tensor<2x1x1xf64>, tensor<f64>
 }
 func.func private @accelerate_cuda_0__far(%x: tensor<f64>) -> tensor<f64> {
   return %x : tensor<f64>

@@ -5,8 +5,10 @@
 namespace bellhop {
 
 std::vector<Target> circuit_targets() {
-  return {circuit_begin_target(), circuit_gates_target(), circuit_measure_target(),
-          circuit_jacobian_target(), circuit_end_target()};
+  return {circuit_begin_target(),   circuit_gates_target(),
+          circuit_measure_target(), circuit_jacobian_target(),
+          circuit_replay_target(),  circuit_replay_jacobian_target(),
+          circuit_end_target()};
 }
 
 }  // namespace bellhop

@@ -172,6 +172,10 @@ void GateTable::apply(Session& session, std::span<const double> params,
     session.touched = true;
     if (session.record) note(session.tape, gate, offset);
   }
+  if (!session.keeps_steps) return;
+  Step& step = session.steps.emplace_back(Step{this, offset, {}, {}});
+  if (offset < 0) step.params.assign(params.begin(), params.end());
+  step.wires.assign(dynamic_wires.begin(), dynamic_wires.end());
 }
 
 }  // namespace bellhop

@@ -60,6 +60,9 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   const bool recording = session.tape.recording;
   ++session.generation;
   session.tape.clear();
+  // One long loop must not hold its memory for ever.
+  if (session.steps.capacity() > 4096) session.steps = {};
+  session.steps.clear();
   lock.unlock();
   give_place(place);
   table().live.fetch_sub(1, std::memory_order_relaxed);
@@ -116,6 +119,7 @@ Handle begin_session(DevicePool& pool, std::size_t qubits, std::size_t shots,
   session.touched = false;
   session.device_failed = false;
   session.tape.recording = record;
+  session.keeps_steps = record;
   table().live.fetch_add(1, std::memory_order_relaxed);
   return Handle{place, session.generation};
 }

@@ -11,6 +11,7 @@ import pennylane as qml
 
 from bellhop.circuits.device import GateSet, split
 from bellhop.circuits.pack import pack
+from bellhop.circuits.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
 from bellhop_mlir.dialects.quantum import Gate
@@ -43,19 +44,22 @@ class GateRun:
         is_differentiable: whether the device differentiates by every parameter.
         gates: in order; a slot is an index into the parameters.
         n_params: how many parameters there are.
+        frequencies: the bits of the frequencies of each (see ``shift_rules``).
     """
 
     is_differentiable: bool
     gates: list[Gate] = field(default_factory=list)
     n_params: int = 0
+    frequencies: list[int] = field(default_factory=list)
     _params: list[Any] = field(default_factory=list)
     _wires: list[Any] = field(default_factory=list)
 
-    def take(self, values: Any) -> range:
+    def take(self, values: Any, frequencies: int) -> range:
         """Append parameters, a scalar or an array, and return their slots."""
         slots = range(self.n_params, self.n_params + values.size)
         self._params.append(values)
         self.n_params = slots.stop
+        self.frequencies += [frequencies] * len(slots)
         return slots
 
     def params_vector(self) -> Any:
@@ -93,6 +97,7 @@ class GateList:
         where: the QNode, for errors.
         is_first: whether nothing was applied to the state before.
         sites: gives the ``file:line`` of an operation on wires that the program computes.
+        by_differences: whether derivatives are finite differences, which every gate has.
     """
 
     def __init__(
@@ -103,12 +108,14 @@ class GateList:
         *,
         is_first: bool,
         sites: Callable[[Any], str],
+        by_differences: bool,
     ) -> None:
         self._gate_set = gate_set
         self._wires = wires
         self._where = where
         self._is_first = is_first
         self._sites = sites
+        self._by_differences = by_differences
         self._site = ""
         self.runs: list[GateRun] = []
 
@@ -163,11 +170,11 @@ class GateList:
         Even with constant parameters Lightning stops at a gate of several (Rot), or of none
         that it differentiates by; matrices and bits are not recorded.
         """
-        return (
-            not base.data or base.name in _NOT_RECORDED or self._gate_set.differentiates(base.name)
-        )
+        return not base.data or base.name in _NOT_RECORDED or self._differentiates(base.name)
 
     def _differentiates(self, name: str) -> bool:
+        if self._by_differences:
+            return True
         # Bits have no derivative, and zero is what the runtime makes of it.
         return name == "BasisState" or self._gate_set.differentiates(name)
 
@@ -190,7 +197,7 @@ class GateList:
         if not self.runs or self.runs[-1].is_differentiable != has_derivative:
             self.runs.append(GateRun(has_derivative))
         run = self.runs[-1]
-        slots, constants = _parameters(base, run)
+        slots, constants = _parameters(base, run, _frequencies(base, bool(controls)))
         gate_wires = self._indices(base.wires, run)
         control_wires = self._indices((wire for wire, _ in controls), run)
         can_fail = min(gate_wires + control_wires, default=0) < 0
@@ -233,14 +240,25 @@ def _in_form(
     return parts
 
 
-def _parameters(op: qml.operation.Operator, run: GateRun) -> tuple[list[int], list[float]]:
+def _frequencies(base: qml.operation.Operator, is_controlled: bool) -> int:
+    if base.name == "BasisState":
+        # Bits are not shifted.
+        return NO_FREQUENCIES
+    if base.name in _NOT_RECORDED:
+        return UNKNOWN_FREQUENCIES
+    return frequencies(base, is_controlled=is_controlled)
+
+
+def _parameters(
+    op: qml.operation.Operator, run: GateRun, bits: int
+) -> tuple[list[int], list[float]]:
     """Return slots and constants of a gate; the run takes what is known at run time."""
     slots: list[int] = []
     constants: list[float] = []
     for value in op.parameters:
         is_complex = op.name in _COMPLEX_DATA
         if isinstance(value, jax.core.Tracer):
-            slots += run.take(_doubles(value, is_complex=is_complex))
+            slots += run.take(_doubles(value, is_complex=is_complex), bits)
             continue
         array = np.asarray(value)
         if is_complex:

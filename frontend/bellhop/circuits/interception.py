@@ -12,6 +12,7 @@ from bellhop._jax_compat import convert_constvars_jaxpr
 from bellhop._source import definition_site, function_name
 from bellhop.circuits import circuit_primitive
 from bellhop.circuits.device import GateSet, device_spec
+from bellhop.circuits.diff_method import chosen_differentiation
 from bellhop.circuits.primitives import HANDLE, check_x64
 from bellhop.circuits.recording import Circuit, is_measurement
 from bellhop.circuits.traced_device import TracedCircuit, is_traced_device
@@ -54,18 +55,19 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     out_tree = None
     gates = GateSet(qnode.device)
+    differentiation = chosen_differentiation(qnode, where)
     wires = _wire_map(qnode, leaves, in_tree, dynamic, where)
     spec = device_spec(qnode.device, len(wires))
 
     def body(handle: Any, *inputs: Any) -> list[Any]:
         nonlocal out_tree
         args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
-        circuit = Circuit(handle, spec, gates, wires, where)
+        circuit = Circuit(handle, spec, gates, wires, where, differentiation)
         with circuit_scope(circuit), circuit.queue():
             result = qnode.func(*args, **kwargs)
         processes, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
         _check_measurements(processes, where)
-        values = circuit.measure(processes, str(qnode.diff_method))
+        values = circuit.measure(processes)
         return [circuit.handle, *values]
 
     inputs = [leaves[index] for index in dynamic]

@@ -18,7 +18,13 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax_compat import ir_type
 from bellhop.circuits.device import DeviceSpec
-from bellhop.circuits.measurements import EXPVAL, Measurement
+from bellhop.circuits.differentiation import (
+    jacobian_p,
+    measurement_jvp,
+    replay_jacobian_p,
+    replay_p,
+)
+from bellhop.circuits.measurements import Measurement
 from bellhop.errors import CompileError, DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects
 from bellhop_mlir.dialects import quantum
@@ -34,9 +40,6 @@ gates_p = Primitive("quantum_gates")
 # measure: handle, coefficients f64[c], matrices f64[m], params f64[p] -> handle, values...
 measure_p = Primitive("quantum_measure")
 measure_p.multiple_results = True
-# jacobian: handle, params f64[p] -> handle, f64[expvals, p]
-jacobian_p = Primitive("quantum_jacobian")
-jacobian_p.multiple_results = True
 
 
 @gates_p.def_abstract_eval
@@ -120,56 +123,14 @@ mlir.register_lowering(gates_p, _gates_lower, cacheable=False)
 
 @measure_p.def_abstract_eval
 def _measure_aval(
-    *_: Any, measurements: tuple[Measurement, ...], device: DeviceSpec, obstacle: str
+    *_: Any, measurements: tuple[Measurement, ...], device: DeviceSpec, **__: Any
 ) -> list[ShapedArray]:
     shapes = [measurement.result_shape(device.qubits) for measurement in measurements]
     return [HANDLE, *(ShapedArray(shape, np.dtype(dtype)) for shape, dtype in shapes)]
 
 
-_SECOND_DERIVATIVE = (
-    "it is differentiated twice, and second derivatives of circuits are not supported yet by "
-    "bellhop."
-)
-
-
-def _measure_jvp(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    measurements: tuple[Measurement, ...],
-    device: DeviceSpec,
-    obstacle: str,
-) -> Any:
-    static = {"measurements": measurements, "device": device, "obstacle": obstacle}
-    coefficients, matrices, params = primals[1:]
-    coefficients_dot, matrices_dot, params_dot = tangents[1:]
-    handle, *values = measure_p.bind(*primals, **static)
-    if type(matrices_dot) is not ad.Zero:
-        raise DifferentiableCompileError(
-            "the matrix of a Hermitian observable is differentiated, which the adjoint method "
-            "cannot do. Write the observable as a linear combination of Pauli words."
-        )
-    by_params = type(params_dot) is not ad.Zero and params.shape[0] > 0
-    by_coefficients = type(coefficients_dot) is not ad.Zero and coefficients.shape[0] > 0
-    if (by_params or by_coefficients) and obstacle:
-        raise DifferentiableCompileError(obstacle)
-    values_dot: list[Any] = [jnp.zeros_like(value) for value in values]
-    if by_params:
-        shape = (len(measurements), params.shape[0])
-        handle, jacobian = jacobian_p.bind(handle, params, shape=shape)
-        values_dot = list(jacobian @ params_dot)
-    if by_coefficients:
-        # Linear in the coefficients: the derivative is the value of each term.
-        combinations = [m for m in measurements if m.coefficients is not None]
-        terms = tuple(Measurement(EXPVAL, terms=(term,)) for m in combinations for term in m.terms)
-        again = static | {"measurements": terms, "obstacle": _SECOND_DERIVATIVE}
-        handle, *term_values = measure_p.bind(handle, jnp.zeros(0), matrices, params, **again)
-        products = jnp.stack(term_values) * coefficients_dot
-        for index, m in enumerate(measurements):
-            if m.coefficients is not None:
-                part = products[m.coefficients : m.coefficients + len(m.terms)]
-                values_dot[index] = values_dot[index] + jnp.sum(part)
-    return [handle, *values], [_no_tangent(), *values_dot]
+def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
+    return measurement_jvp(measure_p, primals, tangents, **static)
 
 
 ad.primitive_jvps[measure_p] = _measure_jvp
@@ -186,22 +147,29 @@ def _measure_lower(
     **_static: Any,
 ) -> Any:
     allow_our_dialects(ctx)
+    data, code = _data_and_code(coefficients, matrices, measurements)
+    types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
+    return quantum.measure(state, data, code, types)
+
+
+def _data_and_code(
+    coefficients: Any, matrices: Any, measurements: Sequence[Measurement]
+) -> tuple[Any, list[int]]:
+    """Return the data and code of measurements as the runtime takes them."""
     offset = ir.RankedTensorType(coefficients.type).shape[0]
     code = [
         number
         for measurement in measurements
         for number in _with_matrices_at(offset, measurement).code()
     ]
-    f64 = ir.F64Type.get()
     count = offset + ir.RankedTensorType(matrices.type).shape[0]
     data = ir.Operation.create(
         "stablehlo.concatenate",
-        results=[ir.RankedTensorType.get([count], f64)],
+        results=[ir.RankedTensorType.get([count], ir.F64Type.get())],
         operands=[coefficients, matrices],
         attributes={"dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)},
     ).result
-    types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
-    return quantum.measure(state, data, code, types)
+    return data, code
 
 
 def _with_matrices_at(offset: int, measurement: Measurement) -> Measurement:
@@ -228,23 +196,35 @@ def _moved(code: list[int], offset: int) -> list[int]:
 mlir.register_lowering(measure_p, _measure_lower, cacheable=False)
 
 
-@jacobian_p.def_abstract_eval
-def _jacobian_aval(*_: Any, shape: tuple[int, int]) -> list[ShapedArray]:
-    return [HANDLE, ShapedArray(shape, np.dtype(np.float64))]
-
-
-def _jacobian_jvp(*_: Any, **__: Any) -> Any:
-    raise DifferentiableCompileError(_SECOND_DERIVATIVE)
-
-
-ad.primitive_jvps[jacobian_p] = _jacobian_jvp
-
-
-def _jacobian_lower(ctx: Any, state: Any, _: Any, *, shape: tuple[int, int]) -> Any:
+def _jacobian_lower(ctx: Any, state: Any, *_: Any, **__: Any) -> Any:
     return quantum.jacobian(state, ir_type(ctx, ctx.avals_out[1]))
 
 
 mlir.register_lowering(jacobian_p, _jacobian_lower, cacheable=False)
+
+
+def _replay_lower(
+    ctx: Any,
+    state: Any,
+    coefficients: Any,
+    matrices: Any,
+    params: Any,
+    index: Any,
+    amount: Any,
+    *,
+    measurements: tuple[Measurement, ...],
+    **_: Any,
+) -> Any:
+    data, code = _data_and_code(coefficients, matrices, measurements)
+    operands = [state, data, params, index, amount]
+    types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
+    if ctx.primitive is replay_p:
+        return quantum.replay(operands, code, types)
+    return quantum.replay_jacobian(operands, code, types[0])
+
+
+mlir.register_lowering(replay_p, _replay_lower, cacheable=False)
+mlir.register_lowering(replay_jacobian_p, _replay_lower, cacheable=False)
 
 
 def check_x64(where: str) -> None:

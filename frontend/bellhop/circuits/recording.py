@@ -6,18 +6,18 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.device import DeviceSpec, GateSet
+from bellhop.circuits.diff_method import DifferentiationChoice
+from bellhop.circuits.differentiation import FINITE_DIFFERENCES
 from bellhop.circuits.gates import GateList, GateRun
-from bellhop.circuits.measurements import EXPVAL, Measurement, MeasurementList
+from bellhop.circuits.measurements import MeasurementList
 from bellhop.circuits.primitives import NOT_DIFFERENTIABLE, gates_p, measure_p, undifferentiable
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.wires import WireMap
 from bellhop.control_flow.tracing import Step, traced_branches, traced_step
-
-# All of these mean the derivative of the device, which is the adjoint method.
-_ADJOINT_METHODS = ("best", "adjoint", "device")
 
 # How many parameters there are is not known when the program is compiled.
 _DYNAMIC_FOR_LOOP = (
@@ -43,14 +43,17 @@ class Circuit(QueuedCircuit):
         gates: GateSet,
         wires: WireMap,
         where: str,
+        differentiation: DifferentiationChoice,
     ) -> None:
         super().__init__(where)
         self._handle = handle
+        self._differentiation = differentiation
         self._device = device
         self._gate_set = gates
         self._wires = wires
         self._offset: Any = jnp.int32(0)
         self._params: list[Any] = []
+        self._frequencies: list[np.ndarray] = []
         self._obstacle_here = ""
         self._is_fresh = True
 
@@ -67,6 +70,7 @@ class Circuit(QueuedCircuit):
             self._where,
             is_first=self._is_fresh,
             sites=self.site_of,
+            by_differences=self._differentiation.method == FINITE_DIFFERENCES,
         )
         for op in operations:
             gates.add(op)
@@ -88,6 +92,7 @@ class Circuit(QueuedCircuit):
         if run.n_params and not obstacle:
             self._offset = self._offset + jnp.int32(run.n_params)
             self._params.append(params)
+            self._frequencies.append(np.asarray(run.frequencies, np.uint8))
 
     def _gates_obstacle(self, run: GateRun) -> str:
         """Say why a derivative by the parameters of gates is none; nothing where it is one."""
@@ -97,7 +102,8 @@ class Circuit(QueuedCircuit):
             names = ", ".join(dict.fromkeys(gate.name for gate in run.gates if gate.slots))
             return (
                 f"the parameters of {names} are differentiated, which the adjoint method cannot "
-                "do. Use gates with angles, or differentiate by other arguments."
+                "do. Use gates with angles, diff_method='finite-diff', or differentiate by other "
+                "arguments."
             )
         return ""
 
@@ -117,11 +123,12 @@ class Circuit(QueuedCircuit):
         """
         trip = jnp.asarray(0)
         if isinstance(trips, int):
-            carried, step = self._traced_step("for_loop", iteration, carried, trip)
+            carried, step, frequencies = self._traced_step("for_loop", iteration, carried, trip)
             state, stacked = jax.lax.scan(step, self._state(carried), jnp.arange(trips))
             self._params.append(jnp.ravel(stacked))
+            self._frequencies.append(np.tile(frequencies, trips))
         else:
-            carried, step = self._traced_step(
+            carried, step, _ = self._traced_step(
                 "for_loop", iteration, carried, trip, obstacle=_DYNAMIC_FOR_LOOP
             )
             state = jax.lax.fori_loop(
@@ -140,7 +147,7 @@ class Circuit(QueuedCircuit):
         def check(state: Any) -> Any:
             return self.evaluate_condition(condition, state[0])
 
-        carried, step = self._traced_step(
+        carried, step, _ = self._traced_step(
             "while_loop", iteration, carried, obstacle=_DYNAMIC_WHILE_LOOP
         )
         return self._resume(
@@ -161,14 +168,22 @@ class Circuit(QueuedCircuit):
         carried: tuple[Any, ...],
         *others: Any,
         obstacle: str = "",
-    ) -> tuple[tuple[Any, ...], Step]:
-        """Trace an iteration with gates; the function returned goes from state to state."""
+    ) -> tuple[tuple[Any, ...], Step, np.ndarray]:
+        """Trace an iteration with gates.
+
+        Returns:
+            the carried values in their types, a function that goes from state to state, and
+            the frequencies of the parameters of an iteration.
+        """
         self.flush_active(construct)
+        frequencies = np.zeros(0, np.uint8)
 
         def recorded(carried: tuple[Any, ...], handle: Any, offset: Any, *others: Any) -> Any:
+            nonlocal frequencies
             with self._part(handle, offset, obstacle):
                 with self.queue():
                     carried = iteration(carried, *others)
+                frequencies = self._frequencies_vector()
                 return carried, (self._handle, self._offset, self._params_vector())
 
         carried, run = traced_step(
@@ -185,20 +200,20 @@ class Circuit(QueuedCircuit):
             carried, (handle, offset, params) = run(*state, *others)
             return (carried, handle, offset), params
 
-        return carried, step
+        return carried, step, frequencies
 
     @contextmanager
     def _part(self, handle: Any, offset: Any, obstacle: str = "") -> Iterator[None]:
         """Record a part of the circuit that is traced apart, from a state of its own."""
-        outer = self._handle, self._offset, self._params, self._obstacle_here
-        self._handle, self._offset, self._params = handle, offset, []
+        outer = self._handle, self._offset, self._params, self._frequencies, self._obstacle_here
+        self._handle, self._offset, self._params, self._frequencies = handle, offset, [], []
         self._obstacle_here = self._obstacle_here or obstacle
         # What is in front of it at run time is not known.
         self._is_fresh = False
         try:
             yield
         finally:
-            self._handle, self._offset, self._params, self._obstacle_here = outer
+            self._handle, self._offset, self._params, self._frequencies, self._obstacle_here = outer
 
     def branch(
         self,
@@ -213,12 +228,14 @@ class Circuit(QueuedCircuit):
         where the next gate's stand; those that a branch lacks are zeros that nothing uses.
         """
         self.flush_active(construct)
+        frequencies: list[np.ndarray] = []
 
         def recorded(branch: Callable[[], Any]) -> Step:
             def run(handle: Any) -> tuple[Any, Any]:
                 with self._part(handle, self._offset):
                     with self.queue():
                         result = branch()
+                    frequencies.append(self._frequencies_vector())
                     return result, (self._handle, self._params_vector())
 
             return run
@@ -239,43 +256,38 @@ class Circuit(QueuedCircuit):
             index, [padded(runner) for runner in runners], self._handle
         )
         self._params.append(params)
+        # A slot stands for a parameter of each branch, and its rule must hold for all of them.
+        shared = np.zeros(n_params, np.uint8)
+        for of_branch in frequencies:
+            shared[: len(of_branch)] |= of_branch
+        self._frequencies.append(shared)
         self._offset = self._offset + jnp.int32(n_params)
         return result
 
     def _params_vector(self) -> Any:
         return jnp.concatenate([jnp.zeros(0, jnp.float64), *self._params])
 
-    def measure(self, processes: list[Any], diff_method: str) -> list[Any]:
+    def _frequencies_vector(self) -> np.ndarray:
+        return np.concatenate([np.zeros(0, np.uint8), *self._frequencies])
+
+    def measure(self, processes: list[Any]) -> list[Any]:
         """Measure, and return the values in order."""
         collected = MeasurementList(self._wires, self._where)
         for process in processes:
             self.check_observable(process.obs)
             collected.add(process)
-        params = self._params_vector()
         self._handle, *values = measure_p.bind(
             self._handle,
             collected.coefficient_vector(),
             collected.matrix_vector(),
-            params,
+            self._params_vector(),
             measurements=tuple(collected.measurements),
             device=self._device,
-            obstacle=self._obstacle(collected.measurements, diff_method),
+            differentiation=self._differentiation.of(
+                collected.measurements, self._frequencies_vector().tobytes()
+            ),
         )
         return values
-
-    def _obstacle(self, measurements: list[Measurement], diff_method: str) -> str:
-        """Say why this circuit has no derivative; nothing where it has one."""
-        if diff_method not in _ADJOINT_METHODS:
-            return (
-                f"it is differentiated, and its diff_method is '{diff_method}'; bellhop supports "
-                "'best' and 'adjoint'."
-            )
-        if any(measurement.kind != EXPVAL for measurement in measurements):
-            return (
-                "it measures var, probs or state and is differentiated; the adjoint method "
-                "differentiates expectation values only. Return those from a QNode of its own."
-            )
-        return ""
 
 
 def is_measurement(value: Any) -> bool:

@@ -9,7 +9,9 @@
     %s2 = "quantum.gates"(%s0, %params, %offset, %wires) {names, code, constants}
     %s3, %e = "quantum.measure"(%s2, %data) {code = array<i64: 0, 3, 0>}
     %s4, %j = "quantum.jacobian"(%s3)
-    "quantum.end"(%s4)
+    %s5, %es = "quantum.replay"(%s4, %data, %all_params, %index, %amount) {code}
+    %s6, %js = "quantum.replay_jacobian"(%s5, %data, %all_params, %index, %amount) {code}
+    "quantum.end"(%s6)
 
 The handle is ``tensor<2xui32>``; every operation takes the state before it and returns
 the state after it, so data dependence is program order.  A slot ``s >= 0`` is
@@ -31,12 +33,15 @@ from bellhop_mlir.errors import VerificationError
 STATE = "tensor<2xui32>"
 
 _RUN = (STATE, "tensor<?xf64>", "tensor<i32>", "tensor<?xi32>")
+_REPLAY = (STATE, "tensor<?xf64>", "tensor<?xf64>", "tensor<?x?xi32>", "tensor<?x?xf64>")
 _OPERANDS: dict[str, tuple[str, ...]] = {
     "quantum.begin": ("...",),
     "quantum.gate": _RUN,
     "quantum.gates": _RUN,
     "quantum.measure": (STATE, "tensor<?xf64>"),
     "quantum.jacobian": (STATE,),
+    "quantum.replay": _REPLAY,
+    "quantum.replay_jacobian": _REPLAY,
     "quantum.end": (STATE,),
 }
 _RESULTS: dict[str, tuple[str, ...]] = {
@@ -45,6 +50,8 @@ _RESULTS: dict[str, tuple[str, ...]] = {
     "quantum.gates": (STATE,),
     "quantum.measure": (STATE, "..."),
     "quantum.jacobian": (STATE, "tensor<?x?xf64>"),
+    "quantum.replay": (STATE, "..."),
+    "quantum.replay_jacobian": (STATE, "tensor<?x?x?xf64>"),
     "quantum.end": (),
 }
 
@@ -71,6 +78,8 @@ ATTRIBUTES = {
     "quantum.gates": {"names": "string", "code": "array<i64>", "constants": "array<f64>"},
     "quantum.measure": {"code": "array<i64>"},
     "quantum.jacobian": {},
+    "quantum.replay": {"code": "array<i64>"},
+    "quantum.replay_jacobian": {"code": "array<i64>"},
     "quantum.end": {},
 }
 
@@ -242,6 +251,32 @@ def measure(
 def jacobian(state: ir.Value, result: ir.Type) -> list[ir.Value]:
     """Build a ``quantum.jacobian``; return the state after it and the derivative."""
     op = ir.Operation.create("quantum.jacobian", results=[state.type, result], operands=[state])
+    return list(op.results)
+
+
+def replay(
+    operands: Sequence[ir.Value], code: Sequence[int], results: Sequence[ir.Type]
+) -> list[ir.Value]:
+    """Build a ``quantum.replay``; return the state after it and the values."""
+    return _replay("quantum.replay", operands, code, results)
+
+
+def replay_jacobian(
+    operands: Sequence[ir.Value], code: Sequence[int], result: ir.Type
+) -> list[ir.Value]:
+    """Build a ``quantum.replay_jacobian``; return the state after it and the derivatives."""
+    return _replay("quantum.replay_jacobian", operands, code, [result])
+
+
+def _replay(
+    name: str, operands: Sequence[ir.Value], code: Sequence[int], results: Sequence[ir.Type]
+) -> list[ir.Value]:
+    op = ir.Operation.create(
+        name,
+        results=[operands[0].type, *results],
+        operands=list(operands),
+        attributes={"code": ir.DenseI64ArrayAttr.get(list(code))},
+    )
     return list(op.results)
 
 

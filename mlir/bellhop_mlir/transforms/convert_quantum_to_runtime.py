@@ -14,11 +14,19 @@ _TARGETS = {
     "quantum.gates": "bellhop_circuit_gates",
     "quantum.measure": "bellhop_circuit_measure",
     "quantum.jacobian": "bellhop_circuit_jacobian",
+    "quantum.replay": "bellhop_circuit_replay",
+    "quantum.replay_jacobian": "bellhop_circuit_replay_jacobian",
     "quantum.end": "bellhop_circuit_end",
 }
 
 # The state after is the state before, one circuit further: in a loop no copy is due.
-_PASS_STATE_ON = ("quantum.gates", "quantum.measure", "quantum.jacobian")
+_PASS_STATE_ON = (
+    "quantum.gates",
+    "quantum.measure",
+    "quantum.jacobian",
+    "quantum.replay",
+    "quantum.replay_jacobian",
+)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ Target circuit_begin_target();
 Target circuit_gates_target();
 Target circuit_measure_target();
 Target circuit_jacobian_target();
+Target circuit_replay_target();
+Target circuit_replay_jacobian_target();
 Target circuit_end_target();
 
 }  // namespace bellhop

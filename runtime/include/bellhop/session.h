@@ -42,6 +42,17 @@ struct Tape {
   void clear();
 };
 
+class GateTable;
+
+// A run of gates that was applied, for when the circuit is run again. The table is that
+// of the executable which runs, so it outlives the circuit.
+struct Step {
+  const GateTable* gates;
+  std::int32_t offset;         // of its differentiable parameters, or below zero
+  std::vector<double> params;  // where the offset is below zero
+  std::vector<std::int32_t> wires;
+};
+
 // One circuit, from bellhop_circuit_begin to bellhop_circuit_end.
 struct Session {
   std::mutex mutex;              // guards all of the below
@@ -52,6 +63,8 @@ struct Session {
   bool touched = false;        // an operation was applied
   bool device_failed = false;  // the plugin threw: never reuse the device
   Tape tape;
+  bool keeps_steps = false;
+  std::vector<Step> steps;
 
   // Runs a step of the circuit. What it throws becomes a CircuitError that begins
   // with describe(); unless it was one already, it came out of the plugin, and the

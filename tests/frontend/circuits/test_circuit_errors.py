@@ -227,27 +227,29 @@ def prepared(x: Any) -> Any:
     return expval()
 
 
+ADJOINT = {"diff_method": "adjoint"}
 NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
-    "var": (rotated(lambda: qml.var(qml.Z(0))), {}, "it measures var, probs or state"),
-    "probs": (rotated(lambda: qml.probs(wires=0)), {}, "it measures var, probs or state"),
+    "var": (rotated(lambda: qml.var(qml.Z(0))), ADJOINT, "it measures var or probs"),
+    "probs": (rotated(lambda: qml.probs(wires=0)), ADJOINT, "it measures var or probs"),
+    "expval beside probs": (
+        rotated(lambda: (expval(), qml.probs())),
+        ADJOINT,
+        "it measures var or probs and is differentiated; the adjoint method differentiates "
+        "expectation values only. Use diff_method='best' or 'parameter-shift'.",
+    ),
     "state": (
         rotated(qml.state),
         {},
-        "it measures var, probs or state and is differentiated; the adjoint method "
-        "differentiates expectation values only. Return those from a QNode of its own.",
-    ),
-    "expval beside probs": (
-        rotated(lambda: (expval(), qml.probs())),
-        {},
-        "it measures var, probs or state",
-    ),
-    "parameter-shift": (
-        rotated(expval),
-        {"diff_method": "parameter-shift"},
-        "it is differentiated, and its diff_method is 'parameter-shift'; bellhop supports 'best' "
-        "and 'adjoint'.",
+        "it measures the state and is differentiated, which no method of this device does. Use "
+        "default.qubit, or return expectation values or probs.",
     ),
     "no method": (rotated(expval), {"diff_method": None}, "its diff_method is 'None'"),
+    "another method": (
+        rotated(expval),
+        {"diff_method": "hadamard"},
+        "its diff_method is 'hadamard'; bellhop supports 'best', 'adjoint', 'parameter-shift' and "
+        "'finite-diff' on this device.",
+    ),
     "loop of dynamic length": (
         dynamic_loop,
         {},
@@ -259,23 +261,28 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
         "the parameters of QubitUnitary are differentiated, which the adjoint method cannot do",
     ),
     "amplitudes": (prepared, {}, "the parameters of StatePrep are differentiated"),
-    "matrix of an observable": (
-        rotated(lambda: None),
+    "variance by a coefficient": (
+        lambda x: qml.var(x * qml.X(0)),
         {},
-        "the matrix of a Hermitian observable is differentiated",
+        "a variance is differentiated by the coefficients or the matrix of its observable",
+    ),
+    "variance by a matrix": (
+        lambda x: qml.var(qml.Hermitian(x * np.eye(2), wires=0)),
+        {},
+        "a variance is differentiated by the coefficients or the matrix of its observable",
+    ),
+    "matrix of many wires": (
+        lambda x: qml.expval(qml.Hermitian(x * np.eye(32), wires=range(5))),
+        {},
+        "the matrix of a Hermitian observable on 5 wires is differentiated, which is done up to 4",
     ),
 }
-
-
-def hermitian(x: Any) -> Any:
-    qml.RX(x, wires=0)
-    return qml.expval(qml.Hermitian(x * np.eye(2), wires=0))
 
 
 @pytest.mark.parametrize("name", NO_DERIVATIVE)
 def test_circuit_that_has_no_derivative(name: str) -> None:
     body, options, message = NO_DERIVATIVE[name]
-    node = circuit(hermitian if "observable" in name else body, **options)
+    node = circuit(body, qml.device("lightning.qubit", wires=5), **options)
     program = bellhop.jacobian(lambda x: jax.tree.map(jnp.real, node(x)))
     with raises_naming_the_circuit(message, bellhop.DifferentiableCompileError):
         bellhop.qjit(program)(2.3)
@@ -283,30 +290,24 @@ def test_circuit_that_has_no_derivative(name: str) -> None:
     bellhop.qjit(node)(2.3)
 
 
-SECOND_DERIVATIVES = {
-    "hessian": lambda node: jax.hessian(node),
-    "forward twice": lambda node: jax.jacfwd(jax.jacfwd(node)),
-    "reverse twice": lambda node: bellhop.grad(bellhop.grad(node)),
-}
-
-
-@pytest.mark.parametrize("name", SECOND_DERIVATIVES)
-def test_second_derivative(name: str) -> None:
-    program = bellhop.qjit(SECOND_DERIVATIVES[name](circuit(rotated(expval))))
-    message = "it is differentiated twice, and second derivatives of circuits are not supported"
+def test_second_derivative_by_finite_differences() -> None:
+    program = bellhop.qjit(jax.hessian(circuit(rotated(expval), diff_method="finite-diff")))
+    message = "it is differentiated twice, and finite differences of finite differences are mostly"
     with raises_naming_the_circuit(message, bellhop.DifferentiableCompileError):
         program(0.3)
 
 
-def test_mixed_second_derivative_by_coefficient_and_angle() -> None:
-    @qml.qnode(LIGHTNING)
-    def failing(c: Any, x: Any) -> Any:
-        qml.RX(x, wires=0)
-        return qml.expval(c * qml.Z(0))
-
-    mixed = jax.grad(lambda c, x: jax.grad(failing)(c, x), argnums=1)
-    with raises_naming_the_circuit("second derivatives", bellhop.DifferentiableCompileError):
-        bellhop.qjit(mixed)(0.3, 0.4)
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("finite-diff", {"n": 2}, "the gradient_kwargs n are not supported"),
+        ("best", {"h": 0.1}, "the gradient_kwargs h are not supported by bellhop for diff_method="),
+    ],
+)
+def test_options_of_derivatives(method: str, options: Any, message: str) -> None:
+    node = circuit(rotated(expval), diff_method=method, gradient_kwargs=options)
+    with raises_naming_the_circuit(message):
+        bellhop.qjit(node)(0.3)
 
 
 def test_second_derivative_of_what_is_linear_in_the_circuit() -> None:

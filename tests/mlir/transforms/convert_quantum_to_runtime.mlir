@@ -31,6 +31,24 @@ func.func public @main(%x: tensor<f64>, %p: tensor<1xf64>, %o: tensor<i32>, %w: 
 }
 
 // -----
+// TEST: circuits_run_again_become_custom_calls
+
+// CHECK-LABEL: func.func public @main
+func.func public @main(%s: tensor<2xui32>, %d: tensor<0xf64>, %p: tensor<1xf64>, %i: tensor<2x1xi32>, %a: tensor<2x1xf64>) -> (tensor<2xf64>, tensor<2x1x1xf64>) {
+  // CHECK-SAME: %[[S:.+]]: tensor<2xui32>, %[[D:.+]]: tensor<0xf64>, %[[P:.+]]: tensor<1xf64>, %[[I:.+]]: tensor<2x1xi32>, %[[A:.+]]: tensor<2x1xf64>
+  // CHECK-NEXT: %[[V:.+]]:2 = stablehlo.custom_call @bellhop_circuit_replay(%[[S]], %[[D]], %[[P]], %[[I]], %[[A]])
+  // CHECK-SAME: backend_config = {code = array<i64: 0, 3, 0>}
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: %[[J:.+]]:2 = stablehlo.custom_call @bellhop_circuit_replay_jacobian(%[[V]]#0, %[[D]], %[[P]], %[[I]], %[[A]])
+  // CHECK-SAME: backend_config = {code = array<i64: 0, 3, 0>}
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: return %[[V]]#1, %[[J]]#1
+  %s1, %v = "quantum.replay"(%s, %d, %p, %i, %a) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>, tensor<0xf64>, tensor<1xf64>, tensor<2x1xi32>, tensor<2x1xf64>) -> (tensor<2xui32>, tensor<2xf64>)
+  %s2, %j = "quantum.replay_jacobian"(%s1, %d, %p, %i, %a) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>, tensor<0xf64>, tensor<1xf64>, tensor<2x1xi32>, tensor<2x1xf64>) -> (tensor<2xui32>, tensor<2x1x1xf64>)
+  return %v, %j : tensor<2xf64>, tensor<2x1x1xf64>
+}
+
+// -----
 // TEST: operations_in_loops_are_converted_without_attributes_of_others
 
 // CHECK-LABEL: func.func public @main

@@ -1,0 +1,92 @@
+"""What a QNode's ``diff_method`` and ``gradient_kwargs`` mean for a compiled circuit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pennylane as qml
+
+from bellhop.circuits.differentiation import (
+    ADJOINT,
+    FINITE_DIFFERENCES,
+    PARAMETER_SHIFT,
+    Differentiation,
+)
+from bellhop.circuits.measurements import EXPVAL, STATE, Measurement
+from bellhop.errors import CompileError
+
+BEST = "best"
+_METHODS = {
+    "best": BEST,
+    "adjoint": ADJOINT,
+    "device": ADJOINT,
+    "parameter-shift": PARAMETER_SHIFT,
+    "finite-diff": FINITE_DIFFERENCES,
+    qml.gradients.param_shift: PARAMETER_SHIFT,
+    qml.gradients.finite_diff: FINITE_DIFFERENCES,
+}
+# As in PennyLane.
+_DIFFERENCES = {"h": 1e-7, "approx_order": 1, "strategy": "forward"}
+
+
+@dataclass(frozen=True)
+class DifferentiationChoice:
+    """A QNode's choice, before it is known what the circuit measures.
+
+    Attributes:
+        method: ``BEST`` or a method of ``differentiation``; what else was asked for, if it is
+            none of them.
+        options: of finite differences.
+    """
+
+    method: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def of(self, measurements: Sequence[Measurement], frequencies: bytes) -> Differentiation:
+        """Return how these measurements are differentiated."""
+        only_expvals = all(measurement.kind == EXPVAL for measurement in measurements)
+        method = self.method
+        if method == BEST:
+            method = ADJOINT if only_expvals else PARAMETER_SHIFT
+        obstacle = ""
+        if method not in (ADJOINT, PARAMETER_SHIFT, FINITE_DIFFERENCES):
+            obstacle = (
+                f"it is differentiated, and its diff_method is '{method}'; bellhop supports "
+                "'best', 'adjoint', 'parameter-shift' and 'finite-diff' on this device."
+            )
+        elif any(measurement.kind == STATE for measurement in measurements):
+            obstacle = (
+                "it measures the state and is differentiated, which no method of this device "
+                "does. Use default.qubit, or return expectation values or probs."
+            )
+        elif method == ADJOINT and not only_expvals:
+            obstacle = (
+                "it measures var or probs and is differentiated; the adjoint method "
+                "differentiates expectation values only. Use diff_method='best' or "
+                "'parameter-shift'."
+            )
+        return Differentiation(method, frequencies, self.options, obstacle)
+
+
+def chosen_differentiation(qnode: qml.QNode, where: str) -> DifferentiationChoice:
+    """Return how the results of a QNode are to be differentiated.
+
+    Raises:
+        CompileError: for options of the method that are not supported.
+    """
+    method = _METHODS.get(qnode.diff_method, str(qnode.diff_method))
+    given = {
+        name: value
+        for name, value in (qnode.gradient_kwargs or {}).items()
+        if value is not None and name not in ("argnums", "argnum")
+    }
+    allowed = _DIFFERENCES if method == FINITE_DIFFERENCES else {}
+    unknown = [name for name in given if name not in allowed]
+    if unknown and method in _METHODS.values():
+        supported = f"{', '.join(allowed)} are" if allowed else "none is"
+        raise CompileError(
+            f"{where}: the gradient_kwargs {', '.join(unknown)} are not supported by bellhop "
+            f"for diff_method='{method}'; {supported}."
+        )
+    options = _DIFFERENCES | given if method == FINITE_DIFFERENCES else {}
+    return DifferentiationChoice(method, tuple(options.items()))

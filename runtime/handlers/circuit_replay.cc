@@ -1,0 +1,130 @@
+// handlers/circuit_replay.cc: bellhop_circuit_replay and
+// bellhop_circuit_replay_jacobian.
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bellhop/circuit_ffi.h"
+#include "bellhop/circuit_handlers.h"
+#include "bellhop/replay.h"
+
+namespace bellhop {
+namespace {
+
+// The parsed measurements of a compiled replay. Shared by all executions, never
+// changed.
+struct ReplayState {
+  static constexpr const char* kTypeName = "bellhop_circuit_replay_state";
+  static ffi::TypeId id;
+  MeasurementList list;
+};
+ffi::TypeId ReplayState::id = {};
+
+ffi::ErrorOr<std::unique_ptr<ReplayState>> prepare_replay(
+    ffi::Span<const std::int64_t> code) {
+  return instantiate<ReplayState>([&] {
+    return std::make_unique<ReplayState>(
+        ReplayState{MeasurementList(std::span(code.begin(), code.size()))});
+  });
+}
+
+using Vector = ffi::BufferR1<ffi::F64>;
+using Indices = ffi::BufferR2<ffi::S32>;
+using Amounts = ffi::BufferR2<ffi::F64>;
+
+template <typename Buffer>
+auto span_of(const Buffer& buffer) {
+  return std::span(buffer.typed_data(), buffer.element_count());
+}
+
+Shifts read_shifts(const Indices& indices, const Amounts& amounts) {
+  if (indices.element_count() != amounts.element_count()) {
+    throw CircuitError("A circuit is run again with " +
+                       std::to_string(indices.element_count()) + " indices and " +
+                       std::to_string(amounts.element_count()) + " amounts of shifts.");
+  }
+  const auto shape = indices.dimensions();
+  return {span_of(indices), span_of(amounts), static_cast<std::size_t>(shape[0]),
+          static_cast<std::size_t>(shape[1])};
+}
+
+// Threads: any, several at once; operations on one session wait for each other.
+// The session is borrowed, and ends here if a run fails.
+ffi::Error run_again(ReplayState* state, ffi::RunId run, HandleBuffer handle,
+                     Vector data, Vector params, Indices indices, Amounts amounts,
+                     HandleResult result, ffi::RemainingRets values) {
+  return guarded(run, [&] {
+    const Handle name = read_handle(handle);
+    Lease lease = open_session(name);
+    const Shifts shifts = read_shifts(indices, amounts);
+    std::vector<Output> outputs;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const ffi::AnyBuffer value = **values.get<ffi::AnyBuffer>(i);
+      if (value.element_type() != ffi::F64) {
+        throw CircuitError("Result " + std::to_string(i) +
+                           " of a circuit that is run again: expected type f64.");
+      }
+      const std::size_t rows = shifts.rows == 0 ? 1 : shifts.rows;
+      outputs.push_back({value.untyped_data(), value.element_count() / rows});
+    }
+    replay(lease.session, span_of(params), shifts, state->list, span_of(data), outputs);
+    write_handle(result, name);
+  });
+}
+
+// Threads: any, several at once; operations on one session wait for each other.
+// The session is borrowed, and ends here if a run fails.
+ffi::Error run_again_for_jacobian(ReplayState* state, ffi::RunId run,
+                                  HandleBuffer handle, Vector data, Vector params,
+                                  Indices indices, Amounts amounts, HandleResult result,
+                                  ffi::ResultBufferR3<ffi::F64> jacobians) {
+  return guarded(run, [&] {
+    const Handle name = read_handle(handle);
+    Lease lease = open_session(name);
+    replay_jacobian(lease.session, span_of(params), read_shifts(indices, amounts),
+                    state->list, span_of(data), span_of(*jacobians));
+    write_handle(result, name);
+  });
+}
+
+XLA_FFI_DEFINE_HANDLER(
+    kPrepareReplay, prepare_replay,
+    ffi::Ffi::BindInstantiate().Attr<ffi::Span<const std::int64_t>>("code"));
+
+XLA_FFI_DEFINE_HANDLER(kReplay, run_again,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::State<ReplayState>>()
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .Arg<Vector>()
+                           .Arg<Vector>()
+                           .Arg<Indices>()
+                           .Arg<Amounts>()
+                           .Ret<ffi::BufferR1<ffi::U32>>()
+                           .RemainingRets());
+
+XLA_FFI_DEFINE_HANDLER(kReplayJacobian, run_again_for_jacobian,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::State<ReplayState>>()
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .Arg<Vector>()
+                           .Arg<Vector>()
+                           .Arg<Indices>()
+                           .Arg<Amounts>()
+                           .Ret<ffi::BufferR1<ffi::U32>>()
+                           .Ret<ffi::BufferR3<ffi::F64>>());
+
+}  // namespace
+
+Target circuit_replay_target() {
+  return {"bellhop_circuit_replay", with_state_type<ReplayState, kPrepareReplay>,
+          kReplay};
+}
+
+Target circuit_replay_jacobian_target() {
+  return {"bellhop_circuit_replay_jacobian",
+          with_state_type<ReplayState, kPrepareReplay>, kReplayJacobian};
+}
+
+}  // namespace bellhop
