@@ -4,6 +4,9 @@
 they reach Python and other devices; QNodes run on PennyLane Lightning.
 """
 
+import importlib
+from typing import Any
+
 from bellhop._config import configure_jax
 
 configure_jax()
@@ -28,6 +31,25 @@ from bellhop.options import CompileOptions  # noqa: E402
 from bellhop.products import jvp, vjp  # noqa: E402
 from bellhop.qjit import QJIT, qjit  # noqa: E402
 
+# What users set: whether what autograph cannot convert is an error, or not even a warning.
+autograph_strict_conversion = False
+autograph_ignore_fallbacks = False
+
+_AUTOGRAPH = {
+    "autograph_source": "transformer",
+    "disable_autograph": "modes",
+    "run_autograph": "transformer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs diastatic-malt when it is asked for."""
+    if name in _AUTOGRAPH:
+        module = importlib.import_module(f"bellhop.autograph.{_AUTOGRAPH[name]}")
+        return globals().setdefault(name, getattr(module, name))
+    raise AttributeError(f"module 'bellhop' has no attribute '{name}'")
+
+
 __all__ = [
     "QJIT",
     "AutoGraphError",
@@ -35,11 +57,15 @@ __all__ = [
     "CompileOptions",
     "DifferentiableCompileError",
     "accelerate",
+    "autograph_ignore_fallbacks",
+    "autograph_source",
+    "autograph_strict_conversion",
     "buffer_callback",
     "callback",
     "cond",
     "debug",
     "debug_assert",
+    "disable_autograph",
     "draw",
     "draw_graph",
     "enable_cache",
@@ -50,6 +76,7 @@ __all__ = [
     "jvp",
     "pure_callback",
     "qjit",
+    "run_autograph",
     "switch",
     "value_and_grad",
     "vjp",

@@ -12,7 +12,26 @@ import jax
 
 _OWN = os.path.dirname(__file__) + os.sep
 _JAX = os.path.dirname(jax.__file__) + os.sep
-_HIDDEN = (os.sep + "pennylane" + os.sep, os.sep + "contextlib.py", os.sep + "functools.py")
+_HIDDEN = (
+    os.sep + "pennylane" + os.sep,
+    os.sep + "malt" + os.sep,
+    os.sep + "contextlib.py",
+    os.sep + "functools.py",
+)
+
+# Lines of code that autograph generated, and the lines of the user's that they are from.
+_generated: dict[tuple[str, int], tuple[str, int]] = {}
+
+
+def register_generated(lines: dict[tuple[str, int], tuple[str, int]]) -> None:
+    """Make lines of generated code known by the lines that they are from."""
+    _generated.update(lines)
+
+
+def generated_line(file: str, line: int) -> str | None:
+    """Return ``file:line`` that a line of generated code is from; None for other code."""
+    origin = _generated.get((file, line))
+    return None if origin is None else f"{origin[0]}:{origin[1]}"
 
 
 def user_site() -> str:
@@ -21,7 +40,8 @@ def user_site() -> str:
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((_OWN, _JAX)) and not any(part in file for part in _HIDDEN):
-            return f"{file}:{frame.f_lineno}"
+            file, line = _generated.get((file, frame.f_lineno), (file, frame.f_lineno))
+            return f"{file}:{line}"
         frame = frame.f_back
     return "<unknown>"
 

@@ -1,7 +1,7 @@
 """The options of qjit: what there is, and what is refused by name."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -30,6 +30,8 @@ class CompileOptions:
     """How a function is compiled; ``qjit`` takes these as keyword arguments.
 
     Attributes:
+        autograph: whether Python's control flow becomes the program's, as ``run_autograph`` says.
+        autograph_include: modules, or names of modules, to convert although they are libraries.
         target: how far a function goes whose signature is declared, when it is decorated:
             ``"binary"``, to an executable; ``"mlir"`` or ``"jaxpr"``, to the module.  A call
             makes an executable in any case.
@@ -46,6 +48,8 @@ class CompileOptions:
     The names are those of Catalyst's options.
     """
 
+    autograph: bool = False
+    autograph_include: Sequence[Any] = ()
     target: str = "binary"
     keep_intermediate: bool | int | str | None = False
     verbose: bool = False

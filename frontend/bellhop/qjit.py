@@ -62,8 +62,13 @@ class QJIT(Generic[P, R]):
     ) -> None:
         functools.update_wrapper(self, function)
         self.original_function = function
-        self.user_function = function
         self.compile_options = options = compile_options or CompileOptions()
+        self.user_function = function
+        if options.autograph:
+            # Not before: it imports diastatic-malt.
+            from bellhop.autograph.transformer import run_autograph
+
+            self.user_function = run_autograph(function)
         self.workspace: Path | None = None
         self._static = StaticArguments(function, options.static_argnums, options.static_argnames)
         self._declared: DeclaredSignature | None = None

@@ -27,6 +27,25 @@ def current_options() -> "CompileOptions | None":
     return _options.get()
 
 
+_converts: contextvars.ContextVar[bool] = contextvars.ContextVar("bellhop_converts", default=False)
+
+
+def is_converting() -> bool:
+    """Tell whether autograph converts the functions that are traced."""
+    options = _options.get()
+    return _converts.get() or (options is not None and options.autograph)
+
+
+@contextlib.contextmanager
+def converting() -> Iterator[None]:
+    """Let autograph convert the functions that are traced inside."""
+    token = _converts.set(True)
+    try:
+        yield
+    finally:
+        _converts.reset(token)
+
+
 @contextlib.contextmanager
 def compiling(options: "CompileOptions") -> Iterator[None]:
     """Trace what runs inside with these options."""
@@ -56,7 +75,11 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with tracing():
-            return function(*args, **kwargs)
+            if not is_converting():
+                return function(*args, **kwargs)
+            from bellhop.autograph.calls import call_converted
+
+            return call_converted(function, args, kwargs)
 
     return run
 

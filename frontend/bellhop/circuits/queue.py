@@ -69,11 +69,13 @@ class QueuedCircuit:
     def queue(self) -> Iterator[None]:
         """Collect the operations that run inside, and flush them at the end."""
         outer = self._queue
-        with _Queue(self._where) as queue:
-            self._queue = queue
-            yield
-            self._flush(queue)
-        self._queue = outer
+        try:
+            with _Queue(self._where) as queue:
+                self._queue = queue
+                yield
+                self._flush(queue)
+        finally:
+            self._queue = outer
 
     def _flush(self, queue: AnnotatedQueue) -> list[Any]:
         operations, *_ = process_queue(queue)

@@ -1,0 +1,163 @@
+"""Calls in converted functions: what is called is converted too, where it is the user's."""
+
+import contextvars
+import copy
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import Any
+
+from malt.operators import py_builtins
+
+from bellhop._source import definition_site, function_name
+from bellhop.autograph import loops
+from bellhop.autograph.modes import fall_back, is_disabled
+from bellhop.autograph.transformer import convert, options_include
+
+# Packages whose functions mean what they say; with the standard library.
+_LIBRARIES = {
+    *("autograd", "bellhop", "bellhop_mlir", "bellhop_runtime", "catalyst", "flax", "jax"),
+    *("jaxlib", "malt", "matplotlib", "ml_dtypes", "numpy", "optax", "pandas", "pennylane"),
+    *("pennylane_lightning", "pytest", "scipy", "sympy", "tensorflow", "torch", "tqdm"),
+    *sys.stdlib_module_names,
+}
+
+# Among them those that trace the functions which they are given.
+_TRACING = ("bellhop", "jax", "pennylane")
+
+# And of those what runs functions outside the program.
+_OUTSIDE = ("bellhop.callbacks", "jax._src.callback", "jax._src.debugging", "jax.experimental")
+
+_IN_SCOPE: dict[Any, Callable[..., Any]] = {
+    eval: py_builtins.eval_in_original_context,
+    super: py_builtins.super_in_original_context,
+}
+_SCOPED = {
+    globals: py_builtins.globals_in_original_context,
+    locals: py_builtins.locals_in_original_context,
+}
+
+_included: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar(
+    "bellhop_autograph_included", default=()
+)
+
+
+def including(modules: Sequence[str], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``function``, run with more modules that are converted."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        token = _included.set((*_included.get(), *modules))
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _included.reset(token)
+
+    return run
+
+
+def converted_call(
+    function: Any, args: tuple[Any, ...], kwargs: Any, scope: Any = None, options: Any = None
+) -> Any:
+    """Call a function from converted code; AutoGraph defines the interface."""
+    kwargs = kwargs or {}
+    if not is_disabled():
+        if function is range and not kwargs:
+            return loops.range_(*args)
+        if function is enumerate:
+            return loops.Enumerated(*args, **kwargs)
+    if function in (globals, locals):
+        return _SCOPED[function](scope)
+    if function is super or function is eval:
+        return _IN_SCOPE[function](function, args, scope)
+    return call_converted(function, args, kwargs)
+
+
+def call_converted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function, converted where it is the user's."""
+    if is_disabled() or inspect.isbuiltin(function) or isinstance(function, type):
+        return function(*args, **kwargs)
+    if isinstance(function, functools.partial):
+        keywords = {**function.keywords, **kwargs}
+        return call_converted(function.func, (*function.args, *args), keywords)
+    if _is_qnode(function):
+        return with_converted_function(function, converted_or_same)(*args, **kwargs)
+    if inspect.isfunction(function) or inspect.ismethod(function):
+        if is_users(function):
+            return converted_or_same(function)(*args, **kwargs)
+    elif is_users(type(function).__call__):
+        return converted_or_same(type(function).__call__)(function, *args, **kwargs)
+    if _traces(function):
+        args, kwargs = tuple(map(_argument, args)), {k: _argument(v) for k, v in kwargs.items()}
+    return function(*args, **kwargs)
+
+
+def with_converted_function(fn: Any, converted: Callable[[Any], Any]) -> Any:
+    """Return a function converted, or a QNode with its quantum function converted."""
+    if not _is_qnode(fn):
+        return converted(fn)
+    qnode = copy.copy(fn)
+    qnode.func = converted(fn.func)
+    return qnode
+
+
+def _is_qnode(value: Any) -> bool:
+    qml = sys.modules.get("pennylane")
+    return qml is not None and isinstance(value, getattr(qml, "QNode", ()))
+
+
+def _argument(value: Any) -> Any:
+    """Return an argument of a function that traces, converted where it is a user's function."""
+    if _is_qnode(value):
+        return with_converted_function(value, converted_or_same)
+    if (inspect.isfunction(value) or inspect.ismethod(value)) and is_users(value):
+        return converted_or_same(value)
+    return value
+
+
+def converted_or_same(function: Any) -> Any:
+    """Return a function converted; itself, with a warning, where that cannot be."""
+    if not is_users(function):
+        return function
+    try:
+        return convert(function)
+    except Exception as error:
+        name = function_name(function)
+        fall_back(f"the function '{name}', defined at {definition_site(function)},", error)
+        return function
+
+
+def is_users(function: Any) -> bool:
+    """Tell whether a function is Python that was written to be part of the program."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType) or hasattr(function, "ag_unconverted"):
+        return False
+    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        return False
+    # Functions inside a converted one are rewritten with it.
+    if hasattr(function, "autograph_info__") or "__autograph_generated_file" in code.co_filename:
+        return False
+    if code.co_filename == "<string>":
+        return False
+    # The code of a wrapper is its library's, whatever functools.wraps made of its name.
+    module = getattr(function, "__globals__", {}).get("__name__", "")
+    if any(_is_within(module, name) for name in (*_included.get(), *options_include())):
+        return True
+    return module.partition(".")[0] not in _LIBRARIES
+
+
+def _is_within(module: str, name: Any) -> bool:
+    name = getattr(name, "__name__", name)
+    return module == name or module.startswith(f"{name}.")
+
+
+def _traces(function: Any) -> bool:
+    plain = function if hasattr(function, "__globals__") else type(function).__call__
+    module = getattr(plain, "__globals__", {}).get("__name__") or getattr(
+        function, "__module__", None
+    )
+    if not isinstance(module, str) or module.startswith(_OUTSIDE):
+        return False
+    return module.partition(".")[0] in _TRACING

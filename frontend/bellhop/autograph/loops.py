@@ -1,0 +1,253 @@
+"""``for`` and ``while`` of converted functions."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop._source import user_site
+from bellhop.autograph.modes import fall_back, is_disabled
+from bellhop.autograph.state import Carried, State, Variables, described, is_traced, is_undefined
+from bellhop.control_flow.cond import cond
+from bellhop.control_flow.for_loop import for_loop
+from bellhop.control_flow.while_loop import while_loop
+from bellhop.errors import AutoGraphError
+
+Body = Callable[..., None]
+Test = Callable[[], Any]
+
+
+class TracedRange:
+    """A ``range`` with bounds that the program computes."""
+
+    def __init__(self, *bounds: Any) -> None:
+        if len(bounds) > 3:
+            raise TypeError(f"range takes at most 3 arguments, got {len(bounds)}.")
+        start, stop, step = (*bounds, 1)[:3] if len(bounds) > 1 else (0, bounds[0], 1)
+        self.bounds = start, stop, step
+
+    def __iter__(self) -> Iterator[Any]:
+        raise AutoGraphError(
+            f"a range ({user_site()}) whose length the program computes can only be looped over by "
+            "a compiled for statement."
+        )
+
+
+def range_(*bounds: Any) -> Any:
+    """Return ``range``, also of bounds that the program computes."""
+    return TracedRange(*bounds) if any(map(is_traced, bounds)) else range(*bounds)
+
+
+class Enumerated:
+    """An ``enumerate`` that knows what it enumerates."""
+
+    def __init__(self, iterable: Any, start: Any = 0) -> None:
+        self.iterable = iterable
+        self.start = start
+
+    def __iter__(self) -> Iterator[Any]:
+        return enumerate(self.iterable, self.start)
+
+
+class _Elements:
+    """What a loop goes over: the number of elements, if it is known, and each by its number."""
+
+    def __init__(self, trips: Any, element: Callable[[Any], Any]) -> None:
+        self.trips = trips
+        self.element = element
+
+    @property
+    def is_static(self) -> bool:
+        return not is_traced(self.trips)
+
+
+def _elements(target: Any) -> _Elements | None:
+    """Return the elements of what a compiled loop can go over, or None."""
+    if isinstance(target, Enumerated):
+        inner = _elements(target.iterable)
+        if inner is None:
+            return None
+        return _Elements(inner.trips, lambda i: (target.start + i, inner.element(i)))
+    if isinstance(target, range):
+        return _Elements(len(target), lambda i: target.start + i * target.step)
+    if isinstance(target, TracedRange):
+        start, stop, step = (jnp.asarray(bound) for bound in target.bounds)
+        length = (stop - start + step - jnp.sign(step)) // jnp.where(step == 0, 1, step)
+        trips = jnp.where(step == 0, 0, jnp.maximum(0, length))
+        return _Elements(trips, lambda i: start + i * step)
+    if isinstance(target, list | tuple) and target:
+        try:
+            target = jnp.asarray(target)
+        except (TypeError, ValueError):
+            return None
+    if isinstance(target, jax.Array | np.ndarray) and jnp.ndim(target) > 0:
+        array = jnp.asarray(target)
+        return _Elements(array.shape[0], lambda i: array[i])
+    return None
+
+
+def for_stmt(
+    target: Any,
+    extra_test: Test | None,
+    body: Body,
+    get_state: Callable[[], State],
+    set_state: Callable[[State], None],
+    names: Sequence[str],
+    _: dict[str, Any],
+) -> None:
+    """Run a ``for`` statement; AutoGraph defines the interface.
+
+    Ranges, arrays and what becomes an array are compiled as loops; over anything else Python
+    loops, as it also does where the body cannot be compiled.
+    """
+    variables = Variables(names, get_state, set_state)
+    elements = None if is_disabled() else _elements(target)
+    if elements is None:
+        _python_for(target, extra_test, body)
+        return
+    before = variables.get()
+    try:
+        after = _compiled_for(elements, extra_test, body, variables)
+    except Exception as error:
+        if not elements.is_static:
+            raise
+        variables.set(before)
+        fall_back("the for loop", error)
+        _python_for(target, extra_test, body)
+    else:
+        variables.set(after)
+
+
+def _python_for(target: Iterable[Any], extra_test: Test | None, body: Body) -> None:
+    for element in target:
+        if extra_test is not None:
+            goes_on = extra_test()
+            if is_traced(goes_on):
+                raise AutoGraphError(
+                    f"the for loop at {user_site()} is left by break or return under a condition "
+                    f"that the program computes, and what it goes over, {type(target).__name__}, "
+                    "cannot be compiled as a loop. Loop over a range or an array."
+                )
+            if not goes_on:
+                return
+        body(element)
+
+
+def _compiled_for(
+    elements: _Elements, extra_test: Test | None, body: Body, variables: Variables
+) -> State:
+    before, first = variables.get(), 0
+    if elements.is_static and elements.trips == 0:
+        return before
+    if any(map(is_undefined, before)) and elements.is_static and elements.trips > 0:
+        # The first iteration gives them values, of types that the others keep.
+        before, first = variables.run(before, body, elements.element(0)), 1
+    _check_defined("for loop", variables, before)
+    carried = Carried(variables, before)
+
+    def iteration(i: Any, leaves: Sequence[Any]) -> list[Any]:
+        return carried.after(variables.run(carried.values(leaves), body, elements.element(i)))
+
+    def goes_on(leaves: Sequence[Any]) -> Any:
+        assert extra_test is not None
+        variables.set(carried.values(leaves))
+        return extra_test()
+
+    if extra_test is None or elements.is_static:
+
+        def guarded(i: Any, *leaves: Any) -> Any:
+            if extra_test is None:
+                return _returned(iteration(i, leaves))
+            holds = goes_on(leaves)
+            # Of a known length, the loop has a derivative; what comes after a break is passed by.
+            result = cond(holds, lambda: tuple(iteration(i, leaves)), lambda: tuple(leaves))()
+            return _returned(result or ())
+
+        result = for_loop(first, elements.trips)(guarded)(*carried.leaves)
+    else:
+
+        @while_loop(lambda i, *leaves: jnp.logical_and(i < elements.trips, goes_on(leaves)))
+        def loop(i: Any, *leaves: Any) -> Any:
+            return (i + 1, *iteration(i, leaves))
+
+        ended = loop(first, *carried.leaves)
+        result = _returned(ended[1:]) if carried.leaves else None
+    return carried.values(_leaves(result, len(carried.leaves)))
+
+
+def while_stmt(
+    test: Test,
+    body: Body,
+    get_state: Callable[[], State],
+    set_state: Callable[[State], None],
+    names: Sequence[str],
+    _: dict[str, Any],
+) -> None:
+    """Run a ``while`` statement; AutoGraph defines the interface."""
+    variables = Variables(names, get_state, set_state)
+    if is_disabled():
+        _python_while(test, body)
+        return
+    before = variables.get()
+    first = test()
+    variables.set(before)
+    is_number = is_traced(first) or isinstance(first, bool | int | float | np.generic | jax.Array)
+    if not is_number:
+        # The truth of a list, say, is Python's to tell.
+        _python_while(test, body)
+        return
+    try:
+        after = _compiled_while(test, body, variables)
+    except Exception as error:
+        if is_traced(first):
+            raise
+        variables.set(before)
+        fall_back("the while loop", error)
+        _python_while(test, body)
+    else:
+        variables.set(after)
+
+
+def _python_while(test: Test, body: Body) -> None:
+    while test():
+        body()
+
+
+def _compiled_while(test: Test, body: Body, variables: Variables) -> State:
+    before = variables.get()
+    _check_defined("while loop", variables, before)
+    carried = Carried(variables, before)
+
+    def holds(*leaves: Any) -> Any:
+        variables.set(carried.values(leaves))
+        return test()
+
+    @while_loop(holds)
+    def loop(*leaves: Any) -> Any:
+        return _returned(carried.after(variables.run(carried.values(leaves), body)))
+
+    return carried.values(_leaves(loop(*carried.leaves), len(carried.leaves)))
+
+
+def _check_defined(what: str, variables: Variables, values: State) -> None:
+    for name, value in zip(variables.names, values, strict=True):
+        if is_undefined(value):
+            raise AutoGraphError(
+                f"{described(name, value)} has no value before the {what} at {user_site()}, whose "
+                "length the program computes, so that it might have none after it. Give it one "
+                "before the loop."
+            )
+
+
+def _returned(leaves: Sequence[Any]) -> Any:
+    """Return arrays as the body of a loop does."""
+    return leaves[0] if len(leaves) == 1 else tuple(leaves)
+
+
+def _leaves(result: Any, count: int) -> Sequence[Any]:
+    """Return what a loop, or a conditional, returned as a sequence."""
+    if count == 0:
+        return ()
+    return (result,) if count == 1 else result

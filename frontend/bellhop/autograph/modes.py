@@ -1,0 +1,66 @@
+"""What users switch: strictness, silence, and whether anything is converted at all."""
+
+import contextlib
+import contextvars
+import sys
+from typing import Any
+
+from bellhop._source import user_site, warn_user
+from bellhop.errors import AutoGraphError
+
+# How many times over it is disabled.
+_disabled: contextvars.ContextVar[int] = contextvars.ContextVar(
+    "bellhop_autograph_disabled", default=0
+)
+
+
+class DisableAutograph(contextlib.ContextDecorator):
+    """Runs Python's control flow as Python does: ``disable_autograph``.
+
+    Example:
+        >>> import bellhop
+        >>> @bellhop.disable_autograph
+        ... def scale():
+        ...     return 2 if True else 3
+        >>> @bellhop.qjit(autograph=True)
+        ... def f(x):
+        ...     with bellhop.disable_autograph:
+        ...         y = 1.0 if scale() > 1 else 0.0
+        ...     return x * scale() + y
+        >>> f(1.0)
+        Array(3., dtype=float64)
+
+    The interface is that of Catalyst's ``disable_autograph``.
+    """
+
+    def __enter__(self) -> None:
+        _disabled.set(_disabled.get() + 1)
+
+    def __exit__(self, *_: Any) -> None:
+        _disabled.set(_disabled.get() - 1)
+
+
+disable_autograph = DisableAutograph()
+
+
+def is_disabled() -> bool:
+    """Tell whether control flow is to be Python's."""
+    return _disabled.get() > 0
+
+
+def fall_back(what: str, error: BaseException) -> None:
+    """Say that something runs as Python, or refuse it where users want to be strict.
+
+    Raises:
+        AutoGraphError: in strict mode, naming the line.
+    """
+    bellhop = sys.modules["bellhop"]
+    cause = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    message = f"{what} ({user_site()}) is not converted and runs as Python: {cause}"
+    if bellhop.autograph_strict_conversion:
+        raise AutoGraphError(message) from error
+    if not bellhop.autograph_ignore_fallbacks:
+        warn_user(
+            f"{message}\nTo silence this, set bellhop.autograph_ignore_fallbacks = True; to make "
+            "it an error, bellhop.autograph_strict_conversion = True."
+        )

@@ -1,0 +1,110 @@
+"""The variables that a converted statement changes, as values of the program."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from malt.operators.variables import Undefined, UndefinedReturnValue
+
+from bellhop._source import user_site
+from bellhop.errors import AutoGraphError
+
+State = tuple[Any, ...]
+
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+@dataclass(frozen=True)
+class Variables:
+    """The variables that a statement changes, by the functions that AutoGraph makes for them.
+
+    Attributes:
+        names: of the variables.
+        get: returns their values.
+        set: sets them.
+    """
+
+    names: Sequence[str]
+    get: Callable[[], State]
+    set: Callable[[State], None]
+
+    def run(self, values: State, body: Callable[..., Any], *args: Any) -> State:
+        """Run a body from these values on; return the values after it."""
+        self.set(values)
+        body(*args)
+        return self.get()
+
+
+def is_undefined(value: Any) -> bool:
+    """Tell whether a variable has no value."""
+    return isinstance(value, Undefined | UndefinedReturnValue)
+
+
+def described(name: str, value: Any) -> str:
+    """Return what users know a variable by."""
+    is_result = isinstance(value, UndefinedReturnValue) or name.startswith("retval_")
+    return "the result of the function" if is_result else f"'{name}'"
+
+
+def is_array_like(value: Any) -> bool:
+    """Tell whether a value is a pytree of arrays and numbers, which a program can carry."""
+    leaves = jax.tree.leaves(value)
+    return all(isinstance(leaf, (jax.Array, np.ndarray, *_NUMBERS)) for leaf in leaves)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Tell whether two values are the same object, or equal numbers that are known now."""
+    if one is other:
+        return True
+    return isinstance(one, _NUMBERS) and type(one) is type(other) and bool(one == other)
+
+
+def is_traced(value: Any) -> bool:
+    """Tell whether a value is computed by the program, so that Python cannot decide by it."""
+    return isinstance(value, jax.core.Tracer) or type(value).__name__ == "MeasurementValue"
+
+
+class Carried:
+    """What a loop carries of its variables: arrays; other values stay as they are."""
+
+    def __init__(self, variables: Variables, values: State) -> None:
+        self._variables = variables
+        self._values = values
+        self._is_array = [is_array_like(value) for value in values]
+        leaves, self._tree = jax.tree.flatten(self._arrays(values))
+        self.leaves = [jnp.asarray(leaf) for leaf in leaves]
+
+    def _arrays(self, values: State) -> list[Any]:
+        return [v if is_array else None for v, is_array in zip(values, self._is_array, strict=True)]
+
+    def values(self, leaves: Sequence[Any]) -> State:
+        """Return the values of all variables, with these arrays among them."""
+        arrays = jax.tree.unflatten(self._tree, leaves)
+        return tuple(
+            new if is_array else old
+            for old, new, is_array in zip(self._values, arrays, self._is_array, strict=True)
+        )
+
+    def after(self, values: State) -> list[Any]:
+        """Return the arrays among the values after an iteration.
+
+        Raises:
+            AutoGraphError: where a value changed that is no array, or one its structure.
+        """
+        before = zip(self._variables.names, self._values, values, self._is_array, strict=True)
+        for name, old, new, is_array in before:
+            if not is_array and new is not old:
+                raise AutoGraphError(
+                    f"the loop at {user_site()} changes {described(name, old)}, which is of type "
+                    f"{type(old).__name__}. A compiled loop changes arrays and numbers only."
+                )
+            if is_array and jax.tree.structure(new) != jax.tree.structure(old):
+                raise AutoGraphError(
+                    f"the loop at {user_site()} changes the structure of '{name}': "
+                    f"{jax.tree.structure(old)} before, {jax.tree.structure(new)} after an "
+                    "iteration."
+                )
+        return jax.tree.leaves(self._arrays(values))
