@@ -14,6 +14,7 @@ from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
 from bellhop_mlir.transforms.fuse_gates import FuseGates
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.outline_regions import OutlineRegions
+from bellhop_mlir.transforms.split_long_blocks import SplitLongBlocks
 
 # Gates outnumber all other operations, so the sooner a run is one operation the better.
 OPTIMIZATION: tuple[type[Pass], ...] = (
@@ -26,6 +27,7 @@ CONVERSION: tuple[type[Pass], ...] = (
     ConvertAccelerateToRuntime,
     ConvertCallbackToRuntime,
     ConvertQuantumToRuntime,
+    SplitLongBlocks,
 )
 PIPELINE: tuple[type[Pass], ...] = OPTIMIZATION + CONVERSION
 # In place of the handler of callbacks, where a program is not for the CPU.
