@@ -26,6 +26,8 @@ from bellhop.control_flow.while_loop import while_loop  # noqa: E402
 from bellhop.derivatives import grad, jacobian, value_and_grad  # noqa: E402
 from bellhop.drawing.draw import draw, draw_graph  # noqa: E402
 from bellhop.errors import AutoGraphError, CompileError, DifferentiableCompileError  # noqa: E402
+from bellhop.frameworks.call_torch import call_torch  # noqa: E402
+from bellhop.frameworks.to_torch import to_torch  # noqa: E402
 from bellhop.mapping import vmap  # noqa: E402
 from bellhop.options import CompileOptions  # noqa: E402
 from bellhop.products import jvp, vjp  # noqa: E402
@@ -61,6 +63,7 @@ __all__ = [
     "autograph_source",
     "autograph_strict_conversion",
     "buffer_callback",
+    "call_torch",
     "callback",
     "cond",
     "debug",
@@ -78,6 +81,7 @@ __all__ = [
     "qjit",
     "run_autograph",
     "switch",
+    "to_torch",
     "value_and_grad",
     "vjp",
     "vmap",

@@ -1,0 +1,223 @@
+"""call_torch: a PyTorch function or module that programs call and differentiate."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+
+from bellhop._source import definition_site, function_name
+from bellhop.callbacks.result_type import MISSING, result_avals
+from bellhop.callbacks.vmap_method import check_vmap_method
+from bellhop.errors import CompileError
+from bellhop.frameworks.torch_functions import PrimalFunction
+from bellhop.frameworks.torch_primitive import call_of, run
+from bellhop.frameworks.torch_tensors import (
+    fake_results,
+    import_torch,
+    numpy_dtype,
+    to_array,
+    to_tensor,
+    torch_dtype,
+)
+
+
+class TorchFunction:
+    """A PyTorch function that traced code can call; see ``call_torch``."""
+
+    def __init__(self, function: Callable[..., Any], result_type: Any, vmap_method: str) -> None:
+        torch = import_torch()
+        name = function_name(function)
+        check_vmap_method(vmap_method, f"call_torch '{name}'")
+        is_module = isinstance(function, torch.nn.Module)
+        if not is_module:
+            functools.update_wrapper(self, function)
+        self.__name__ = name
+        self._function = function
+        self._module = function if is_module else None
+        self._vmap_method = vmap_method
+        self._declared = None if result_type is MISSING else result_avals(function, result_type)
+        # By structure and types of the arguments: what is called, its results, their tree.
+        self._calls: dict[Any, tuple[PrimalFunction, tuple[ShapedArray, ...], Any]] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it with traced or concrete arguments; a module with the parameters it has."""
+        return self._call(None, args, kwargs)
+
+    def apply(self, parameters: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Call the module with parameters in the place of its own.
+
+        Args:
+            parameters: arrays by name, as ``parameters()`` returns them; those that are left
+                out are the module's own.
+            args: arguments of the module, by position; more by name.
+
+        Returns:
+            what the module returns; differentiable in the parameters too.
+
+        Raises:
+            TypeError: where this is no module.
+            ValueError: naming the parameters that the module does not have.
+        """
+        unknown = sorted(set(parameters) - set(dict(self._own_module().named_parameters())))
+        if unknown:
+            raise ValueError(f"call_torch: '{self.__name__}' has no parameters {unknown}.")
+        return self._call(dict(parameters), args, kwargs)
+
+    def parameters(self) -> dict[str, jax.Array]:
+        """Return copies of the module's parameters by name, for ``apply``."""
+        named = self._own_module().named_parameters()
+        return {name: jnp.array(to_array(parameter)) for name, parameter in named}
+
+    def update(self, parameters: Mapping[str, Any]) -> None:
+        """Give the module new values of its parameters, for PyTorch to go on with."""
+        torch = import_torch()
+        own = dict(self._own_module().named_parameters())
+        with torch.no_grad():
+            for name, value in parameters.items():
+                own[name].copy_(to_tensor(np.array(value)))
+
+    def _own_module(self) -> Any:
+        if self._module is None:
+            raise TypeError(
+                f"call_torch: '{self.__name__}' is a function, which has no parameters but its "
+                "arguments. Give call_torch a torch.nn.Module."
+            )
+        return self._module
+
+    def _call(self, parameters: dict[str, Any] | None, args: Any, kwargs: Any) -> Any:
+        leaves, in_tree = jax.tree.flatten((parameters, args, kwargs))
+        avals = [jax.typeof(leaf) for leaf in leaves]
+        key = in_tree, tuple((aval.shape, aval.dtype) for aval in avals)
+        if key not in self._calls:
+            self._calls[key] = self._prepare(in_tree, avals)
+        function, avals_out, out_tree = self._calls[key]
+        results = run(call_of(function, avals_out, self._vmap_method), *leaves)
+        return jax.tree.unflatten(out_tree, results)
+
+    def _prepare(
+        self, in_tree: Any, avals: Sequence[Any]
+    ) -> tuple[PrimalFunction, tuple[ShapedArray, ...], Any]:
+        for aval in avals:
+            torch_dtype(aval.dtype)
+        mutates = False
+        if self._declared is None:
+            avals_out, out_tree, mutates = self._infer(in_tree, avals)
+        else:
+            avals_out, out_tree = self._declared
+
+        def call(*tensors: Any) -> list[Any]:
+            result = self._evaluate(in_tree, tensors, {})
+            try:
+                return [_as_tensor(leaf) for leaf in out_tree.flatten_up_to(result)]
+            except ValueError as error:
+                raise TypeError(
+                    f"call_torch '{self.__name__}' returned a value of structure "
+                    f"{jax.tree.structure(result)}, and its result type has {out_tree}."
+                ) from error
+
+        return PrimalFunction(self.__name__, call, mutates=mutates), avals_out, out_tree
+
+    def _evaluate(self, in_tree: Any, tensors: Sequence[Any], state: dict[str, Any]) -> Any:
+        parameters, args, kwargs = jax.tree.unflatten(in_tree, tensors)
+        state = {**state, **(parameters or {})}
+        if self._module is None or not state:
+            return _as_pytree(self._function(*args, **kwargs))
+        torch = import_torch()
+        return _as_pytree(torch.func.functional_call(self._module, state, args, kwargs))
+
+    def _infer(
+        self, in_tree: Any, avals: Sequence[Any]
+    ) -> tuple[tuple[ShapedArray, ...], Any, bool]:
+        """Find the result type by running the function on tensors without data."""
+
+        def evaluate(tensors: Sequence[Any], state: dict[str, Any]) -> Any:
+            return self._evaluate(in_tree, tensors, state)
+
+        try:
+            result, mutates = fake_results(evaluate, avals, self._module)
+        except Exception as error:
+            raise CompileError(
+                f"call_torch: the result type of '{self.__name__}' "
+                f"({definition_site(self._function)}) is found by running it on tensors without "
+                f"data, and that failed: {type(error).__name__}: {error} Where it needs the data, "
+                "give the type: call_torch(fn, result_type=...)."
+            ) from error
+        leaves, out_tree = jax.tree.flatten(result)
+        return tuple(self._aval_of(leaf) for leaf in leaves), out_tree, mutates
+
+    def _aval_of(self, leaf: Any) -> ShapedArray:
+        torch = import_torch()
+        if isinstance(leaf, torch.Tensor):
+            dtype = numpy_dtype(leaf.dtype)
+            return ShapedArray(tuple(leaf.shape), jax.dtypes.canonicalize_dtype(dtype))
+        if isinstance(leaf, bool | int | float | complex):
+            return ShapedArray((), jax.dtypes.canonicalize_dtype(np.result_type(leaf)))
+        raise TypeError(
+            f"call_torch: '{self.__name__}' returns {leaf!r} of type {type(leaf).__name__}; it "
+            "must return tensors, numbers, or a pytree of these."
+        )
+
+
+def _as_pytree(result: Any) -> Any:
+    """Return a result whose tuples are such: PyTorch has classes of its own, as of max."""
+    return jax.tree.map(
+        lambda leaf: tuple(map(_as_pytree, leaf)) if isinstance(leaf, tuple) else leaf, result
+    )
+
+
+def _as_tensor(leaf: Any) -> Any:
+    torch = import_torch()
+    if isinstance(leaf, bool | int | float | complex):
+        return torch.tensor(leaf, dtype=torch_dtype(np.result_type(leaf)))
+    return leaf
+
+
+def call_torch(
+    fn: Callable[..., Any] | None = None,
+    result_type: Any = MISSING,
+    *,
+    vmap_method: str = "sequential",
+) -> Any:
+    """Make a PyTorch function or module callable from compiled programs.
+
+    Its arguments arrive as tensors that are views of the program's memory.  Its derivatives are
+    PyTorch's, of any order, forward and in reverse; each runs the function again.  The function
+    must be pure as that of ``pure_callback`` must.
+
+    A module is called with the parameters that it has when the program runs, which are not
+    differentiated.  To train it, give them as an argument: ``f.parameters()`` returns them by
+    name, ``f.apply(parameters, *args)`` calls the module with them, and ``f.update(parameters)``
+    gives them back to PyTorch.
+
+    Args:
+        fn: the function or ``torch.nn.Module``, of pytrees of tensors on the CPU.
+        result_type: what it returns, as ``pure_callback`` takes it.  Without one, the function is
+            run once for each new signature on tensors without data.
+        vmap_method: how it is called under ``vmap``, as for ``pure_callback``; its derivatives
+            get mapped arguments at full length where it gets them at length 1.
+
+    Returns:
+        a ``TorchFunction`` of pytrees of arrays; without ``fn``, a decorator.
+
+    Raises:
+        ImportError: without PyTorch, which is the extra ``torch``.
+        TypeError: where ``fn`` is no function, or a type has no counterpart in PyTorch.
+        CompileError: when traced, where the function does not run on tensors without data.
+
+    Example:
+        >>> import bellhop, torch
+        >>> @bellhop.call_torch
+        ... def softplus(x):
+        ...     return torch.nn.functional.softplus(x)
+        >>> bellhop.qjit(bellhop.grad(softplus))(0.0)
+        Array(0.5, dtype=float64)
+    """
+    if fn is None:
+        return functools.partial(call_torch, result_type=result_type, vmap_method=vmap_method)
+    if not callable(fn):
+        raise TypeError(f"call_torch takes a PyTorch function or module, got {fn!r}.")
+    return TorchFunction(fn, result_type, vmap_method)

@@ -1,0 +1,151 @@
+"""Arrays as PyTorch's tensors and back, without copies."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+
+# Types of ml_dtypes that PyTorch has under the same name, by way of integers of their size.
+_BY_BITS = {
+    np.dtype(getattr(ml_dtypes, name)): name
+    for name in (
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e4m3fnuz",
+        "float8_e5m2",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+    )
+}
+_BY_NAME = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
+
+
+@functools.cache
+def import_torch() -> Any:
+    """Return PyTorch.
+
+    Raises:
+        ImportError: naming the extra that brings it.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            "call_torch needs PyTorch, which is not installed. Install it with "
+            "pip install 'pennylane-bellhop[torch]'."
+        ) from error
+    return torch
+
+
+@functools.cache
+def _torch_dtypes() -> dict[np.dtype, Any]:
+    torch = import_torch()
+    names = {np.dtype(name): name for name in _BY_NAME} | _BY_BITS
+    # An older PyTorch has fewer.
+    return {dtype: getattr(torch, name) for dtype, name in names.items() if hasattr(torch, name)}
+
+
+@functools.cache
+def _numpy_dtypes() -> dict[Any, np.dtype]:
+    return {tensor: array for array, tensor in _torch_dtypes().items()}
+
+
+def torch_dtype(dtype: Any) -> Any:
+    """Return PyTorch's name for a dtype.
+
+    Raises:
+        TypeError: naming the dtype, where it has none.
+    """
+    found = _torch_dtypes().get(np.dtype(dtype))
+    if found is None:
+        raise TypeError(f"PyTorch has no tensors of type {np.dtype(dtype).name}.")
+    return found
+
+
+def numpy_dtype(dtype: Any) -> np.dtype:
+    """Return NumPy's name for a dtype of PyTorch's.
+
+    Raises:
+        TypeError: naming the dtype, where it has none.
+    """
+    if dtype not in _numpy_dtypes():
+        raise TypeError(f"JAX has no arrays of type {dtype}.")
+    return _numpy_dtypes()[dtype]
+
+
+def to_tensor(array: np.ndarray) -> Any:
+    """Return a tensor that is a view of an array."""
+    torch = import_torch()
+    dtype = array.dtype
+    if dtype in _BY_BITS:
+        bits = array.view(np.dtype(f"i{dtype.itemsize}"))
+        return _view(bits).view(getattr(torch, _BY_BITS[dtype]))
+    return _view(array)
+
+
+def _view(array: np.ndarray) -> Any:
+    torch = import_torch()
+    try:
+        return torch.from_dlpack(array)
+    except (BufferError, RuntimeError):
+        # NumPy before 2.1 exports no read-only array; PyTorch cannot say read-only anyway.
+        return torch.from_numpy(np.asarray(_Writable(array)))
+
+
+class _Writable:
+    """An array as one that may be written."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        address, _ = array.__array_interface__["data"]
+        self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
+        self._array = array
+
+
+def to_array(value: Any) -> Any:
+    """Return an array that is a view of a tensor on the CPU; numbers as they are."""
+    torch = import_torch()
+    if not isinstance(value, torch.Tensor):
+        return value
+    tensor = value.detach().resolve_conj().resolve_neg().cpu()
+    dtype = numpy_dtype(tensor.dtype)
+    if dtype in _BY_BITS:
+        bits = tensor.view(getattr(torch, f"int{8 * dtype.itemsize}"))
+        return bits.numpy().view(dtype)
+    return tensor.numpy()
+
+
+def fake_results(
+    function: Callable[..., Any], avals: Sequence[jax.core.ShapedArray], module: Any
+) -> tuple[Any, bool]:
+    """Run a function on tensors without data.
+
+    Args:
+        function: takes the tensors, and the parameters and buffers of the module by name.
+        avals: shapes and dtypes of the tensors.
+        module: a PyTorch module, or None.
+
+    Returns:
+        what it returns, and whether it changed one of the tensors in place.
+    """
+    torch = import_torch()
+    # Without a public name; torch.export rests on it.  Tensors of the device "meta" would not
+    # mix with those that a function brings along.
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        tensors = [torch.empty(aval.shape, dtype=torch_dtype(aval.dtype)) for aval in avals]
+        before = [tensor._version for tensor in tensors]
+        state = {}
+        if module is not None:
+            # Its own buffers would be changed by what counts batches.
+            named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+            state = {name: mode.from_tensor(tensor) for name, tensor in named.items()}
+        result = function(tensors, state)
+        changed = [tensor._version for tensor in tensors] != before
+    return result, changed
