@@ -13,6 +13,7 @@ configure_jax()
 
 from bellhop import debug  # noqa: E402
 from bellhop.accelerate import accelerate  # noqa: E402
+from bellhop.aot.archive import load  # noqa: E402
 from bellhop.cache import enable_cache  # noqa: E402
 from bellhop.callbacks.assertion import debug_assert  # noqa: E402
 from bellhop.callbacks.buffer_callback import buffer_callback  # noqa: E402
@@ -77,6 +78,7 @@ __all__ = [
     "io_callback",
     "jacobian",
     "jvp",
+    "load",
     "pure_callback",
     "qjit",
     "run_autograph",

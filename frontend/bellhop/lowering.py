@@ -128,6 +128,7 @@ class Program:
         mlir: the module as lowered.
         mlir_opt: the module after the optimising passes.
         stages: the module as lowered and after each pass, where asked for.
+        targets: its callbacks, as its declarations number them.
         delegates: the functions that its code needs, where it is not for the CPU.
     """
 
@@ -136,6 +137,7 @@ class Program:
     mlir: str
     mlir_opt: str
     stages: dict[str, str]
+    targets: tuple["CallbackTarget", ...]
     delegates: Delegates | None = None
 
 
@@ -246,7 +248,7 @@ def optimize(
             out_avals,
             delegates=None if kept is None else weakref.ref(kept),
         )
-        return Program(code, jaxpr, text, optimized, stages, kept)
+        return Program(code, jaxpr, text, optimized, stages, tuple(targets), kept)
 
 
 def _count_tokens(module: ir.Module) -> int:

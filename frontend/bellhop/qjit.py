@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import operator
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -72,7 +73,7 @@ class QJIT(Generic[P, R]):
         self.workspace: Path | None = None
         self._static = StaticArguments(function, options.static_argnums, options.static_argnames)
         self._declared: DeclaredSignature | None = None
-        self._newest: _Newest | None = None
+        self._made: list[Made] = []
         self._table = CallbackTable(published=False)
         # Committed to the CPU: the program itself runs there, whatever JAX's default is.
         self._handle = jax.device_put(table_handle(self._table), host_device())
@@ -179,8 +180,7 @@ class QJIT(Generic[P, R]):
     def compiled_function(self) -> jax.stages.Compiled:
         """JAX's executable of the newest program."""
         self._program()
-        assert self._newest is not None
-        return self._lower(*self._newest.signature).compile()
+        return self._lower(*self._made[-1].signature).compile()
 
     def aot_compile(self) -> None:
         """Compile for the types that the annotations declare, as far as ``target`` says.
@@ -216,17 +216,38 @@ class QJIT(Generic[P, R]):
         given, taken = jax.tree.leaves((args, kwargs)), jax.tree.leaves((arguments, named))
         return not self._static and any(map(operator.is_not, given, taken))
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the programs compiled so far to a file, for ``bellhop.load``.
+
+        Args:
+            path: of the file.
+
+        Raises:
+            CompileError: where nothing is compiled yet, for static arguments, and for callbacks
+                that another process cannot import by name; names them.
+        """
+        from bellhop.aot.archive import save_programs
+
+        self._program()
+        if self._static:
+            raise CompileError(
+                f"{self!r} has static arguments, which are not saved. Make them constants: "
+                "qjit(functools.partial(f, n=3))."
+            )
+        programs = [(made.program, made.signature[1:], made.out_tree) for made in self._made]
+        save_programs(path, self._name(), programs)
+
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Return JAX's ``Lowered`` of the program for a signature."""
         return self._lower(*self._separate(args, kwargs))
 
     def _program(self) -> Program:
-        if self._newest is None:
+        if not self._made:
             raise CompileError(
                 f"{self!r} has not been compiled: call it first, since its program depends on "
                 "the shapes and dtypes of the arguments."
             )
-        return self._newest.program
+        return self._made[-1].program
 
     def _observed(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return ``run`` with the stages of compilation, and the run after it, measured."""
@@ -262,6 +283,17 @@ class QJIT(Generic[P, R]):
             is_traced.set()
 
     def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
+        """Make the program of a new signature; return it and the structure of its result."""
+        made = self._make(static, args, kwargs)
+        self._made.append(made)
+        self._waits |= b"bellhop_" in made.program.code.module
+        level = self.compile_options.intermediate_level
+        if level > 0:
+            self.workspace = make_workspace(self._name())
+            write_stages(self.workspace, level, made.program)
+        return made.program.code, made.out_tree
+
+    def _make(self, static: Static, args: Any, kwargs: Any) -> "Made":
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         out_tree = None
 
@@ -281,14 +313,9 @@ class QJIT(Generic[P, R]):
         signature = static, *jax.tree.unflatten(in_tree, specs)
         if self._declared is not None and signature[1:] != (self._declared.args, {}):
             self._warn_of_signature(specs)
-        level = self.compile_options.intermediate_level
-        program = compile_program(flat_function, specs, self._table, keep_stages=level > 0)
-        self._newest = _Newest(program, signature)
-        self._waits |= b"bellhop_" in program.code.module
-        if level > 0:
-            self.workspace = make_workspace(self._name())
-            write_stages(self.workspace, level, program)
-        return program.code, out_tree
+        keep_stages = self.compile_options.intermediate_level > 0
+        program = compile_program(flat_function, specs, self._table, keep_stages=keep_stages)
+        return Made(program, signature, out_tree)
 
     def _warn_of_signature(self, specs: list[Any]) -> None:
         function = self.original_function
@@ -303,11 +330,18 @@ class QJIT(Generic[P, R]):
 
 
 @dataclass(frozen=True)
-class _Newest:
-    """The program that was made last, and what it was made for."""
+class Made:
+    """A program and what it was made for.
+
+    Attributes:
+        program: it.
+        signature: static arguments, and types of the others by position and by name.
+        out_tree: the structure of the result.
+    """
 
     program: Program
     signature: tuple[Static, Any, Any]
+    out_tree: Any
 
 
 class _EffectsOnly:

@@ -49,6 +49,11 @@ class _Assertion:
         self._error = error
         self.__name__ = "debug_assert"
 
+    @property
+    def aot_arguments(self) -> tuple[str]:
+        """What another process makes an equal one from."""
+        return (self._error,)
+
     def __call__(self, condition: Any) -> None:
         if not np.all(condition):
             raise RuntimeError(self._error)

@@ -83,6 +83,11 @@ class _Formatter:
         self._fmt = fmt
         self.__name__ = "print"
 
+    @property
+    def aot_arguments(self) -> tuple[str]:
+        """What another process makes an equal one from."""
+        return (self._fmt,)
+
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         builtins.print(self._fmt.format(*args, **kwargs))
 

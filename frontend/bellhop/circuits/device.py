@@ -40,7 +40,7 @@ def device_spec(device: Any, qubits: int) -> DeviceSpec:
     Raises:
         CompileError: for a plugin of an untested version.
     """
-    _check_version(device.name)
+    check_version(device.name)
     factory, library = device.get_c_interface()
     kwargs = getattr(device, "device_kwargs", {})
     options = {key: value for key, value in kwargs.items() if value is not None}
@@ -48,7 +48,8 @@ def device_spec(device: Any, qubits: int) -> DeviceSpec:
 
 
 @functools.cache
-def _check_version(name: str) -> None:
+def check_version(name: str) -> None:
+    """Refuse a device whose plugin is of an untested version."""
     if not name.startswith("lightning."):
         return
     version = importlib.metadata.version("pennylane-lightning")

@@ -1,0 +1,74 @@
+"""Functions that were saved, in the process that runs them."""
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+
+from bellhop._jax_compat import trace_state_clean
+from bellhop.aot.archive import SavedProgram, parse
+from bellhop.errors import CompileError
+from bellhop.lowering import device_name, host_device, optimize
+from bellhop.qjit import QJIT, Made
+from bellhop.signature import Static, describe
+from bellhop_mlir.errors import PassError
+
+
+class LoadedFunction(QJIT[Any, Any]):
+    """A function of which there are programs only: it cannot be traced.
+
+    It runs as it did before it was saved, and has ``mlir_opt``, ``compiled_function`` and
+    ``save``; it cannot be differentiated, batched, or become part of another program.
+    """
+
+    def __init__(self, name: str, programs: Sequence[SavedProgram]) -> None:
+        self._saved = programs
+
+        def original_function(*_: Any, **__: Any) -> NoReturn:
+            raise CompileError(f"{self!r} was loaded from a file and cannot be traced.")
+
+        original_function.__name__ = original_function.__qualname__ = name
+        super().__init__(original_function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program of the arguments' signature."""
+        if not trace_state_clean():
+            raise NotImplementedError(
+                f"{self!r} was loaded from a file: it can be called, and not differentiated, "
+                "batched or traced into another program. Save the derivative, or the whole "
+                "program, instead."
+            )
+        return super().__call__(*args, **kwargs)
+
+    def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        saved = self._find(leaves, tree)
+        module = parse(saved.module)
+        try:
+            program = optimize(
+                module,
+                device_name(host_device()),
+                saved.targets,
+                self._table,
+                jaxpr=None,
+                out_avals=saved.out_avals,
+            )
+        except (PassError, StopIteration) as error:
+            raise CompileError(f"{self!r} cannot run here: {error}") from error
+        signature = jax.tree.unflatten(saved.in_tree, saved.in_avals)
+        return Made(program, (static, *signature), saved.out_tree)
+
+    def _find(self, leaves: Sequence[Any], tree: Any) -> SavedProgram:
+        for saved in self._saved:
+            if saved.in_tree == tree and all(map(_is_like, leaves, saved.in_avals)):
+                return saved
+        there_are = "; ".join(f"({describe(saved.in_avals)})" for saved in self._saved)
+        raise TypeError(
+            f"{self!r} was saved with programs for the arguments {there_are}, and is called with "
+            f"({describe(leaves)}) of structure {tree}."
+        )
+
+
+def _is_like(leaf: Any, aval: Any) -> bool:
+    return jnp.shape(leaf) == aval.shape and jnp.result_type(leaf) == aval.dtype

@@ -1,0 +1,227 @@
+"""Functions saved by one process and run by another."""
+
+import functools
+import json
+import os
+import zipfile
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import saved_programs as programs
+
+import bellhop
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "function.bellhop"
+
+
+LOAD = """
+    import jax, numpy as np, sys
+    import bellhop
+    f = bellhop.load({path!r})
+    {code}
+"""
+
+
+@pytest.fixture
+def in_another_process(run_script, path):
+    def run(code):
+        search = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
+        return run_script(LOAD.format(path=str(path), code=code), PYTHONPATH=search).splitlines()
+
+    return run
+
+
+def test_callbacks_are_found_by_name(path, in_another_process):
+    f = bellhop.qjit(programs.with_callbacks)
+    f.save(path)
+    expected = f(1.5, 3)
+    printed, value = in_another_process("print(f(1.5, 3))")
+    assert printed == "x = 1.5, n = 3"
+    assert value == repr(expected)
+
+
+def test_exceptions_and_effects_are_as_before(path, capsys):
+    bellhop.qjit(programs.with_callbacks).save(path)
+    f = bellhop.load(path)
+    programs.seen.clear()
+    f(2.0, 1)
+    assert programs.seen == [2.0]
+    with pytest.raises(RuntimeError, match="x is too large"):
+        f(11.0, 1)
+    with pytest.raises(ZeroDivisionError) as raised:
+        f(0.0, 1)
+    assert "raised in callback 'divide'" in raised.value.__notes__[0]
+    assert f(2.0, 0)["y"] == 2.0
+
+
+@pytest.mark.parametrize("name", ["with_a_region", "circuit", "gradient"])
+def test_regions_circuits_and_derivatives(path, in_another_process, name):
+    f = bellhop.qjit(getattr(programs, name))
+    f.save(path)
+    (value,) = in_another_process("print(jax.tree.leaves(f(0.7)))")
+    assert value == repr(jax.tree.leaves(f(0.7)))
+
+
+def test_loading_does_not_import_the_program(path, in_another_process):
+    bellhop.qjit(programs.circuit).save(path)
+    (imported,) = in_another_process("f(0.7); print('saved_programs' in sys.modules)")
+    assert imported == "False"
+
+
+def test_every_signature_is_saved(path):
+    f = bellhop.qjit(programs.arrays)
+    inputs = [
+        {"m": np.ones((2, n)), "v": np.arange(n, dtype=dtype)}
+        for n, dtype in ((2, float), (3, int))
+    ]
+    expected = [f(table) for table in inputs]
+    f.save(path)
+    g = bellhop.load(path)
+    for table, value in zip(inputs, expected, strict=True):
+        np.testing.assert_array_equal(g(table), value)
+        np.testing.assert_array_equal(g(jax.tree.map(jnp.asarray, table)), value)
+    with pytest.raises(
+        TypeError, match=r"float64\[2,2\], float64\[2\].*; .*called with \(float64\[4"
+    ):
+        g({"m": np.ones((4, 4)), "v": np.ones(4)})
+    # Saved again, and from a file of a file.
+    g.save(path)
+    np.testing.assert_array_equal(bellhop.load(path)(inputs[0]), expected[0])
+
+
+class Pair(NamedTuple):
+    a: object
+    b: object
+
+
+def test_structures(path):
+    f = bellhop.qjit(lambda p, **named: (Pair(p.b, None), [named["x"]["k"]], {1: p.a}))
+    expected = f(Pair(1.0, (2.0,)), x={"k": 3})
+    f.save(path)
+    result = bellhop.load(path)(Pair(1.0, (2.0,)), x={"k": 3})
+    assert result == expected
+    assert isinstance(result[0], Pair)
+
+
+def test_no_result(path):
+    f = bellhop.qjit(lambda x: bellhop.debug.callback(programs.record)(x))
+    f(1.0)
+    f.save(path)
+    programs.seen.clear()
+    assert bellhop.load(path)(3.0) is None
+    assert programs.seen == [3.0]
+
+
+def test_a_loaded_function_shows_what_it_can(path):
+    bellhop.qjit(programs.with_a_region).save(path)
+    f = bellhop.load(path)
+    assert repr(f) == "<qjit with_a_region>"
+    f(1.0)
+    assert "callback.accelerate" in f.mlir_opt
+    assert "HloModule" in f.compiled_function.as_text()
+
+
+@pytest.mark.parametrize("transform", [jax.grad, jax.vmap, jax.jit, bellhop.qjit])
+def test_a_loaded_function_is_not_transformed(path, transform):
+    f = bellhop.qjit(lambda x: x * 2)
+    f(1.0)
+    f.save(path)
+    with pytest.raises(NotImplementedError, match="loaded from a file: it can be called, and not"):
+        transform(bellhop.load(path))(jnp.ones(2) if transform is jax.vmap else 1.0)
+
+
+class Opaque:
+    pass
+
+
+jax.tree_util.register_pytree_node(Opaque, lambda _: ((), None), lambda *_: Opaque())
+
+
+def local(x):
+    def function(x):
+        return x
+
+    return bellhop.pure_callback(function, float)(x)
+
+
+REFUSED = {
+    "a local function": (
+        local,
+        "pure_callback 'function' .*test_saved_functions.py.* cannot be saved",
+    ),
+    "a lambda": (
+        lambda x: bellhop.debug.callback(lambda _: None)(x),
+        "'<lambda>' .* cannot be saved",
+    ),
+    "a partial": (
+        lambda x: bellhop.pure_callback(functools.partial(np.add, 1.0), float)(x),
+        "is a functools.partial",
+    ),
+    "a bound method": (
+        lambda x: bellhop.debug.callback([].append)(x),
+        "callback 'append' .* cannot be saved",
+    ),
+    "a structure": (lambda x: Opaque(), "the result of '<lambda>' is a pytree with a Opaque"),
+}
+
+
+@pytest.mark.parametrize(("function", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_another_process_cannot_have_is_named(path, function, message):
+    f = bellhop.qjit(function)
+    f(1.0)
+    with pytest.raises(bellhop.CompileError, match=message):
+        f.save(path)
+    assert not path.exists()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_saving_needs_a_program_without_static_arguments(path):
+    with pytest.raises(bellhop.CompileError, match="has not been compiled"):
+        bellhop.qjit(lambda x: x).save(path)
+    f = bellhop.qjit(lambda x, n: x * n, static_argnums=1)
+    f(1.0, 2)
+    with pytest.raises(bellhop.CompileError, match="static arguments, which are not saved"):
+        f.save(path)
+
+
+def test_files_that_are_something_else(path):
+    path.write_text("nothing")
+    with pytest.raises(bellhop.CompileError, match="is no function that bellhop saved"):
+        bellhop.load(path)
+    f = bellhop.qjit(programs.with_a_region)
+    f.save(path)
+    changed = path.with_name("changed")
+    for key, value, message in (
+        ("format", 99, "has format 99"),
+        ("x64", False, "saved with jax_enable_x64=False"),
+    ):
+        with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
+            for name in old.namelist():
+                content = old.read(name)
+                if name == "metadata.json":
+                    content = json.dumps(json.loads(content) | {key: value})
+                new.writestr(name, content)
+        with pytest.raises(bellhop.CompileError, match=message):
+            bellhop.load(changed)
+
+
+def test_a_callback_that_is_gone_is_named(path, monkeypatch):
+    f = bellhop.qjit(lambda x: bellhop.pure_callback(programs.divide, float)(x))
+    f(1.0)
+    f.save(path)
+    monkeypatch.delattr(programs, "divide")
+    with pytest.raises(bellhop.CompileError, match="programs:divide.* cannot be imported here"):
+        bellhop.load(path)
+
+
+def test_the_file_does_not_name_the_machine(path):
+    bellhop.qjit(programs.circuit).save(path)
+    with zipfile.ZipFile(path) as file:
+        module = file.read("0.mlir").decode()
+    assert 'library = "package:pennylane_lightning/' in module
