@@ -7,10 +7,12 @@ from bellhop_mlir import dialects
 from bellhop_mlir._bindings import ir
 from bellhop_mlir.transforms import Pass
 from bellhop_mlir.transforms.canonicalize_callbacks import CanonicalizeCallbacks
+from bellhop_mlir.transforms.canonicalize_regions import CanonicalizeRegions
 from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
 from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
+from bellhop_mlir.transforms.fuse_accelerate import FuseAccelerate
 from bellhop_mlir.transforms.fuse_gates import FuseGates
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.outline_regions import OutlineRegions
@@ -22,6 +24,8 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
     OutlineRegions,
     InlineAccelerate,
     CanonicalizeCallbacks,
+    FuseAccelerate,
+    CanonicalizeRegions,
 )
 CONVERSION: tuple[type[Pass], ...] = (
     ConvertAccelerateToRuntime,

@@ -142,9 +142,9 @@ class ConvertAccelerateToRuntime:
 
 
 def _user_name(region: callback.AccelerateOp) -> str:
-    # JAX lengthens symbols, and keeps the name in the location.
-    match = _NAME_IN_LOCATION.search(str(region.operation.location))
-    return match[1] if match else region.callee.partition("__")[2] or region.callee
+    # JAX lengthens symbols, and keeps the names in the location.
+    names = _NAME_IN_LOCATION.findall(str(region.operation.location))
+    return ", ".join(dict.fromkeys(names)) or region.callee.partition("__")[2] or region.callee
 
 
 def _without_tokens(values: list[ir.Type]) -> list[ir.Type]:

@@ -10,7 +10,8 @@ from bellhop_mlir._call_graph import (
     entry_points,
     reachable,
 )
-from bellhop_mlir._walk import enclosing_function, functions, named, replace, symbol
+from bellhop_mlir._outline import inline
+from bellhop_mlir._walk import enclosing_function, functions, named, symbol
 from bellhop_mlir.dialects import callback
 
 
@@ -56,7 +57,7 @@ class InlineAccelerate:
             found = True
             by_name = functions(module)
             for op in regions:
-                _inline(op, by_name[symbol(op)])
+                inline(op, by_name[symbol(op)])
         if found:
             drop_unused_functions(module)
         return found
@@ -78,15 +79,3 @@ class InlineAccelerate:
             for op in regions
             if op.device == self.device and enclosing_function(op.operation) not in elsewhere
         ]
-
-
-def _inline(call: ir.Operation, function: ir.Operation) -> None:
-    copy = function.clone(ip=ir.InsertionPoint(function))
-    block = copy.regions[0].blocks[0]
-    for argument, operand in zip(block.arguments, list(call.operands), strict=True):
-        argument.replace_all_uses_with(operand)
-    *body, terminator = list(block.operations)
-    for op in body:
-        op.operation.move_before(call)
-    replace(call, list(terminator.operands))
-    copy.erase()

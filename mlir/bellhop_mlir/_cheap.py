@@ -1,0 +1,52 @@
+"""Which operations cost less than moving their operands or results to another device."""
+
+from collections.abc import Mapping
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import operations, symbol
+
+# Elementwise operations, and those that only rearrange elements or reduce their number.
+# fmt: off
+_NAMES = (
+    "abs", "add", "and", "atan2", "bitcast_convert", "broadcast", "broadcast_in_dim",
+    "cbrt", "ceil", "clamp", "compare", "complex", "concatenate", "constant", "convert",
+    "cosine", "count_leading_zeros", "divide", "dynamic_slice", "dynamic_update_slice",
+    "exponential", "exponential_minus_one", "floor", "imag", "iota", "is_finite", "log",
+    "log_plus_one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or",
+    "pad", "popcnt", "power", "real", "reduce", "remainder", "reshape", "return", "reverse",
+    "round_nearest_afz", "round_nearest_even", "rsqrt", "select", "shift_left",
+    "shift_right_arithmetic", "shift_right_logical", "sign", "sine", "slice", "sqrt",
+    "subtract", "tan", "tanh", "transpose", "xor",
+)
+# fmt: on
+_CHEAP = frozenset(f"stablehlo.{name}" for name in _NAMES)
+_NOT_CHEAP_CHLO = ("chlo.top_k", "chlo.ragged_dot")
+
+# What a constant may go through without becoming anything else.
+_OF_CONSTANTS = ("stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape")
+
+
+def is_cheap(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
+    """Tell whether ``op``, with all that it holds and calls, is cheap.
+
+    Args:
+        op: the operation.
+        functions: the functions of its module, by symbol.
+    """
+    if op.name == "func.call":
+        body = operations(functions[symbol(op)])
+        return all(each.name == "func.return" or is_cheap(each, functions) for each in body)
+    is_cheap_itself = op.name in _CHEAP or (
+        op.name.startswith("chlo.") and op.name not in _NOT_CHEAP_CHLO
+    )
+    return is_cheap_itself and all(is_cheap(each, functions) for each in operations(op))
+
+
+def is_constant(value: ir.Value) -> bool:
+    """Tell whether a value is a constant of the program, or one in another shape or dtype."""
+    if isinstance(value, ir.BlockArgument):
+        return False
+    op = value.owner.operation if hasattr(value.owner, "operation") else value.owner
+    if op.name in ("stablehlo.constant", "stablehlo.iota"):
+        return True
+    return op.name in _OF_CONSTANTS and is_constant(op.operands[0])

@@ -1,0 +1,46 @@
+"""What in a block depends on what."""
+
+from collections.abc import Iterable
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import operations
+
+
+class Dependence:
+    """The operations of a block by place, and what each uses of the others.
+
+    Args:
+        block: the block; it must not change while this is used.
+    """
+
+    def __init__(self, block: ir.Block) -> None:
+        self.operations = [op.operation for op in block.operations]
+        made = {result: i for i, op in enumerate(self.operations) for result in op.results}
+        self._uses: list[set[int]] = []
+        self._users: list[set[int]] = [set() for _ in self.operations]
+        for i, op in enumerate(self.operations):
+            # What stands in a loop or a conditional uses values of the block too.
+            operands = [value for each in (op, *operations(op)) for value in each.operands]
+            uses = {made[value] for value in operands if value in made}
+            self._uses.append(uses)
+            for j in uses:
+                self._users[j].add(i)
+
+    def before(self, place: int) -> set[int]:
+        """Return the places of what the operation at ``place`` depends on."""
+        return _closure(self._uses, [place])
+
+    def after(self, *places: int) -> set[int]:
+        """Return the places of what depends on any of the operations at ``places``."""
+        return _closure(self._users, places)
+
+
+def _closure(edges: list[set[int]], starts: Iterable[int]) -> set[int]:
+    found: set[int] = set()
+    pending = [j for i in starts for j in edges[i]]
+    while pending:
+        i = pending.pop()
+        if i not in found:
+            found.add(i)
+            pending.extend(edges[i])
+    return found

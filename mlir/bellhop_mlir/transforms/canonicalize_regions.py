@@ -1,0 +1,161 @@
+"""canonicalize-regions: no value crosses to a device that need not."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._call_graph import drop_unused_functions
+from bellhop_mlir._cheap import is_constant
+from bellhop_mlir._walk import (
+    fresh_symbol,
+    function_type,
+    functions,
+    named,
+    operations,
+    types,
+)
+from bellhop_mlir.dialects import callback
+
+
+@dataclass(frozen=True)
+class CanonicalizeRegions:
+    """Move constants into the regions that use them, and hand over equal operands once.
+
+    Before::
+
+        %c = stablehlo.constant dense<2.0> : tensor<f64>
+        %y = "callback.accelerate"(%x, %c, %x) {callee = @accelerate_cuda_0__f, ...} ...
+        func.func private @accelerate_cuda_0__f(%a: tensor<f64>, %b: tensor<f64>,
+                                                %c: tensor<f64>) -> tensor<f64> { ... }
+
+    After::
+
+        %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__f_0, ...} ...
+        func.func private @accelerate_cuda_0__f_0(%a: tensor<f64>) -> tensor<f64> {
+          %b = stablehlo.constant dense<2.0> : tensor<f64>
+          ...
+        }
+
+    A constant of a region is in its executable and so on its device from when the program is
+    compiled; an operand would be moved at each call.  Results that nothing uses are not
+    fetched.
+
+    Preconditions: none.
+    """
+
+    name: ClassVar[str] = "canonicalize-regions"
+
+    def apply(self, module: ir.Module) -> None:
+        """Change ``module`` in place."""
+        specialised: dict[Hashable, str] = {}
+        for op in named(module.operation, "callback.accelerate"):
+            _specialise(module, callback.AccelerateOp(op), specialised)
+        if specialised:
+            drop_unused_functions(module)
+            _drop_unused_constants(module)
+
+
+def _specialise(
+    module: ir.Module, region: callback.AccelerateOp, specialised: dict[Hashable, str]
+) -> None:
+    operands = list(region.operands)
+    results = list(region.results)
+    constants = [is_constant(value) for value in operands]
+    first = [operands.index(value) for value in operands]
+    used = [any(True for _ in result.uses) for result in results]
+    kept = [i for i in range(len(operands)) if not constants[i] and first[i] == i]
+    if len(kept) == len(operands) and all(used):
+        return
+    key = (
+        region.callee,
+        tuple(
+            _key(value) if constant else i
+            for value, constant, i in zip(operands, constants, first, strict=True)
+        ),
+        tuple(used),
+    )
+    if key not in specialised:
+        specialised[key] = _specialised(module, region, kept, first, used)
+    outputs = [result.type for result, yes in zip(results, used, strict=True) if yes]
+    with ir.InsertionPoint(region.operation), region.operation.location:
+        new = callback.accelerate(
+            specialised[key], region.device, [operands[i] for i in kept], outputs
+        )
+    for old, value in zip(
+        [result for result, yes in zip(results, used, strict=True) if yes],
+        list(new.results),
+        strict=True,
+    ):
+        old.replace_all_uses_with(value)
+    region.operation.erase()
+
+
+def _key(value: ir.Value) -> Hashable:
+    op = value.owner.operation
+    try:
+        attributes: Hashable = tuple(op.attributes.items())
+    except TypeError:
+        # jaxlib has no class for an array of complex numbers.
+        attributes = str(op)
+    return op.name, value.type, attributes, tuple(map(_key, op.operands))
+
+
+def _specialised(
+    module: ir.Module,
+    region: callback.AccelerateOp,
+    kept: list[int],
+    first: list[int],
+    used: list[bool],
+) -> str:
+    old = functions(module)[region.callee]
+    name = fresh_symbol(module, region.callee)
+    function = old.clone(ip=ir.InsertionPoint(old))
+    function.attributes["sym_name"] = ir.StringAttr.get(name)
+    function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    block = function.regions[0].blocks[0]
+    start = next(iter(block.operations)).operation
+    operands = list(region.operands)
+    arguments = list(block.arguments)
+    for i, value in enumerate(operands):
+        if i in kept:
+            continue
+        arguments[i].replace_all_uses_with(
+            arguments[first[i]] if first[i] in kept else _copy(value, start)
+        )
+    for i in reversed(range(len(operands))):
+        if i not in kept:
+            block.erase_argument(i)
+    *_, terminator = block.operations
+    returned = [v for v, yes in zip(terminator.operands, used, strict=True) if yes]
+    with ir.InsertionPoint(terminator.operation), terminator.operation.location:
+        ir.Operation.create("func.return", operands=returned)
+    terminator.operation.erase()
+    type_ = function_type(old)
+    function.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get([type_.inputs[i] for i in kept], types(returned))
+    )
+    for attribute, places in (
+        ("arg_attrs", kept),
+        ("res_attrs", [i for i, yes in enumerate(used) if yes]),
+    ):
+        if attribute in function.attributes:
+            of_each = list(function.attributes[attribute])
+            function.attributes[attribute] = ir.ArrayAttr.get([of_each[i] for i in places])
+    return name
+
+
+def _copy(value: ir.Value, before: ir.Operation) -> ir.Value:
+    """Return a copy of a constant, with what it is made of, before an operation."""
+    op = value.owner.operation
+    operands = [_copy(operand, before) for operand in op.operands]
+    copy = op.clone(ip=ir.InsertionPoint(before))
+    for i, operand in enumerate(operands):
+        copy.operands[i] = operand
+    return copy.results[0]
+
+
+def _drop_unused_constants(module: ir.Module) -> None:
+    for op in reversed(operations(module.operation)):
+        if len(op.results) == 1 and not list(op.results[0].uses) and is_constant(op.results[0]):
+            op.erase()

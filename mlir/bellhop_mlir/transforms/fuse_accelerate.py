@@ -1,0 +1,191 @@
+"""fuse-accelerate: neighbouring regions on one device become one."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._call_graph import (
+    call_graph,
+    drop_unused_functions,
+    entry_points,
+    reachable,
+    references,
+)
+from bellhop_mlir._cheap import is_cheap
+from bellhop_mlir._dependence import Dependence
+from bellhop_mlir._outline import inline, outline
+from bellhop_mlir._purity import impure_functions, is_pure
+from bellhop_mlir._walk import functions, named, operations, symbol
+from bellhop_mlir.dialects import callback
+
+
+@dataclass(frozen=True)
+class FuseAccelerate:
+    """Merge regions of one device, so that values between them stay there.
+
+    Before::
+
+        func.func public @main(%x: tensor<f64>) -> tensor<f64> {
+          %a = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} ...
+          %b = stablehlo.negate %a : tensor<f64>
+          %c = "callback.accelerate"(%b) {callee = @accelerate_cuda_0__g, device = "cuda:0"} ...
+          return %c : tensor<f64>
+        }
+
+    After::
+
+        func.func public @main(%x: tensor<f64>) -> tensor<f64> {
+          %c = "callback.accelerate"(%x) {callee = @fused__f, device = "cuda:0"} ...
+          return %c : tensor<f64>
+        }
+        func.func private @fused__f(%x: tensor<f64>) -> tensor<f64> {
+          %a = func.call @accelerate_cuda_0__f(%x) : (tensor<f64>) -> tensor<f64>
+          %b = stablehlo.negate %a : tensor<f64>
+          %c = func.call @accelerate_cuda_0__g(%b) : (tensor<f64>) -> tensor<f64>
+          return %c : tensor<f64>
+        }
+
+    What stands between two regions goes along if it is cheap (``_cheap.py``): elementwise
+    operations, slices, reductions.  Regions that do not depend on each other merge too, for
+    one call instead of two.  A loop that holds nothing but regions of one device and cheap
+    operations becomes a region itself, so that what it carries stays on the device.
+    Functions that hold regions and are called once are inlined first, which is what JAX makes
+    of the body of a scan.
+
+    Two regions stay apart where the first is what a circuit, a callback or a region of
+    another device waits for, or the second waits for one that could run beside the first.
+
+    Preconditions: inline-accelerate ran before, so that all regions are elsewhere.
+    """
+
+    name: ClassVar[str] = "fuse-accelerate"
+
+    def apply(self, module: ir.Module) -> None:
+        """Change ``module`` in place."""
+        if not named(module.operation, "callback.accelerate"):
+            return
+        _inline_callers(module)
+        for name, function in functions(module).items():
+            if name in _on_the_program(module):
+                for block in _blocks(function):
+                    while _fuse_loop(module, block) or _fuse_two(module, block):
+                        pass
+        drop_unused_functions(module)
+
+
+def _on_the_program(module: ir.Module) -> set[str]:
+    return reachable(call_graph(module, into_regions=False), entry_points(module))
+
+
+def _inline_callers(module: ir.Module) -> None:
+    while True:
+        by_name = functions(module)
+        here = _on_the_program(module)
+        uses = Counter(callee for op in operations(module.operation) for callee in references(op))
+        calls = [
+            op
+            for name in by_name
+            if name in here
+            for op in named(by_name[name], "func.call")
+            if uses[symbol(op)] == 1 and named(by_name[symbol(op)], "callback.accelerate")
+        ]
+        if not calls:
+            return
+        inline(calls[0], by_name[symbol(calls[0])])
+        drop_unused_functions(module)
+
+
+def _blocks(function: ir.Operation) -> list[ir.Block]:
+    """Return the blocks of a function that may hold regions, innermost first."""
+    holders = [function, *operations(function)]
+    return [block for op in reversed(holders) for region in op.regions for block in region.blocks]
+
+
+def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
+    by_name = functions(module)
+    for op in block.operations:
+        loop = op.operation
+        if loop.name != "stablehlo.while":
+            continue
+        inside = operations(loop)
+        regions = [each for each in inside if each.name == "callback.accelerate"]
+        if (
+            len({_device(each) for each in regions}) == 1
+            and all(
+                each.name == "callback.accelerate" or is_cheap(each, by_name) for each in inside
+            )
+            and _are_pure(module, regions)
+        ):
+            outline(module, [loop], _device(regions[0]))
+            return True
+    return False
+
+
+def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
+    if sum(op.operation.name == "callback.accelerate" for op in block.operations) < 2:
+        return False
+    by_name = functions(module)
+    impure = impure_functions(module, call_graph(module))
+    dependence = Dependence(block)
+    all_ops = dependence.operations
+    regions = [
+        i
+        for i, op in enumerate(all_ops)
+        if op.name == "callback.accelerate" and is_pure(op, impure)
+    ]
+
+    def is_light(i: int) -> bool:
+        return is_pure(all_ops[i], impure) and not any(
+            op.name.startswith("callback.") or _calls_out(op, module)
+            for op in (all_ops[i], *operations(all_ops[i]))
+        )
+
+    for place, second in enumerate(regions):
+        before_second = dependence.before(second)
+        after_second = dependence.after(second)
+        for first in reversed(regions[:place]):
+            if _device(all_ops[first]) != _device(all_ops[second]):
+                continue
+            after_first = dependence.after(first)
+            path = after_first & before_second
+            # What must wait for both from now on, and what both wait for.
+            waiting = {i for i in after_first - path - after_second if i < second}
+            awaited = {
+                i for i in before_second - path - dependence.before(first) if first < i < second
+            } - {first}
+            if not all(is_cheap(all_ops[i], by_name) for i in path):
+                continue
+            if not all(is_light(i) for i in (waiting | awaited) - {second}):
+                continue
+            members = [all_ops[i] for i in sorted({first, second} | path)]
+            waiting_ops = [all_ops[i] for i in sorted(waiting - {second})]
+            anchor = members[-1]
+            for op in waiting_ops:
+                op.move_after(anchor)
+                anchor = op
+            outline(module, members, _device(all_ops[first]))
+            return True
+    return False
+
+
+def _calls_out(op: ir.Operation, module: ir.Module) -> bool:
+    """Tell whether ``op`` calls a function that holds circuits, callbacks or regions."""
+    if op.name != "func.call":
+        return False
+    graph = call_graph(module)
+    by_name = functions(module)
+    return any(
+        each.name.startswith(("callback.", "quantum."))
+        for name in reachable(graph, [symbol(op)])
+        for each in operations(by_name[name])
+    )
+
+
+def _are_pure(module: ir.Module, regions: list[ir.Operation]) -> bool:
+    impure = impure_functions(module, call_graph(module))
+    return all(is_pure(op, impure) for op in regions)
+
+
+def _device(op: ir.Operation) -> str:
+    return callback.AccelerateOp(op).device
