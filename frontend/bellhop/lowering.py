@@ -28,6 +28,7 @@ from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackT
 from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
+from bellhop_mlir.transforms.overlap_regions import OverlapRegions
 from bellhop_mlir.transforms.split_long_blocks import SplitLongBlocks
 from bellhop_runtime import CallbackTable
 
@@ -232,7 +233,7 @@ def optimize(
         key = table.reserve(int.from_bytes(digest, "big"))
         # Callbacks that the passes dropped still stand in the table.
         to_runtime = ConvertAccelerateToRuntime(first_id=len(targets))
-        run_pipeline(module, [to_runtime], observe, verified=True)
+        run_pipeline(module, [to_runtime, OverlapRegions()], observe, verified=True)
         callbacks = [target.bind() for target in targets] + take_regions(module, targets)
         conversion: list[Pass] = [ConvertCallbackToRuntime(program=key), ConvertQuantumToRuntime()]
         if delegates:

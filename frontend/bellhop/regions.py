@@ -1,7 +1,9 @@
 """Accelerated regions on a device of their own: executables that programs call."""
 
+import functools
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -84,10 +86,30 @@ class Region:
             self._executable = region.lower(*specs, self._handle).compile()
         self._is_single = len(code.out_avals) == 1
 
-    def run(self, *arguments: np.ndarray) -> Any:
+    def __call__(self, *arguments: np.ndarray) -> Any:
         """Run the region: each argument to the device once, each result back once."""
+        return self._take(lambda: self.launch(arguments))
+
+    def start(self, *arguments: np.ndarray) -> Callable[[], Any]:
+        """Start the region and return a function that waits for its results.
+
+        The arguments are views of the program's buffers, so they have been moved when this
+        returns; the region then runs while the program goes on.
+        """
+        if target_platform(self.target) == "cpu":
+            # Executables of the CPU run in the thread that calls them.
+            copies = [np.array(argument) for argument in arguments]
+            return _threads().submit(self, *copies).result
+        shardings = [sharding_for(self.target, argument.shape) for argument in arguments]
+        moved = jax.block_until_ready(jax.device_put(arguments, tuple(shardings)))
+        launched = self.launch(moved)
+        for result in launched:
+            result.copy_to_host_async()
+        return lambda: self._take(lambda: launched)
+
+    def _take(self, results: Callable[[], Sequence[jax.Array]]) -> Any:
         try:
-            arrays = tuple(map(np.asarray, self.launch(arguments)))
+            arrays = tuple(map(np.asarray, results()))
         except RUN_ERRORS as error:
             failure = python_failure(error)
             if failure is None:
@@ -98,7 +120,7 @@ class Region:
         # Outside the handler, so that XLA's account of it is not the context.
         raise failure
 
-    def launch(self, arguments: Sequence[np.ndarray]) -> Sequence[jax.Array]:
+    def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
         """Move the arguments to the device and start there; return the results to be.
 
         The arguments are views of the program's buffers and go to the executable as they
@@ -124,6 +146,12 @@ class Region:
             f"accelerate: '{self.name}' returned {value.dtype}{value.shape} as result {index}, "
             f"compiled for {dtype}{shape}. This is an error of bellhop; please report it."
         )
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    # A region may wait for others that its callbacks start, so there is no end of threads.
+    return ThreadPoolExecutor(max_workers=4096, thread_name_prefix="bellhop_region")
 
 
 def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list[Callback]:
@@ -163,7 +191,7 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
         region = Region(name, program, inputs, table, target)
         compiled.append(
             Callback(
-                function=region.run,
+                function=region,
                 convert=region.convert,
                 description=f"region '{name}' on {describe_target(target)}",
                 site=site,

@@ -1,19 +1,25 @@
 """Moving operations into a region, and functions into their callers."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import fresh_symbol, functions, operations, replace, symbol, types
+from bellhop_mlir._call_graph import (
+    call_graph,
+    drop_unused_functions,
+    entry_points,
+    reachable,
+    references,
+)
+from bellhop_mlir._walk import fresh_symbol, functions, named, operations, replace, symbol, types
 from bellhop_mlir.dialects import callback
 
 FUSED = "fused__"
 _NUMBER = re.compile(r"(_\d+)+$")
 
 
-def outline(
-    module: ir.Module, members: Sequence[ir.Operation], device: str
-) -> callback.AccelerateOp:
+def outline(module: ir.Module, members: Sequence[ir.Operation], device: str) -> None:
     """Make operations of a block into a function of their own that runs on a device.
 
     Args:
@@ -122,3 +128,25 @@ def inline(call: ir.Operation, function: ir.Operation) -> None:
         op.operation.move_before(call)
     replace(call, list(terminator.operands))
     copy.erase()
+
+
+def inline_callers(module: ir.Module, holding: str) -> None:
+    """Inline the functions that are called once and hold operations of a name.
+
+    JAX makes functions of the bodies of loops, which hide what stands in them.
+    """
+    while True:
+        by_name = functions(module)
+        here = reachable(call_graph(module, into_regions=False), entry_points(module))
+        uses = Counter(callee for op in operations(module.operation) for callee in references(op))
+        calls = [
+            op
+            for name in by_name
+            if name in here
+            for op in named(by_name[name], "func.call")
+            if uses[symbol(op)] == 1 and named(by_name[symbol(op)], holding)
+        ]
+        if not calls:
+            return
+        inline(calls[0], by_name[symbol(calls[0])])
+        drop_unused_functions(module)

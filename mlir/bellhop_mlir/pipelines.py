@@ -16,6 +16,7 @@ from bellhop_mlir.transforms.fuse_accelerate import FuseAccelerate
 from bellhop_mlir.transforms.fuse_gates import FuseGates
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.outline_regions import OutlineRegions
+from bellhop_mlir.transforms.overlap_regions import OverlapRegions
 from bellhop_mlir.transforms.split_long_blocks import SplitLongBlocks
 
 # Gates outnumber all other operations, so the sooner a run is one operation the better.
@@ -29,6 +30,7 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
 )
 CONVERSION: tuple[type[Pass], ...] = (
     ConvertAccelerateToRuntime,
+    OverlapRegions,
     ConvertCallbackToRuntime,
     ConvertQuantumToRuntime,
     SplitLongBlocks,

@@ -8,6 +8,7 @@
 #include "bellhop/failures.h"
 #include "bellhop/invocation.h"
 #include "bellhop/numpy_arrays.h"
+#include "bellhop/pending_regions.h"
 #include "bellhop/registry.h"
 #include "bellhop/session.h"
 
@@ -106,8 +107,9 @@ NB_MODULE(_runtime, m) {
       "number"_a, "The exception that a failed run names, or None.");
 
   m.def("live_sessions", &live_sessions, "How many circuits hold a device now.");
+  m.def("pending_regions", &pending_regions, "How many started regions wait now.");
   m.def("release_run", &release_run, "run_id"_a,
-        "End the circuits that a failed run left open.");
+        "End the circuits and drop the regions that a failed run left.");
 
   nb::enum_<Arguments>(m, "Arguments", "How a callback sees its arguments.")
       .value("VIEWS", Arguments::kViews, "Read-only views, gone when it returns.")

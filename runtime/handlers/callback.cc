@@ -1,4 +1,4 @@
-// runtime/handlers/callback.cc: the custom call that runs a Python function.
+// runtime/handlers/callback.cc: the custom calls that run a Python function.
 //
 // It reads the call frame itself: decoding through ffi::Binding costs as much as the
 // rest of the handler.
@@ -10,6 +10,7 @@
 #include "bellhop/callback_table.h"
 #include "bellhop/failures.h"
 #include "bellhop/invocation.h"
+#include "bellhop/pending_regions.h"
 #include "bellhop/registry.h"
 #include "bellhop/session.h"
 #include "bellhop/small_array.h"
@@ -108,7 +109,7 @@ XLA_FFI_Error* fail(const XLA_FFI_CallFrame& frame, const CallbackTable& table,
   PyErr_Clear();
   text +=
       " (raised in " + callback.description + ", called from " + callback.site + ")";
-  // The circuits that are open in this execution do not get to their ends.
+  // Circuits and regions under way in this execution do not get to their ends.
   release_run(run_id(frame));
   // Two ways to the caller: out of our own call, or out of JAX's.
   const char* failure = table.is_published() ? "plain jit failure " : "failure ";
@@ -124,6 +125,12 @@ XLA_FFI_Error* describe_handler(XLA_FFI_CallFrame* frame) {
   return described->Call(frame);
 }
 
+Callback* callback_of(const XLA_FFI_CallFrame& frame, const CallbackTable* table) {
+  return table == nullptr
+             ? nullptr
+             : table->find(integer(frame, kProgram), integer(frame, kIndex));
+}
+
 // Threading: any XLA thread; takes the GIL for the whole call and no other lock.
 // Ownership: arguments are copies, or views that must be dropped before it returns;
 // results are copied into XLA's buffers, or written there through such views; the
@@ -135,18 +142,63 @@ XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
 
   Gil gil;
   const CallbackTable* table = table_of(*frame);
-  Callback* callback = table == nullptr ? nullptr
-                                        : table->find(integer(*frame, kProgram),
-                                                      integer(*frame, kIndex));
+  Callback* callback = callback_of(*frame, table);
   if (callback == nullptr) return not_found(*frame);
   PyObject* exception = invoke(*callback, arguments.span(), results.span());
+  return exception == nullptr ? nullptr : fail(*frame, *table, *callback, exception);
+}
+
+// Threading: as above; the region goes on, without the GIL, when it has returned.
+// Ownership: what it has not copied of the arguments it must not use any more; what
+// waits for the results is kept under the ticket.
+XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
+  if (frame->extension_start != nullptr) return describe_handler(frame);
+  Buffers arguments(frame->args.args, 1, frame->args.size);
+
+  Gil gil;
+  const CallbackTable* table = table_of(*frame);
+  Callback* callback = callback_of(*frame, table);
+  if (callback == nullptr) return not_found(*frame);
+  PyObject* finish = nullptr;
+  PyObject* exception = start(*callback, arguments.span(), &finish);
+  if (exception != nullptr) return fail(*frame, *table, *callback, exception);
+  const uint64_t ticket = keep_pending(run_id(*frame), finish);
+  std::memcpy(static_cast<XLA_FFI_Buffer*>(frame->rets.rets[0])->data, &ticket,
+              sizeof(ticket));
+  return nullptr;
+}
+
+// Threading: as above; waits for the region without the GIL.
+// Ownership: takes what waits under the ticket; the anchors after it are not read.
+XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
+  if (frame->extension_start != nullptr) return describe_handler(frame);
+  uint64_t ticket = 0;
+  std::memcpy(&ticket, static_cast<XLA_FFI_Buffer*>(frame->args.args[1])->data,
+              sizeof(ticket));
+  Buffers results(frame->rets.rets, 0, frame->rets.size);
+
+  Gil gil;
+  const CallbackTable* table = table_of(*frame);
+  Callback* callback = callback_of(*frame, table);
+  if (callback == nullptr) return not_found(*frame);
+  PyObject* pending = take_pending(ticket);
+  if (pending == nullptr) {
+    return error(frame->api,
+                 "bellhop: " + callback->description +
+                     " was not started, or its results were taken already; this is an "
+                     "error of bellhop, please report it");
+  }
+  PyObject* exception = finish(*callback, pending, results.span());
+  Py_DECREF(pending);
   return exception == nullptr ? nullptr : fail(*frame, *table, *callback, exception);
 }
 
 }  // namespace
 
 std::vector<Target> callback_targets() {
-  return {{"bellhop_callback", nullptr, callback_handler}};
+  return {{"bellhop_callback", nullptr, callback_handler},
+          {"bellhop_region_start", nullptr, region_start_handler},
+          {"bellhop_region_done", nullptr, region_done_handler}};
 }
 
 }  // namespace bellhop

@@ -294,4 +294,29 @@ PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
              : call(callback, arguments, results);
 }
 
+PyObject* start(Callback& callback, std::span<const BufferView> arguments,
+                PyObject** finish) {
+  CallArrays arrays(callback, arguments, /*written=*/0);
+  if (!arrays.make()) return failure(callback, arrays);
+  PyObject* method = PyObject_GetAttrString(callback.function, "start");
+  *finish = method == nullptr
+                ? nullptr
+                : PyObject_Vectorcall(method, arrays.data(), arguments.size(), nullptr);
+  Py_XDECREF(method);
+  if (*finish == nullptr) return failure(callback, arrays);
+  if (arrays.put_back()) return nullptr;
+  Py_CLEAR(*finish);
+  return failure(callback, arrays);
+}
+
+PyObject* finish(Callback& callback, PyObject* finish,
+                 std::span<const BufferView> results) {
+  CallArrays none(callback, {}, /*written=*/0);
+  PyObject* result = PyObject_CallNoArgs(finish);
+  if (result == nullptr) return failure(callback, none);
+  const bool stored = store_all(callback, result, results);
+  Py_DECREF(result);
+  return stored ? nullptr : failure(callback, none);
+}
+
 }  // namespace bellhop

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <utility>
 
+#include "bellhop/pending_regions.h"
+
 namespace bellhop {
 namespace {
 
@@ -132,6 +134,7 @@ void end_session(Handle handle) {
 }
 
 void release_run(std::int64_t run_id) noexcept {
+  drop_pending(run_id);
   Table& all = table();
   for (std::uint32_t place = 0; place < kPlaces; ++place) {
     Session* session = all.places[place].load(std::memory_order_acquire);

@@ -21,7 +21,8 @@ from bellhop_mlir._walk import function_type, functions, symbol, symbols, types
 from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.errors import VerificationError
 
-KINDS = ("pure", "io", "debug")
+KINDS = ("pure", "io", "debug", "start", "done")
+TICKET = "tensor<2xui32>"
 
 _ATTRIBUTES = {
     "callback.func": {
@@ -252,12 +253,15 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
         )
     skipped = 1 if is_ordered else 0
     type_ = declared[callee].function_type
-    _compare_types(
-        op.operation,
-        type_,
-        ir.FunctionType.get(types(op.operands)[skipped:], types(op.results)[skipped:]),
-    )
-    _verify_aliases(op, type_)
+    operands, results = types(op.operands)[skipped:], types(op.results)[skipped:]
+    if kind == "start":
+        type_ = ir.FunctionType.get(type_.inputs, [ir.Type.parse(TICKET)])
+    elif kind == "done":
+        # What follows the ticket are anchors, of any type.
+        type_ = ir.FunctionType.get([ir.Type.parse(TICKET)], type_.results)
+        operands = operands[:1]
+    _compare_types(op.operation, type_, ir.FunctionType.get(operands, results))
+    _verify_aliases(op, declared[callee].function_type)
 
 
 def _verify_aliases(op: CallOp, type_: ir.FunctionType) -> None:

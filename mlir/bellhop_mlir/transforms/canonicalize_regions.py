@@ -46,14 +46,15 @@ class CanonicalizeRegions:
 
     name: ClassVar[str] = "canonicalize-regions"
 
-    def apply(self, module: ir.Module) -> None:
-        """Change ``module`` in place."""
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
         specialised: dict[Hashable, str] = {}
         for op in named(module.operation, "callback.accelerate"):
             _specialise(module, callback.AccelerateOp(op), specialised)
         if specialised:
             drop_unused_functions(module)
             _drop_unused_constants(module)
+        return bool(specialised)
 
 
 def _specialise(

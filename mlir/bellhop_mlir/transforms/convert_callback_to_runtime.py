@@ -24,6 +24,8 @@ TABLE_MARK = "bellhop.table"
 # What refers to a function and hands it operands of its own.
 _CALLS = ("func.call", "stablehlo.composite")
 
+_TARGETS = {"start": "bellhop_region_start", "done": "bellhop_region_done"}
+
 
 @dataclass(frozen=True)
 class ConvertCallbackToRuntime:
@@ -46,6 +48,9 @@ class ConvertCallbackToRuntime:
               : (tensor<2xui32>, tensor<f64>) -> tensor<f64>
           return %y : tensor<f64>
         }
+
+    The two halves of a call that regions may be split into become ``bellhop_region_start`` and
+    ``bellhop_region_done``.
 
     ``@main`` always gains the last operand, so that every program is called alike; other
     functions gain it where they, or functions that they call, need it.  The attribute
@@ -94,7 +99,7 @@ class ConvertCallbackToRuntime:
         declaration, operands = declared[op.callee], list(op.operands)
         with ir.InsertionPoint(op.operation), op.operation.location:
             call = calls.build(
-                "bellhop_callback",
+                _TARGETS.get(op.kind, "bellhop_callback"),
                 [table, *operands],
                 types(op.results),
                 {

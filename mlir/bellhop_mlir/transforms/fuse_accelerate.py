@@ -1,6 +1,5 @@
 """fuse-accelerate: neighbouring regions on one device become one."""
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,11 +9,10 @@ from bellhop_mlir._call_graph import (
     drop_unused_functions,
     entry_points,
     reachable,
-    references,
 )
 from bellhop_mlir._cheap import is_cheap
 from bellhop_mlir._dependence import Dependence
-from bellhop_mlir._outline import inline, outline
+from bellhop_mlir._outline import inline_callers, outline
 from bellhop_mlir._purity import impure_functions, is_pure
 from bellhop_mlir._walk import functions, named, operations, symbol
 from bellhop_mlir.dialects import callback
@@ -61,39 +59,19 @@ class FuseAccelerate:
 
     name: ClassVar[str] = "fuse-accelerate"
 
-    def apply(self, module: ir.Module) -> None:
-        """Change ``module`` in place."""
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
         if not named(module.operation, "callback.accelerate"):
-            return
-        _inline_callers(module)
+            return False
+        inline_callers(module, "callback.accelerate")
+        here = reachable(call_graph(module, into_regions=False), entry_points(module))
         for name, function in functions(module).items():
-            if name in _on_the_program(module):
+            if name in here:
                 for block in _blocks(function):
                     while _fuse_loop(module, block) or _fuse_two(module, block):
                         pass
         drop_unused_functions(module)
-
-
-def _on_the_program(module: ir.Module) -> set[str]:
-    return reachable(call_graph(module, into_regions=False), entry_points(module))
-
-
-def _inline_callers(module: ir.Module) -> None:
-    while True:
-        by_name = functions(module)
-        here = _on_the_program(module)
-        uses = Counter(callee for op in operations(module.operation) for callee in references(op))
-        calls = [
-            op
-            for name in by_name
-            if name in here
-            for op in named(by_name[name], "func.call")
-            if uses[symbol(op)] == 1 and named(by_name[symbol(op)], "callback.accelerate")
-        ]
-        if not calls:
-            return
-        inline(calls[0], by_name[symbol(calls[0])])
-        drop_unused_functions(module)
+        return True
 
 
 def _blocks(function: ir.Operation) -> list[ir.Block]:

@@ -16,4 +16,13 @@ namespace bellhop {
 PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
                  std::span<const BufferView> results);
 
+// Starts a region: calls the function's method `start` with the arguments. Like
+// invoke; `finish` becomes what it returned (new reference).
+PyObject* start(Callback& callback, std::span<const BufferView> arguments,
+                PyObject** finish);
+
+// Calls what `start` gave, and stores what it returns in `results`. Like invoke.
+PyObject* finish(Callback& callback, PyObject* finish,
+                 std::span<const BufferView> results);
+
 }  // namespace bellhop

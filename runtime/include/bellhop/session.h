@@ -99,8 +99,8 @@ Handle begin_session(DevicePool& pool, std::size_t qubits, std::size_t shots,
 Lease open_session(Handle handle);  // CircuitError where the handle is not live
 void end_session(Handle handle);
 
-// Ends all sessions of an execution that failed part-way. A session in the middle
-// of an operation is waited for.
+// Ends all sessions of an execution that failed part-way, and drops the regions it
+// started. A session in the middle of an operation is waited for.
 void release_run(std::int64_t run_id) noexcept;
 
 std::size_t live_sessions() noexcept;

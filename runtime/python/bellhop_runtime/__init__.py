@@ -11,6 +11,7 @@ from bellhop_runtime._runtime import (
     CallbackTable,
     keep_failure,
     live_sessions,
+    pending_regions,
     release_run,
     take_failure,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "CallbackTable",
     "keep_failure",
     "live_sessions",
+    "pending_regions",
     "release_run",
     "take_failure",
 ]

@@ -53,13 +53,13 @@ def test_runs_on_its_device(monkeypatch):
     from bellhop.regions import Region
 
     devices = []
-    original = Region.run
+    original = Region.launch
 
-    def run(self, *arguments):
+    def launch(self, arguments):
         devices.append((self.name, self.target, self._handle.devices()))
-        return original(self, *arguments)
+        return original(self, arguments)
 
-    monkeypatch.setattr(Region, "run", run)
+    monkeypatch.setattr(Region, "launch", launch)
     bellhop.qjit(lambda x: on("cpu:1", jnp.cos)(on("cpu:0", jnp.sin)(x)))(1.0)
     device = jax.devices("cpu")[1]
     assert devices == [("cos", device, {device})]
