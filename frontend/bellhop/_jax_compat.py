@@ -8,6 +8,8 @@ Each name, what it is for, and why no public name serves:
   a conditional on a mapped predicate; there is no public name for it.
 * ``backends_are_initialized`` and ``cpu_dispatch_is_asynchronous``: how the CPU dispatches,
   and whether it is too late to choose; ``jax.config`` can set the option but not tell it.
+* ``make_cpu_client``: another client beside JAX's, for programs that JAX's has no room for;
+  ``jax.config`` can set neither how many it runs at a time nor a second one.
 * ``loops._scan_known_hoisting``: the part of reverse mode that moves out of a loop whatever
   does not change in it, calls with effects included, which then run once instead of once a
   turn; nothing public says what must stay.
@@ -53,6 +55,7 @@ __all__ = [
     "hold_weakly_in_caches",
     "ir_type",
     "jvp_jaxpr",
+    "make_cpu_client",
     "partial_eval_jaxpr_nounits",
     "raise_what_failed",
     "raw_platform",
@@ -64,6 +67,7 @@ __all__ = [
 ]
 
 backends_are_initialized = xla_bridge.backends_are_initialized
+make_cpu_client = xla_bridge.make_cpu_client
 trace_state_clean = core.trace_state_clean
 jvp_jaxpr = ad.jvp_jaxpr
 partial_eval_jaxpr_nounits = partial_eval.partial_eval_jaxpr_nounits

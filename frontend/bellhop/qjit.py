@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from bellhop._jax_compat import run_compiled, trace_state_clean
 from bellhop._source import definition_site, function_name, warn_user
+from bellhop.crowding import is_crowded, moved, moved_back, runs, spare_device
 from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
 from bellhop.instruments import Stopwatch, is_recording, recording
@@ -94,8 +95,11 @@ class QJIT(Generic[P, R]):
         if not trace_state_clean():
             return traced(self.user_function)(*args, **kwargs)
         static, arguments, named = self._separate(args, kwargs)
+        runs.append(None)
         try:
             run = self._run_aside if self._first_runs else self._run
+            if is_crowded():
+                run = self._run_on_spare_device
             if self.compile_options.verbose or is_recording():
                 run = self._observed(run)
             result = run(static, arguments, named)
@@ -108,6 +112,8 @@ class QJIT(Generic[P, R]):
             failure = python_failure(error)
             if failure is None:
                 raise
+        finally:
+            runs.pop()
         # Outside the handler, so that XLA's account of it is not the context.
         raise failure
 
@@ -132,8 +138,10 @@ class QJIT(Generic[P, R]):
                 self._first_runs.pop(threading.get_ident(), None)
         return self._run_aside(static, args, kwargs)
 
-    def _run_aside(self, static: Static, args: Any, kwargs: Any) -> Any:
-        """Run outside JAX's cache of fast calls.
+    def _run_aside(
+        self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
+    ) -> Any:
+        """Run outside JAX's cache of fast calls, on another CPU device if one is given.
 
         JAX holds the entry of a signature from before it is traced until the end of its
         first run: a callback that calls the function again would be refused there, and one
@@ -143,14 +151,24 @@ class QJIT(Generic[P, R]):
         for thread, is_traced in list(self._first_runs.items()):
             if thread != mine:
                 is_traced.wait()
+        handle = self._handle if device is None else moved(self._handle, device)
         with self._aside:
-            executable = self._lower(static, args, kwargs).compile()
-        return run_compiled(executable, self._handle, args, kwargs)
+            executable = self._lower(static, args, kwargs, handle).compile()
+        return run_compiled(executable, handle, args, kwargs)
 
-    def _lower(self, static: Static, args: Any, kwargs: Any) -> Any:
+    def _run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
+        """Run where there is room, and bring the results to where they are otherwise."""
+        device = spare_device()
+        args, kwargs = moved((args, kwargs), device)
+        return moved_back(self._run_aside(static, args, kwargs, device))
+
+    def _lower(
+        self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
+    ) -> Any:
         is_nested = threading.get_ident() in self._first_runs
+        handle = self._handle if handle is None else handle
         try:
-            return self._jit.lower(static, self._handle, args, kwargs)
+            return self._jit.lower(static, handle, args, kwargs)
         finally:
             if not is_nested:
                 self._first_runs.pop(threading.get_ident(), None)
