@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ class Region:
 
     Args:
         name: the user's function.
+        site: ``file:line`` of the user's call.
         program: its program.
         inputs: abstract values of the arguments.
         table: the callbacks of the program.
@@ -47,6 +48,7 @@ class Region:
     def __init__(
         self,
         name: str,
+        site: str,
         program: Program,
         inputs: Sequence[jax.core.ShapedArray],
         table: CallbackTable,
@@ -81,9 +83,14 @@ class Region:
             keep_unused=True,
             donate_argnums=tuple(range(len(specs))) if is_donated else (),
         )
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Some donated buffers were not usable")
-            self._executable = region.lower(*specs, self._handle).compile()
+        try:
+            self._executable = _compile(region, [*specs, self._handle])
+        except Exception as error:
+            error.add_note(
+                f"raised when region '{name}', called from {site}, was compiled for "
+                f"{describe_target(target)}"
+            )
+            raise
         self._is_single = len(code.out_avals) == 1
 
     def __call__(self, *arguments: np.ndarray) -> Any:
@@ -132,10 +139,13 @@ class Region:
         return self._executable(*arguments, self._handle)
 
     def _finish_transfers(self) -> None:
-        """Wait until nothing on the device reads the program's buffers any more."""
+        """Wait until nothing on the device reads the program's buffers any more.
+
+        A device makes its transfers in order, so the end of one more is the end of all.
+        """
+        nothing = np.zeros(())
         try:
-            for device in _devices(self.target):
-                device.synchronize_all_activity()
+            jax.block_until_ready(jax.device_put(nothing, sharding_for(self.target, ())))
         except RUN_ERRORS:
             # A device that is lost reads nothing; its own error is on its way already.
             return
@@ -146,6 +156,12 @@ class Region:
             f"accelerate: '{self.name}' returned {value.dtype}{value.shape} as result {index}, "
             f"compiled for {dtype}{shape}. This is an error of bellhop; please report it."
         )
+
+
+def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Some donated buffers were not usable")
+        return region.lower(*arguments).compile()
 
 
 @functools.cache
@@ -188,7 +204,7 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
             delegates=is_delegated(target_platform(target)),
         )
         inputs = tuple(map(aval_of, declaration.function_type.inputs))
-        region = Region(name, program, inputs, table, target)
+        region = Region(name, site, program, inputs, table, target)
         compiled.append(
             Callback(
                 function=region,
@@ -208,7 +224,3 @@ def _unwrap(module: ir.Module) -> ir.Module:
     if len(operations) == 1 and operations[0].operation.name == "builtin.module":
         return ir.Module.parse(str(operations[0].operation), module.context)
     return module
-
-
-def _devices(target: Target) -> Collection[jax.Device]:
-    return [target] if isinstance(target, jax.Device) else target.device_set

@@ -9,12 +9,14 @@ from bellhop_mlir._call_graph import (
     drop_unused_functions,
     entry_points,
     reachable,
+    reaching,
+    references,
 )
 from bellhop_mlir._cheap import is_cheap
 from bellhop_mlir._dependence import Dependence
 from bellhop_mlir._outline import inline_callers, outline
 from bellhop_mlir._purity import impure_functions, is_pure
-from bellhop_mlir._walk import functions, named, operations, symbol
+from bellhop_mlir._walk import functions, named, operations
 from bellhop_mlir.dialects import callback
 
 
@@ -113,9 +115,11 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
         if op.name == "callback.accelerate" and is_pure(op, impure)
     ]
 
+    calling_out = _functions_that_call_out(module)
+
     def is_light(i: int) -> bool:
         return is_pure(all_ops[i], impure) and not any(
-            op.name.startswith("callback.") or _calls_out(op, module)
+            op.name.startswith("callback.") or not calling_out.isdisjoint(references(op))
             for op in (all_ops[i], *operations(all_ops[i]))
         )
 
@@ -147,17 +151,14 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
     return False
 
 
-def _calls_out(op: ir.Operation, module: ir.Module) -> bool:
-    """Tell whether ``op`` calls a function that holds circuits, callbacks or regions."""
-    if op.name != "func.call":
-        return False
-    graph = call_graph(module)
-    by_name = functions(module)
-    return any(
-        each.name.startswith(("callback.", "quantum."))
-        for name in reachable(graph, [symbol(op)])
-        for each in operations(by_name[name])
-    )
+def _functions_that_call_out(module: ir.Module) -> set[str]:
+    """Return the functions that hold circuits, callbacks or regions, or call one that does."""
+    holding = [
+        name
+        for name, function in functions(module).items()
+        if any(op.name.startswith(("callback.", "quantum.")) for op in operations(function))
+    ]
+    return reaching(call_graph(module), holding)
 
 
 def _are_pure(module: ir.Module, regions: list[ir.Operation]) -> bool:

@@ -1,0 +1,141 @@
+"""Regions that fail: the error says which and where, and everything works afterwards."""
+
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bellhop
+from bellhop import regions
+
+OUT_OF_MEMORY = "RESOURCE_EXHAUSTED: Out of memory allocating 1099511627776 bytes."
+LOST = "INTERNAL: device lost"
+
+
+@pytest.fixture
+def program():
+    def decay(x):
+        return jnp.exp(-x)
+
+    far = bellhop.accelerate(decay, dev="cpu:1")
+
+    @bellhop.qjit
+    def program(x):
+        return far(x) + 1  # the call
+
+    program(1.0)
+    source, first = inspect.getsourcelines(program.original_function)
+    line = first + next(i for i, text in enumerate(source) if "# the call" in text)
+    return program, f"raised in region 'decay' on cpu:1, called from {__file__}:{line}"
+
+
+def check(program, note, text):
+    for _ in range(2):
+        with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+            program(1.0)
+        assert text in str(caught.value)
+        assert caught.value.__notes__ == [note]
+
+
+def test_out_of_memory_when_launched(program, monkeypatch):
+    program, note = program
+
+    def launch(self, arguments):
+        raise jax.errors.JaxRuntimeError(OUT_OF_MEMORY)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(regions.Region, "launch", launch)
+        check(program, note, OUT_OF_MEMORY)
+    np.testing.assert_allclose(program(1.0), np.exp(-1.0) + 1)
+
+
+def test_device_lost_when_results_are_fetched(program, monkeypatch):
+    program, note = program
+
+    class Lost:
+        def __array__(self, *args, **kwargs):
+            raise jax.errors.JaxRuntimeError(LOST)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(regions.Region, "launch", lambda self, arguments: [Lost()])
+        check(program, note, LOST)
+    np.testing.assert_allclose(program(1.0), np.exp(-1.0) + 1)
+
+
+def test_real_lack_of_memory():
+    def huge(x):
+        return jnp.sum(jnp.sort(x * jnp.arange(2.0**45)))
+
+    program = bellhop.qjit(lambda x: bellhop.accelerate(huge, dev="cpu:1")(x))
+    for _ in range(2):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=r"(?i)memory|allocat") as caught:
+            program(1.0)
+        assert any("region 'huge'" in note for note in caught.value.__notes__)
+    assert bellhop.qjit(lambda x: bellhop.accelerate(jnp.sin, dev="cpu:1")(x))(0.0) == 0.0
+
+
+def test_dtype_that_the_device_has_not(monkeypatch):
+    """A TPU refuses float64 when the region is compiled for it."""
+    error = jax.errors.JaxRuntimeError("UNIMPLEMENTED: While rewriting computation: F64")
+
+    def compile_(region, arguments):
+        raise error
+
+    def double(x):
+        return 2 * x
+
+    program = bellhop.qjit(lambda x: bellhop.accelerate(double, dev="cpu:1")(x))
+    with monkeypatch.context() as patch:
+        patch.setattr(regions, "_compile", compile_)
+        with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+            program(1.0)
+    assert caught.value is error
+    (note,) = [note for note in error.__notes__ if "region" in note]
+    assert note.startswith(f"raised when region 'double', called from {__file__}:")
+    assert note.endswith("was compiled for cpu:1")
+    assert program(1.0) == 2.0
+    error.__traceback__ = None
+
+
+def test_fused_regions_are_named_all():
+    def first(x):
+        return jnp.sin(x)
+
+    def second(x):
+        return fails(x)
+
+    @bellhop.pure_callback
+    def fails(x) -> float:
+        raise LookupError("inside")
+
+    f, g = bellhop.accelerate(first, dev="cpu:1"), bellhop.accelerate(second, dev="cpu:1")
+    with pytest.raises(LookupError) as caught:
+        bellhop.qjit(lambda x: g(f(x)))(1.0)
+    assert any("region 'first, second' on cpu:1" in note for note in caught.value.__notes__)
+
+
+def test_error_in_one_thread_leaves_others_alone(program, monkeypatch):
+    from concurrent.futures import ThreadPoolExecutor
+
+    program, _ = program
+    original = regions.Region.launch
+
+    def launch(self, arguments):
+        if arguments[0] < 0:
+            raise jax.errors.JaxRuntimeError(OUT_OF_MEMORY)
+        return original(self, arguments)
+
+    monkeypatch.setattr(regions.Region, "launch", launch)
+
+    def run(x):
+        try:
+            return float(program(x))
+        except jax.errors.JaxRuntimeError:
+            return None
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(run, [1.0, -1.0] * 50))
+    assert results[1::2] == [None] * 50
+    np.testing.assert_allclose(results[::2], np.exp(-1.0) + 1)

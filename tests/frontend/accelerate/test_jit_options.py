@@ -1,0 +1,83 @@
+"""The options that accelerate shares with jax.jit, and what runs leave behind."""
+
+import gc
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bellhop
+
+
+def test_static_arguments_by_number(on):
+    f = on(lambda x, power, mode: x**power if mode == "power" else -x, static_argnums=(1, 2))
+    assert bellhop.qjit(lambda x: f(x, 3, "power") + f(x, 3, "other"))(2.0) == 6.0
+    assert f(2.0, 3, "power") == 8.0
+
+
+def test_static_arguments_by_name(on):
+    def f(x, *, repeat):
+        return sum(x * i for i in range(repeat))
+
+    g = on(f, static_argnames="repeat")
+    assert bellhop.qjit(lambda x: g(x, repeat=4))(1.0) == 6.0
+    assert bellhop.qjit(jax.grad(lambda x: g(x, repeat=4)))(1.0) == 6.0
+
+
+def test_decorator_with_options(dev):
+    @bellhop.accelerate(dev=dev, static_argnames=("negate",))
+    def f(x, negate=False):
+        return -x if negate else x
+
+    assert bellhop.qjit(lambda x: f(x, negate=True) * f(x))(3.0) == -9.0
+
+
+def test_unknown_option_is_an_error():
+    with pytest.raises(TypeError, match=r"donate_argnums.*not device, static"):
+        bellhop.accelerate(jnp.sin, static=1, device="cpu")
+
+
+def test_donated_argument_of_a_call_on_its_own(dev):
+    f = bellhop.accelerate(lambda x, y: x + y, dev=dev, donate_argnums=0)
+    device = jax.devices(dev.split(":")[0])[int(dev[-1])]
+    x, y = (jax.device_put(jnp.ones(1000), device) for _ in range(2))
+    np.testing.assert_array_equal(f(x, y), 2 * np.ones(1000))
+    assert x.is_deleted()
+    assert not y.is_deleted()
+
+
+def test_donated_argument_in_a_program_leaves_the_callers_array(on):
+    f = on(lambda x: 2 * x, donate_argnums=0)
+    g = bellhop.qjit(lambda x: f(x) + x)
+    x = jnp.ones(100_000)
+    for _ in range(2):
+        np.testing.assert_array_equal(g(x), 3 * np.ones(100_000))
+    assert not x.is_deleted()
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's /proc")
+def test_memory_is_flat_over_ten_thousand_runs(other):
+    small = bellhop.qjit(lambda x: bellhop.accelerate(jnp.sin, dev=other)(x))
+    large = bellhop.qjit(lambda x: bellhop.accelerate(lambda v: v * 2, dev=other)(x))
+    x = np.ones(100_000)
+
+    def run(times):
+        for _ in range(10 * times):
+            small(1.0)
+        for _ in range(times):
+            large(x)
+        gc.collect()
+
+    run(100)
+    arrays, memory = len(jax.live_arrays()), resident_bytes()
+    run(1000)
+    assert len(jax.live_arrays()) == arrays
+    # One kept array of each large run would be 800 MB.
+    assert resident_bytes() - memory < 40_000_000
