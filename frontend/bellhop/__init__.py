@@ -11,7 +11,7 @@ from bellhop._config import configure_jax
 
 configure_jax()
 
-from bellhop import debug  # noqa: E402
+from bellhop import debug, passes  # noqa: E402
 from bellhop.accelerate import accelerate  # noqa: E402
 from bellhop.aot.archive import load  # noqa: E402
 from bellhop.cache import enable_cache  # noqa: E402
@@ -31,6 +31,7 @@ from bellhop.frameworks.call_torch import call_torch  # noqa: E402
 from bellhop.frameworks.to_torch import to_torch  # noqa: E402
 from bellhop.mapping import vmap  # noqa: E402
 from bellhop.options import CompileOptions  # noqa: E402
+from bellhop.passes import pipeline  # noqa: E402
 from bellhop.products import jvp, vjp  # noqa: E402
 from bellhop.qjit import QJIT, qjit  # noqa: E402
 
@@ -79,6 +80,8 @@ __all__ = [
     "jacobian",
     "jvp",
     "load",
+    "passes",
+    "pipeline",
     "pure_callback",
     "qjit",
     "run_autograph",

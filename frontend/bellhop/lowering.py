@@ -30,6 +30,7 @@ from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.overlap_regions import OverlapRegions
 from bellhop_mlir.transforms.split_long_blocks import SplitLongBlocks
+from bellhop_mlir.transforms.transform_circuits import TransformCircuits
 from bellhop_runtime import CallbackTable
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 # The name of the stage before the first pass.
 LOWERED = "lowered"
+
+# How a module shows that a circuit asks for passes of its own.
+_PASSES_OF_CIRCUITS = 'passes = "'
 
 
 @dataclass
@@ -223,9 +227,11 @@ def optimize(
         text = str(module)
         if keep_stages:
             stages[LOWERED] = text
-        passes = [
+        passes: list[Pass] = [
             pass_(device=device) if pass_ is InlineAccelerate else pass_() for pass_ in OPTIMIZATION
         ]
+        if _PASSES_OF_CIRCUITS in text:
+            passes.insert(0, TransformCircuits())
         run_pipeline(module, passes, observe)
         optimized = str(module)
         digest = hashlib.blake2b(optimized.encode(), digest_size=7).digest()

@@ -1,11 +1,12 @@
 """The options of qjit: what there is, and what is refused by name."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 from bellhop.errors import CompileError
+from bellhop.passes import pass_names
 
 TARGETS = ("binary", "mlir", "jaxpr")
 
@@ -44,6 +45,8 @@ class CompileOptions:
         static_argnums: positions of arguments that are part of the program, not its input.
         static_argnames: names of such arguments.
         disable_assertions: whether the program is compiled without its ``debug_assert``.
+        circuit_transform_pipeline: the passes of all circuits that have none of their own, as
+            ``pipeline`` takes them.
 
     The names are those of Catalyst's options.
     """
@@ -57,11 +60,18 @@ class CompileOptions:
     static_argnums: int | Iterable[int] | None = None
     static_argnames: str | Iterable[str] | None = None
     disable_assertions: bool = False
+    circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
             raise ValueError(f"qjit: target is one of {', '.join(TARGETS)}, not {self.target!r}.")
         self.intermediate_level  # noqa: B018
+        self.circuit_passes  # noqa: B018
+
+    @property
+    def circuit_passes(self) -> tuple[str, ...]:
+        """The names of the passes of ``circuit_transform_pipeline``."""
+        return pass_names("qjit", self.circuit_transform_pipeline or {})
 
     @property
     def intermediate_level(self) -> int:

@@ -18,6 +18,7 @@ from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.outline_regions import OutlineRegions
 from bellhop_mlir.transforms.overlap_regions import OverlapRegions
 from bellhop_mlir.transforms.split_long_blocks import SplitLongBlocks
+from bellhop_mlir.transforms.transform_circuits import CIRCUIT_PASSES, TransformCircuits
 
 # Gates outnumber all other operations, so the sooner a run is one operation the better.
 OPTIMIZATION: tuple[type[Pass], ...] = (
@@ -38,7 +39,11 @@ CONVERSION: tuple[type[Pass], ...] = (
 PIPELINE: tuple[type[Pass], ...] = OPTIMIZATION + CONVERSION
 # In place of the handler of callbacks, where a program is not for the CPU.
 DELEGATION: tuple[type[Pass], ...] = (DelegateCallbacks,)
-PASSES: dict[str, type[Pass]] = {pass_.name: pass_ for pass_ in PIPELINE + DELEGATION}
+# First, where a circuit asks for passes of its own; those can be run by themselves too.
+TRANSFORMATION: tuple[type[Pass], ...] = (TransformCircuits, *CIRCUIT_PASSES.values())
+PASSES: dict[str, type[Pass]] = {
+    pass_.name: pass_ for pass_ in PIPELINE + DELEGATION + TRANSFORMATION
+}
 
 Observer = Callable[[str, ir.Module], None]
 

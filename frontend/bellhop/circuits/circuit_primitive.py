@@ -141,6 +141,7 @@ def _lower(
         qubits=device.qubits,
         shots=device.shots,
         record=record,
+        passes=device.passes,
     )
 
     inner = ctx.replace(

@@ -24,6 +24,7 @@ class DeviceSpec:
         kwargs: options, written as the plugin parses them.
         qubits: how many qubits the circuit has.
         shots: how many shots; 0 is analytic.
+        passes: which passes the compiler runs over the circuit, in order.
     """
 
     name: str
@@ -32,6 +33,7 @@ class DeviceSpec:
     kwargs: str
     qubits: int
     shots: int
+    passes: tuple[str, ...] = ()
 
 
 def device_spec(device: Any, qubits: int) -> DeviceSpec:

@@ -1,6 +1,7 @@
 """Calls of QNodes inside our programs: trace the quantum function into a circuit."""
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -18,7 +19,8 @@ from bellhop.circuits.recording import Circuit, is_measurement
 from bellhop.circuits.traced_device import TracedCircuit, is_traced_device
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
-from bellhop.tracing import circuit_scope, is_tracing
+from bellhop.passes import passes_of
+from bellhop.tracing import circuit_scope, current_options, is_tracing
 
 
 @functools.cache
@@ -57,7 +59,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     gates = GateSet(qnode.device)
     differentiation = chosen_differentiation(qnode, where)
     wires = _wire_map(qnode, leaves, in_tree, dynamic, where)
-    spec = device_spec(qnode.device, len(wires))
+    spec = replace(device_spec(qnode.device, len(wires)), passes=_passes(qnode))
 
     def body(handle: Any, *inputs: Any) -> list[Any]:
         nonlocal out_tree
@@ -99,6 +101,14 @@ def _call_traced(
     processes, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
     _check_measurements(processes, where)
     return jax.tree.unflatten(out_tree, circuit.measure(processes, str(qnode.diff_method)))
+
+
+def _passes(qnode: qml.QNode) -> tuple[str, ...]:
+    """Return the passes over the circuits of a QNode: its own, or the program's."""
+    passes, options = passes_of(qnode), current_options()
+    if passes is None:
+        return () if options is None else options.circuit_passes
+    return passes
 
 
 def _arguments(leaves: list[Any], in_tree: Any, dynamic: list[int], inputs: Any) -> Any:

@@ -176,9 +176,11 @@ def begin(
     qubits: int,
     shots: int,
     record: bool,
+    passes: Sequence[str] = (),
 ) -> ir.Value:
-    """Build a ``quantum.begin`` and return the state."""
+    """Build a ``quantum.begin`` and return the state; transform-circuits runs ``passes``."""
     i64 = ir.IntegerType.get_signless(64)
+    asked = {"passes": ir.StringAttr.get(" ".join(passes))} if passes else {}
     return ir.Operation.create(
         "quantum.begin",
         results=[state_type()],
@@ -190,6 +192,7 @@ def begin(
             "qubits": ir.IntegerAttr.get(i64, qubits),
             "shots": ir.IntegerAttr.get(i64, shots),
             "record": ir.IntegerAttr.get(i64, int(record)),
+            **asked,
         },
     ).result
 

@@ -1,0 +1,114 @@
+"""Passes over the circuits of a QNode: ``bellhop.passes``, and ``pipeline`` of several."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bellhop_mlir.transforms.transform_circuits import CIRCUIT_PASSES
+
+__all__ = ["apply_pass", "cancel_inverses", "merge_rotations", "pipeline"]
+
+# Where a QNode holds its passes; PennyLane copies a QNode with all that it holds.
+_ATTRIBUTE = "_bellhop_passes"
+
+
+def pass_names(what: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the names of passes, as the compiler knows them.
+
+    Raises:
+        ValueError: for a pass, or an option of one, that there is not.
+    """
+    names = []
+    for key, options in passes.items():
+        name = key.replace("_", "-")
+        if name not in CIRCUIT_PASSES:
+            there_are = ", ".join(CIRCUIT_PASSES)
+            raise ValueError(f"{what}: there is no circuit pass '{key}'; there are {there_are}.")
+        if options:
+            raise ValueError(f"{what}: the pass '{key}' has no options; given are {dict(options)}.")
+        names.append(name)
+    return tuple(names)
+
+
+def passes_of(qnode: Any) -> tuple[str, ...] | None:
+    """Return the passes that a QNode asks for; None where it leaves that to the program."""
+    return getattr(qnode, _ATTRIBUTE, None)
+
+
+def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
+    """Choose the passes that run over the circuits of a QNode, in compiled programs.
+
+    Args:
+        passes: the names, in order, each with a dictionary of options, of which no pass has any.
+
+    Returns:
+        a decorator for QNodes; they get these passes in place of those of the program
+        (``qjit(circuit_transform_pipeline=...)``).
+
+    Raises:
+        ValueError: for a pass that there is not.
+
+    Example:
+        >>> import bellhop, pennylane as qml
+        >>> @bellhop.qjit
+        ... @bellhop.pipeline({"cancel_inverses": {}, "merge_rotations": {}})
+        ... @qml.qnode(qml.device("lightning.qubit", wires=1))
+        ... def circuit(x):
+        ...     qml.Hadamard(0)
+        ...     qml.Hadamard(0)
+        ...     qml.RX(x, 0)
+        ...     qml.RX(-x, 0)
+        ...     return qml.expval(qml.Z(0))
+        >>> circuit(0.4)
+        Array(1., dtype=float64)
+
+    The interface is that of Catalyst's ``pipeline``.
+    """
+    names = pass_names("pipeline", passes)
+    return lambda qnode: _with_passes(qnode, names)
+
+
+def apply_pass(name: str) -> Callable[[Any], Any]:
+    """Return a decorator that adds a pass, by its name, to those of a QNode."""
+    (known,) = pass_names("apply_pass", {name: {}})
+    return lambda qnode: _with_passes(qnode, (*(passes_of(qnode) or ()), known))
+
+
+def cancel_inverses(qnode: Any) -> Any:
+    """Drop pairs of gates that undo one another from the circuits of a QNode.
+
+    Args:
+        qnode: the QNode.
+
+    Returns:
+        a QNode, whose circuits are so simplified in compiled programs; elsewhere it is the same.
+    """
+    return apply_pass("cancel-inverses")(qnode)
+
+
+def merge_rotations(qnode: Any) -> Any:
+    """Merge rotations about the same axis in the circuits of a QNode.
+
+    Where a circuit is differentiated only rotations by constants are merged;
+    ``qml.transforms.merge_rotations`` merges all, while the program is traced.
+
+    Args:
+        qnode: the QNode.
+
+    Returns:
+        a QNode, whose circuits are so simplified in compiled programs; elsewhere it is the same.
+    """
+    return apply_pass("merge-rotations")(qnode)
+
+
+def _with_passes(qnode: Any, names: tuple[str, ...]) -> Any:
+    from pennylane import QNode
+
+    if not isinstance(qnode, QNode):
+        raise TypeError(
+            f"passes are for QNodes, got {qnode!r} of type {type(qnode).__name__}. For all "
+            "circuits of a program: qjit(circuit_transform_pipeline={...})."
+        )
+    changed = copy.copy(qnode)
+    setattr(changed, _ATTRIBUTE, names)
+    return changed

@@ -1,0 +1,85 @@
+"""transform-circuits: each circuit gets the passes that its QNode asks for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._call_graph import call_graph, reachable
+from bellhop_mlir._walk import enclosing_function, functions, named, symbol
+from bellhop_mlir.errors import PassError
+from bellhop_mlir.transforms.cancel_inverses import CancelInverses
+from bellhop_mlir.transforms.merge_rotations import MergeRotations
+
+
+class CircuitPass(Protocol):
+    """A pass that can be run over the functions of one circuit."""
+
+    name: ClassVar[str]
+
+    def apply(self, module: ir.Module) -> bool | None:
+        """Change all circuits of ``module`` in place."""
+
+    def apply_to(self, circuits: Iterable[ir.Operation]) -> bool:
+        """Change these functions in place; return whether any changed."""
+
+
+CIRCUIT_PASSES: dict[str, type[CircuitPass]] = {
+    pass_.name: pass_ for pass_ in (CancelInverses, MergeRotations)
+}
+
+
+@dataclass(frozen=True)
+class TransformCircuits:
+    """Run the passes that ``quantum.begin`` names over the circuit that it begins.
+
+    Before::
+
+        %0 = "quantum.begin"() {passes = "cancel-inverses", ...}
+        %1 = func.call @circuit(%0)
+        func.func private @circuit(%0: tensor<2xui32>) -> tensor<2xui32> {
+          %1 = "quantum.gate"(%0, ...) {name = "PauliX", wires = array<i64: 0>, ...}
+          %2 = "quantum.gate"(%1, ...) {name = "PauliX", wires = array<i64: 0>, ...}
+          return %2
+        }
+
+    After::
+
+        %0 = "quantum.begin"() {...}
+        %1 = func.call @circuit(%0)
+        func.func private @circuit(%0: tensor<2xui32>) -> tensor<2xui32> {
+          return %0
+        }
+
+    Preconditions: gates are not fused yet.
+
+    Refused: a pass that there is not.
+    """
+
+    name: ClassVar[str] = "transform-circuits"
+
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        by_name, graph = functions(module), call_graph(module)
+        asked = False
+        for op in named(module.operation, "quantum.begin"):
+            if "passes" not in op.attributes:
+                continue
+            asked = True
+            names = ir.StringAttr(op.attributes["passes"]).value.split()
+            del op.attributes["passes"]
+            circuit = [by_name[name] for name in sorted(reachable(graph, _entries(op)))]
+            for name in names:
+                if name not in CIRCUIT_PASSES:
+                    raise PassError(
+                        f"there is no circuit pass '{name}'; there are {', '.join(CIRCUIT_PASSES)}"
+                    )
+                CIRCUIT_PASSES[name]().apply_to(circuit)
+        return asked
+
+
+def _entries(begin: ir.Operation) -> list[str]:
+    """Return the functions that the state goes to; without one, where it is."""
+    users = [use.owner for use in begin.results[0].uses]
+    calls = [symbol(user) for user in users if user.name == "func.call"]
+    return calls or [enclosing_function(begin)]

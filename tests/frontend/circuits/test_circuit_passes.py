@@ -1,0 +1,241 @@
+"""Circuit passes: the same results from fewer gates."""
+
+import re
+
+import numpy as np
+import pennylane as qml
+import pytest
+
+import bellhop
+from bellhop.tracing import is_tracing
+
+LIGHTNING = qml.device("lightning.qubit", wires=3)
+DEFAULT = qml.device("default.qubit", wires=3)
+BOTH = {"cancel_inverses": {}, "merge_rotations": {}}
+
+
+def gate_count(f):
+    """Count the gates of a program: each takes five numbers of a table, and its own."""
+    total = 0
+    for code in re.findall(r"code = array<i64: ([-\d, ]*)>, constants", f.mlir_opt):
+        numbers = [int(number) for number in code.split(",")]
+        while numbers:
+            _, _, slots, wires, controls, *numbers = numbers
+            numbers = numbers[slots + wires + 2 * controls :]
+            total += 1
+    return total
+
+
+def constructs():
+    """Return whose loops and conditionals the circuit is made of: the reference has PennyLane's."""
+    return bellhop if is_tracing() else qml
+
+
+def inverses(x):
+    qml.Hadamard(0)
+    qml.RX(x, wires=1)
+    qml.CNOT([0, 1])
+    qml.PauliX(2)
+    qml.CNOT([0, 1])
+    qml.S(2)
+    qml.adjoint(qml.S(2))
+    qml.PauliX(2)
+    qml.CZ([1, 2])
+    qml.CZ([2, 1])
+    qml.CNOT([0, 1])
+    qml.CNOT([1, 0])
+    qml.RZ(0.4, wires=0)
+    qml.adjoint(qml.RZ(0.4, wires=0))
+    qml.Toffoli([0, 1, 2])
+    qml.Toffoli([1, 0, 2])
+    qml.RY(x, wires=0)
+    qml.adjoint(qml.RY(x, wires=0))
+
+
+def rotations(x):
+    qml.Hadamard(0)
+    qml.Hadamard(1)
+    qml.RX(x, wires=0)
+    qml.RZ(0.2, wires=1)
+    qml.RX(2 * x, wires=0)
+    qml.RZ(0.3, wires=1)
+    qml.RX(0.1, wires=0)
+    qml.adjoint(qml.RX(x, wires=0))
+    qml.CRY(x, wires=[0, 1])
+    qml.CRY(x**2, wires=[0, 1])
+    qml.CRY(x, wires=[1, 0])
+    qml.RZ(0.3, wires=2)
+    qml.RZ(-0.3, wires=2)
+    qml.MultiRZ(0.1, wires=[0, 2])
+    qml.MultiRZ(0.2, wires=[2, 0])
+    qml.RY(x, wires=1)
+    qml.RX(x, wires=1)
+
+
+def in_loops_and_branches(x):
+    @constructs().for_loop(0, 3, 1)
+    def loop(i):
+        qml.Hadamard(0)
+        qml.Hadamard(0)
+        qml.RX(x * i, wires=0)
+        qml.RX(x, wires=0)
+        qml.CNOT([0, 1])
+
+    loop()
+
+    def taken():
+        qml.PauliX(2)
+        qml.PauliX(2)
+        qml.RY(x, 1)
+        qml.RY(0.1, 1)
+
+    constructs().cond(x > 0, taken, lambda: None)()
+    qml.RX(x, wires=2)
+
+
+def dynamic_wires(x):
+    @constructs().for_loop(0, 3, 1)
+    def loop(i):
+        qml.Hadamard(0)
+        qml.RX(x, wires=i)
+        qml.Hadamard(0)
+        qml.Hadamard(i)
+        qml.Hadamard(i)
+
+    loop()
+
+
+def qnode(body, device):
+    def circuit(x):
+        body(x)
+        return qml.expval(qml.Z(0) @ qml.X(1)), qml.expval(qml.Y(1) @ qml.Z(2))
+
+    return qml.QNode(circuit, device)
+
+
+def counts(body, passes, x=0.7):
+    plain = bellhop.qjit(qnode(body, LIGHTNING))
+    simple = bellhop.qjit(bellhop.pipeline(passes)(qnode(body, LIGHTNING)))
+    expected = qnode(body, DEFAULT)(x)
+    for f in (plain, simple):
+        np.testing.assert_allclose(f(x), expected, rtol=0, atol=1e-9)
+    return gate_count(plain), gate_count(simple)
+
+
+@pytest.mark.parametrize(
+    ("body", "passes", "left"),
+    [
+        (inverses, {"cancel_inverses": {}}, 6),
+        (rotations, {"merge_rotations": {}}, 9),
+        (in_loops_and_branches, BOTH, 4),
+        (in_loops_and_branches, {"cancel-inverses": {}}, 6),
+        # What a dynamic wire is, nobody knows: across it nothing meets.
+        (dynamic_wires, BOTH, 5),
+    ],
+)
+def test_results_are_those_of_all_gates(body, passes, left):
+    before, after = counts(body, passes)
+    assert after == left < before or body is dynamic_wires
+
+
+def test_derivatives_are_right():
+    def looped(x):
+        in_loops_and_branches(x)
+        inverses(x)
+        rotations(x)
+
+    def ours(passes):
+        circuit = bellhop.pipeline(passes)(qnode(looped, LIGHTNING))
+        return bellhop.qjit(bellhop.jacobian(lambda x: circuit(x)[0] + 2 * circuit(x)[1]))
+
+    plain, simple = ours({}), ours(BOTH)
+    step = 1e-6
+    reference = qnode(looped, DEFAULT)
+    difference = np.subtract(reference(0.7 + step), reference(0.7 - step))
+    expected = np.dot([1, 2], difference) / (2 * step)
+    for f in (plain, simple):
+        np.testing.assert_allclose(f(0.7), expected, atol=1e-7)
+    np.testing.assert_allclose(simple(0.7), plain(0.7), rtol=0, atol=1e-9)
+    assert gate_count(simple) < gate_count(plain)
+
+
+def test_random_circuits():
+    generator = np.random.default_rng(5)
+    kinds = [qml.RX, qml.RZ, qml.PhaseShift, qml.Hadamard, qml.PauliX, qml.S, qml.CNOT, qml.CZ]
+    for _ in range(8):
+        plan = [
+            (kinds[generator.integers(len(kinds))], generator.permutation(2), generator.integers(3))
+            for _ in range(40)
+        ]
+
+        def body(x, plan=plan):
+            qml.Hadamard(0)
+            for kind, wires, form in plan:
+                angles = [[x, 0.3, 2 * x][form]] if kind.num_params else []
+                op = kind(*angles, wires=[int(w) for w in wires[: kind.num_wires or 1]])
+                if form == 2 and kind is not qml.PauliX:
+                    qml.adjoint(op)
+
+        before, after = counts(body, BOTH)
+        assert after < before
+
+
+def test_decorators_add_up_in_order():
+    circuit = qnode(inverses, LIGHTNING)
+    both = bellhop.passes.merge_rotations(bellhop.passes.cancel_inverses(circuit))
+    f = bellhop.qjit(both)
+    f(0.7)
+    assert 'passes = "cancel-inverses merge-rotations"' in f.mlir
+    assert "passes" not in f.mlir_opt
+    # The QNode itself is as it was.
+    g = bellhop.qjit(circuit)
+    g(0.7)
+    assert "passes" not in g.mlir
+    np.testing.assert_allclose(both(0.7), circuit(0.7))
+
+
+def test_passes_of_the_program_and_of_a_circuit():
+    plain, own = qnode(inverses, LIGHTNING), bellhop.pipeline({})(qnode(inverses, LIGHTNING))
+
+    @bellhop.qjit(circuit_transform_pipeline={"cancel_inverses": {}})
+    def f(x):
+        return plain(x), own(x)
+
+    f(0.7)
+    assert f.mlir.count('passes = "cancel-inverses"') == 1
+    assert gate_count(f) == 6 + 18
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: bellhop.pipeline({"nothing": {}}),
+            ValueError,
+            "no circuit pass 'nothing'; ",
+        ),
+        (
+            lambda: bellhop.passes.apply_pass("x"),
+            ValueError,
+            "apply_pass: there is no",
+        ),
+        (
+            lambda: bellhop.pipeline({"cancel_inverses": {"deep": True}}),
+            ValueError,
+            "'cancel_inverses' has no options",
+        ),
+        (
+            lambda: bellhop.qjit(circuit_transform_pipeline={"nothing": {}}),
+            ValueError,
+            "qjit: there is no circuit pass 'nothing'",
+        ),
+        (
+            lambda: bellhop.passes.cancel_inverses(lambda x: x),
+            TypeError,
+            "passes are for QNodes, got .*circuit_transform_pipeline",
+        ),
+    ],
+)
+def test_errors(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
