@@ -22,11 +22,11 @@ from bellhop.control_flow.tracing import Step, traced_branches, traced_step
 # How many parameters there are is not known when the program is compiled.
 _DYNAMIC_FOR_LOOP = (
     "gates in a for_loop whose bounds are computed in the program are differentiated. Use bounds "
-    "that are Python numbers."
+    "that are Python numbers, or finite differences of the whole: bellhop.grad(f, method='fd')."
 )
 _DYNAMIC_WHILE_LOOP = (
     "gates in a while_loop are differentiated. Use a for_loop whose bounds are Python numbers, "
-    "with a cond in its body."
+    "with a cond in its body, or finite differences of the whole: bellhop.grad(f, method='fd')."
 )
 
 
