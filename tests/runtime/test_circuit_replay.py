@@ -19,6 +19,12 @@ PARAMS = np.array([0.4, 0.7])
 
 
 @pytest.fixture(autouse=True)
+def doubles():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(autouse=True)
 def nothing_left_open():
     yield
     assert bellhop_runtime.live_sessions() == 0
@@ -115,6 +121,15 @@ def test_no_rows() -> None:
     empty = np.zeros((0, 1))
     _, (means, variances) = run_again(empty, empty)
     assert means.shape == variances.shape == (0,)
+
+
+def test_many_rows() -> None:
+    rows = 4000
+    index, amount = np.tile([[0], [1]], (rows // 2, 1)), np.linspace(-1, 1, rows)[:, None]
+    _, (means, _) = run_again(index, amount)
+    shifted = np.tile(PARAMS, (rows, 1))
+    shifted[np.arange(rows), index[:, 0]] += amount[:, 0]
+    np.testing.assert_allclose(means, np.prod(np.cos(shifted), axis=1), atol=1e-12)
 
 
 ERRORS = {
