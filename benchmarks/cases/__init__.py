@@ -5,6 +5,7 @@ from benchmarks.cases import (
     accelerate,
     callbacks,
     circuits,
+    diff_methods,
     empty_call,
     long_circuits,
     printing,
@@ -18,6 +19,7 @@ _FAMILIES = (
     printing,
     accelerate,
     circuits,
+    diff_methods,
     long_circuits,
 )
 

@@ -20,7 +20,7 @@ SIZES = (4, 10, 16, 20)
 BLOCKS = 3
 
 
-def _gates(wires: int) -> list[Gate]:
+def ring_gates(wires: int) -> list[Gate]:
     gates: list[Gate] = []
     slot = 0
     for block in range(BLOCKS):
@@ -32,10 +32,10 @@ def _gates(wires: int) -> list[Gate]:
     return gates
 
 
-def _qnode(device: str, wires: int, **options: Any) -> Any:
+def ring_circuit(device: str, wires: int, **options: Any) -> Any:
     import pennylane as qml
 
-    gates = _gates(wires)
+    gates = ring_gates(wires)
 
     @qml.qnode(qml.device(device, wires=wires), **options)
     def circuit(angles: Any) -> Any:
@@ -45,30 +45,30 @@ def _qnode(device: str, wires: int, **options: Any) -> Any:
     return circuit
 
 
-def _angles(wires: int) -> Any:
+def ring_angles(wires: int) -> Any:
     import jax.numpy as jnp
 
-    return jnp.asarray(parameters(_gates(wires)))
+    return jnp.asarray(parameters(ring_gates(wires)))
 
 
 def _jax(wires: int, gradient: bool) -> Program:
     import jax
 
-    circuit = _qnode("default.qubit", wires, interface="jax", diff_method="backprop")
-    return synchronous(jax.jit(jax.grad(circuit) if gradient else circuit), _angles(wires))
+    circuit = ring_circuit("default.qubit", wires, interface="jax", diff_method="backprop")
+    return synchronous(jax.jit(jax.grad(circuit) if gradient else circuit), ring_angles(wires))
 
 
 def _qjit(api: Any, wires: int, gradient: bool) -> Program:
-    circuit = _qnode("lightning.qubit", wires, diff_method="adjoint")
+    circuit = ring_circuit("lightning.qubit", wires, diff_method="adjoint")
 
     def program(angles: Any) -> Any:
         return (api.grad(circuit) if gradient else circuit)(angles)
 
-    return synchronous(api.qjit(program), _angles(wires))
+    return synchronous(api.qjit(program), ring_angles(wires))
 
 
 def _limit(wires: int, gradient: bool) -> Program:
-    gates = _gates(wires)
+    gates = ring_gates(wires)
     lightning = Lightning(wires, gates, parameters(gates), wire=0)
     run = lightning.gradient if gradient else lightning.expectation
     return Program(run, compiles=False)

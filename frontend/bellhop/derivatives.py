@@ -25,7 +25,7 @@ def grad(
 ) -> Any:
     """Return the gradient of a function with a scalar result.
 
-    Circuits are differentiated by the adjoint method, callbacks by their registered rules,
+    Circuits are differentiated by their ``diff_method``, callbacks by their registered rules,
     the rest by JAX.
 
     Args:
