@@ -4,7 +4,8 @@ The other device is a second CPU device of the same process, so what is timed is
 the hand-over and not a bus.
 
 Limits: on the same device no hand-over is needed, so one `jax.jit` of the whole;
-on another device a `jax.jit` call there plus one `np.copyto` each way.
+on another device a `jax.jit` call there plus one `np.copyto` each way; a chain of
+regions is one call, so a program with a single region.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.case import LIMIT, Case, Program, qjit_builders, synchronous
+from benchmarks.case import LIMIT, Case, Program, Target, qjit_builders, synchronous
 
 ELEMENTS = 256
+LINKS = 10
 
 
 def _input() -> np.ndarray:
@@ -70,6 +72,49 @@ def _qjit(api: Any, index: int) -> Program:
     return synchronous(api.qjit(lambda x: region(x)), jax.numpy.asarray(_input()))
 
 
+def _chain_expected() -> Any:
+    x = _input()
+    for _ in range(LINKS):
+        x = np.sin(x) * 2
+    return x
+
+
+def _chain_qjit(api: Any) -> Program:
+    import jax
+
+    region = api.accelerate(lambda x: _region(x), dev=jax.devices("cpu")[1])
+
+    def chain(x: Any) -> Any:
+        for _ in range(LINKS):
+            x = region(x) * 2
+        return x
+
+    return synchronous(api.qjit(chain), jax.numpy.asarray(_input()))
+
+
+def _chain_jax() -> Program:
+    """Hand over once, run link after link there, and fetch."""
+    import jax
+
+    link, device = jax.jit(lambda x: _region(x) * 2), jax.devices("cpu")[1]
+    x = jax.numpy.asarray(_input())
+
+    def run() -> Any:
+        y = jax.device_put(x, device)
+        for _ in range(LINKS):
+            y = link(y)
+        return np.asarray(y)
+
+    return Program(run)
+
+
+def _chain_limit() -> Program:
+    import bellhop
+
+    single = _qjit(bellhop, 1)
+    return Program(single.run, comparable=False)
+
+
 CASES = [
     Case(
         name="accelerate-same",
@@ -77,6 +122,7 @@ CASES = [
         limit="one jax.jit of the whole program",
         builders={"jax": _same_jax, **qjit_builders(lambda api: _qjit(api, 0)), LIMIT: _same_jax},
         expected=_expected,
+        targets=(Target("jax", 0.95),),
     ),
     Case(
         name="accelerate-other",
@@ -89,5 +135,15 @@ CASES = [
         },
         expected=_expected,
         devices=2,
+        targets=(Target("jax", 0.77),),
+    ),
+    Case(
+        name="accelerate-chain",
+        title=f"{LINKS} regions in a row on another device",
+        limit="a program with one region",
+        builders={"jax": _chain_jax, **qjit_builders(_chain_qjit), LIMIT: _chain_limit},
+        expected=_chain_expected,
+        devices=2,
+        targets=(Target(LIMIT, 0.67),),
     ),
 ]
