@@ -14,6 +14,7 @@ from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToR
 from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
 from bellhop_mlir.transforms.fuse_accelerate import FuseAccelerate
 from bellhop_mlir.transforms.fuse_gates import FuseGates
+from bellhop_mlir.transforms.hoist_callbacks import HoistCallbacks
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.outline_regions import OutlineRegions
 from bellhop_mlir.transforms.overlap_regions import OverlapRegions
@@ -26,6 +27,7 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
     OutlineRegions,
     InlineAccelerate,
     CanonicalizeCallbacks,
+    HoistCallbacks,
     FuseAccelerate,
     CanonicalizeRegions,
 )

@@ -23,6 +23,8 @@ from bellhop_mlir.errors import VerificationError
 
 KINDS = ("pure", "io", "debug", "start", "done")
 TICKET = "tensor<2xui32>"
+# Marks a pure call that no optimiser may move out of the loop that it stands in.
+STAYS = "bellhop.stays"
 
 _ATTRIBUTES = {
     "callback.func": {

@@ -107,7 +107,7 @@ class ConvertCallbackToRuntime:
                     "index": i64(declaration.id),
                     "python": declaration.attributes["python"],
                 },
-                has_side_effect=op.kind != "pure",
+                has_side_effect=op.kind != "pure" or callback.STAYS in op.attributes,
                 # The table stands before all operands, the token before all arguments.
                 aliases=[
                     (1 + op.is_ordered + argument, op.is_ordered + result)

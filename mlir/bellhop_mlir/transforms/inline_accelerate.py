@@ -39,8 +39,7 @@ class InlineAccelerate:
 
     Functions that nothing calls any more go.  A function that runs both here and in a
     region on another device stays as it is: inlining would move part of that region to its
-    device.  MLIR's own inliner is no use here: jaxlib does not register what it needs to
-    know of ``func.call``.
+    device.
 
     Preconditions: no region is recursive, which the verifier sees to.
     """

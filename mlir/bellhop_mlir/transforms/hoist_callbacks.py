@@ -1,0 +1,268 @@
+"""hoist-callbacks: pure calls that do not change in a loop are made once, or not at all."""
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._call_graph import call_graph, drop_unused_functions, reaching
+from bellhop_mlir._outline import inline
+from bellhop_mlir._purity import impure_functions, is_pure
+from bellhop_mlir._walk import functions, named, operations, symbol, types
+from bellhop_mlir.dialects.callback import STAYS
+
+
+@dataclass(frozen=True)
+class HoistCallbacks:
+    """Make loop-invariant pure calls before the loop, if the loop has a first turn.
+
+    Before::
+
+        %0:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<i64>, tensor<f64>
+          cond { %c = stablehlo.compare LT, %i, %n ... }
+          do {
+            %1 = "callback.call"(%y) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
+            ...
+          }
+
+    After::
+
+        %c = stablehlo.compare LT, %zero, %n ...
+        %1 = "stablehlo.if"(%c) ({
+          %2 = "callback.call"(%y) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
+          stablehlo.return %2 : tensor<f64>
+        }, { ... zero ... })
+        %0:2 = stablehlo.while(...) ... do { ... %1 ... }
+
+    Where the bounds are constants and there is a turn, the call stands before the loop as it
+    is.  What does not move, such as a call in a conditional of a loop, is marked
+    ``bellhop.stays`` where there may be no turn: XLA would hoist it all the same, and an
+    exception could come out of a call that the program never gets to.  Functions that call
+    Python are inlined into loops first.
+
+    Preconditions: regions are ``callback.accelerate``.
+    """
+
+    name: ClassVar[str] = "hoist-callbacks"
+
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        loops = named(module.operation, "stablehlo.while")
+        if not loops or not named(module.operation, "callback.call"):
+            return False
+        changed = _inline_into(module, loops)
+        if changed:
+            drop_unused_functions(module)
+        impure = impure_functions(module, call_graph(module))
+        # Inner loops come last, and what leaves them may leave the outer ones too.
+        for op in reversed(named(module.operation, "stablehlo.while")):
+            changed |= _Loop(op, impure).hoist()
+        return changed
+
+
+def _inline_into(module: ir.Module, loops: list[ir.Operation]) -> bool:
+    by_name = functions(module)
+    calling = reaching(
+        call_graph(module),
+        [name for name, op in by_name.items() if named(op, "callback.call")],
+    )
+    changed = False
+    for loop in loops:
+        while calls := [op for op in named(loop, "func.call") if symbol(op) in calling]:
+            changed = True
+            for call in calls:
+                inline(call, by_name[symbol(call)])
+    return changed
+
+
+@dataclass
+class _Loop:
+    op: ir.Operation
+    impure: set[str]
+    #: What the two blocks of the loop define.
+    inside: set[ir.Value] = field(default_factory=set)
+    #: Of these, what is the same in each turn: arguments, and what they are outside; results
+    #: that can be computed outside, and by what; results that cannot.
+    outside: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    producers: dict[ir.Value, ir.Operation] = field(default_factory=dict)
+    fixed: set[ir.Value] = field(default_factory=set)
+
+    def hoist(self) -> bool:
+        """Move or mark the calls that are the same in each turn; tell whether there are any."""
+        if not any(map(_is_pure_call, operations(self.op))):
+            return False
+        body = self.op.regions[1].blocks[0]
+        *inner, end = (op.operation for op in body.operations)
+        self.inside = {value for block in _blocks(self.op) for value in _defined(block)}
+        for argument, start, last in zip(
+            body.arguments, self.op.operands, end.operands, strict=True
+        ):
+            if argument == last:
+                self.outside[argument] = start
+        has_turn = _has_turn(self.op)
+        changed = False
+        for op in inner:
+            if not self._is_invariant(op) or not is_pure(op, self.impure):
+                continue
+            calls = [each for each in (op, *_nested(op)) if _is_pure_call(each)]
+            is_movable = not len(op.regions) and self.fixed.isdisjoint(op.operands)
+            if not calls and is_movable:
+                self.producers.update(dict.fromkeys(op.results, op))
+            elif calls and is_movable and (has_turn or self.first_turn is not None):
+                self._move(op, None if has_turn else self.first_turn)
+                changed = True
+            elif calls and not has_turn:
+                for call in calls:
+                    call.attributes[STAYS] = ir.UnitAttr.get()
+                changed = True
+            else:
+                # XLA may take it out, and nobody could tell.
+                self.fixed.update(op.results)
+        return changed
+
+    def _is_invariant(self, op: ir.Operation) -> bool:
+        return all(
+            value not in self.inside
+            or value in self.outside
+            or value in self.producers
+            or value in self.fixed
+            for each in (op, *_nested(op))
+            for value in each.operands
+        )
+
+    @functools.cached_property
+    def first_turn(self) -> ir.Value | None:
+        """Whether the loop has a first turn, computed before it; None where that calls Python."""
+        block = self.op.regions[0].blocks[0]
+        *inner, end = (op.operation for op in block.operations)
+        # No function that is still called in the loop calls Python.
+        if any(
+            each.name.startswith("callback.") or not is_pure(each, self.impure)
+            for op in inner
+            for each in (op, *_nested(op))
+        ):
+            return None
+        known = dict(zip(block.arguments, self.op.operands, strict=True))
+        for op in inner:
+            copy = op.clone(ip=ir.InsertionPoint(self.op))
+            for each in (copy, *_nested(copy)):
+                _use(each, known)
+            known.update(zip(op.results, copy.results, strict=True))
+        return known.get(end.operands[0], end.operands[0])
+
+    def _move(self, op: ir.Operation, condition: ir.Value | None) -> None:
+        for value in op.operands:
+            self._move_producer(value)
+        _use(op, self.outside)
+        if condition is None:
+            op.move_before(self.op)
+            results = list(op.results)
+        else:
+            results = _guarded(op, condition, self.op)
+        # The same outside: this is what it is.
+        for result in results:
+            self.inside.discard(result)
+
+    def _move_producer(self, value: ir.Value) -> None:
+        op = self.producers.pop(value, None)
+        if op is None:
+            return
+        for operand in op.operands:
+            self._move_producer(operand)
+        for result in op.results:
+            self.producers.pop(result, None)
+            self.inside.discard(result)
+        _use(op, self.outside)
+        op.move_before(self.op)
+
+
+def _guarded(op: ir.Operation, condition: ir.Value, loop: ir.Operation) -> list[ir.Value]:
+    """Make a call before a loop where the loop has a first turn; return its results or zeros."""
+    with ir.InsertionPoint(loop), op.location:
+        guard = ir.Operation.create(
+            "stablehlo.if", results=types(op.results), operands=[condition], regions=2
+        )
+        call, zeros = (region.blocks.append() for region in guard.regions)
+        results = list(guard.results)
+        for old, new in zip(op.results, results, strict=True):
+            old.replace_all_uses_with(new)
+        with ir.InsertionPoint(call):
+            end = ir.Operation.create("stablehlo.return", operands=list(op.results))
+        op.move_before(end)
+        with ir.InsertionPoint(zeros):
+            ir.Operation.create("stablehlo.return", operands=list(map(_zero, types(results))))
+    return results
+
+
+def _zero(type_: ir.Type) -> ir.Value:
+    scalar = ir.RankedTensorType.get([], ir.RankedTensorType(type_).element_type)
+    number = ir.Operation.create(
+        "stablehlo.constant",
+        results=[ir.Type.parse("tensor<i32>")],
+        attributes={"value": ir.Attribute.parse("dense<0> : tensor<i32>")},
+    )
+    element = ir.Operation.create(
+        "stablehlo.convert", results=[scalar], operands=list(number.results)
+    )
+    return ir.Operation.create(
+        "stablehlo.broadcast_in_dim",
+        results=[type_],
+        operands=list(element.results),
+        attributes={"broadcast_dimensions": ir.DenseI64ArrayAttr.get([])},
+    ).results[0]
+
+
+def _nested(op: ir.Operation) -> list[ir.Operation]:
+    return operations(op) if len(op.regions) else []
+
+
+def _is_pure_call(op: ir.Operation) -> bool:
+    return op.name == "callback.call" and ir.StringAttr(op.attributes["kind"]).value == "pure"
+
+
+def _blocks(op: ir.Operation) -> Iterable[ir.Block]:
+    for region in op.regions:
+        yield from region.blocks
+
+
+def _defined(block: ir.Block) -> Iterable[ir.Value]:
+    yield from block.arguments
+    for op in block.operations:
+        yield from op.operation.results
+
+
+def _use(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
+    for index, value in enumerate(op.operands):
+        if value in known:
+            op.operands[index] = known[value]
+
+
+def _has_turn(loop: ir.Operation) -> bool:
+    """Tell whether a loop counts up from a constant to a larger one, as JAX's do."""
+    block = loop.regions[0].blocks[0]
+    *_, end = (op.operation for op in block.operations)
+    compare = _owner(end.operands[0])
+    if compare is None or compare.name != "stablehlo.compare":
+        return False
+    left, right = compare.operands
+    starts = dict(zip(block.arguments, loop.operands, strict=True))
+    first, bound = _integer(starts.get(left, left)), _integer(right)
+    less = "LT>" in str(compare.attributes["comparison_direction"])
+    return less and first is not None and bound is not None and first < bound
+
+
+def _owner(value: ir.Value) -> ir.Operation | None:
+    owner = value.owner
+    return owner if isinstance(owner, ir.Operation) else getattr(owner, "operation", None)
+
+
+def _integer(value: ir.Value) -> int | None:
+    op = _owner(value)
+    if op is None or op.name != "stablehlo.constant":
+        return None
+    attribute = op.attributes["value"]
+    is_scalar = ir.RankedTensorType(value.type).rank == 0
+    if not is_scalar or not isinstance(attribute, ir.DenseIntElementsAttr):
+        return None
+    return int(attribute[0])
