@@ -55,7 +55,8 @@ class Buffers {
     for (int64_t i = begin; i < end; ++i) {
       const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(buffers[i]);
       if (buffer.dtype == XLA_FFI_DataType_TOKEN) continue;
-      views_[size_++] = {buffer.dtype, buffer.dims, buffer.rank, buffer.data};
+      views_[size_++] = {buffer.dtype, buffer.dims, buffer.rank, buffer.data,
+                         /*shares_bytes=*/true};
     }
   }
 

@@ -63,8 +63,7 @@ class CallArrays {
     for (size_t i = 0; i < arrays_.size(); ++i) {
       const BufferView& buffer = buffers_[i];
       if (is_written(i)) {
-        has_views_ = true;
-        arrays_[i] = array_view(buffer, /*writable=*/true);
+        arrays_[i] = written_array(i);
         if (arrays_[i] == nullptr) return false;
         continue;
       }
@@ -76,7 +75,8 @@ class CallArrays {
         }
         Py_DECREF(spare);
       }
-      const bool copies = is_small || callback_.arguments == Arguments::kCopies;
+      const bool copies =
+          is_small || is_packed(buffer) || callback_.arguments == Arguments::kCopies;
       has_views_ |= !copies && callback_.arguments == Arguments::kViews;
       arrays_[i] = copies ? array_copy(buffer) : array_view(buffer, /*writable=*/false);
       if (arrays_[i] == nullptr) return false;
@@ -91,6 +91,10 @@ class CallArrays {
   bool put_back() {
     bool collected = false;
     for (size_t i = 0; i < arrays_.size(); ++i) {
+      if (i < written_ && is_packed(buffers_[i])) {
+        if (!pack_written(i)) return false;
+        continue;
+      }
       const bool is_program_memory = has_views_ && is_view(arrays_[i]);
       if (is_program_memory && Py_REFCNT(arrays_[i]) > 1) collect_young_garbage();
       if (is_program_memory && Py_REFCNT(arrays_[i]) > 1 && !collected) {
@@ -125,6 +129,31 @@ class CallArrays {
       return result.data == buffers_[i].data;
     };
     return std::any_of(buffers_.begin(), buffers_.begin() + written_, shares);
+  }
+
+  // A view, or where there can be none an array that is packed after the call: the
+  // same one for a result and the argument that was given up for it.
+  PyObject* written_array(size_t i) {
+    const BufferView& buffer = buffers_[i];
+    if (!is_packed(buffer)) {
+      has_views_ = true;
+      return array_view(buffer, /*writable=*/true);
+    }
+    for (size_t result = 0; result < std::min(i, written_); ++result) {
+      if (buffers_[result].data == buffer.data) return Py_NewRef(arrays_[result]);
+    }
+    PyObject* array = array_copy(buffer);
+    if (array != nullptr) set_writable(array);
+    return array;
+  }
+
+  bool pack_written(size_t i) {
+    const int stored = store_exact(arrays_[i], buffers_[i]);
+    if (stored == 0) {
+      PyErr_Format(PyExc_TypeError, "%s changed the shape or dtype of its output %zu",
+                   callback_.description.c_str(), i);
+    }
+    return stored == 1;
   }
 
   void set_kept_error(size_t i) const {

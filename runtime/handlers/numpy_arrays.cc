@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <vector>
 
 namespace bellhop {
 namespace {
@@ -17,6 +18,58 @@ PyArray_Descr* descriptors[kElementTypes] = {};
 
 PyArray_Descr* descriptor(int xla_dtype) {
   return xla_dtype >= 0 && xla_dtype < kElementTypes ? descriptors[xla_dtype] : nullptr;
+}
+
+// XLA_FFI_DataType.
+enum NarrowType { kS4 = 21, kU4 = 22, kS2 = 26, kU2 = 27, kF4E2M1FN = 32 };
+
+// The width of an element that is narrower than a byte, else 8.
+int bits_of(int xla_dtype) {
+  switch (xla_dtype) {
+    case kS4:
+    case kU4:
+    case kF4E2M1FN:
+      return 4;
+    case kS2:
+    case kU2:
+      return 2;
+    default:
+      return 8;
+  }
+}
+
+bool is_narrow_integer(int xla_dtype) {
+  return bits_of(xla_dtype) < 8 && xla_dtype != kF4E2M1FN;
+}
+
+void unpack(const BufferView& buffer, void* elements) {
+  const int bits = bits_of(buffer.dtype);
+  const auto* packed = static_cast<const uint8_t*>(buffer.data);
+  auto* out = static_cast<uint8_t*>(elements);
+  const size_t count = size_bytes(buffer);
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = packed[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
+  }
+}
+
+void pack(const uint8_t* elements, const BufferView& buffer) {
+  const int bits = bits_of(buffer.dtype);
+  auto* packed = static_cast<uint8_t*>(buffer.data);
+  const size_t count = size_bytes(buffer);
+  std::memset(packed, 0, (count * bits + 7) / 8);
+  for (size_t i = 0; i < count; ++i) {
+    const uint8_t element = elements[i] & ((1 << bits) - 1);
+    packed[i * bits / 8] |= static_cast<uint8_t>(element << (i * bits % 8));
+  }
+}
+
+// Fills the memory of an array, which has the buffer's type.
+void copy_out(const BufferView& buffer, void* elements) {
+  if (is_packed(buffer)) {
+    unpack(buffer, elements);
+  } else if (const size_t bytes = size_bytes(buffer); bytes != 0) {
+    std::memcpy(elements, buffer.data, bytes);
+  }
 }
 
 PyObject* new_array(const BufferView& buffer, void* data) {
@@ -54,7 +107,8 @@ int store_python_scalar(PyObject* value, const BufferView& buffer,
   const bool fits = PyBool_Check(value)   ? true
                     : PyLong_Check(value) ? descr->type_num != NPY_BOOL
                     : PyFloat_Check(value)
-                        ? descr->kind == 'f' || descr->kind == 'c' || descr->kind == 'V'
+                        ? descr->kind == 'f' || descr->kind == 'c' ||
+                              (descr->kind == 'V' && !is_narrow_integer(buffer.dtype))
                     : PyComplex_Check(value) ? descr->kind == 'c'
                                              : false;
   if (!fits || buffer.rank != 0) return 0;
@@ -110,11 +164,13 @@ size_t size_bytes(const BufferView& buffer) {
   return bytes;
 }
 
+bool is_packed(const BufferView& buffer) {
+  return buffer.shares_bytes && bits_of(buffer.dtype) < 8;
+}
+
 PyObject* array_view(const BufferView& buffer, bool writable) {
   PyObject* array = new_array(buffer, buffer.data);
-  if (array != nullptr && writable) {
-    PyArray_ENABLEFLAGS(reinterpret_cast<PyArrayObject*>(array), NPY_ARRAY_WRITEABLE);
-  }
+  if (array != nullptr && writable) set_writable(array);
   return array;
 }
 
@@ -122,11 +178,13 @@ PyObject* array_copy(const BufferView& buffer) {
   PyObject* array = new_array(buffer, nullptr);
   if (array == nullptr) return nullptr;
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
-  if (const size_t bytes = size_bytes(buffer); bytes != 0) {
-    std::memcpy(PyArray_DATA(typed), buffer.data, bytes);
-  }
+  copy_out(buffer, PyArray_DATA(typed));
   PyArray_CLEARFLAGS(typed, NPY_ARRAY_WRITEABLE);
   return array;
+}
+
+void set_writable(PyObject* array) {
+  PyArray_ENABLEFLAGS(reinterpret_cast<PyArrayObject*>(array), NPY_ARRAY_WRITEABLE);
 }
 
 bool refill(PyObject* array, const BufferView& buffer) {
@@ -139,7 +197,7 @@ bool refill(PyObject* array, const BufferView& buffer) {
       !same_shape(typed, buffer)) {
     return false;
   }
-  std::memcpy(fields->data, buffer.data, static_cast<size_t>(PyArray_NBYTES(typed)));
+  copy_out(buffer, fields->data);
   return true;
 }
 
@@ -164,6 +222,13 @@ void detach(PyObject* array) {
 int store_exact(PyObject* value, const BufferView& buffer) {
   PyArray_Descr* descr = descriptor(buffer.dtype);
   if (descr == nullptr) return 0;
+  if (is_packed(buffer)) {
+    std::vector<uint8_t> elements(std::max<size_t>(size_bytes(buffer), 1));
+    const BufferView unpacked{buffer.dtype, buffer.dims, buffer.rank, elements.data()};
+    const int status = store_exact(value, unpacked);
+    if (status == 1) pack(elements.data(), buffer);
+    return status;
+  }
   if (PyArray_Check(value)) {
     auto* array = reinterpret_cast<PyArrayObject*>(value);
     if (!same_shape(array, buffer)) return 0;

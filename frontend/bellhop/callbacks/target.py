@@ -131,14 +131,13 @@ class CallbackTarget:
         return flat[0] if len(flat) == 1 else tuple(flat)
 
     def check_arguments(self, avals: Sequence[Any]) -> None:
-        """Refuse arguments that no NumPy array can hold as XLA does, such as int4."""
+        """Refuse arguments of types that have no operations in JAX, such as int1."""
         for aval in avals:
             is_key = jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended)
             if not is_key and aval.dtype not in DTYPES:
                 raise TypeError(
                     f"{self.flavour} '{self.name}' (called from {self.site}) is given an array "
-                    f"of type {aval.dtype.name}, which XLA packs and NumPy does not. Cast the "
-                    "argument."
+                    f"of type {aval.dtype.name}, which callbacks do not take. Cast the argument."
                 )
 
     def batching_error(self) -> NotImplementedError:

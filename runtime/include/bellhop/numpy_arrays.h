@@ -15,6 +15,9 @@ struct BufferView {
   const int64_t* dims;
   int64_t rank;
   void* data;
+  // Whether elements narrower than a byte share one: XLA packs them, the first in the
+  // lowest bits, and NumPy does not.
+  bool shares_bytes = false;
 };
 
 // Imports NumPy. Called once, with the GIL held. False with a Python error set.
@@ -30,13 +33,20 @@ PyObject* dtype_of(int xla_dtype);
 // dtype that XLA has no element type for. The dimensions are the array's.
 bool buffer_of(PyObject* array, BufferView* buffer);
 
+// As an array, which has a byte for each element that is narrower.
 size_t size_bytes(const BufferView& buffer);
 
-// An array that is a view of the buffer. New reference; null with a Python error set.
+// Whether no array can be a view of it.
+bool is_packed(const BufferView& buffer);
+
+// An array that is a view of the buffer, which is not packed. New reference; null with
+// a Python error set.
 PyObject* array_view(const BufferView& buffer, bool writable);
 
 // A read-only array that owns a copy of the buffer, likewise.
 PyObject* array_copy(const BufferView& buffer);
+
+void set_writable(PyObject* array);
 
 // Fills an array that `array_copy` made with the contents of another buffer. False
 // where someone else holds it, or changed it, or the buffer is of another type.

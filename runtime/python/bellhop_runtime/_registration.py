@@ -8,8 +8,8 @@ from bellhop_runtime import _runtime
 
 TARGETS: tuple[str, ...] = tuple(sorted(_runtime.targets()))
 
-# XLA's element type numbers (XLA_FFI_DataType of the FFI's C API).  Types narrower
-# than a byte are missing: XLA packs them and NumPy does not.
+# XLA's element type numbers (XLA_FFI_DataType of the FFI's C API).  The types of one bit are
+# missing, which JAX has no operations of.
 _ELEMENT_TYPES = {
     1: np.bool_,
     2: np.int8,
@@ -28,11 +28,16 @@ _ELEMENT_TYPES = {
     18: np.complex128,
     19: ml_dtypes.float8_e5m2,
     20: ml_dtypes.float8_e4m3fn,
+    21: ml_dtypes.int4,
+    22: ml_dtypes.uint4,
     23: ml_dtypes.float8_e4m3b11fnuz,
     24: ml_dtypes.float8_e5m2fnuz,
     25: ml_dtypes.float8_e4m3fnuz,
+    26: ml_dtypes.int2,
+    27: ml_dtypes.uint2,
     28: ml_dtypes.float8_e4m3,
     29: ml_dtypes.float8_e3m4,
+    32: ml_dtypes.float4_e2m1fn,
     33: ml_dtypes.float8_e8m0fnu,
 }
 

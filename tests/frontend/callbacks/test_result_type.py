@@ -174,7 +174,7 @@ def test_no_declaration_is_an_error_that_says_what_to_write():
         {"a": "b"},
         np,
         lambda: None,
-        STRUCT((2,), jnp.int4),
+        STRUCT((2,), ml_dtypes.int1),
         STRUCT((), jax.random.key(0).dtype),
     ],
     ids=repr,
