@@ -23,6 +23,8 @@ myst_heading_anchors = 3
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(Path(__file__).parent / "_build" / "executed")
 nb_execution_raise_on_error = True
+# What programs write, keep_intermediate say, is not part of the pages.
+nb_execution_in_temp = True
 nb_execution_timeout = 300
 # What a callback prints and a cell's own output belong together.
 nb_merge_streams = True

@@ -3,6 +3,8 @@
 import contextlib
 import contextvars
 import hashlib
+import math
+import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -172,6 +174,7 @@ def compile_program(
     with _lowering() as lowering:
         module = traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
     stopwatch.lap("lowering", module)
+    _check_devices(module)
     out_avals = tuple(traced.jaxpr.out_avals)
     try:
         return optimize(
@@ -187,6 +190,20 @@ def compile_program(
         )
     except PassError as error:
         raise CompileError(str(error)) from error
+
+
+def _check_devices(module: ir.Module) -> None:
+    """Refuse a program that is to be spread over devices."""
+    for op in module.body.operations:
+        if op.operation.name != "sdy.mesh":
+            continue
+        sizes = [int(size) for size in re.findall(r'"=(\d+)', str(op.operation))]
+        if math.prod(sizes) > 1:
+            raise CompileError(
+                f"a qjit program runs on one host device, and this one holds a jax.shard_map or a "
+                f"sharding over {math.prod(sizes)}. Spread it from outside: jax.jit in place of "
+                "qjit, around jax.shard_map of a function of QNodes and callbacks."
+            )
 
 
 def optimize(
