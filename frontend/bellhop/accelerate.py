@@ -3,6 +3,7 @@
 import functools
 import inspect
 import re
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,8 @@ class Accelerated:
         self._dev = dev
         self._options = options
         self._regions: dict[Target, Callable[..., Any]] = {}
+        # Of each instance, where the function is that of a class.
+        self._methods: weakref.WeakKeyDictionary[Any, Accelerated] = weakref.WeakKeyDictionary()
         resolve_target(dev)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -62,7 +65,32 @@ class Accelerated:
             raise _not_jittable(self._function, error) from error
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        if instance is None:
+            return self
+        # What is a pytree is an argument, and numbers of arguments count the instance.
+        is_argument = not jax.tree_util.all_leaves([instance])
+        if is_argument or not self._options.keys() <= {"static_argnames", "donate_argnames"}:
+            return functools.partial(self, instance)
+        try:
+            known = self._methods.get(instance)
+        except TypeError:
+            # Not hashable: compiled anew each time.
+            return self._method_of(instance)
+        if known is None:
+            known = self._methods[instance] = self._method_of(instance)
+        return known
+
+    def _method_of(self, instance: Any) -> "Accelerated":
+        function, reference = self._function, weakref.ref(instance)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return function(reference(), *args, **kwargs)
+
+        functools.update_wrapper(method, function)
+        method.__signature__ = inspect.signature(  # type: ignore[attr-defined]
+            function.__get__(instance)
+        )
+        return Accelerated(method, self._dev, self._options)
 
 
 def _move(tree: Any, target: Target) -> Any:

@@ -216,6 +216,7 @@ def optimize(
     out_avals: tuple[Any, ...],
     keep_stages: bool = False,
     delegates: bool = False,
+    elides: bool = False,
 ) -> Program:
     """Run the passes over a module and give its callbacks and regions a table.
 
@@ -228,6 +229,8 @@ def optimize(
         out_avals: the results.
         keep_stages: whether to keep the text of the module after every pass.
         delegates: whether JAX makes the callbacks, instead of the runtime.
+        elides: whether to leave large constants out of the texts, whose writing takes longer
+            than all else where there are many megabytes of them.
     """
     from bellhop.regions import take_regions
 
@@ -241,7 +244,7 @@ def optimize(
 
     with module.context, ir.Location.unknown():
         module.context.allow_unregistered_dialects = True
-        text = str(module)
+        text = _text(module, elides)
         if keep_stages:
             stages[LOWERED] = text
         passes: list[Pass] = [
@@ -250,7 +253,7 @@ def optimize(
         if _PASSES_OF_CIRCUITS in text:
             passes.insert(0, TransformCircuits())
         run_pipeline(module, passes, observe)
-        optimized = str(module)
+        optimized = _text(module, elides)
         digest = hashlib.blake2b(optimized.encode(), digest_size=7).digest()
         # Programs with the same text may still call different functions.
         key = table.reserve(int.from_bytes(digest, "big"))
@@ -273,6 +276,10 @@ def optimize(
             delegates=None if kept is None else weakref.ref(kept),
         )
         return Program(code, jaxpr, text, optimized, stages, tuple(targets), kept)
+
+
+def _text(module: ir.Module, elides: bool) -> str:
+    return module.operation.get_asm(large_elements_limit=16) if elides else str(module)
 
 
 def _count_tokens(module: ir.Module) -> int:

@@ -1,6 +1,7 @@
 """Accelerated regions on a device of their own: executables that programs call."""
 
 import functools
+import io
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -195,13 +196,14 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
         del declaration.attributes["module"]
         table = CallbackTable(published=False)
         program = optimize(
-            _unwrap(ir.Module.parse(str(nested), module.context)),
+            _module_of(nested),
             target_name(target),
             targets,
             table,
             jaxpr=None,
             out_avals=tuple(map(aval_of, declaration.function_type.results)),
             delegates=is_delegated(target_platform(target)),
+            elides=True,
         )
         inputs = tuple(map(aval_of, declaration.function_type.inputs))
         region = Region(name, site, program, inputs, table, target)
@@ -218,9 +220,19 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
     return compiled
 
 
-def _unwrap(module: ir.Module) -> ir.Module:
-    """Return the module itself, where parsing put it into an implicit one."""
-    operations = list(module.body.operations)
-    if len(operations) == 1 and operations[0].operation.name == "builtin.module":
-        return ir.Module.parse(str(operations[0].operation), module.context)
+def _module_of(nested: ir.Operation) -> ir.Module:
+    """Return a nested module as one of its own; by way of bytecode, for its constants."""
+    bytecode = io.BytesIO()
+    nested.write_bytecode(bytecode)
+    module = ir.Module.parse(bytecode.getvalue(), nested.context)
+    # Reading may put it into an implicit one.
+    operations = [op.operation for op in module.body.operations]
+    if len(operations) == 1 and operations[0].name == "builtin.module":
+        inner = operations[0]
+        outer, module = module, ir.Module.create(inner.location)
+        for name in inner.attributes:
+            module.operation.attributes[name] = inner.attributes[name]
+        for op in list(inner.regions[0].blocks[0].operations):
+            module.body.append(op)
+        del outer
     return module

@@ -267,6 +267,19 @@ def inside_custom_vjp(mark):
     return jax.grad(f), (X,)
 
 
+@case
+def inside_the_rules_of_a_callback(mark):
+    accelerated = mark(total)
+
+    @bellhop.pure_callback
+    def f(x) -> float:
+        return accelerated(x)
+
+    f.fwd(lambda x: (accelerated(x), x))
+    f.bwd(lambda x, g: (g * jax.grad(accelerated)(x),))
+    return jax.value_and_grad(lambda x: f(x)), (X,)
+
+
 # Kinds of functions and arguments.
 
 

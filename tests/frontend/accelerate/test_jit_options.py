@@ -1,7 +1,9 @@
 """The options that accelerate shares with jax.jit, and what runs leave behind."""
 
+import dataclasses
 import gc
 import os
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +34,45 @@ def test_decorator_with_options(dev):
         return -x if negate else x
 
     assert bellhop.qjit(lambda x: f(x, negate=True) * f(x))(3.0) == -9.0
+
+
+def test_method(dev):
+    traces = []
+
+    class Model:
+        def __init__(self, scale):
+            self.scale = scale
+
+        @bellhop.accelerate(dev=dev, static_argnames="shift")
+        def apply(self, x, shift=0):
+            traces.append(self.scale)
+            return self.scale * x + shift
+
+    models = [Model(2.0), Model(3.0)]
+    f = bellhop.qjit(lambda x: models[0].apply(x) + models[1].apply(x, shift=1))
+    assert f(1.0) == 6.0
+    assert bellhop.qjit(jax.grad(lambda x: models[1].apply(x)))(1.0) == 3.0
+    traces.clear()
+    assert [models[0].apply(2.0), models[0].apply(3.0), models[1].apply(2.0)] == [4.0, 6.0, 6.0]
+    assert traces == [], "traced once for each instance"
+    references = [weakref.ref(model) for model in models]
+    models.clear()
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]
+
+
+def test_method_of_a_pytree_takes_the_instance_as_an_argument(dev):
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Model:
+        scale: jax.Array
+
+        @bellhop.accelerate(dev=dev)
+        def apply(self, x):
+            return self.scale * x
+
+    f = bellhop.qjit(jax.grad(lambda scale: Model(scale).apply(3.0)))
+    assert f(2.0) == 3.0
 
 
 def test_unknown_option_is_an_error():
