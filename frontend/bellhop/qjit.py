@@ -5,7 +5,6 @@ import functools
 import operator
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from bellhop._source import definition_site, function_name, warn_user
 from bellhop.crowding import is_crowded, moved, moved_back, runs, spare_device
 from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
+from bellhop.first_runs import FirstRuns, signature_of
 from bellhop.instruments import Stopwatch, is_recording, recording
 from bellhop.lowering import Code, Program, compile_program, host_device, table_handle
 from bellhop.options import CompileOptions, compile_options
@@ -81,9 +81,7 @@ class QJIT(Generic[P, R]):
         self._jit = _embedded(self)
         # Whether a program calls the runtime: what it does there is done when the call returns.
         self._waits = False
-        # Threads in the first run of a signature, and whether it has been traced.
-        self._first_runs: dict[int, threading.Event] = {}
-        self._aside = threading.RLock()
+        self._first_runs = FirstRuns()
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
             self._declared = declared_signature(function)
@@ -135,25 +133,16 @@ class QJIT(Generic[P, R]):
                 raise
         finally:
             if self._first_runs:
-                self._first_runs.pop(threading.get_ident(), None)
+                self._first_runs.end()
         return self._run_aside(static, args, kwargs)
 
     def _run_aside(
         self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
     ) -> Any:
-        """Run outside JAX's cache of fast calls, on another CPU device if one is given.
-
-        JAX holds the entry of a signature from before it is traced until the end of its
-        first run: a callback that calls the function again would be refused there, and one
-        that waits for another thread that does would wait for ever.
-        """
-        mine = threading.get_ident()
-        for thread, is_traced in list(self._first_runs.items()):
-            if thread != mine:
-                is_traced.wait()
+        """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
+        self._first_runs.wait_for_trace(signature_of(static, args, kwargs))
         handle = self._handle if device is None else moved(self._handle, device)
-        with self._aside:
-            executable = self._lower(static, args, kwargs, handle).compile()
+        executable = self._lower(static, args, kwargs, handle).compile()
         return run_compiled(executable, handle, args, kwargs)
 
     def _run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
@@ -165,13 +154,13 @@ class QJIT(Generic[P, R]):
     def _lower(
         self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
     ) -> Any:
-        is_nested = threading.get_ident() in self._first_runs
+        is_nested = self._first_runs.is_mine()
         handle = self._handle if handle is None else handle
         try:
             return self._jit.lower(static, handle, args, kwargs)
         finally:
             if not is_nested:
-                self._first_runs.pop(threading.get_ident(), None)
+                self._first_runs.end()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -216,7 +205,7 @@ class QJIT(Generic[P, R]):
                 self._lower(NO_STATIC, self._declared.args, {}).compile()
             else:
                 self._jit.trace(NO_STATIC, self._handle, self._declared.args, {})
-                self._first_runs.pop(threading.get_ident(), None)
+                self._first_runs.end()
 
     def jit_compile(self, args: Any, **kwargs: Any) -> bool:
         """Compile for arguments, without running.
@@ -291,14 +280,6 @@ class QJIT(Generic[P, R]):
         if compilation.measurements:
             where = self.compile_options.logfile or sys.stderr
             print(f"compiled {self!r}", compilation.table(), sep="\n", file=where)
-
-    @contextlib.contextmanager
-    def _first_run(self) -> Iterator[None]:
-        is_traced = self._first_runs.setdefault(threading.get_ident(), threading.Event())
-        try:
-            yield
-        finally:
-            is_traced.set()
 
     def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
         """Make the program of a new signature; return it and the structure of its result."""
@@ -397,7 +378,7 @@ def _embedded(qjit_function: QJIT[Any, Any]) -> Any:
     """
 
     def embedded(static: Static, handle: jax.Array, args: Any, kwargs: Any) -> Any:
-        with qjit_function._first_run():
+        with qjit_function._first_runs.tracing(signature_of(static, args, kwargs)):
             code, out_tree = qjit_function._compile(static, args, kwargs)
         leaves = jax.tree.leaves((args, kwargs))
         results = program_p.bind(*leaves, handle, code=code)
