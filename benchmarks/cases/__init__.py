@@ -3,6 +3,7 @@
 from benchmarks.case import Case
 from benchmarks.cases import (
     accelerate,
+    buffers,
     callbacks,
     circuits,
     diff_methods,
@@ -15,6 +16,7 @@ from benchmarks.cases import (
 _FAMILIES = (
     empty_call,
     callbacks,
+    buffers,
     straight_line,
     printing,
     accelerate,
