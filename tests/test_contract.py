@@ -32,13 +32,19 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   %t1 = "callback.call"(%t, %x) {callee = @log, kind = "debug"}
       : (!stablehlo.token, tensor<f64>) -> !stablehlo.token
   %z = func.call @accelerate_cuda_0__far(%x) : (tensor<f64>) -> tensor<f64>
-  %s0 = "quantum.begin"(%x, %p) {library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64,
-      shots = 0 : i64, record = 1 : i64} : (tensor<f64>, tensor<1xf64>) -> tensor<2xui32>
+  %r = "quantum.seed"() {circuit = 0 : i64} : () -> tensor<4xui32>
+  %s0 = "quantum.begin"(%r, %x, %p) {library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64,
+      shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 1 : i64}
+      : (tensor<4xui32>, tensor<f64>, tensor<1xf64>) -> tensor<2xui32>
   %s1 = "quantum.gate"(%s0, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>,
       constants = array<f64: 0.5>, wires = array<i64: -1>, control_wires = array<i64: 1>,
       control_values = array<i64: 1>}
       : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  %s2, %e, %psi = "quantum.measure"(%s1, %p) {code = array<i64: 0, 3, 0, 3>}
+  %m1, %bit = "quantum.mid_measure"(%s1, %o) {postselect = -1 : i64, reset = 0 : i64,
+      site = "f.py:3"} : (tensor<2xui32>, tensor<i32>) -> (tensor<2xui32>, tensor<i1>)
+  %m2, %weight, %more = "quantum.restart"(%m1)
+      : (tensor<2xui32>) -> (tensor<2xui32>, tensor<f64>, tensor<i1>)
+  %s2, %e, %psi = "quantum.measure"(%m2, %p) {code = array<i64: 0, 3, 0, 3>}
       : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>, tensor<4xcomplex<f64>>)
   %s3, %j = "quantum.jacobian"(%s2) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
   %s4, %es = "quantum.replay"(%s3, %p, %p, %i, %a) {code = array<i64: 0, 3, 0>}

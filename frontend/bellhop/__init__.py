@@ -30,6 +30,7 @@ from bellhop.errors import AutoGraphError, CompileError, DifferentiableCompileEr
 from bellhop.frameworks.call_torch import call_torch  # noqa: E402
 from bellhop.frameworks.to_torch import to_torch  # noqa: E402
 from bellhop.mapping import vmap  # noqa: E402
+from bellhop.measure import measure  # noqa: E402
 from bellhop.options import CompileOptions  # noqa: E402
 from bellhop.passes import pipeline  # noqa: E402
 from bellhop.products import jvp, vjp  # noqa: E402
@@ -80,6 +81,7 @@ __all__ = [
     "jacobian",
     "jvp",
     "load",
+    "measure",
     "passes",
     "pipeline",
     "pure_callback",

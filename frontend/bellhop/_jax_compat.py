@@ -182,18 +182,19 @@ def _split_without_hoisting_effects(
 partial_eval.partial_eval_jaxpr_custom_rules[loops.scan_p] = _split_without_hoisting_effects
 
 
-def register_effect(effect_type: type[Any]) -> None:
+def register_effect(effect_type: type[Any], *, in_checkpoint: bool = True) -> None:
     """Let programs with an effect be lowered and transformed."""
     global _our_effects
     _our_effects += (effect_type,)
     for allowed in (
         effects.lowerable_effects,
         effects.control_flow_allowed_effects,
-        effects.remat_allowed_effects,
         effects.custom_derivatives_allowed_effects,
         effects.partial_eval_kept_effects,
     ):
         allowed.add_type(effect_type)
+    if in_checkpoint:
+        effects.remat_allowed_effects.add_type(effect_type)
 
 
 def register_ordered_effect(effect_type: type[Any]) -> None:

@@ -55,6 +55,12 @@ class Lowering:
     symbols: dict[Any, str] = field(default_factory=dict)
     # What was lowered for platforms other than the program's own.
     platform_caches: dict[str, Any] = field(default_factory=dict)
+    random_circuits: int = 0
+
+    def number_random_circuit(self) -> int:
+        """Return the number of a circuit whose outcomes are drawn."""
+        self.random_circuits += 1
+        return self.random_circuits - 1
 
     def declare(self, ctx: mlir.LoweringRuleContext, target: "CallbackTarget") -> str:
         """Return the symbol of a callback in the module, declaring it if it is new."""

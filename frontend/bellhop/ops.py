@@ -10,6 +10,7 @@ from bellhop.control_flow.for_loop import for_loop
 from bellhop.control_flow.while_loop import while_loop
 from bellhop.derivatives import grad, jacobian, value_and_grad
 from bellhop.mapping import vmap
+from bellhop.measure import measure
 from bellhop.products import jvp, vjp
 
 __all__ = [
@@ -52,10 +53,3 @@ def ctrl(
         work_wires=work_wires,
         work_wire_type=work_wire_type,
     )
-
-
-def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> Any:
-    """Measure a qubit in the middle of a circuit."""
-    from pennylane.ops.mid_measure.mid_measure import _measure_impl
-
-    return _measure_impl(wires, reset=reset, postselect=postselect)

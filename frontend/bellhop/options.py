@@ -1,6 +1,7 @@
 """The options of qjit: what there is, and what is refused by name."""
 
 import dataclasses
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -47,6 +48,9 @@ class CompileOptions:
         disable_assertions: whether the program is compiled without its ``debug_assert``.
         circuit_transform_pipeline: the passes of all circuits that have none of their own, as
             ``pipeline`` takes them.
+        seed: of the outcomes of measurements and the samples, from 0 to 2**64 - 1: the first
+            call, the second and so on give what they give in every process.  Without it they
+            differ.  Inside another qjit function, that one's seed counts.
 
     The names are those of Catalyst's options.
     """
@@ -61,8 +65,11 @@ class CompileOptions:
     static_argnames: str | Iterable[str] | None = None
     disable_assertions: bool = False
     circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None = None
+    seed: int | None = None
 
     def __post_init__(self) -> None:
+        if self.seed is not None and not 0 <= operator.index(self.seed) < 2**64:
+            raise ValueError(f"qjit: a seed is from 0 to 2**64 - 1; this one is {self.seed}.")
         if self.target not in TARGETS:
             raise ValueError(f"qjit: target is one of {', '.join(TARGETS)}, not {self.target!r}.")
         self.intermediate_level  # noqa: B018

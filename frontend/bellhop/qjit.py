@@ -75,7 +75,7 @@ class QJIT(Generic[P, R]):
         self._static = StaticArguments(function, options.static_argnums, options.static_argnames)
         self._declared: DeclaredSignature | None = None
         self._made: list[Made] = []
-        self._table = CallbackTable(published=False)
+        self._table = CallbackTable(published=False, seed=options.seed)
         # Committed to the CPU: the program itself runs there, whatever JAX's default is.
         self._handle = jax.device_put(table_handle(self._table), host_device())
         self._jit = _embedded(self)

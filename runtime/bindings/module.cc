@@ -1,5 +1,6 @@
 // runtime/bindings/module.cc: the extension module; gathers what the handlers offer.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -136,7 +137,8 @@ NB_MODULE(_runtime, m) {
 
   nb::class_<CallbackTable>(m, "CallbackTable", nb::type_slots(table_slots),
                             "The callbacks of compiled programs, by program.")
-      .def(nb::init<bool>(), "published"_a)
+      .def(nb::init<bool, std::optional<uint64_t>>(), "published"_a,
+           "seed"_a = nb::none())
       .def("reserve", &CallbackTable::reserve, "key"_a,
            "Take the first key from this one on that no program has.")
       .def("set_program", &CallbackTable::set_program, "key"_a, "callbacks"_a)

@@ -1,4 +1,6 @@
 // handlers/circuit_begin_end.cc: bellhop_circuit_begin and bellhop_circuit_end.
+#include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "bellhop/circuit_ffi.h"
@@ -12,10 +14,8 @@ namespace {
 struct BeginState {
   static constexpr const char* kTypeName = "bellhop_circuit_begin_state";
   static ffi::TypeId id;
-  DevicePool& pool;
-  std::size_t qubits;
-  std::size_t shots;
-  bool record;
+  Beginning beginning;
+  bool seeded;
 };
 ffi::TypeId BeginState::id = {};
 
@@ -30,22 +30,36 @@ std::size_t natural(const char* name, std::int64_t value) {
 // The plugin is opened here, so that a program that cannot run does not compile.
 ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     std::string_view library, std::string_view factory, std::string_view kwargs,
-    std::int64_t qubits, std::int64_t shots, std::int64_t record) {
+    std::int64_t qubits, std::int64_t shots, std::int64_t record, std::int64_t tree,
+    std::int64_t seeded) {
   return instantiate<BeginState>([&] {
     return std::make_unique<BeginState>(
-        BeginState{DevicePool::get(std::string(library), std::string(factory),
-                                   std::string(kwargs)),
-                   natural("qubits", qubits), natural("shots", shots), record != 0});
+        BeginState{Beginning{DevicePool::get(std::string(library), std::string(factory),
+                                             std::string(kwargs)),
+                             natural("qubits", qubits), natural("shots", shots),
+                             record != 0, tree != 0},
+                   seeded != 0});
   });
+}
+
+Seed read_seed(const ffi::RemainingArgs& anchors) {
+  Seed seed;
+  const auto words = anchors.get<ffi::BufferR1<ffi::U32>>(0);
+  if (!words || words->element_count() != seed.size()) {
+    throw CircuitError("A circuit with random outcomes begins with a seed of 4 words.");
+  }
+  std::copy_n(words->typed_data(), seed.size(), seed.begin());
+  return seed;
 }
 
 // Threads: any, several at once. The session is the program's from here on, until
 // end, or until its execution fails.
-ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs,
+ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
                  HandleResult result) {
   return guarded(run, [&] {
-    write_handle(result, begin_session(state->pool, state->qubits, state->shots,
-                                       state->record, run.run_id));
+    std::optional<Seed> seed;
+    if (state->seeded) seed = read_seed(anchors);
+    write_handle(result, begin_session(state->beginning, seed, run.run_id));
   });
 }
 
@@ -62,7 +76,9 @@ XLA_FFI_DEFINE_HANDLER(kPrepareBegin, prepare_begin,
                            .Attr<std::string_view>("kwargs")
                            .Attr<std::int64_t>("qubits")
                            .Attr<std::int64_t>("shots")
-                           .Attr<std::int64_t>("record"));
+                           .Attr<std::int64_t>("record")
+                           .Attr<std::int64_t>("tree")
+                           .Attr<std::int64_t>("seeded"));
 
 XLA_FFI_DEFINE_HANDLER(kBegin, begin,
                        ffi::Ffi::Bind()

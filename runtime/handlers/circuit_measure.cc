@@ -29,11 +29,15 @@ ffi::ErrorOr<std::unique_ptr<MeasureState>> prepare_measure(
 Output output_of(const ffi::RemainingRets& values, std::size_t i) {
   const ffi::AnyBuffer value = **values.get<ffi::AnyBuffer>(i);
   const ffi::DataType type = value.element_type();
-  if (type != ffi::F64 && type != ffi::C128) {
-    throw CircuitError("Result " + std::to_string(i) +
-                       " of a measurement: expected type f64 or c128, got another.");
+  if (type != ffi::F64 && type != ffi::C128 && type != ffi::U8) {
+    throw CircuitError(
+        "Result " + std::to_string(i) +
+        " of a measurement: expected type f64, c128 or u8, got another.");
   }
-  return {value.untyped_data(), value.element_count(), type == ffi::C128};
+  return {value.untyped_data(), value.element_count(),
+          type == ffi::F64    ? Output::Type::kReal
+          : type == ffi::C128 ? Output::Type::kComplex
+                              : Output::Type::kBit};
 }
 
 // Threads: any, several at once; operations on one session wait for each other.

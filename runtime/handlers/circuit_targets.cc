@@ -5,9 +5,15 @@
 namespace bellhop {
 
 std::vector<Target> circuit_targets() {
-  return {circuit_begin_target(),   circuit_gates_target(),
-          circuit_measure_target(), circuit_jacobian_target(),
-          circuit_replay_target(),  circuit_replay_jacobian_target(),
+  return {seed_target(),
+          circuit_begin_target(),
+          circuit_gates_target(),
+          circuit_mid_measure_target(),
+          circuit_restart_target(),
+          circuit_measure_target(),
+          circuit_jacobian_target(),
+          circuit_replay_target(),
+          circuit_replay_jacobian_target(),
           circuit_end_target()};
 }
 

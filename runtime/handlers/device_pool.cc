@@ -31,6 +31,12 @@ void* open_library(const std::string& library) {
   return handle;
 }
 
+void set_to_zero(Device& device) {
+  device.bits.assign(device.qubits.size(), 0);
+  auto bits = view_of(device.bits.data(), device.bits.size());
+  device.plugin->SetBasisState(bits, device.qubits);
+}
+
 }  // namespace
 
 Device::Device(DevicePool& home)
@@ -103,12 +109,21 @@ std::unique_ptr<Device> DevicePool::take(std::size_t qubits, std::size_t shots) 
   return device;
 }
 
+void DevicePool::clear(Device& device) const {
+  if (is_lightning_) {
+    set_to_zero(device);
+    return;
+  }
+  // Of other plugins it is not certain that a basis state clears all amplitudes.
+  const std::size_t qubits = device.qubits.size();
+  device.plugin->ReleaseQubits(device.qubits);
+  device.qubits = device.plugin->AllocateQubits(qubits);
+}
+
 bool DevicePool::reset(Device& device) const {
   if (device.qubits.empty()) return true;
   try {
-    device.bits.assign(device.qubits.size(), 0);
-    auto bits = view_of(device.bits.data(), device.bits.size());
-    device.plugin->SetBasisState(bits, device.qubits);
+    set_to_zero(device);
     return true;
   } catch (...) {
     return false;

@@ -25,12 +25,12 @@ bool reads_amplitudes(const Session& session) {
 }
 
 std::string describe(const Measurement& measurement, std::size_t position) {
-  static constexpr std::array kNames = {"expval", "var", "probs", "state"};
+  static constexpr std::array kNames = {"expval", "var", "probs", "state", "sample"};
   static constexpr std::array kObservables = {"Identity", "PauliX",   "PauliY",
                                               "PauliZ",   "Hadamard", "Hermitian"};
   std::string text = "Measurement " + std::to_string(position) + ", " +
                      kNames[static_cast<std::size_t>(measurement.kind)];
-  if (measurement.kind == Kind::kProbs && !measurement.wires.empty()) {
+  if (!measurement.wires.empty()) {
     text += " of wires " + wire_list(measurement.wires);
   }
   for (const ObservableStep& step : measurement.observable) {
@@ -55,13 +55,14 @@ std::string describe(const Measurement& measurement, std::size_t position) {
   return text;
 }
 
-void expect(const Output& output, std::size_t size, bool complex) {
-  if (output.size == size && output.complex == complex) return;
-  const auto type = [](std::size_t count, bool is_complex) {
-    return std::to_string(count) + (is_complex ? " complex numbers" : " real numbers");
+void expect(const Output& output, std::size_t size, Output::Type type) {
+  if (output.size == size && output.type == type) return;
+  static constexpr std::array kTypes = {" real numbers", " complex numbers", " bits"};
+  const auto text = [](std::size_t count, Output::Type kind) {
+    return std::to_string(count) + kTypes[static_cast<std::size_t>(kind)];
   };
-  throw CircuitError("expected a result of " + type(size, complex) + ", got " +
-                     type(output.size, output.complex) + ".");
+  throw CircuitError("expected a result of " + text(size, type) + ", got " +
+                     text(output.size, output.type) + ".");
 }
 
 // 2 ** qubits; no device has 48, and a shift must not overflow.
@@ -148,7 +149,7 @@ double pauli_expval(Device& device, const Measurement& measurement,
 
 void measure_expval(Session& session, const Measurement& measurement,
                     std::span<const double> data, const Output& output) {
-  expect(output, 1, false);
+  expect(output, 1, Output::Type::kReal);
   if (session.record && !session.tape.recording) {
     throw CircuitError(
         "this circuit is to be differentiated and has measured a variance already. "
@@ -167,7 +168,7 @@ void measure_expval(Session& session, const Measurement& measurement,
 
 void measure_var(Session& session, const Measurement& measurement,
                  std::span<const double> data, const Output& output) {
-  expect(output, 1, false);
+  expect(output, 1, Output::Type::kReal);
   Device& device = *session.device;
   // A variance on the tape makes the plugin refuse all derivatives. Recording
   // cannot be taken up again without losing the tape.
@@ -184,7 +185,7 @@ void measure_probs(Session& session, const Measurement& measurement,
   Device& device = *session.device;
   const bool all = measurement.wires.empty();
   expect(output, dimension(all ? device.qubits.size() : measurement.wires.size()),
-         false);
+         Output::Type::kReal);
   map_wires(device.wires, measurement.wires, device.qubits);
   auto* const values = static_cast<double*>(output.data);
   if (reads_amplitudes(session)) {
@@ -205,8 +206,28 @@ void measure_probs(Session& session, const Measurement& measurement,
   }
 }
 
+void measure_samples(Session& session, const Measurement& measurement,
+                     const Output& output) {
+  Device& device = *session.device;
+  const std::size_t columns =
+      measurement.wires.empty() ? device.qubits.size() : measurement.wires.size();
+  if (device.shots == 0) throw CircuitError("samples need a number of shots.");
+  expect(output, device.shots * columns, Output::Type::kBit);
+  map_wires(device.wires, measurement.wires, device.qubits);
+  device.params.resize(output.size);
+  DataView<double, 2> samples{
+      device.params.data(), 0, {device.shots, columns}, {columns, 1}};
+  if (measurement.wires.empty()) {
+    device.plugin->Sample(samples);
+  } else {
+    device.plugin->PartialSample(samples, device.wires);
+  }
+  std::ranges::transform(device.params, static_cast<std::uint8_t*>(output.data),
+                         [](double bit) { return bit != 0; });
+}
+
 void measure_state(Session& session, const Output& output) {
-  expect(output, dimension(session.device->qubits.size()), true);
+  expect(output, dimension(session.device->qubits.size()), Output::Type::kComplex);
   auto view = view_of(static_cast<std::complex<double>*>(output.data), output.size);
   session.device->plugin->State(view);
 }
@@ -237,6 +258,8 @@ void MeasurementList::measure(Session& session, std::span<const double> data,
                           return measure_probs(session, measurement, outputs[i]);
                         case Kind::kState:
                           return measure_state(session, outputs[i]);
+                        case Kind::kSample:
+                          return measure_samples(session, measurement, outputs[i]);
                       }
                     });
   };

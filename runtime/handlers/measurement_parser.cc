@@ -109,7 +109,7 @@ MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
   while (!reader.done()) {
     Measurement& measurement = measurements_.emplace_back();
     measurement.kind =
-        static_cast<Measurement::Kind>(reader.next_below(4, "a measurement"));
+        static_cast<Measurement::Kind>(reader.next_below(5, "a measurement"));
     switch (measurement.kind) {
       case Measurement::Kind::kExpval:
         read_observable(reader, measurement.observable, data_);
@@ -119,6 +119,7 @@ MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
         read_observable(reader, measurement.observable, data_);
         break;
       case Measurement::Kind::kProbs:
+      case Measurement::Kind::kSample:
         measurement.wires =
             read_wires(reader, reader.next_count("the number of wires"));
         break;

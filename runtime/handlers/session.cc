@@ -107,21 +107,28 @@ void Tape::clear() {
   many_parameters.clear();
 }
 
-Handle begin_session(DevicePool& pool, std::size_t qubits, std::size_t shots,
-                     bool record, std::int64_t run_id) {
-  std::unique_ptr<Device> device = pool.take(qubits, shots);
-  if (record) device->plugin->StartTapeRecording();
+Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
+                     std::int64_t run_id) {
+  std::unique_ptr<Device> device =
+      beginning.pool.take(beginning.qubits, beginning.shots);
+  if (seed) {
+    std::seed_seq words(seed->begin(), seed->end());
+    device->generator.seed(words);
+  }
+  if (beginning.record) device->plugin->StartTapeRecording();
 
   const std::uint32_t place = claim_place();
   Session& session = *table().places[place].load(std::memory_order_acquire);
   std::lock_guard lock(session.mutex);
   session.run_id = run_id;
   session.device = std::move(device);
-  session.record = record;
+  session.record = beginning.record;
   session.touched = false;
+  session.tree = beginning.tree;
+  session.branches = {};
   session.device_failed = false;
-  session.tape.recording = record;
-  session.keeps_steps = record;
+  session.tape.recording = beginning.record;
+  session.keeps_steps = beginning.record;
   table().live.fetch_add(1, std::memory_order_relaxed);
   return Handle{place, session.generation};
 }

@@ -168,3 +168,17 @@ def test_derivatives():
 
     for name, value in f(0.3).items():
         np.testing.assert_allclose(value, -np.sin(0.3), atol=1e-6, err_msg=name)
+
+
+def test_measure_and_conditionals_on_outcomes():
+    def circuit(x):
+        qml.RY(x, 0)
+        m = qml.measure(0, reset=True)
+        qml.cond(m, qml.RY)(x, wires=1)
+        qml.cond(~m, qml.X)(2)
+        n = qml.measure(1)
+        return qml.expval(m + n), qml.probs(op=[m, n]), qml.probs(wires=[0, 1, 2])
+
+    ours = qml.qjit(on("lightning.qubit")(circuit), compiler="bellhop")(0.7)
+    for one, other in zip(ours, on("default.qubit", None)(circuit)(0.7), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)

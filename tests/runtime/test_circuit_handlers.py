@@ -86,8 +86,18 @@ def f64(*shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, np.float64)
 
 
-def begin(qubits, *anchors, shots=0, record=False, library=LIBRARY, factory=FACTORY):
+def begin(
+    qubits,
+    *anchors,
+    shots=0,
+    record=False,
+    tree=False,
+    seeded=False,
+    library=LIBRARY,
+    factory=FACTORY,
+):
     attributes = {"qubits": qubits, "shots": shots, "record": record}
+    attributes |= {"tree": tree, "seeded": seeded}
     return call(
         "bellhop_circuit_begin",
         HANDLE,
@@ -876,7 +886,7 @@ def test_malformed_gate_table_is_reported(code, message):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ([4], "a measurement is 4"),
+        ([5], "a measurement is 5"),
         ([EXPVAL, 6, 0], "made of nothing"),
         ([EXPVAL, 6, 50], "number of operands is 50"),
         ([EXPVAL, 3, -1], "wire -1"),

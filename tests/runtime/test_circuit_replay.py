@@ -54,7 +54,7 @@ def run_again(
 
     @jax.jit
     def program(params: Any) -> Any:
-        begin = {"qubits": 1, "shots": 0, "record": record}
+        begin = {"qubits": 1, "shots": 0, "record": record, "tree": 0, "seeded": 0}
         state = call(
             "bellhop_circuit_begin",
             HANDLE,

@@ -4,26 +4,68 @@ Batching must not enter a circuit, and differentiation must keep every quantum o
 where its inputs are known; so the circuit's own jaxpr is a parameter of the primitive.
 """
 
+import enum
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 from jax.core import eval_jaxpr
-from jax.extend.core import ClosedJaxpr, Primitive
+from jax.extend.core import ClosedJaxpr, Effect, Primitive
 from jax.interpreters import ad, mlir
 
 from bellhop._jax_compat import (
     hold_weakly_in_caches,
     jvp_jaxpr,
     partial_eval_jaxpr_nounits,
+    register_effect,
 )
 from bellhop.batching import batch_one_by_one
 from bellhop.circuits.device import DeviceSpec
-from bellhop.circuits.primitives import HANDLE, recorded
+from bellhop.circuits.primitives import HANDLE, recorded, undifferentiable_gates
 from bellhop.errors import DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects, lowering_in_progress
 from bellhop.plain_jit import lower_alone
 from bellhop_mlir.dialects import quantum
+
+
+class Randomness(enum.Enum):
+    """What becomes of the random outcomes in a circuit.
+
+    Values:
+        NONE: there are none.
+        DRAWN: they are drawn, from other random numbers at each run.
+        TREE: the circuit runs with each combination of them.
+    """
+
+    NONE = "none"
+    DRAWN = "drawn"
+    TREE = "tree"
+
+
+_OBSTACLES = {
+    Randomness.NONE: "",
+    Randomness.DRAWN: (
+        "its results are random (it has shots, or mid-circuit measurements) and gates in it are "
+        "differentiated, which the adjoint method cannot do. Use a circuit without shots for the "
+        "derivative."
+    ),
+    Randomness.TREE: (
+        "it has mid-circuit measurements and gates in it are differentiated; the adjoint method "
+        "goes back through gates only. Use a circuit without them for the derivative."
+    ),
+}
+
+
+class _RandomEffect(Effect):
+    """Keeps JAX from making a random circuit once where the program makes it several times."""
+
+    def __str__(self) -> str:
+        return "Random"
+
+
+# Not in jax.checkpoint, which would draw other outcomes when it runs a circuit again.
+register_effect(_RandomEffect, in_checkpoint=False)
+_random_effect = _RandomEffect()
 
 circuit_p = Primitive("quantum_circuit")
 circuit_p.multiple_results = True
@@ -49,7 +91,13 @@ hold_weakly_in_caches(CircuitBody)
 
 
 def bind(
-    body: CircuitBody, inputs: Sequence[Any], *, device: DeviceSpec, name: str, record: bool
+    body: CircuitBody,
+    inputs: Sequence[Any],
+    *,
+    device: DeviceSpec,
+    name: str,
+    record: bool,
+    randomness: Randomness = Randomness.NONE,
 ) -> list[Any]:
     """Run a circuit.
 
@@ -60,14 +108,19 @@ def bind(
         device: where it runs.
         name: the QNode's name.
         record: whether the device records the gates, to differentiate them.
+        randomness: what becomes of random outcomes.
     """
-    return circuit_p.bind(*inputs, body=body, device=device, name=name, record=record)
+    static = {"device": device, "name": name, "record": record, "randomness": randomness}
+    return circuit_p.bind(*inputs, body=body, **static)
 
 
 @circuit_p.def_effectful_abstract_eval
-def _aval(*_: Any, body: CircuitBody, **__: Any) -> tuple[list[Any], Any]:
+def _aval(*_: Any, body: CircuitBody, randomness: Randomness, **__: Any) -> tuple[list[Any], Any]:
     # Printing in the quantum function is an effect of the program.
-    return body.closed.out_avals[1:], body.closed.effects
+    effects = body.closed.effects
+    if randomness is Randomness.DRAWN:
+        effects = effects | {_random_effect}
+    return body.closed.out_avals[1:], effects
 
 
 circuit_p.def_impl(
@@ -83,6 +136,7 @@ def _jvp(
     device: DeviceSpec,
     name: str,
     record: bool,
+    randomness: Randomness,
 ) -> tuple[list[Any], list[Any]]:
     """Linearize the circuit: one that returns residuals as well, and linear algebra after it.
 
@@ -91,7 +145,8 @@ def _jvp(
     del record
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
     try:
-        jvp, out_nonzero = jvp_jaxpr(body.closed, [False, *nonzero], instantiate=False)
+        with undifferentiable_gates(_OBSTACLES[randomness]):
+            jvp, out_nonzero = jvp_jaxpr(body.closed, [False, *nonzero], instantiate=False)
     except DifferentiableCompileError as error:
         if str(error).startswith(body.where):
             raise
@@ -103,7 +158,15 @@ def _jvp(
         [False] * n_in + [True] * sum(nonzero),
         instantiate=[False] * n_out + [True] * sum(out_nonzero),
     )
-    outs = bind(CircuitBody(known, body.where), primals, device=device, name=name, record=True)
+    outs = bind(
+        CircuitBody(known, body.where),
+        primals,
+        device=device,
+        name=name,
+        # What is random is not differentiated, and its device need not record.
+        record=randomness is Randomness.NONE,
+        randomness=randomness,
+    )
     results = outs[: n_out - 1]
     residuals = outs[len(outs) - len(residual_avals) :] if residual_avals else []
     given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
@@ -128,19 +191,25 @@ def _lower(
     device: DeviceSpec,
     name: str,
     record: bool,
+    randomness: Randomness,
 ) -> Any:
-    if lowering_in_progress() is None:
-        params = {"body": body, "device": device, "name": name, "record": record}
-        return lower_alone(ctx, circuit_p, operands, params)
+    lowering = lowering_in_progress()
+    if lowering is None:
+        static = {"device": device, "name": name, "record": record, "randomness": randomness}
+        return lower_alone(ctx, circuit_p, operands, {"body": body, **static})
     allow_our_dialects(ctx)
+    is_drawn = randomness is Randomness.DRAWN
+    seeds = [quantum.seed(lowering.number_random_circuit())] if is_drawn else []
     state = quantum.begin(
-        operands,
+        [*seeds, *operands],
         library=device.library,
         factory=device.factory,
         kwargs=device.kwargs,
         qubits=device.qubits,
         shots=device.shots,
         record=record,
+        tree=randomness is Randomness.TREE,
+        seeded=is_drawn,
         passes=device.passes,
     )
 

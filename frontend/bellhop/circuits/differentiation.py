@@ -383,7 +383,7 @@ def _replay_aval(
     **_: Any,
 ) -> list[Any]:
     rows = operands[-1].shape[0]
-    shapes = [measurement.result_shape(device.qubits) for measurement in measurements]
+    shapes = [measurement.result_shape(device) for measurement in measurements]
     return [handle, *(ShapedArray((rows, *shape), np.dtype(dtype)) for shape, dtype in shapes)]
 
 

@@ -12,7 +12,7 @@ import pennylane as qml
 from bellhop.circuits.device import GateSet, split
 from bellhop.circuits.pack import pack
 from bellhop.circuits.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
-from bellhop.circuits.wires import WireMap, is_dynamic
+from bellhop.circuits.wires import WireMap, as_int32, is_dynamic
 from bellhop.errors import CompileError
 from bellhop_mlir.dialects.quantum import Gate
 
@@ -82,10 +82,7 @@ class GateRun:
         """Return the wires that the program computes as one int32 vector."""
         if not self._wires:
             return jnp.zeros(0, jnp.int32)
-        # A wire out of range must stay so.
-        limits = jnp.iinfo(jnp.int32)
-        clipped = [jnp.clip(wire, limits.min, limits.max) for wire in self._wires]
-        return jnp.stack([wire.astype(jnp.int32) for wire in clipped])
+        return jnp.stack([as_int32(wire) for wire in self._wires])
 
 
 class GateList:
@@ -131,7 +128,8 @@ class GateList:
             self._site = self._sites(op)
         if op.name in MID_CIRCUIT:
             raise CompileError(
-                f"{self._where}: mid-circuit measurements are not supported yet by bellhop."
+                f"{self._where}: a mid-circuit measurement, or an operation that depends on one, "
+                "was made by PennyLane alone. Use bellhop.measure and bellhop.cond."
             )
         if isinstance(op, OBSERVABLES):
             raise CompileError(

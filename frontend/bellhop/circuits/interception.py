@@ -14,8 +14,9 @@ from bellhop._source import definition_site, function_name
 from bellhop.circuits import circuit_primitive
 from bellhop.circuits.device import GateSet, device_spec
 from bellhop.circuits.diff_method import chosen_differentiation
-from bellhop.circuits.primitives import HANDLE, check_x64
-from bellhop.circuits.recording import Circuit, is_measurement
+from bellhop.circuits.execution import is_measurement, trace_circuit
+from bellhop.circuits.primitives import check_x64
+from bellhop.circuits.recording import Circuit
 from bellhop.circuits.traced_device import TracedCircuit, is_traced_device
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
@@ -55,36 +56,32 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     # What the program does not compute stays static: numbers become constants of the gates.
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
-    out_tree = None
     gates = GateSet(qnode.device)
     differentiation = chosen_differentiation(qnode, where)
     wires = _wire_map(qnode, leaves, in_tree, dynamic, where)
     spec = replace(device_spec(qnode.device, len(wires)), passes=_passes(qnode))
 
-    def body(handle: Any, *inputs: Any) -> list[Any]:
-        nonlocal out_tree
+    def record(handle: Any, *inputs: Any) -> tuple[Circuit, Any]:
         args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
         circuit = Circuit(handle, spec, gates, wires, where, differentiation)
         with circuit_scope(circuit), circuit.queue():
             result = qnode.func(*args, **kwargs)
-        processes, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
-        _check_measurements(processes, where)
-        values = circuit.measure(processes)
-        return [circuit.handle, *values]
+        return circuit, result
 
     inputs = [leaves[index] for index in dynamic]
-    closed = jax.make_jaxpr(body)(HANDLE_STRUCT, *inputs)
-    consts, jaxpr = closed.consts, convert_constvars_jaxpr(closed)
+    traced = trace_circuit(record, inputs, qnode=qnode, device=spec, where=where)
+    consts, jaxpr = traced.closed.consts, convert_constvars_jaxpr(traced.closed)
     # Constants come first now; the handle must, for the circuit primitive.
     order = _handle_first(jaxpr, len(consts))
     results = circuit_primitive.bind(
         circuit_primitive.CircuitBody(order, where),
         [*consts, *inputs],
-        device=spec,
+        device=traced.device,
         name=name,
         record=False,
+        randomness=traced.randomness,
     )
-    return jax.tree.unflatten(out_tree, results)
+    return jax.tree.unflatten(traced.out_tree, results)
 
 
 def _call_traced(
@@ -92,6 +89,11 @@ def _call_traced(
 ) -> Any:
     """Trace a call of a QNode on default.qubit, whose state is a value of the program."""
     _check_options(qnode, where)
+    if qnode.shots.total_shots:
+        raise CompileError(
+            f"{where}: shots on default.qubit are not supported by bellhop. Use "
+            "qml.device('lightning.qubit', wires=...)."
+        )
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     wires = _wire_map(qnode, leaves, in_tree, dynamic, where)
@@ -99,7 +101,11 @@ def _call_traced(
     with circuit_scope(circuit), circuit.queue():
         result = qnode.func(*args, **kwargs)
     processes, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
-    _check_measurements(processes, where)
+    if not processes or not all(map(is_measurement, processes)):
+        raise CompileError(
+            f"{where}: a quantum function must return measurements (a pytree of qml.expval, "
+            f"qml.probs, ...) and, on default.qubit, nothing else; it returned {processes}."
+        )
     return jax.tree.unflatten(out_tree, circuit.measure(processes, str(qnode.diff_method)))
 
 
@@ -117,9 +123,6 @@ def _arguments(leaves: list[Any], in_tree: Any, dynamic: list[int], inputs: Any)
     for index, value in zip(dynamic, inputs, strict=True):
         full[index] = value
     return jax.tree.unflatten(in_tree, full)
-
-
-HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
 
 
 def _handle_first(jaxpr: Any, n_consts: int) -> ClosedJaxpr:
@@ -181,18 +184,8 @@ def _check_supported(qnode: qml.QNode, where: str) -> None:
 
 
 def _check_options(qnode: qml.QNode, where: str) -> None:
-    if qnode.shots.total_shots:
-        raise CompileError(f"{where}: finite shots are not supported yet by bellhop.")
     if len(qnode.compile_pipeline) > 0:
         names = ", ".join(str(transform) for transform in qnode.compile_pipeline)
         raise CompileError(
             f"{where}: transforms of QNodes are not supported yet by bellhop ({names})."
-        )
-
-
-def _check_measurements(processes: list[Any], where: str) -> None:
-    if not processes or not all(map(is_measurement, processes)):
-        raise CompileError(
-            f"{where}: a quantum function must return measurements (a pytree of qml.expval, "
-            f"qml.probs, ...); it returned {processes}."
         )

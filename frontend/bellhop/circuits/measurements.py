@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.observables import Factor, HasNoMatrixError, Named, as_sum_of_products
 from bellhop.errors import CompileError
 
 # The numbers of runtime/contract.toml.
-EXPVAL, VAR, PROBS, STATE = range(4)
+EXPVAL, VAR, PROBS, STATE, SAMPLE = range(5)
 _IDENTITY = 0
 _NAMED = {"PauliX": 1, "PauliY": 2, "PauliZ": 3, "Hadamard": 4}
 _HERMITIAN, _TENSOR, _COMBINATION = 5, 6, 7
@@ -25,7 +26,7 @@ class Measurement:
 
     Attributes:
         kind: one of the numbers above.
-        wires: for ``PROBS``; none means all.
+        wires: for ``PROBS`` and ``SAMPLE``; none means all.
         terms: the observable's terms, each in the runtime's prefix code; the data of a matrix
             is counted from the first matrix of the circuit.
         coefficients: first index of the terms' coefficients, or None where the observable is
@@ -41,15 +42,18 @@ class Measurement:
         """Return the runtime's code of the measurement."""
         if self.kind == STATE:
             return (STATE,)
-        if self.kind == PROBS:
-            return (PROBS, len(self.wires), *self.wires)
+        if self.kind in (PROBS, SAMPLE):
+            return (self.kind, len(self.wires), *self.wires)
         if self.coefficients is None:
             return (self.kind, *self.terms[0])
         flat = (number for term in self.terms for number in term)
         return (self.kind, _COMBINATION, len(self.terms), self.coefficients, *flat)
 
-    def result_shape(self, qubits: int) -> tuple[tuple[int, ...], Any]:
+    def result_shape(self, device: DeviceSpec) -> tuple[tuple[int, ...], Any]:
         """Return shape and dtype of the result."""
+        qubits = device.qubits
+        if self.kind == SAMPLE:
+            return (device.shots, len(self.wires) or qubits), np.uint8
         if self.kind == STATE:
             return (2**qubits,), np.complex128
         if self.kind == PROBS:
@@ -74,13 +78,9 @@ class MeasurementList:
             CompileError: for kinds of measurements that are not supported.
         """
         mp = qml.measurements
-        if getattr(measurement, "mv", None) is not None:
-            raise self._unsupported("measurements of mid-circuit values")
         if isinstance(measurement, mp.StateMP) and not isinstance(measurement, mp.DensityMatrixMP):
             self.measurements.append(Measurement(STATE))
         elif isinstance(measurement, mp.ProbabilityMP):
-            if measurement.obs is not None:
-                raise self._unsupported("probs of an observable")
             self.measurements.append(Measurement(PROBS, wires=self._all(measurement.wires)))
         elif isinstance(measurement, mp.ExpectationMP):
             self._observable(EXPVAL, measurement)

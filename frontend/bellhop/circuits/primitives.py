@@ -1,4 +1,4 @@
-"""The primitives inside a circuit: gates, measurements and the adjoint derivative.
+"""The primitives inside a circuit: gates, measurements, restarts and the adjoint derivative.
 
 All take the handle of the state before them and return the one after: ``uint32[2]``.
 """
@@ -37,9 +37,30 @@ HANDLE = ShapedArray((2,), np.dtype(np.uint32))
 
 # gates: handle, params f64[n], offset i32[], dynamic_wires i32[m] -> handle
 gates_p = Primitive("quantum_gates")
+# mid_measure: handle, wire i32[] -> handle, outcome bool[]
+mid_measure_p = Primitive("quantum_mid_measure")
+mid_measure_p.multiple_results = True
+# restart: handle -> handle, weight f64[], more bool[]
+restart_p = Primitive("quantum_restart")
+restart_p.multiple_results = True
 # measure: handle, coefficients f64[c], matrices f64[m], params f64[p] -> handle, values...
 measure_p = Primitive("quantum_measure")
 measure_p.multiple_results = True
+
+
+_circuit_obstacle: contextvars.ContextVar[str] = contextvars.ContextVar(
+    "bellhop_circuit_obstacle", default=""
+)
+
+
+@contextlib.contextmanager
+def undifferentiable_gates(obstacle: str) -> Iterator[None]:
+    """Make the derivative by parameters of gates an error while a circuit is differentiated."""
+    token = _circuit_obstacle.set(obstacle)
+    try:
+        yield
+    finally:
+        _circuit_obstacle.reset(token)
 
 
 @gates_p.def_abstract_eval
@@ -50,8 +71,9 @@ def _gates_aval(*_: Any, **__: Any) -> ShapedArray:
 def _gates_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, gates: tuple[Gate, ...], obstacle: str
 ) -> Any:
-    if obstacle and type(tangents[1]) is not ad.Zero:
-        raise DifferentiableCompileError(obstacle)
+    reason = _circuit_obstacle.get() or obstacle
+    if reason and type(tangents[1]) is not ad.Zero:
+        raise DifferentiableCompileError(reason)
     # The derivative reaches the measurement through its parameters, not through the state.
     return gates_p.bind(*primals, gates=gates, obstacle=obstacle), _no_tangent()
 
@@ -61,6 +83,45 @@ def _no_tangent() -> Any:
 
 
 ad.primitive_jvps[gates_p] = _gates_jvp
+
+
+@mid_measure_p.def_abstract_eval
+def _mid_measure_aval(*_: Any, **__: Any) -> list[ShapedArray]:
+    return [HANDLE, ShapedArray((), np.dtype(bool))]
+
+
+@restart_p.def_abstract_eval
+def _restart_aval(*_: Any) -> list[ShapedArray]:
+    return [HANDLE, ShapedArray((), np.dtype(np.float64)), ShapedArray((), np.dtype(bool))]
+
+
+def _without_tangents(primitive: Primitive) -> None:
+    """Let derivatives pass by what has none: they reach the measurements and stop there."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
+        del tangents
+        results = primitive.bind(*primals, **static)
+        return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
+
+    ad.primitive_jvps[primitive] = jvp
+
+
+_without_tangents(mid_measure_p)
+_without_tangents(restart_p)
+
+
+def _mid_measure_lower(ctx: Any, state: Any, wire: Any, **static: Any) -> Any:
+    allow_our_dialects(ctx)
+    return quantum.mid_measure(state, wire, **static)
+
+
+def _restart_lower(ctx: Any, state: Any) -> Any:
+    allow_our_dialects(ctx)
+    return quantum.restart(state)
+
+
+mlir.register_lowering(mid_measure_p, _mid_measure_lower, cacheable=False)
+mlir.register_lowering(restart_p, _restart_lower, cacheable=False)
 
 
 # undifferentiable: x -> x
@@ -125,7 +186,7 @@ mlir.register_lowering(gates_p, _gates_lower, cacheable=False)
 def _measure_aval(
     *_: Any, measurements: tuple[Measurement, ...], device: DeviceSpec, **__: Any
 ) -> list[ShapedArray]:
-    shapes = [measurement.result_shape(device.qubits) for measurement in measurements]
+    shapes = [measurement.result_shape(device) for measurement in measurements]
     return [HANDLE, *(ShapedArray(shape, np.dtype(dtype)) for shape, dtype in shapes)]
 
 

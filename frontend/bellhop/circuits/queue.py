@@ -53,7 +53,7 @@ class QueuedCircuit:
     """
 
     def __init__(self, where: str) -> None:
-        self._where = where
+        self.where = self._where = where
         self._queue: _Queue | None = None
         self._flushed: list[Any] = []
 
@@ -64,6 +64,13 @@ class QueuedCircuit:
     def site_of(self, operation: Any) -> str:
         """Return ``file:line`` of an operation on wires that the program computes, or nothing."""
         return "" if self._queue is None else self._queue.sites.get(id(operation), "")
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Measure a wire, collapse the state, and return the outcome."""
+        raise CompileError(
+            f"{self._where}: measure ({site}) is not supported on this device by bellhop. Use "
+            "qml.device('lightning.qubit', wires=...)."
+        )
 
     @contextmanager
     def queue(self) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """One circuit while its quantum function is traced: queued gates become primitives."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -7,16 +8,21 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
 from bellhop.circuits.device import DeviceSpec, GateSet
 from bellhop.circuits.diff_method import DifferentiationChoice
 from bellhop.circuits.differentiation import FINITE_DIFFERENCES
 from bellhop.circuits.gates import GateList, GateRun
-from bellhop.circuits.measurements import MeasurementList
-from bellhop.circuits.primitives import NOT_DIFFERENTIABLE, gates_p, measure_p, undifferentiable
+from bellhop.circuits.measurements import SAMPLE, Measurement, MeasurementList
+from bellhop.circuits.primitives import (
+    NOT_DIFFERENTIABLE,
+    gates_p,
+    measure_p,
+    mid_measure_p,
+    undifferentiable,
+)
 from bellhop.circuits.queue import QueuedCircuit
-from bellhop.circuits.wires import WireMap
+from bellhop.circuits.wires import WireMap, as_int32, is_dynamic
 from bellhop.control_flow.tracing import Step, traced_branches, traced_step
 
 # How many parameters there are is not known when the program is compiled.
@@ -27,6 +33,10 @@ _DYNAMIC_FOR_LOOP = (
 _DYNAMIC_WHILE_LOOP = (
     "gates in a while_loop are differentiated. Use a for_loop whose bounds are Python numbers, "
     "with a cond in its body, or finite differences of the whole: bellhop.grad(f, method='fd')."
+)
+
+_MID_CIRCUIT = (
+    "it has mid-circuit measurements and is differentiated, which only QNodes without them are."
 )
 
 
@@ -48,9 +58,10 @@ class Circuit(QueuedCircuit):
         super().__init__(where)
         self._handle = handle
         self._differentiation = differentiation
-        self._device = device
+        self.device = device
+        self.wires = wires
+        self.has_mid_circuit = False
         self._gate_set = gates
-        self._wires = wires
         self._offset: Any = jnp.int32(0)
         self._params: list[Any] = []
         self._frequencies: list[np.ndarray] = []
@@ -66,7 +77,7 @@ class Circuit(QueuedCircuit):
         """Append the gates of operations."""
         gates = GateList(
             self._gate_set,
-            self._wires,
+            self.wires,
             self._where,
             is_first=self._is_fresh,
             sites=self.site_of,
@@ -270,26 +281,42 @@ class Circuit(QueuedCircuit):
     def _frequencies_vector(self) -> np.ndarray:
         return np.concatenate([np.zeros(0, np.uint8), *self._frequencies])
 
-    def measure(self, processes: list[Any]) -> list[Any]:
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Measure a wire, collapse the state, and return the outcome."""
+        self.flush_active("measure")
+        if is_dynamic(label):
+            wire = as_int32(self.wires.dynamic(label))
+        else:
+            wire = jnp.int32(self.wires(label))
+        self._handle, outcome = mid_measure_p.bind(
+            self._handle, wire, postselect=postselect, reset=reset, site=site
+        )
+        self._is_fresh = False
+        self.has_mid_circuit = True
+        return outcome
+
+    def measure(self, measured: MeasurementList) -> list[Any]:
         """Measure, and return the values in order."""
-        collected = MeasurementList(self._wires, self._where)
-        for process in processes:
-            self.check_observable(process.obs)
-            collected.add(process)
+        if not measured.measurements:
+            return []
+        differentiation = self._differentiation.of(
+            measured.measurements, self._frequencies_vector().tobytes()
+        )
+        if self.has_mid_circuit:
+            differentiation = dataclasses.replace(differentiation, obstacle=_MID_CIRCUIT)
         self._handle, *values = measure_p.bind(
             self._handle,
-            collected.coefficient_vector(),
-            collected.matrix_vector(),
+            measured.coefficient_vector(),
+            measured.matrix_vector(),
             self._params_vector(),
-            measurements=tuple(collected.measurements),
-            device=self._device,
-            differentiation=self._differentiation.of(
-                collected.measurements, self._frequencies_vector().tobytes()
-            ),
+            measurements=tuple(measured.measurements),
+            device=self.device,
+            differentiation=differentiation,
         )
         return values
 
-
-def is_measurement(value: Any) -> bool:
-    """Tell whether a leaf of a quantum function's result is a measurement."""
-    return isinstance(value, qml.measurements.MeasurementProcess)
+    def sample(self) -> Any:
+        """Return the outcomes of all wires, a row for each shot."""
+        samples = MeasurementList(self.wires, self.where)
+        samples.measurements.append(Measurement(SAMPLE))
+        return self.measure(samples)[0]

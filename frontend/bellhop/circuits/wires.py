@@ -13,12 +13,23 @@ def is_dynamic(label: Any) -> bool:
     return isinstance(label, jax.core.Tracer)
 
 
+def as_int32(wire: Any) -> Any:
+    """Return a wire that the program computes in 32 bits; one out of range stays so."""
+    limits = jnp.iinfo(jnp.int32)
+    return jnp.clip(wire, limits.min, limits.max).astype(jnp.int32)
+
+
 class WireMap:
     """Wire labels as the numbers of qubits."""
 
     def __init__(self, labels: Any, where: str) -> None:
         self._where = where
         self._index = {label: index for index, label in enumerate(labels)}
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The labels, in the order of the qubits."""
+        return tuple(self._index)
 
     def __len__(self) -> int:
         return len(self._index)

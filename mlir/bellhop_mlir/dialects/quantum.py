@@ -1,12 +1,16 @@
 """The quantum dialect: circuits on a device, in order of a state handle.
 
-    %s0 = "quantum.begin"(%anchor) {
-        library = "...", factory = "LightningSimulator", kwargs = "{}",
-        qubits = 2 : i64, shots = 0 : i64, record = 0 : i64}
+    %r = "quantum.seed"() {circuit = 0 : i64}
+    %s0 = "quantum.begin"(%r, %anchor) {
+        library = "...", factory = "LightningSimulator", kwargs = "{}", qubits = 2 : i64,
+        shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 1 : i64}
     %s1 = "quantum.gate"(%s0, %params, %offset, %wires) {name = "RX", adjoint = false,
         slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>,
         control_wires = array<i64>, control_values = array<i64>}
     %s2 = "quantum.gates"(%s0, %params, %offset, %wires) {names, code, constants}
+    %s2a, %m = "quantum.mid_measure"(%s2, %wire) {postselect = -1 : i64, reset = 0 : i64,
+        site = "f.py:3"}
+    %s2b, %p, %more = "quantum.restart"(%s2a)
     %s3, %e = "quantum.measure"(%s2, %data) {code = array<i64: 0, 3, 0>}
     %s4, %j = "quantum.jacobian"(%s3)
     %s5, %es = "quantum.replay"(%s4, %data, %all_params, %index, %amount) {code}
@@ -31,13 +35,17 @@ from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.errors import VerificationError
 
 STATE = "tensor<2xui32>"
+SEED = "tensor<4xui32>"
 
 _RUN = (STATE, "tensor<?xf64>", "tensor<i32>", "tensor<?xi32>")
 _REPLAY = (STATE, "tensor<?xf64>", "tensor<?xf64>", "tensor<?x?xi32>", "tensor<?x?xf64>")
 _OPERANDS: dict[str, tuple[str, ...]] = {
+    "quantum.seed": (),
     "quantum.begin": ("...",),
     "quantum.gate": _RUN,
     "quantum.gates": _RUN,
+    "quantum.mid_measure": (STATE, "tensor<i32>"),
+    "quantum.restart": (STATE,),
     "quantum.measure": (STATE, "tensor<?xf64>"),
     "quantum.jacobian": (STATE,),
     "quantum.replay": _REPLAY,
@@ -45,9 +53,12 @@ _OPERANDS: dict[str, tuple[str, ...]] = {
     "quantum.end": (STATE,),
 }
 _RESULTS: dict[str, tuple[str, ...]] = {
+    "quantum.seed": (SEED,),
     "quantum.begin": (STATE,),
     "quantum.gate": (STATE,),
     "quantum.gates": (STATE,),
+    "quantum.mid_measure": (STATE, "tensor<i1>"),
+    "quantum.restart": (STATE, "tensor<f64>", "tensor<i1>"),
     "quantum.measure": (STATE, "..."),
     "quantum.jacobian": (STATE, "tensor<?x?xf64>"),
     "quantum.replay": (STATE, "..."),
@@ -58,6 +69,7 @@ _RESULTS: dict[str, tuple[str, ...]] = {
 # The attributes of an operation and their types.  Those of all but quantum.gate go to the
 # runtime as they are.
 ATTRIBUTES = {
+    "quantum.seed": {"circuit": "i64"},
     "quantum.begin": {
         "library": "string",
         "factory": "string",
@@ -65,6 +77,8 @@ ATTRIBUTES = {
         "qubits": "i64",
         "shots": "i64",
         "record": "i64",
+        "tree": "i64",
+        "seeded": "i64",
     },
     "quantum.gate": {
         "name": "string",
@@ -76,6 +90,8 @@ ATTRIBUTES = {
         "control_values": "array<i64>",
     },
     "quantum.gates": {"names": "string", "code": "array<i64>", "constants": "array<f64>"},
+    "quantum.mid_measure": {"postselect": "i64", "reset": "i64", "site": "string"},
+    "quantum.restart": {},
     "quantum.measure": {"code": "array<i64>"},
     "quantum.jacobian": {},
     "quantum.replay": {"code": "array<i64>"},
@@ -176,9 +192,14 @@ def begin(
     qubits: int,
     shots: int,
     record: bool,
+    tree: bool,
+    seeded: bool,
     passes: Sequence[str] = (),
 ) -> ir.Value:
-    """Build a ``quantum.begin`` and return the state; transform-circuits runs ``passes``."""
+    """Build a ``quantum.begin`` and return the state.
+
+    The first anchor is the seed, if there is one; transform-circuits runs ``passes``.
+    """
     i64 = ir.IntegerType.get_signless(64)
     asked = {"passes": ir.StringAttr.get(" ".join(passes))} if passes else {}
     return ir.Operation.create(
@@ -192,9 +213,46 @@ def begin(
             "qubits": ir.IntegerAttr.get(i64, qubits),
             "shots": ir.IntegerAttr.get(i64, shots),
             "record": ir.IntegerAttr.get(i64, int(record)),
+            "tree": ir.IntegerAttr.get(i64, int(tree)),
+            "seeded": ir.IntegerAttr.get(i64, int(seeded)),
             **asked,
         },
     ).result
+
+
+def seed(circuit: int) -> ir.Value:
+    """Build a ``quantum.seed`` for the circuit of a number."""
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.Operation.create(
+        "quantum.seed",
+        results=[ir.Type.parse(SEED)],
+        attributes={"circuit": ir.IntegerAttr.get(i64, circuit)},
+    ).result
+
+
+def mid_measure(
+    state: ir.Value, wire: ir.Value, *, postselect: int, reset: bool, site: str
+) -> list[ir.Value]:
+    """Build a ``quantum.mid_measure``; return the state after it and the outcome."""
+    i64 = ir.IntegerType.get_signless(64)
+    op = ir.Operation.create(
+        "quantum.mid_measure",
+        results=[state.type, ir.Type.parse("tensor<i1>")],
+        operands=[state, wire],
+        attributes={
+            "postselect": ir.IntegerAttr.get(i64, postselect),
+            "reset": ir.IntegerAttr.get(i64, int(reset)),
+            "site": ir.StringAttr.get(site),
+        },
+    )
+    return list(op.results)
+
+
+def restart(state: ir.Value) -> list[ir.Value]:
+    """Build a ``quantum.restart``; return the state, the run's probability, whether more come."""
+    results = [state.type, ir.Type.parse("tensor<f64>"), ir.Type.parse("tensor<i1>")]
+    op = ir.Operation.create("quantum.restart", results=results, operands=[state])
+    return list(op.results)
 
 
 def gate(
@@ -335,7 +393,7 @@ def _verify_types(
 
 
 def _form(type_: str) -> str:
-    return type_ if type_ == STATE else re.sub(r"\d+x", "?x", type_)
+    return type_ if type_ in (STATE, SEED) else re.sub(r"\d+x", "?x", type_)
 
 
 def _verify_gate(gate: Gate, params: ir.Value, _: ir.Value, dynamic_wires: ir.Value) -> None:

@@ -29,7 +29,9 @@ _TARGETS = {"start": "bellhop_region_start", "done": "bellhop_region_done"}
 
 @dataclass(frozen=True)
 class ConvertCallbackToRuntime:
-    """Replace ``callback.call`` by ``bellhop_callback`` and pass the table along.
+    """Replace what needs the program's table, and pass the table along.
+
+    That is ``callback.call``, which becomes ``bellhop_callback``, and ``quantum.seed``.
 
     Before::
 
@@ -74,7 +76,7 @@ class ConvertCallbackToRuntime:
         by_name = functions(module)
         _check(module, by_name)
         declared = callback.declarations(module)
-        calling = [name for name, op in by_name.items() if named(op, "callback.call")]
+        calling = [name for name, op in by_name.items() if _reads_table(op)]
         needing = reaching(call_graph(module), ["main", *calling])
         tables = {name: _table(by_name[name]) for name in by_name if name in needing}
         calls = RuntimeCalls()
@@ -83,6 +85,9 @@ class ConvertCallbackToRuntime:
                 if op.name == "callback.call":
                     _check_visible(op)
                     self._convert(callback.CallOp(op), table, declared, calls)
+                elif op.name == "quantum.seed":
+                    _check_visible(op)
+                    _convert_seed(op, table, calls)
                 elif not needing.isdisjoint(references(op)):
                     _check_visible(op)
                     _pass_table(op, table)
@@ -117,6 +122,22 @@ class ConvertCallbackToRuntime:
         replace(op.operation, list(call.results))
 
 
+def _reads_table(function: ir.Operation) -> bool:
+    return any(op.name in ("callback.call", "quantum.seed") for op in operations(function))
+
+
+def _convert_seed(op: ir.Operation, table: ir.Value, calls: RuntimeCalls) -> None:
+    with ir.InsertionPoint(op), op.location:
+        call = calls.build(
+            "bellhop_seed",
+            [table],
+            types(op.results),
+            {"circuit": op.attributes["circuit"]},
+            has_side_effect=True,
+        )
+    replace(op, list(call.results))
+
+
 def _check(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:
     if "main" not in by_name:
         raise PassError("convert-callback-to-runtime needs a function @main")
@@ -132,10 +153,16 @@ def _check_visible(call: ir.Operation) -> None:
     while parent.name != "func.func":
         if parent.name == "sdy.manual_computation":
             raise PassError(
-                f"the call of @{next(references(call))} stands in {parent.name}, where a "
+                f"{_described(call)} stands in {parent.name}, where a "
                 "program's table of callbacks cannot be seen. Call it outside jax.shard_map."
             )
         parent = parent.parent.operation
+
+
+def _described(op: ir.Operation) -> str:
+    if op.name == "quantum.seed":
+        return "a circuit with random outcomes"
+    return f"the call of @{next(references(op))}"
 
 
 def _table(function: ir.Operation) -> ir.Value:

@@ -12,6 +12,8 @@ from bellhop_mlir.errors import PassError
 _TARGETS = {
     "quantum.begin": "bellhop_circuit_begin",
     "quantum.gates": "bellhop_circuit_gates",
+    "quantum.mid_measure": "bellhop_circuit_mid_measure",
+    "quantum.restart": "bellhop_circuit_restart",
     "quantum.measure": "bellhop_circuit_measure",
     "quantum.jacobian": "bellhop_circuit_jacobian",
     "quantum.replay": "bellhop_circuit_replay",
@@ -22,6 +24,8 @@ _TARGETS = {
 # The state after is the state before, one circuit further: in a loop no copy is due.
 _PASS_STATE_ON = (
     "quantum.gates",
+    "quantum.mid_measure",
+    "quantum.restart",
     "quantum.measure",
     "quantum.jacobian",
     "quantum.replay",
@@ -47,9 +51,10 @@ class ConvertQuantumToRuntime:
     All are marked as having side effects: XLA must neither merge two circuits, nor move one
     out of its loop, nor run both branches of a conditional around it.
 
-    Preconditions: fuse-gates ran before (a single gate is a run of one).
+    Preconditions: fuse-gates ran before (a single gate is a run of one), and
+    convert-callback-to-runtime, which gives ``quantum.seed`` the program's table.
 
-    Refused: ``quantum.gate``.
+    Refused: ``quantum.gate`` and ``quantum.seed``.
     """
 
     name: ClassVar[str] = "convert-quantum-to-runtime"
@@ -60,8 +65,9 @@ class ConvertQuantumToRuntime:
             op for op in operations(module.operation) if op.name.startswith("quantum.")
         ]
         for op in circuit_operations:
-            if op.name == "quantum.gate":
-                raise PassError("convert-quantum-to-runtime needs fuse-gates to run before it")
+            if op.name not in _TARGETS:
+                first = "fuse-gates" if op.name == "quantum.gate" else "convert-callback-to-runtime"
+                raise PassError(f"convert-quantum-to-runtime needs {first} to run before it")
         calls = RuntimeCalls()
         for op in circuit_operations:
             with ir.InsertionPoint(op), op.location:

@@ -57,11 +57,16 @@ class OverlapRegions:
         inline_callers(module, "quantum.begin")
         impure = impure_functions(module, call_graph(module))
         for function in functions(module).values():
-            for op in [function, *operations(function)]:
-                for region in op.regions:
-                    for block in region.blocks:
-                        while _split_one(block, regions, impure):
-                            pass
+            # All of them first: splitting erases operations, though none that hold blocks.
+            blocks = [
+                block
+                for op in [function, *operations(function)]
+                for region in op.regions
+                for block in region.blocks
+            ]
+            for block in blocks:
+                while _split_one(block, regions, impure):
+                    pass
         return True
 
 

@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include "bellhop/random_stream.h"
 
 namespace bellhop {
 
@@ -58,7 +61,9 @@ class CallbackTable {
  public:
   using Programs = std::unordered_map<int64_t, std::vector<std::shared_ptr<Callback>>>;
 
-  explicit CallbackTable(bool published) : published_(published) {}
+  // Without a seed, the circuits' random numbers are different in each process.
+  CallbackTable(bool published, std::optional<uint64_t> seed)
+      : published_(published), random_(seed) {}
   ~CallbackTable() { clear(); }
   CallbackTable(const CallbackTable&) = delete;
   CallbackTable& operator=(const CallbackTable&) = delete;
@@ -67,6 +72,9 @@ class CallbackTable {
   static const CallbackTable* published_for(int64_t key);
 
   bool is_published() const { return published_; }
+
+  // Needs no GIL.
+  RandomStream& random() { return random_; }
 
   // Returns the first key from `wanted` on that no program has, and takes it.
   int64_t reserve(int64_t wanted);
@@ -80,6 +88,7 @@ class CallbackTable {
 
  private:
   bool published_;
+  RandomStream random_;
   Programs programs_;
 };
 

@@ -7,6 +7,9 @@ namespace bellhop {
 
 Target circuit_begin_target();
 Target circuit_gates_target();
+Target seed_target();
+Target circuit_mid_measure_target();
+Target circuit_restart_target();
 Target circuit_measure_target();
 Target circuit_jacobian_target();
 Target circuit_replay_target();

@@ -68,6 +68,10 @@ class DevicePool {
 
   const ThreadControl& threads() const { return threads_; }
 
+  // Brings a device, which is not recording, back to the zero state; the plugin may
+  // throw.
+  void clear(Device& device) const;
+
   // Takes back a device that no call has failed on, in any state but recording.
   void give(std::unique_ptr<Device> device) noexcept;
 

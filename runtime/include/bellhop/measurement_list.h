@@ -33,19 +33,21 @@ struct PauliTerm {
 };
 
 struct Measurement {
-  enum class Kind : std::uint8_t { kExpval, kVar, kProbs, kState };
+  enum class Kind : std::uint8_t { kExpval, kVar, kProbs, kState, kSample };
 
   Kind kind = Kind::kExpval;
   std::vector<ObservableStep> observable;
   std::vector<PauliTerm> terms;     // kExpval: the same observable, if it is such a sum
-  std::vector<std::int64_t> wires;  // kProbs
+  std::vector<std::int64_t> wires;  // kProbs, kSample
 };
 
-// Where a measurement's result goes: `size` numbers, complex ones for a state.
+// Where a measurement's result goes: `size` numbers.
 struct Output {
+  enum class Type : std::uint8_t { kReal, kComplex, kBit };
+
   void* data = nullptr;
   std::size_t size = 0;
-  bool complex = false;
+  Type type = Type::kReal;
 };
 
 // Read-only after parsing, so any number of executions share one.

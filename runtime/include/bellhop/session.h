@@ -6,10 +6,13 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bellhop/branches.h"
 #include "bellhop/device_pool.h"
+#include "bellhop/random_stream.h"
 #include "bellhop/small_team.h"
 
 namespace bellhop {
@@ -60,7 +63,9 @@ struct Session {
   std::int64_t run_id = 0;
   std::unique_ptr<Device> device;  // null: no circuit stands in this place
   bool record = false;
-  bool touched = false;        // an operation was applied
+  bool touched = false;  // an operation was applied
+  bool tree = false;     // runs through all outcomes of its measurements
+  Branches branches;
   bool device_failed = false;  // the plugin threw: never reuse the device
   Tape tape;
   bool keeps_steps = false;
@@ -94,8 +99,15 @@ struct Lease {
 };
 
 // Any thread may call these.
-Handle begin_session(DevicePool& pool, std::size_t qubits, std::size_t shots,
-                     bool record, std::int64_t run_id);
+struct Beginning {
+  DevicePool& pool;
+  std::size_t qubits;
+  std::size_t shots;
+  bool record;
+  bool tree;
+};
+Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
+                     std::int64_t run_id);
 Lease open_session(Handle handle);  // CircuitError where the handle is not live
 void end_session(Handle handle);
 

@@ -67,11 +67,6 @@ def sum_before_loop(x: Any) -> Any:
     return qml.expval(made)
 
 
-def conditional(x: Any) -> Any:
-    qml.cond(qml.measure(0), qml.X)(1)
-    return expval()
-
-
 COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "unknown gate": (
         gate_in(lambda x: NoGate(wires=0)),
@@ -90,27 +85,17 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "there is no wire 5 on the device",
     ),
     "unknown wire of probs": (lambda x: qml.probs(wires=[0, 7]), "there is no wire 7"),
-    "mid-circuit measurement": (
-        gate_in(lambda x: qml.measure(0)),
-        "mid-circuit measurements are not supported yet by bellhop",
+    "sample": (
+        lambda x: qml.sample(wires=0),
+        "sample without shots: not supported by bellhop. Set them",
     ),
-    "conditional gate": (conditional, "mid-circuit measurements are not supported yet"),
-    "measured measurement": (
-        lambda x: qml.expval(qml.measure(0)),
-        "mid-circuit measurements are not supported yet",
-    ),
-    "sample": (lambda x: qml.sample(wires=0), "the measurement SampleMP: not supported yet"),
-    "counts": (lambda x: qml.counts(), "the measurement CountsMP: not supported yet"),
+    "counts": (lambda x: qml.counts(), "counts without shots"),
     "density matrix": (
         lambda x: qml.density_matrix(0),
         "the measurement DensityMatrixMP: not supported yet by bellhop. Measure expval, var, "
         "probs or state.",
     ),
     "entropy": (lambda x: qml.vn_entropy(0), "the measurement VnEntropyMP: not supported yet"),
-    "probs of an observable": (
-        lambda x: qml.probs(op=qml.X(0)),
-        "probs of an observable: not supported yet",
-    ),
     "broadcasting": (
         gate_in(lambda x: qml.RX(jnp.stack([x, x]), wires=0)),
         "RX has a batch of parameters; parameter broadcasting is not supported by bellhop. Use "
@@ -118,9 +103,9 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "number returned": (lambda x: x, "a quantum function must return measurements"),
     "nothing returned": (lambda x: None, "a quantum function must return measurements"),
-    "number beside a measurement": (
-        lambda x: (expval(), 1.0),
-        "a quantum function must return measurements (a pytree of qml.expval, qml.probs, ...)",
+    "text beside a measurement": (
+        lambda x: (expval(), "a"),
+        "a quantum function returns measurements and numbers; it returned a str",
     ),
     "gate in a scan": (
         gate_in(scan),
@@ -185,11 +170,6 @@ def test_device_without_a_plugin() -> None:
     )
     with raises_naming_the_circuit(message):
         bellhop.qjit(circuit(expval, qml.device("default.mixed", wires=2)))(0.3)
-
-
-def test_shots() -> None:
-    with raises_naming_the_circuit("finite shots are not supported yet by bellhop"):
-        bellhop.qjit(qml.set_shots(circuit(expval), shots=10))(0.3)
 
 
 def test_transform() -> None:

@@ -112,3 +112,35 @@ def test_few_and_many_qubits(compare: Any, qubits: int) -> None:
         )
 
     compare(circuit, 0.3, wires=qubits)
+
+
+OPERATORS = {
+    "word": lambda: qml.X(0) @ qml.Y(2),
+    "hadamard": lambda: qml.Hadamard(1),
+    "hermitian": lambda: qml.Hermitian(np.array([[1, 2j], [-2j, 3]]), 1) @ qml.Z(3),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Using qp.probs with a Hermitian")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_probabilities_of_observables(compare: Any, name: str) -> None:
+    """The state is as before afterwards."""
+
+    def circuit(x: Any) -> Any:
+        prepare(x)
+        made = OPERATORS[name]()
+        return qml.probs(op=made), qml.probs(op=qml.Y(3)), qml.expval(qml.X(0)), qml.probs()
+
+    compare(circuit, 0.3)
+
+
+def test_numbers_beside_measurements(lightning: Any) -> None:
+    @bellhop.qjit
+    @bellhop.jacobian
+    @lightning
+    def program(x: Any) -> Any:
+        qml.RX(x, wires=0)
+        return {"z": qml.expval(qml.Z(0)), "squares": jax.numpy.stack([x, 2 * x]) ** 2}
+
+    np.testing.assert_allclose(program(0.3)["z"], -np.sin(0.3), atol=1e-12)
+    np.testing.assert_allclose(program(0.3)["squares"], [0.6, 2.4], atol=1e-12)

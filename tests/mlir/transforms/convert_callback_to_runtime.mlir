@@ -193,3 +193,22 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf64>)
   %u:2 = "callback.call"(%t, %s) {callee = @g, kind = "io", aliases = array<i64: 0, 0>} : (!stablehlo.token, tensor<f64>) -> (!stablehlo.token, tensor<f64>)
   return %u#0, %r#0, %u#1 : !stablehlo.token, tensor<2xf64>, tensor<f64>
 }
+
+// -----
+// TEST: seed_takes_the_table
+
+// CHECK-LABEL: func.func public @main
+func.func public @main() -> tensor<4xui32> {
+  // CHECK-SAME: %[[T:.+]]: tensor<2xui32> {bellhop.table}
+  // CHECK-NEXT: call @circuit(%[[T]])
+  %0 = func.call @circuit() : () -> tensor<4xui32>
+  return %0 : tensor<4xui32>
+}
+// CHECK: func.func private @circuit(%[[U:.+]]: tensor<2xui32> {bellhop.table})
+func.func private @circuit() -> tensor<4xui32> {
+  // CHECK-NEXT: stablehlo.custom_call @bellhop_seed(%[[U]])
+  // CHECK-SAME: backend_config = {circuit = 3 : i64}
+  // CHECK-SAME: has_side_effect = true
+  %0 = "quantum.seed"() {circuit = 3 : i64} : () -> tensor<4xui32>
+  return %0 : tensor<4xui32>
+}

@@ -1,0 +1,56 @@
+"""measure: a measurement in the middle of a circuit."""
+
+from typing import Any
+
+from bellhop._source import user_site
+from bellhop.errors import CompileError
+from bellhop.tracing import current_circuit, is_tracing
+
+
+def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> Any:
+    """Measure a wire in the middle of a circuit, and collapse its state.
+
+    Args:
+        wires: the wire, a label or an integer that the program computes; one.
+        reset: bring the wire to zero afterwards.
+        postselect: 0 or 1 asks for this outcome.
+
+    Returns:
+        the outcome, a boolean of the program, which loops, conditionals, callbacks and
+        accelerated functions take like any other.  Arithmetic takes it for 0 or 1, so
+        ``m0 + m1`` counts, and ``~m0`` is its opposite, as with PennyLane.  ``qml.expval``,
+        ``var``, ``probs``, ``sample`` and ``counts`` take outcomes too.
+
+    Raises:
+        CompileError: outside a QNode in a qjit program, for several wires, or for another
+            ``postselect``.
+
+    The QNode's ``mcm_method`` says what its results mean:
+
+    - ``"one-shot"`` (the default with shots): the circuit runs once for each shot.
+    - ``"tree-traversal"`` (the default without): it runs once for each combination of outcomes
+      that happens, and results are exact means over them.
+    - ``"single-branch-statistics"`` (the default where the QNode returns outcomes themselves):
+      it runs once, and results are those of the outcomes that came.
+
+    Example:
+        >>> import bellhop, pennylane as qml
+        >>> @bellhop.qjit
+        ... @qml.qnode(qml.device("lightning.qubit", wires=2))
+        ... def circuit(x):
+        ...     qml.RX(x, wires=0)
+        ...     m = bellhop.measure(0)
+        ...     qml.RY(0.5 * m, wires=1)
+        ...     return qml.expval(m), qml.expval(qml.Z(1))
+
+    The interface is that of PennyLane's and Catalyst's ``measure``.
+    """
+    if not is_tracing():
+        raise CompileError("bellhop.measure stands outside of a QNode that qjit compiles.")
+    if not (postselect is None or (isinstance(postselect, int) and postselect in (0, 1))):
+        raise CompileError(f"measure: postselect must be 0 or 1; it is {postselect!r}.")
+    from bellhop.circuits.mid_circuit import measure_wire
+
+    return measure_wire(
+        current_circuit(), wires, reset=bool(reset), postselect=postselect, site=user_site()
+    )

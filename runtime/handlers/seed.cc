@@ -1,0 +1,42 @@
+// handlers/seed.cc: bellhop_seed.
+#include <algorithm>
+#include <cstring>
+
+#include "bellhop/callback_table.h"
+#include "bellhop/circuit_ffi.h"
+#include "bellhop/circuit_handlers.h"
+
+namespace bellhop {
+namespace {
+
+// Of programs in a plain jax.jit, which no operand tells their table.
+RandomStream& stream_of_process() {
+  static auto& stream = *new RandomStream(std::nullopt);
+  return stream;
+}
+
+// Threads: any, several at once, without the GIL. The table is the running program's.
+ffi::Error seed(std::int64_t circuit, ffi::BufferR1<ffi::U32> address,
+                ffi::ResultBufferR1<ffi::U32> result) {
+  CallbackTable* table = nullptr;
+  std::memcpy(&table, address.typed_data(), sizeof(table));
+  RandomStream& stream = table == nullptr ? stream_of_process() : table->random();
+  const Seed words = stream.next(circuit);
+  if (result->element_count() != words.size()) {
+    return ffi::Error::InvalidArgument("A circuit's seed has 4 words.");
+  }
+  std::ranges::copy(words, result->typed_data());
+  return ffi::Error::Success();
+}
+
+XLA_FFI_DEFINE_HANDLER(kSeed, seed,
+                       ffi::Ffi::Bind()
+                           .Attr<std::int64_t>("circuit")
+                           .Arg<ffi::BufferR1<ffi::U32>>()
+                           .Ret<ffi::BufferR1<ffi::U32>>());
+
+}  // namespace
+
+Target seed_target() { return {"bellhop_seed", nullptr, kSeed}; }
+
+}  // namespace bellhop
