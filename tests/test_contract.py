@@ -21,6 +21,8 @@ EVERY_OPERATION = """
                    python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 "callback.func"() {sym_name = "log", function_type = (tensor<f64>) -> (),
                    python = "log", site = "f.py:2", id = 1 : i64} : () -> ()
+"callback.func"() {sym_name = "seen", function_type = (tensor<2xf32>, tensor<i1>) -> (),
+                   python = "seen", site = "f.py:3", id = 2 : i64} : () -> ()
 func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>, %b: tensor<i1>,
                        %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>,
                        %i: tensor<2x1xi32>, %a: tensor<2x1xf64>)
@@ -31,6 +33,8 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   "callback.call"(%x) {callee = @log, kind = "io"} : (tensor<f64>) -> ()
   %t1 = "callback.call"(%t, %x) {callee = @log, kind = "debug"}
       : (!stablehlo.token, tensor<f64>) -> !stablehlo.token
+  %t2 = "callback.call"(%t1, %v, %b) {callee = @seen, kind = "tap"}
+      : (!stablehlo.token, tensor<2xf32>, tensor<i1>) -> !stablehlo.token
   %z = func.call @accelerate_cuda_0__far(%x) : (tensor<f64>) -> tensor<f64>
   %r = "quantum.seed"() {circuit = 0 : i64} : () -> tensor<4xui32>
   %s0 = "quantum.begin"(%r, %x, %p) {library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64,
@@ -56,7 +60,7 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   "quantum.end"(%s5) : (tensor<2xui32>) -> ()
   %late = func.call @accelerate_cuda_0__far(%e) : (tensor<f64>) -> tensor<f64>
   %far = stablehlo.add %z, %late : tensor<f64>
-  return %t1, %y, %e, %psi, %j, %es, %js, %far : !stablehlo.token, tensor<f64>, tensor<f64>,
+  return %t2, %y, %e, %psi, %j, %es, %js, %far : !stablehlo.token, tensor<f64>, tensor<f64>,
       tensor<4xcomplex<f64>>, tensor<1x1xf64>, tensor<2xf64>, tensor<2x1x1xf64>, tensor<f64>
 }
 func.func private @accelerate_cuda_0__far(%x: tensor<f64>) -> tensor<f64> {

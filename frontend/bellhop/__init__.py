@@ -1,32 +1,42 @@
 """Bellhop: hybrid quantum-classical programs that talk to the world outside them.
 
-``qjit`` compiles them; ``pure_callback``, ``io_callback``, ``debug`` and ``accelerate`` are how
-they reach Python and other devices; QNodes run on PennyLane Lightning.
+``qjit`` compiles them; ``pure_callback``, ``io_callback``, ``tap``, ``debug`` and ``accelerate``
+are how they reach Python and other devices; QNodes run on PennyLane Lightning.
 """
 
 import importlib
 from typing import Any
 
-from bellhop._config import configure_jax
+from bellhop._config import configure_jax, configure_taps
 
 configure_jax()
+configure_taps()
 
-from bellhop import debug, passes  # noqa: E402
+# Regions now and not with the first program: a thread may compile one when the main thread has
+# ended, and thread pools cannot be imported then.
+from bellhop import debug, passes, regions  # noqa: E402, F401
 from bellhop.accelerate import accelerate  # noqa: E402
 from bellhop.aot.archive import load  # noqa: E402
 from bellhop.cache import enable_cache  # noqa: E402
 from bellhop.callbacks.assertion import debug_assert  # noqa: E402
+from bellhop.callbacks.barrier import barrier_wait, tap_queue_limit  # noqa: E402
 from bellhop.callbacks.buffer_callback import buffer_callback  # noqa: E402
 from bellhop.callbacks.callback import callback  # noqa: E402
 from bellhop.callbacks.io_callback import io_callback  # noqa: E402
 from bellhop.callbacks.pure_callback import pure_callback  # noqa: E402
+from bellhop.callbacks.tap import tap  # noqa: E402
 from bellhop.control_flow.cond import cond  # noqa: E402
 from bellhop.control_flow.for_loop import for_loop  # noqa: E402
 from bellhop.control_flow.switch import switch  # noqa: E402
 from bellhop.control_flow.while_loop import while_loop  # noqa: E402
 from bellhop.derivatives import grad, jacobian, value_and_grad  # noqa: E402
 from bellhop.drawing.draw import draw, draw_graph  # noqa: E402
-from bellhop.errors import AutoGraphError, CompileError, DifferentiableCompileError  # noqa: E402
+from bellhop.errors import (  # noqa: E402
+    AutoGraphError,
+    CallbackException,
+    CompileError,
+    DifferentiableCompileError,
+)
 from bellhop.frameworks.call_torch import call_torch  # noqa: E402
 from bellhop.frameworks.to_torch import to_torch  # noqa: E402
 from bellhop.mapping import vmap  # noqa: E402
@@ -58,6 +68,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "QJIT",
     "AutoGraphError",
+    "CallbackException",
     "CompileError",
     "CompileOptions",
     "DifferentiableCompileError",
@@ -65,6 +76,7 @@ __all__ = [
     "autograph_ignore_fallbacks",
     "autograph_source",
     "autograph_strict_conversion",
+    "barrier_wait",
     "buffer_callback",
     "call_torch",
     "callback",
@@ -88,6 +100,8 @@ __all__ = [
     "qjit",
     "run_autograph",
     "switch",
+    "tap",
+    "tap_queue_limit",
     "to_torch",
     "value_and_grad",
     "vjp",

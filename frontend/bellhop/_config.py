@@ -7,6 +7,21 @@ import jax
 from jax.extend import source_info_util
 
 from bellhop._jax_compat import backends_are_initialized, cpu_dispatch_is_asynchronous
+from bellhop_runtime import set_tap_limit
+
+
+def configure_taps() -> None:
+    """Set how many bytes of taps may wait: ``BELLHOP_TAP_QUEUE_BYTES``.
+
+    Raises:
+        ValueError: where that is no number of bytes.
+    """
+    text = os.environ.get("BELLHOP_TAP_QUEUE_BYTES")
+    if text is None:
+        return
+    if not text.isdecimal():
+        raise ValueError(f"BELLHOP_TAP_QUEUE_BYTES={text!r} is not a number of bytes.")
+    set_tap_limit(int(text))
 
 
 def configure_jax() -> None:

@@ -95,7 +95,7 @@ class Delegates:
             find = cast("Callable[[], BufferTarget]", lambda: _alive(held)._targets[number])
             delegate = _writing(target, find, out_avals, kind)
         else:
-            run = _Run(lambda: _alive(held)._callbacks[number], out_avals, catches=True)
+            run = _Run(lambda: _alive(held)._callbacks[number], out_avals, kind, catches=True)
             delegate = _returning(run, out_avals, kind, ordered=is_ordered)
         block = function.regions[0].blocks.append(*inputs)
         with ir.InsertionPoint(block), function.location:
@@ -121,15 +121,20 @@ class _Run:
         self,
         callback: Callable[[], Callback],
         result_avals: Sequence[jax.core.ShapedArray],
+        kind: str,
         *,
         catches: bool,
     ) -> None:
         self._callback = callback
+        self._is_tap = kind == "tap"
         self._result_avals = result_avals
         self._catches = catches
 
     def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
         arguments = [np.array(leaf, order="C", copy=None) for leaf in leaves]
+        if self._is_tap:
+            Callback.tap(self._callback(), arguments)
+            return ()
         results = [np.empty(aval.shape, aval.dtype) for aval in self._result_avals]
         with _told_by_number(self._catches):
             self._callback()(arguments, results)
@@ -154,7 +159,7 @@ def _returning(
     types = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in result_avals)
     if kind == "pure":
         return lambda *args: jax.pure_callback(run, types, *args)
-    if kind == "debug":
+    if kind in ("debug", "tap"):
 
         def report(*args: Any) -> None:
             run(*args)
@@ -209,7 +214,7 @@ def lower_by_jax(
         delegate = _writing(writing, lambda: writing, ctx.avals_out, kind, catches=False)
     else:
         callback = target.bind()
-        run = _Run(lambda: callback, ctx.avals_out, catches=False)
+        run = _Run(lambda: callback, ctx.avals_out, kind, catches=False)
         delegate = _returning(run, ctx.avals_out, kind, ordered=token is not None)
     return _lower(ctx, delegate, operands, token)
 

@@ -153,6 +153,11 @@ class Program:
     targets: tuple["CallbackTarget", ...]
     delegates: Delegates | None = None
 
+    @property
+    def prints_later(self) -> bool:
+        """Whether it leaves printing to another thread."""
+        return any(target.flavour == "print" and target.asynchronous for target in self.targets)
+
 
 def host_device() -> jax.Device:
     """Return the device that programs themselves run on, whatever JAX's default is."""

@@ -33,7 +33,7 @@ from bellhop.signature import (
 )
 from bellhop.tracing import compiling, traced
 from bellhop.workspace import make_workspace, write_stages
-from bellhop_runtime import CallbackTable
+from bellhop_runtime import CallbackTable, wait_for_taps
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,6 +81,7 @@ class QJIT(Generic[P, R]):
         self._jit = _embedded(self)
         # Whether a program calls the runtime: what it does there is done when the call returns.
         self._waits = False
+        self._prints_later = False
         self._first_runs = FirstRuns()
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
@@ -112,6 +113,8 @@ class QJIT(Generic[P, R]):
                 raise
         finally:
             runs.pop()
+            if self._prints_later:
+                wait_for_taps()
         # Outside the handler, so that XLA's account of it is not the context.
         raise failure
 
@@ -286,6 +289,7 @@ class QJIT(Generic[P, R]):
         made = self._make(static, args, kwargs)
         self._made.append(made)
         self._waits |= b"bellhop_" in made.program.code.module
+        self._prints_later |= made.program.prints_later
         level = self.compile_options.intermediate_level
         if level > 0:
             self.workspace = make_workspace(self._name())

@@ -61,7 +61,8 @@ class Region:
         self._delegates = program.delegates
         code = program.code
         # What calls back may come back here; see run_compiled.
-        self._calls_back = b"bellhop_callback" in code.module or MARK.encode() in code.module
+        marks = b"bellhop_callback", b"bellhop_tap", MARK.encode()
+        self._calls_back = any(mark in code.module for mark in marks)
         if self._calls_back and not isinstance(target, jax.Device):
             raise CompileError(
                 f"accelerate: '{name}' runs on several devices ({describe_target(target)}) and "

@@ -12,12 +12,16 @@
 #include "bellhop/pending_regions.h"
 #include "bellhop/registry.h"
 #include "bellhop/session.h"
+#include "bellhop/taps.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace bellhop {
 namespace {
+
+// The number of the collection under way, see CallbackTable::visit.
+uint64_t collection = 0;
 
 // The garbage collector sees through a table to the Python functions in it, so
 // that a function which holds its own program can be freed.
@@ -33,10 +37,11 @@ int traverse_callback(PyObject* self, visitproc visit, void* arg) {
 int traverse_table(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
-  for (const auto& [key, callbacks] : nb::inst_ptr<CallbackTable>(self)->programs()) {
-    for (const auto& callback : callbacks) Py_VISIT(nb::find(callback).ptr());
-  }
-  return 0;
+  return nb::inst_ptr<CallbackTable>(self)->visit(
+      collection, [visit, arg](const std::shared_ptr<Callback>& callback) {
+        Py_VISIT(nb::find(callback).ptr());
+        return 0;
+      });
 }
 
 int clear_table(PyObject* self) {
@@ -66,9 +71,24 @@ void call(Callback& callback, nb::list arguments, nb::list results) {
   throw nb::python_error();
 }
 
+void tap_now(const std::shared_ptr<Callback>& callback, nb::list arguments) {
+  const std::vector<BufferView> buffers = buffers_of(arguments);
+  nb::gil_scoped_release no_gil;
+  tap(callback, buffers);
+}
+
+nb::tuple tap_failures() {
+  const TapFailures failures = take_tap_failures();
+  nb::list exceptions;
+  for (PyObject* exception : failures.exceptions) {
+    exceptions.append(nb::steal(exception));
+  }
+  return nb::make_tuple(exceptions, failures.dropped);
+}
+
 nb::dict targets() {
   nb::dict result;
-  for (const auto& family : {callback_targets(), circuit_targets()}) {
+  for (const auto& family : {callback_targets(), tap_targets(), circuit_targets()}) {
     for (const Target& target : family) {
       nb::dict stages;
       if (target.instantiate != nullptr) {
@@ -107,6 +127,29 @@ NB_MODULE(_runtime, m) {
       },
       "number"_a, "The exception that a failed run names, or None.");
 
+  m.def(
+      "collection_begins", [] { ++collection; },
+      "Say that the garbage collector is about to look at tables.");
+
+  m.def(
+      "wait_for_taps",
+      [](bool is_patient) {
+        if (!wait_for_taps(is_patient)) throw nb::python_error();
+      },
+      "is_patient"_a = true, "Wait until all taps so far are over.");
+  m.def("take_tap_failures", &tap_failures,
+        "The exceptions of taps so far, and how many more there were.");
+  m.def("tap_limit", &tap_limit, "How many bytes of taps may wait.");
+  m.def("set_tap_limit", &set_tap_limit, "bytes"_a,
+        "Set how many bytes may wait, and return what it was.");
+  m.def(
+      "close_taps",
+      [] {
+        if (!close_taps()) throw nb::python_error();
+      },
+      "Wait for all taps and end their thread.");
+  m.def("forget_taps", &forget_taps, "Begin anew in the child of a fork.");
+
   m.def("live_sessions", &live_sessions, "How many circuits hold a device now.");
   m.def("pending_regions", &pending_regions, "How many started regions wait now.");
   m.def("release_run", &release_run, "run_id"_a,
@@ -123,15 +166,18 @@ NB_MODULE(_runtime, m) {
           "__init__",
           [](Callback* self, nb::callable function, nb::callable convert,
              std::string description, std::string site, Arguments arguments,
-             bool writes) {
-            new (self) Callback(function.ptr(), convert.ptr(), std::move(description),
-                                std::move(site), arguments,
-                                writes ? Results::kWritten : Results::kReturned);
+             bool writes, bool takes_device) {
+            new (self)
+                Callback(function.ptr(), convert.ptr(), std::move(description),
+                         std::move(site), arguments,
+                         writes ? Results::kWritten : Results::kReturned, takes_device);
           },
           "function"_a, "convert"_a, "description"_a, "site"_a, "arguments"_a,
-          "writes"_a = false)
+          "writes"_a = false, "takes_device"_a = false)
       .def("__call__", &call, "arguments"_a, "results"_a,
            "Call it as a program does, with arrays for the program's buffers.")
+      .def_static("tap", &tap_now, "callback"_a, "arguments"_a,
+                  "Leave a call of it to the thread that makes those of all taps.")
       .def_prop_ro("description", [](const Callback& self) { return self.description; })
       .def_prop_ro("site", [](const Callback& self) { return self.site; });
 
@@ -143,17 +189,8 @@ NB_MODULE(_runtime, m) {
            "Take the first key from this one on that no program has.")
       .def("set_program", &CallbackTable::set_program, "key"_a, "callbacks"_a)
       .def("clear", &CallbackTable::clear)
-      .def("__len__", [](const CallbackTable& self) { return self.programs().size(); })
-      .def_prop_ro(
-          "callbacks",
-          [](const CallbackTable& self) {
-            std::vector<std::shared_ptr<Callback>> all;
-            for (const auto& program : self.programs()) {
-              all.insert(all.end(), program.second.begin(), program.second.end());
-            }
-            return all;
-          },
-          "All that it holds.")
+      .def("__len__", [](const CallbackTable& self) { return self.size(); })
+      .def_prop_ro("callbacks", &CallbackTable::callbacks, "All that it holds.")
       .def_prop_ro(
           "address",
           [](const CallbackTable& self) {

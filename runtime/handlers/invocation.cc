@@ -10,13 +10,15 @@
 namespace bellhop {
 
 Callback::Callback(PyObject* function, PyObject* convert, std::string description,
-                   std::string site, Arguments arguments, Results results)
+                   std::string site, Arguments arguments, Results results,
+                   bool takes_device)
     : function(Py_NewRef(function)),
       convert(Py_NewRef(convert)),
       description(std::move(description)),
       site(std::move(site)),
       arguments(arguments),
-      results(results) {}
+      results(results),
+      takes_device(takes_device) {}
 
 Callback::~Callback() {
   Py_DECREF(function);

@@ -164,6 +164,11 @@ size_t size_bytes(const BufferView& buffer) {
   return bytes;
 }
 
+size_t memory_bytes(const BufferView& buffer) {
+  const size_t bytes = size_bytes(buffer);
+  return is_packed(buffer) ? (bytes * bits_of(buffer.dtype) + 7) / 8 : bytes;
+}
+
 bool is_packed(const BufferView& buffer) {
   return buffer.shares_bytes && bits_of(buffer.dtype) < 8;
 }

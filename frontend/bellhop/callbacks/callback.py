@@ -6,13 +6,18 @@ from typing import Any
 
 import jax
 
-from bellhop._source import function_name, user_site
+from bellhop._source import user_site
 from bellhop.callbacks.primitive import debug_callback_p
 from bellhop.callbacks.target import CallbackTarget
 
 
 def call_for_effect(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], flavour: str
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    flavour: str,
+    *,
+    asynchronous: bool = False,
 ) -> None:
     """Call ``function`` when the program gets here; what it returns is dropped."""
     leaves, in_tree = jax.tree.flatten((args, kwargs))
@@ -24,6 +29,7 @@ def call_for_effect(
         result_avals=(),
         site=user_site(),
         copies=True,
+        asynchronous=asynchronous,
     )
     debug_callback_p.bind(*leaves, target=target)
 
@@ -35,22 +41,23 @@ def callback(
 
     It runs as the program does: once for each time the program gets there, once for each
     mapped element under ``vmap``, on primal values under ``grad``; calls keep program order,
-    and all are finished when the compiled function returns.  It gets NumPy arrays that it
-    may keep.
+    and all are finished when the compiled function returns, but for asynchronous ones.  It
+    gets NumPy arrays that it may keep.
 
     Args:
         fn: the function, of pytrees of arrays of any shapes and dtypes; what it returns is
             dropped.
         ordered: taken because ``jax.debug.callback`` takes it; calls keep program order
             either way.
-        asynchronous: must be False: the program waits for each call.
+        asynchronous: whether the program goes on without waiting for the calls, which then
+            are made by another thread, in order, as those of ``bellhop.tap`` are;
+            ``bellhop.barrier_wait`` waits for them and raises what they raised.
 
     Returns:
         a function of pytrees of arrays that returns None.
 
     Raises:
         TypeError: where ``fn`` is no function.
-        NotImplementedError: where ``asynchronous`` is asked for.
 
     Example:
         >>> import bellhop
@@ -65,15 +72,10 @@ def callback(
     """
     if not callable(fn):
         raise TypeError(f"callback takes a function, got {fn!r} of type {type(fn).__name__}.")
-    if asynchronous:
-        raise NotImplementedError(
-            f"callback '{function_name(fn)}' is asked for with asynchronous=True, which bellhop "
-            "does not offer yet. Leave it out: the program then waits for each call."
-        )
     del ordered
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> None:
-        call_for_effect(fn, args, kwargs, "callback")
+        call_for_effect(fn, args, kwargs, "callback", asynchronous=asynchronous)
 
     return call

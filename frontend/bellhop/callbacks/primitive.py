@@ -1,7 +1,7 @@
 """The primitives that callbacks are: abstract value, transformations and lowering."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import jax
@@ -24,6 +24,7 @@ from bellhop.delegation import is_delegated, lower_by_jax
 from bellhop.lowering import lowering_in_progress
 from bellhop.plain_jit import lower_alone
 from bellhop_mlir.dialects import callback as dialect
+from bellhop_runtime import Callback
 
 
 class CallbackEffect(Effect):
@@ -39,19 +40,10 @@ hold_weakly_in_caches(CallbackTarget)
 ordered_effect = CallbackEffect()
 input_output_effect = InputOutputEffect()
 
-# One primitive for each kind of call that the callback dialect knows.
 pure_callback_p = Primitive("bellhop_pure_callback")
 debug_callback_p = Primitive("bellhop_debug_callback")
 io_callback_p = Primitive("bellhop_io_callback")
 ordered_io_callback_p = Primitive("bellhop_ordered_io_callback")
-
-_KINDS = {
-    pure_callback_p: "pure",
-    debug_callback_p: "debug",
-    io_callback_p: "io",
-    ordered_io_callback_p: "io",
-}
-_ORDERED = (debug_callback_p, ordered_io_callback_p)
 
 
 def _call_now(*leaves: Any, target: CallbackTarget) -> list[Any]:
@@ -61,13 +53,29 @@ def _call_now(*leaves: Any, target: CallbackTarget) -> list[Any]:
     callback = target.bind()
 
     def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
+        if target.asynchronous:
+            Callback.tap(callback, arguments)
+            return
         for argument, result in target.aliases:
             results[result][...] = arguments[argument]
             arguments[argument] = results[result]
         callback(arguments, results)
 
-    call_each_now(call, [_host_array(leaf) for leaf in leaves], results, target.loops)
+    arguments = [_host_array(leaf) for leaf in leaves]
+    if target.takes_device:
+        arguments.append(np.array(_device_ordinal(leaves), np.int32))
+    call_each_now(call, arguments, results, target.loops)
     return [jnp.asarray(result) for result in results]
+
+
+def _device_ordinal(leaves: Sequence[Any]) -> int:
+    """Return the number of the CPU device that holds the arguments; elsewhere, of the first."""
+    for leaf in leaves:
+        if isinstance(leaf, jax.Array):
+            for device in leaf.devices():
+                if device.platform == "cpu":
+                    return jax.local_devices(backend="cpu").index(device)
+    return 0
 
 
 def _host_array(leaf: Any) -> np.ndarray:
@@ -78,19 +86,9 @@ def _host_array(leaf: Any) -> np.ndarray:
     return np.array(leaf, dtype, order="C", copy=None)
 
 
-def _abstract_eval_pure(*avals: Any, target: CallbackTarget) -> Sequence[Any]:
-    target.check_arguments(avals)
-    return target.result_avals
-
-
-def _abstract_eval_debug(*avals: Any, target: CallbackTarget) -> tuple[Sequence[Any], set[Effect]]:
-    target.check_arguments(avals)
-    return target.result_avals, {ordered_effect}
-
-
-def _abstract_eval_io(
-    *avals: Any, target: CallbackTarget, effects: set[Effect]
-) -> tuple[Sequence[Any], set[Effect]]:
+def _abstract_eval(
+    *avals: Any, target: CallbackTarget, effects: Collection[Effect]
+) -> tuple[Sequence[Any], Collection[Effect]]:
     target.check_arguments(avals)
     return target.result_avals, effects
 
@@ -167,7 +165,12 @@ def _partial_eval_debug(
 
 
 def _lower(
-    ctx: mlir.LoweringRuleContext, *operands: Any, primitive: Primitive, target: CallbackTarget
+    ctx: mlir.LoweringRuleContext,
+    *operands: Any,
+    primitive: Primitive,
+    kind: str,
+    is_ordered: bool,
+    target: CallbackTarget,
 ) -> Any:
     lowering = lowering_in_progress()
     if lowering is None and not is_delegated(ctx.module_context.platforms[0]):
@@ -175,9 +178,9 @@ def _lower(
     if target.loops:
         each = functools.partial(call_each, primitive.bind, target=target)
         return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)
-    token = ctx.tokens_in.get(ordered_effect) if primitive in _ORDERED else None
+    token = ctx.tokens_in.get(ordered_effect) if is_ordered else None
     lower = lower_by_jax if lowering is None else _lower_to_dialect
-    results, token = lower(ctx, target, _KINDS[primitive], operands, token)
+    results, token = lower(ctx, target, "tap" if target.asynchronous else kind, operands, token)
     if token is not None:
         ctx.set_tokens_out(mlir.TokenSet({ordered_effect: token}))
     return results
@@ -202,24 +205,33 @@ def _lower_to_dialect(
     return results, next_token
 
 
-def _register(primitive: Primitive) -> None:
+def register_callback(primitive: Primitive, kind: str, effects: Collection[Effect] = ()) -> None:
+    """Make a primitive one that calls its ``target``, where programs are traced and outside.
+
+    Args:
+        primitive: its rules of differentiation are left to the caller.
+        kind: what the callback dialect calls it.
+        effects: those of a call; ``ordered_effect`` may be among them.
+    """
     primitive.multiple_results = True
     primitive.def_impl(_call_now)
-    batching.primitive_batchers[primitive] = functools.partial(_batch, primitive=primitive)
-    mlir.register_lowering(
-        primitive, functools.partial(_lower, primitive=primitive), cacheable=False
+    primitive.def_effectful_abstract_eval(
+        functools.partial(_abstract_eval, effects=frozenset(effects))
     )
+    batching.primitive_batchers[primitive] = functools.partial(_batch, primitive=primitive)
+    lower = functools.partial(
+        _lower, primitive=primitive, kind=kind, is_ordered=ordered_effect in effects
+    )
+    mlir.register_lowering(primitive, lower, cacheable=False)
 
 
 for _primitive in (pure_callback_p, io_callback_p, ordered_io_callback_p):
     ad.primitive_transposes[_primitive] = _refuse_transposition
 
-_register(pure_callback_p)
-pure_callback_p.def_abstract_eval(_abstract_eval_pure)
+register_callback(pure_callback_p, "pure")
 ad.primitive_jvps[pure_callback_p] = _jvp_pure
 
-_register(debug_callback_p)
-debug_callback_p.def_effectful_abstract_eval(_abstract_eval_debug)
+register_callback(debug_callback_p, "debug", {ordered_effect})
 ad.primitive_jvps[debug_callback_p] = _jvp_debug
 pe.partial_eval_jaxpr_custom_rules[debug_callback_p] = _partial_eval_debug
 
@@ -228,7 +240,6 @@ for _primitive, _effects in (
     # Of both: one orders it, by the other JAX refuses to run branches that are not taken.
     (ordered_io_callback_p, {ordered_effect, input_output_effect}),
 ):
-    _register(_primitive)
-    _primitive.def_effectful_abstract_eval(functools.partial(_abstract_eval_io, effects=_effects))
+    register_callback(_primitive, "io", _effects)
     ad.primitive_jvps[_primitive] = functools.partial(_jvp_io, _primitive)
 batching.primitive_batchers[ordered_io_callback_p] = _refuse_batching

@@ -8,7 +8,7 @@ from typing import Any
 from bellhop.callbacks.callback import call_for_effect
 
 
-def print(fmt: Any, *args: Any, **kwargs: Any) -> None:
+def print(fmt: Any, *args: Any, asynchronous: bool = False, **kwargs: Any) -> None:
     """Print when the program gets here, in program order.
 
     Args:
@@ -16,6 +16,9 @@ def print(fmt: Any, *args: Any, **kwargs: Any) -> None:
             ``str.format`` does; or any object, printed with ``args`` after it as the
             builtin ``print`` does.
         args: pytrees of arrays of any shapes and dtypes.
+        asynchronous: whether the program goes on while another thread prints.  All is printed
+            when the call of a ``qjit`` function returns; elsewhere ``bellhop.barrier_wait``
+            waits for it.
         kwargs: for named fields of the format string.
 
     Raises:
@@ -33,14 +36,14 @@ def print(fmt: Any, *args: Any, **kwargs: Any) -> None:
     if isinstance(fmt, str):
         _check_fields(fmt, args, kwargs)
         formatter = _Formatter(fmt)
-        call_for_effect(formatter, args, kwargs, "print")
+        call_for_effect(formatter, args, kwargs, "print", asynchronous=asynchronous)
     elif kwargs:
         raise ValueError(
             f"print takes keyword arguments for a format string only, and its first argument is "
             f"a {type(fmt).__name__}."
         )
     else:
-        call_for_effect(builtins.print, (fmt, *args), {}, "print")
+        call_for_effect(builtins.print, (fmt, *args), {}, "print", asynchronous=asynchronous)
 
 
 def print_memref(x: Any) -> None:

@@ -33,6 +33,10 @@ class CallbackTarget:
         loops: for each mapped axis that it is called for one by one, outermost first, which
             arguments have it; they, and all results, begin with these axes.
         aliases: pairs of an argument and the result that is written in its memory.
+        asynchronous: whether the program leaves the call to another thread and goes on.
+        transforms: what the call has been through, for a function that takes that as its last
+            positional argument: pairs of a name and parameters.  None where it does not.
+        takes_device: whether the function is given ``device=``, the device of the call.
     """
 
     flavour: str
@@ -46,6 +50,9 @@ class CallbackTarget:
     vmap_method: str | None = "sequential"
     loops: tuple[tuple[bool, ...], ...] = ()
     aliases: tuple[tuple[int, int], ...] = ()
+    asynchronous: bool = False
+    transforms: tuple[tuple[str, Any], ...] | None = None
+    takes_device: bool = False
 
     # Whether the function writes its results into arrays that it is given before the leaves.
     writes = False
@@ -61,6 +68,9 @@ class CallbackTarget:
             self.vmap_method,
             self.loops,
             self.aliases,
+            self.asynchronous,
+            self.transforms,
+            self.takes_device,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -101,6 +111,7 @@ class CallbackTarget:
             site=self.site,
             arguments=Arguments.COPIES if self.copies else Arguments.VIEWS,
             writes=self.writes,
+            takes_device=self.takes_device,
         )
 
     @property
@@ -111,12 +122,19 @@ class CallbackTarget:
         """Return the function of leaves: leaves in, a leaf or a tuple of leaves out."""
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         no_result = self.out_tree.num_leaves == 0 and self.out_tree == jax.tree.structure(None)
-        if self._takes_leaves and (one_leaf_out or no_result):
+        is_plain = self.transforms is None and not self.takes_device
+        if is_plain and self._takes_leaves and (one_leaf_out or no_result):
             return self.function
         return self._through_trees
 
     def _through_trees(self, *leaves: Any) -> Any:
+        if self.takes_device:
+            *leaves, ordinal = leaves  # type: ignore[assignment]
         args, kwargs = jax.tree.unflatten(self.in_tree, leaves)
+        if self.transforms is not None:
+            args = (*args, self.transforms)
+        if self.takes_device:
+            kwargs["device"] = jax.local_devices(backend="cpu")[int(ordinal)]
         result = self.function(*args, **kwargs)
         if self.out_tree.num_leaves == 0:
             return ()
@@ -169,6 +187,14 @@ class CallbackTarget:
             "value, and what has side effects has no derivative. Give it "
             "jax.lax.stop_gradient(value), or use bellhop.pure_callback where the function is "
             "pure."
+        )
+
+    def tangent_error(self) -> DifferentiableCompileError:
+        """Return the error for a tap of a tangent in reverse mode."""
+        return DifferentiableCompileError(
+            f"{self.flavour} '{self.name}' (called from {self.site}) is given a tangent, which "
+            "reverse mode never computes. To see cotangents, call it in the backward pass of a "
+            "jax.custom_vjp function."
         )
 
     def order_error(self) -> ValueError:

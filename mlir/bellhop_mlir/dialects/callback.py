@@ -10,6 +10,7 @@
 program.  ``callback.call`` calls one; an ordered call takes a ``!stablehlo.token`` first
 and returns the next one first.  With ``aliases = array<i64: argument, result, ...>``, counted
 without tokens, each result is written in the memory of the argument before it.
+Nobody waits for a call of kind ``tap``.
 ``callback.accelerate`` runs a function of this module on a device.
 """
 
@@ -21,7 +22,7 @@ from bellhop_mlir._walk import function_type, functions, symbol, symbols, types
 from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.errors import VerificationError
 
-KINDS = ("pure", "io", "debug", "start", "done")
+KINDS = ("pure", "io", "debug", "tap", "start", "done")
 TICKET = "tensor<2xui32>"
 # Marks a pure call that no optimiser may move out of the loop that it stands in.
 STAYS = "bellhop.stays"
@@ -254,6 +255,10 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
             f"callback.call of @{callee} takes a token and does not return the next one"
         )
     skipped = 1 if is_ordered else 0
+    if kind == "tap" and len(op.results) > skipped:
+        raise VerificationError(
+            f"callback.call of @{callee} is a tap, which nobody waits for, and has results"
+        )
     type_ = declared[callee].function_type
     operands, results = types(op.operands)[skipped:], types(op.results)[skipped:]
     if kind == "start":

@@ -24,14 +24,14 @@ TABLE_MARK = "bellhop.table"
 # What refers to a function and hands it operands of its own.
 _CALLS = ("func.call", "stablehlo.composite")
 
-_TARGETS = {"start": "bellhop_region_start", "done": "bellhop_region_done"}
+_TARGETS = {"tap": "bellhop_tap", "start": "bellhop_region_start", "done": "bellhop_region_done"}
 
 
 @dataclass(frozen=True)
 class ConvertCallbackToRuntime:
     """Replace what needs the program's table, and pass the table along.
 
-    That is ``callback.call``, which becomes ``bellhop_callback``, and ``quantum.seed``.
+    That is ``callback.call``, which becomes a custom call, and ``quantum.seed``.
 
     Before::
 
@@ -51,6 +51,7 @@ class ConvertCallbackToRuntime:
           return %y : tensor<f64>
         }
 
+    Calls of kind ``tap`` become ``bellhop_tap``, others ``bellhop_callback``.
     The two halves of a call that regions may be split into become ``bellhop_region_start`` and
     ``bellhop_region_done``.
 

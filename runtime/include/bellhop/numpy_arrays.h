@@ -36,6 +36,9 @@ bool buffer_of(PyObject* array, BufferView* buffer);
 // As an array, which has a byte for each element that is narrower.
 size_t size_bytes(const BufferView& buffer);
 
+// The bytes of the buffer itself.
+size_t memory_bytes(const BufferView& buffer);
+
 // Whether no array can be a view of it.
 bool is_packed(const BufferView& buffer);
 

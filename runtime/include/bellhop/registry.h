@@ -17,6 +17,7 @@ struct Target {
 };
 
 std::vector<Target> callback_targets();
+std::vector<Target> tap_targets();
 std::vector<Target> circuit_targets();
 
 }  // namespace bellhop

@@ -9,11 +9,16 @@ from bellhop_runtime._runtime import (
     Arguments,
     Callback,
     CallbackTable,
+    close_taps,
     keep_failure,
     live_sessions,
     pending_regions,
     release_run,
+    set_tap_limit,
     take_failure,
+    take_tap_failures,
+    tap_limit,
+    wait_for_taps,
 )
 
 register()
@@ -24,9 +29,14 @@ __all__ = [
     "Arguments",
     "Callback",
     "CallbackTable",
+    "close_taps",
     "keep_failure",
     "live_sessions",
     "pending_regions",
     "release_run",
+    "set_tap_limit",
     "take_failure",
+    "take_tap_failures",
+    "tap_limit",
+    "wait_for_taps",
 ]

@@ -1,5 +1,8 @@
 """Registers the custom-call targets with XLA and the dtypes with NumPy."""
 
+import gc
+import os
+
 import jax.ffi
 import ml_dtypes
 import numpy as np
@@ -50,3 +53,12 @@ def register() -> None:
         _runtime.set_dtype(number, np.dtype(dtype))
     for name, stages in _runtime.targets().items():
         jax.ffi.register_ffi_target(name, stages, platform="cpu")
+    gc.callbacks.append(_on_collection)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_runtime.forget_taps)
+
+
+def _on_collection(phase: str, info: dict[str, int]) -> None:
+    del info
+    if phase == "start":
+        _runtime.collection_begins()

@@ -1,5 +1,7 @@
 """Callbacks for their effect: how often they run, with what, and in which order."""
 
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -302,12 +304,31 @@ def test_calls_keep_program_order_asked_or_not(form, ordered):
     assert seen == [(i, 1.0) for i in range(10)]
 
 
-def test_asynchronous_calls_are_refused_by_name():
-    def log(x):
-        pass
+def test_asynchronous_calls_are_made_by_another_thread_in_order(form):
+    seen, threads = [], set()
 
-    with pytest.raises(NotImplementedError, match="callback 'log' .* asynchronous=True"):
-        bellhop.debug.callback(log, asynchronous=True)
+    def log(i, v):
+        threads.add(threading.get_ident())
+        seen.append((int(i), float(v)))
+
+    f = form(
+        lambda x: (
+            [bellhop.debug.callback(log, asynchronous=True)(i, x * i) for i in range(10)] and x
+        )
+    )
+    f(2.0)
+    bellhop.barrier_wait()
+    assert seen == [(i, 2.0 * i) for i in range(10)]
+    assert threads.isdisjoint({threading.get_ident()})
+    assert len(threads) == 1
+
+
+def test_asynchronous_calls_are_made_for_each_mapped_element(form):
+    seen = []
+    callback = bellhop.debug.callback(lambda v: seen.append(float(v)), asynchronous=True)
+    form(jax.vmap(lambda x: (callback(x), x)[1]))(jnp.arange(4.0))
+    bellhop.barrier_wait()
+    assert seen == [0.0, 1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "f"])

@@ -63,6 +63,41 @@ def test_prints_follow_program_order(form, capsys):
     assert capsys.readouterr().out == "begin 3\n  0\n  1\n  2\nend\n"
 
 
+def test_asynchronous_prints_are_complete_when_the_call_returns(capsys):
+    def f(n):
+        def body(i, _):
+            bellhop.debug.print("{}", i, asynchronous=True)
+
+        jax.lax.fori_loop(0, n, body, None)
+        return n
+
+    compiled = bellhop.qjit(f)
+    for n in (50, 20):
+        compiled(n)
+        assert capsys.readouterr().out == "".join(f"{i}\n" for i in range(n))
+
+
+def test_asynchronous_prints_are_complete_when_the_program_fails(capsys):
+    def fail(x):
+        raise ValueError("after printing")
+
+    @bellhop.qjit
+    def f(x):
+        bellhop.debug.print(x, asynchronous=True)
+        bellhop.debug.callback(fail)(x)
+
+    with pytest.raises(ValueError, match="after printing"):
+        f(1.5)
+    assert capsys.readouterr().out == "1.5\n"
+
+
+@pytest.mark.parametrize("form", [jax.jit, lambda f: f], ids=["jit", "eager"])
+def test_asynchronous_prints_outside_qjit_wait_for_the_barrier(form, capsys):
+    form(lambda x: bellhop.debug.print("x = {x}", x=x, asynchronous=True))(1.5)
+    bellhop.barrier_wait()
+    assert capsys.readouterr().out == "x = 1.5\n"
+
+
 def test_vmap_prints_once_for_each_element(form, capsys):
     form(jax.vmap(lambda x: bellhop.debug.print("{}", x)))(jnp.arange(3))
     assert capsys.readouterr().out == "0\n1\n2\n"

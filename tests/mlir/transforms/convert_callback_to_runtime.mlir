@@ -212,3 +212,18 @@ func.func private @circuit() -> tensor<4xui32> {
   %0 = "quantum.seed"() {circuit = 3 : i64} : () -> tensor<4xui32>
   return %0 : tensor<4xui32>
 }
+
+// -----
+// TEST: taps_are_custom_calls_of_their_own
+
+"callback.func"() {sym_name = "log", function_type = (tensor<2x3xf64>) -> (), python = "f", site = "f.py:1", id = 3 : i64} : () -> ()
+// CHECK-LABEL: func.func public @main
+func.func public @main(%t: !stablehlo.token, %x: tensor<2x3xf64>) -> !stablehlo.token {
+  // CHECK-SAME: %[[T:.+]]: !stablehlo.token, %[[X:.+]]: tensor<2x3xf64>, %[[TABLE:.+]]: tensor<2xui32>
+  // CHECK-NEXT: %[[U:.+]] = stablehlo.custom_call @bellhop_tap(%[[TABLE]], %[[T]], %[[X]])
+  // CHECK-SAME: backend_config = {index = 3 : i64, program = 7 : i64, python = "f"}
+  // CHECK-SAME: has_side_effect = true
+  // CHECK: return %[[U]]
+  %u = "callback.call"(%t, %x) {callee = @log, kind = "tap"} : (!stablehlo.token, tensor<2x3xf64>) -> !stablehlo.token
+  return %u : !stablehlo.token
+}

@@ -1,0 +1,259 @@
+// runtime/handlers/tap_queue.cc: a bounded queue of calls with their arguments.
+#include "bellhop/tap_queue.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace bellhop {
+namespace {
+
+constexpr size_t kChunkBytes = 64 << 10;
+constexpr size_t kSpares = 16;
+// Larger records have chunks of their own, so that they are copied without the mutex.
+constexpr size_t kLargeBytes = kChunkBytes / 4;
+
+// An idle consumer looks this often for this many times before it sleeps: a producer
+// that has to wake it pays for a system call.
+constexpr std::chrono::microseconds kLook{100};
+constexpr int kLooks = 50;
+
+// A call that takes longer may be waiting for the very program that waits for room.
+constexpr std::chrono::seconds kStalled{1};
+
+constexpr size_t kAlignment = alignof(std::max_align_t);
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
+
+size_t dims_bytes(const BufferView& view) {
+  return aligned(static_cast<size_t>(view.rank) * sizeof(int64_t));
+}
+
+size_t record_bytes(std::span<const BufferView> arguments) {
+  size_t bytes =
+      aligned(sizeof(TapQueue::Record) + arguments.size() * sizeof(BufferView));
+  for (const BufferView& view : arguments) {
+    bytes += dims_bytes(view) + aligned(memory_bytes(view));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TapQueue::Chunk* TapQueue::Chunk::make(size_t capacity) {
+  static_assert(sizeof(Chunk) % kAlignment == 0 &&
+                sizeof(Record) % alignof(BufferView) == 0);
+  return new (::operator new(sizeof(Chunk) + capacity)) Chunk(capacity);
+}
+
+void TapQueue::Chunk::destroy(Chunk* chunk) {
+  if (chunk != nullptr) ::operator delete(chunk);
+}
+
+void TapQueue::Chunk::write(const std::shared_ptr<Callback>& callback,
+                            std::span<const BufferView> arguments, size_t bytes) {
+  auto* record = new (memory() + used_) Record{{}, bytes, arguments.size()};
+  if (last_ != callback.get()) {
+    record->callback = callback;
+    last_ = callback.get();
+  }
+  auto* views = reinterpret_cast<BufferView*>(record + 1);
+  std::byte* place = reinterpret_cast<std::byte*>(record) +
+                     aligned(sizeof(Record) + arguments.size() * sizeof(BufferView));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const BufferView& view = arguments[i];
+    auto* dims = reinterpret_cast<int64_t*>(place);
+    std::copy_n(view.dims, view.rank, dims);
+    place += dims_bytes(view);
+    const size_t data_bytes = memory_bytes(view);
+    if (data_bytes != 0) std::memcpy(place, view.data, data_bytes);
+    new (views + i) BufferView{view.dtype, dims, view.rank, place, view.shares_bytes};
+    place += aligned(data_bytes);
+  }
+  used_ += bytes;
+}
+
+TapQueue::~TapQueue() {
+  close();
+  if (thread_.joinable()) thread_.join();
+  while (spares_ != nullptr) Chunk::destroy(std::exchange(spares_, spares_->next));
+}
+
+bool TapQueue::push(const std::shared_ptr<Callback>& callback,
+                    std::span<const BufferView> arguments) {
+  const size_t bytes = record_bytes(arguments);
+  std::unique_lock lock(mutex_);
+  if (!has_room(bytes)) wait_for_room(lock, bytes);
+  if (is_closed_) return false;
+  if (!thread_.joinable()) thread_ = std::thread(&TapQueue::run, this);
+  if (bytes <= kLargeBytes) {
+    chunk_with_room(bytes)->write(callback, arguments, bytes);
+    issued_bytes_ += bytes;
+  } else {
+    // The room is ours from here on, and `take` waits for what is on its way.
+    issued_bytes_ += bytes;
+    lock.unlock();
+    Chunk* chunk = nullptr;
+    try {
+      chunk = Chunk::make(bytes);
+      chunk->write(callback, arguments, bytes);
+    } catch (...) {
+      Chunk::destroy(chunk);
+      lock.lock();
+      issued_bytes_ -= bytes;
+      throw;
+    }
+    lock.lock();
+    append(chunk);
+  }
+  ++issued_;
+  const bool wake = std::exchange(is_asleep_, false);
+  lock.unlock();
+  if (wake) work_.notify_one();
+  return true;
+}
+
+bool TapQueue::has_room(size_t bytes) {
+  // The consumer writes its count all the time, so it is read only where need be.
+  if (issued_bytes_ + bytes <= room_bytes_) return true;
+  const uint64_t consumed = consumed_bytes_.load();
+  room_bytes_ = consumed + limit_ + lent_;
+  return issued_bytes_ == consumed || issued_bytes_ + bytes <= room_bytes_;
+}
+
+void TapQueue::wait_for_room(std::unique_lock<std::mutex>& lock, size_t bytes) {
+  if (is_consumer()) return;
+  while (!is_closed_) {
+    // Woken for every record that is over, a producer would hardly get anywhere.
+    const size_t room = std::max(bytes, limit_ / 4);
+    const size_t most = limit_ + lent_;
+    const uint64_t filled = issued_bytes_ - std::min<uint64_t>(issued_bytes_, most);
+    const uint64_t target = std::min<uint64_t>(filled + room, issued_bytes_);
+    wake_at_bytes_.store(std::min(wake_at_bytes_.load(), target));
+    if (has_room(bytes)) break;
+    const uint64_t before = consumed_.load();
+    const bool woken = progress_.wait_for(lock, kStalled) == std::cv_status::no_timeout;
+    if (!woken && consumed_.load() == before) lent_ += limit_;
+  }
+  if (lent_ != 0 && issued_bytes_ - consumed_bytes_.load() + bytes <= limit_) {
+    lent_ = room_bytes_ = 0;
+  }
+}
+
+TapQueue::Chunk* TapQueue::chunk_with_room(size_t bytes) {
+  if (tail_ == nullptr || !tail_->has_room(bytes)) {
+    Chunk* chunk = spares_;
+    if (chunk == nullptr) {
+      chunk = Chunk::make(kChunkBytes);
+    } else {
+      spares_ = std::exchange(chunk->next, nullptr);
+      --spare_count_;
+    }
+    append(chunk);
+  }
+  return tail_;
+}
+
+void TapQueue::append(Chunk* chunk) {
+  (tail_ == nullptr ? head_ : tail_->next) = chunk;
+  tail_ = chunk;
+}
+
+uint64_t TapQueue::issued() const {
+  std::lock_guard lock(mutex_);
+  return issued_;
+}
+
+bool TapQueue::wait_for(uint64_t count, std::chrono::milliseconds at_most) {
+  std::unique_lock lock(mutex_);
+  const auto deadline = std::chrono::steady_clock::now() + at_most;
+  work_.notify_one();
+  while (true) {
+    wake_at_.store(std::min(wake_at_.load(), count));
+    if (consumed_.load() >= count) return true;
+    if (progress_.wait_until(lock, deadline) == std::cv_status::timeout) {
+      return consumed_.load() >= count;
+    }
+  }
+}
+
+size_t TapQueue::set_limit(size_t limit) {
+  std::lock_guard lock(mutex_);
+  room_bytes_ = 0;
+  progress_.notify_all();
+  return limit_.exchange(limit);
+}
+
+void TapQueue::close() {
+  std::lock_guard lock(mutex_);
+  is_closed_ = true;
+  work_.notify_one();
+  progress_.notify_all();
+}
+
+bool TapQueue::join(std::chrono::milliseconds at_most) {
+  {
+    std::unique_lock lock(mutex_);
+    if (!thread_.joinable()) return true;
+    if (!progress_.wait_for(lock, at_most, [this] { return is_over_; })) return false;
+  }
+  thread_.join();
+  return true;
+}
+
+void TapQueue::run() {
+  consumer_.store(std::this_thread::get_id());
+  consume_(*this);
+  std::lock_guard lock(mutex_);
+  is_over_ = true;
+  progress_.notify_all();
+}
+
+TapQueue::Chunk* TapQueue::take() {
+  std::unique_lock lock(mutex_);
+  const auto is_finished = [this] {
+    return is_closed_ && issued_bytes_ == consumed_bytes_.load();
+  };
+  for (int look = 0; look < kLooks && head_ == nullptr && !is_finished(); ++look) {
+    work_.wait_for(lock, kLook);
+  }
+  while (head_ == nullptr && !is_finished()) {
+    is_asleep_ = true;
+    work_.wait(lock);
+  }
+  is_asleep_ = false;
+  Chunk* chunk = head_;
+  if (chunk == nullptr) return nullptr;
+  head_ = std::exchange(chunk->next, nullptr);
+  if (head_ == nullptr) tail_ = nullptr;
+  return chunk;
+}
+
+void TapQueue::count(const Record& record) {
+  // In the order of `wait_for` turned round, so that one of the two sees the other.
+  const uint64_t bytes = consumed_bytes_.load(std::memory_order_relaxed) + record.bytes;
+  const uint64_t count = consumed_.load(std::memory_order_relaxed) + 1;
+  consumed_bytes_.store(bytes);
+  consumed_.store(count);
+  if (count < wake_at_.load() && bytes < wake_at_bytes_.load()) return;
+  std::lock_guard lock(mutex_);
+  wake_at_.store(kNever);
+  wake_at_bytes_.store(kNever);
+  progress_.notify_all();
+}
+
+void TapQueue::recycle(Chunk* chunk) {
+  if (chunk->capacity() == kChunkBytes) {
+    chunk->clear();
+    std::lock_guard lock(mutex_);
+    if (spare_count_ < kSpares) {
+      ++spare_count_;
+      chunk->next = std::exchange(spares_, chunk);
+      return;
+    }
+  }
+  Chunk::destroy(chunk);
+}
+
+}  // namespace bellhop

@@ -1,0 +1,172 @@
+// runtime/handlers/taps.cc: the custom call that leaves a call to another thread.
+#include "bellhop/taps.h"
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "bellhop/call_frame.h"
+#include "bellhop/gil.h"
+#include "bellhop/invocation.h"
+#include "bellhop/registry.h"
+#include "bellhop/tap_queue.h"
+
+namespace bellhop {
+namespace {
+
+// Signals are looked for this often; only the main thread sees any.
+constexpr std::chrono::milliseconds kSignals{50};
+constexpr std::chrono::seconds kPatience{1};
+
+constexpr size_t kDefaultLimit = 256'000'000;
+// Exceptions hold frames, and so arguments: the first ones and the last one are kept.
+constexpr size_t kKept = 100;
+
+TapFailures failures;  // with the GIL only
+
+void keep(PyObject* exception) {
+  if (failures.exceptions.size() < kKept) {
+    failures.exceptions.push_back(exception);
+  } else {
+    ++failures.dropped;
+    Py_DECREF(std::exchange(failures.exceptions.back(), exception));
+  }
+}
+
+// Offers the GIL to other threads about as often as the interpreter does; functions of
+// C never do.
+class Turns {
+ public:
+  void next() {
+    // The clock costs as much as a good part of a call.
+    if (++calls_ % 4 != 0) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - since_ < kTurn) return;
+    {
+      NoGil no_gil;
+    }
+    since_ = std::chrono::steady_clock::now();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kTurn{1};
+  unsigned calls_ = 0;
+  std::chrono::steady_clock::time_point since_;
+};
+
+// Threading: the consumer's thread; holds the GIL for one chunk after another.
+// Ownership: functions get copies of the arguments, and callbacks go with the last
+// record that shares them, under the GIL.
+void consume(TapQueue& queue) {
+  Gil gil;
+  while (true) {
+    TapQueue::Chunk* chunk = nullptr;
+    {
+      NoGil no_gil;
+      chunk = queue.take();
+    }
+    if (chunk == nullptr) return;
+    Turns turns;
+    queue.consume(chunk,
+                  [&](Callback& callback, std::span<const BufferView> arguments) {
+                    if (PyObject* exception = invoke(callback, arguments, {}))
+                      keep(exception);
+                    turns.next();
+                  });
+  }
+}
+
+// Never destroyed: its thread may outlive everything. Replaced in the child of a fork,
+// where no other thread runs.
+TapQueue* queue = new TapQueue(consume, kDefaultLimit);
+
+// After the queue was closed, so at the end of the process.
+void call_now(Callback& callback, std::span<const BufferView> arguments) {
+  Gil gil;
+  PyObject* exception = invoke(callback, arguments, {});
+  if (exception == nullptr) return;
+  PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception,
+                PyException_GetTraceback(exception));
+  PyErr_WriteUnraisable(callback.function);
+}
+
+// Threading: any XLA thread; never takes the GIL. It waits where the queue is full.
+// Ownership: the arguments are copied, and the record shares the callback.
+XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
+  if (frame->extension_start != nullptr) return describe_handler(frame);
+  Buffers arguments(frame->args.args, 1, frame->args.size);
+  const CallbackTable* table = table_of(*frame);
+  const std::shared_ptr<Callback>* callback = nullptr;
+  std::shared_ptr<Callback> published;
+  if (table != nullptr) {
+    callback = table->find(program_key(*frame), callback_index(*frame));
+  } else {
+    published =
+        CallbackTable::find_published(program_key(*frame), callback_index(*frame));
+    if (published != nullptr) callback = &published;
+  }
+  if (callback == nullptr) return no_such_callback(*frame);
+  int32_t ordinal;
+  if ((*callback)->takes_device) append_device(*frame, arguments, &ordinal);
+  try {
+    tap(*callback, arguments.span());
+  } catch (const std::exception& exception) {
+    return error(frame->api, std::string(exception.what()) + " (tap of " +
+                                 (*callback)->description + ", called from " +
+                                 (*callback)->site + ")");
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void tap(const std::shared_ptr<Callback>& callback,
+         std::span<const BufferView> arguments) {
+  if (!queue->push(callback, arguments)) call_now(*callback, arguments);
+}
+
+bool wait_for_taps(bool is_patient) {
+  if (queue->is_consumer()) return true;
+  const uint64_t count = queue->issued();
+  uint64_t consumed = queue->consumed();
+  auto since = std::chrono::steady_clock::now();
+  while (true) {
+    {
+      NoGil no_gil;
+      if (queue->wait_for(count, kSignals)) return true;
+    }
+    if (PyErr_CheckSignals() != 0) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (std::exchange(consumed, queue->consumed()) != queue->consumed()) since = now;
+    if (!is_patient && now - since > kPatience) return true;
+  }
+}
+
+TapFailures take_tap_failures() { return std::exchange(failures, {}); }
+
+size_t tap_limit() { return queue->limit(); }
+
+size_t set_tap_limit(size_t bytes) { return queue->set_limit(bytes); }
+
+bool close_taps() {
+  if (!wait_for_taps(/*is_patient=*/true)) return false;
+  queue->close();
+  while (true) {
+    {
+      NoGil no_gil;
+      if (queue->join(kSignals)) return true;
+    }
+    if (PyErr_CheckSignals() != 0) return false;
+  }
+}
+
+void forget_taps() {
+  // The old one is left as it is: its mutex may be locked by a thread that is no more.
+  queue = new TapQueue(consume, queue->limit());
+  for (PyObject* exception : take_tap_failures().exceptions) Py_DECREF(exception);
+}
+
+std::vector<Target> tap_targets() { return {{"bellhop_tap", nullptr, tap_handler}}; }
+
+}  // namespace bellhop
