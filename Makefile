@@ -5,12 +5,13 @@ BIN    := $(VENV)/bin
 WERROR ?= OFF
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test stress soak docs lint format bench wheel clean
+.PHONY: help demo test stress soak sanitize docs lint format bench wheel clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run the tests"
 	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once"
 	@echo "make soak    run millions of callbacks and look at the memory that they leave"
+	@echo "make sanitize  test the runtime under Address, UndefinedBehavior and ThreadSanitizer"
 	@echo "make docs    run and build the documentation, and compare what it prints"
 	@echo "make lint    what CI checks besides the tests"
 	@echo "make format  format Python and C++"
@@ -35,6 +36,15 @@ test: $(VENV)/.installed-dev
 
 stress soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m long --durations=0 -vs tests/integration/test_$@.py
+
+# Tests of memory are left out: under AddressSanitizer freed memory is kept.
+sanitize: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet cmake nanobind
+	CMAKE=$(BIN)/cmake runtime/sanitize.sh address,undefined $(CURDIR)/$(BIN)/python \
+	  tests/runtime tests/frontend/callbacks tests/integration/test_many_in_flight.py \
+	  -k "not leak and not soak"
+	CMAKE=$(BIN)/cmake runtime/sanitize.sh thread $(CURDIR)/$(BIN)/python \
+	  tests/integration/test_many_in_flight.py tests/frontend/callbacks/test_reentrance.py
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W --keep-going -b html doc doc/_build/html

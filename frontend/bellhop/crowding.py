@@ -24,11 +24,6 @@ _devices: list[jax.Device] = []
 _making = threading.Lock()
 
 
-def is_crowded() -> bool:
-    """Tell whether the run that was added last to ``runs`` must not run on JAX's own client."""
-    return len(runs) > RUNS_FOR_EACH_CLIENT
-
-
 def spare_device() -> jax.Device:
     """Return a CPU device with room for the run that was added last to ``runs``."""
     place = (len(runs) - 1) // RUNS_FOR_EACH_CLIENT - 1

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from bellhop._jax_compat import run_compiled, trace_state_clean
 from bellhop._source import definition_site, function_name, warn_user
-from bellhop.crowding import is_crowded, moved, moved_back, runs, spare_device
+from bellhop.crowding import RUNS_FOR_EACH_CLIENT, moved, moved_back, runs, spare_device
 from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
 from bellhop.first_runs import FirstRuns, signature_of
@@ -97,7 +97,7 @@ class QJIT(Generic[P, R]):
         runs.append(None)
         try:
             run = self._run_aside if self._first_runs else self._run
-            if is_crowded():
+            if len(runs) > RUNS_FOR_EACH_CLIENT:
                 run = self._run_on_spare_device
             if self.compile_options.verbose or is_recording():
                 run = self._observed(run)

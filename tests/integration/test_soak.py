@@ -74,25 +74,19 @@ print(grown_by)
 """
 
 
-def long(*lengths):
-    return pytest.param(*lengths, marks=pytest.mark.long)
+RUNS = {
+    "scalar arguments and results": (SCALARS, 200_000, 5_000_000, LIMIT_OF_CALLS),
+    "arguments and results of 1 MB": (ARRAYS, 1_000, 20_000, LIMIT_OF_CALLS),
+    "calls that fail": (FAILURES, 2_000, 20_000, LIMIT_OF_CALLS),
+    "programs compiled and dropped": (PROGRAMS, 100, 2_000, LIMIT_OF_PROGRAMS),
+}
 
 
-@pytest.mark.parametrize(
-    ("script", "count", "limit"),
-    [
-        (SCALARS, 200_000, LIMIT_OF_CALLS),
-        (ARRAYS, 1_000, LIMIT_OF_CALLS),
-        (FAILURES, 2_000, LIMIT_OF_CALLS),
-        (PROGRAMS, 100, LIMIT_OF_PROGRAMS),
-        long(SCALARS, 5_000_000, LIMIT_OF_CALLS),
-        long(ARRAYS, 20_000, LIMIT_OF_CALLS),
-        long(FAILURES, 100_000, LIMIT_OF_CALLS),
-        long(PROGRAMS, 2_000, LIMIT_OF_PROGRAMS),
-    ],
-    ids=lambda value: value.split()[-1] if isinstance(value, str) else str(value),
-)
-def test_memory_grows_by_less_than(run_script, script, count, limit):
+@pytest.mark.parametrize("length", ["short", pytest.param("full", marks=pytest.mark.long)])
+@pytest.mark.parametrize("run", RUNS)
+def test_memory_after(run_script, run, length):
+    script, short, full, limit = RUNS[run]
+    count = full if length == "full" else short
     grown = float(run_script(MEMORY + script.format(count=count), timeout=1200))
-    print(f"{grown:.1f} MiB")
+    print(f"{count} {run}: {grown:.1f} MiB")
     assert grown < limit

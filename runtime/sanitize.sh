@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Runs tests against a runtime that is built with sanitizers, in a build and a layout of its own.
+#
+#   runtime/sanitize.sh address,undefined PYTHON TEST...
+#   runtime/sanitize.sh thread PYTHON TEST...
+#
+# PYTHON has the dependencies of the project; Python, NumPy and jaxlib are not instrumented, so
+# the sanitizer's library must be loaded before them, and what only they take part in is not
+# looked at.
+set -euo pipefail
+sanitizers=$1 python=$2
+shift 2
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$root/build/sanitize-${sanitizers%%,*}
+cmake=${CMAKE:-cmake}
+
+"$cmake" -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+  -DPython_EXECUTABLE="$python" -DBELLHOP_SANITIZE="$sanitizers" > /dev/null
+"$cmake" --build "$build" --parallel "$(nproc)"
+
+# The layout that is installed otherwise: Python from the sources, and the module beside it.
+mkdir -p "$build/python"
+rm -rf "$build/python/bellhop_runtime"
+cp -r "$root/runtime/python/bellhop_runtime" "$build/python/"
+rm -f "$build/python/bellhop_runtime/"_runtime*.so
+cp "$build/"_runtime*.so "$build/python/bellhop_runtime/"
+export PYTHONPATH=$build/python:$root/frontend:$root/mlir
+
+library() { "${CXX:-c++}" -print-file-name="$1"; }
+case $sanitizers in
+  address*)
+    preload="$(library libasan.so) $(library libubsan.so) $(library libstdc++.so.6)"
+    # Python and JAX do not free all that they allocate, and plugins define symbols twice.
+    export ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:allocator_may_return_null=1
+    export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+    # Python's own allocator would hide what is used after it is freed.
+    export PYTHONMALLOC=malloc
+    run=()
+    ;;
+  thread*)
+    preload="$(library libtsan.so) $(library libstdc++.so.6)"
+    # XLA's threads hand over work by locks that ThreadSanitizer does not see.
+    export TSAN_OPTIONS="ignore_noninstrumented_modules=1 history_size=4 halt_on_error=0 \
+exitcode=66 suppressions=$root/runtime/thread-suppressions.txt"
+    # Its shadow memory does not go with random addresses.
+    run=(setarch -R)
+    ;;
+esac
+cd "$root"
+exec "${run[@]}" env LD_PRELOAD="$preload" "$python" -m pytest -p no:cacheprovider "$@"
