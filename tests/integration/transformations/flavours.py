@@ -136,7 +136,7 @@ VMAP_OF_WHILE = Refused(
 )
 NO_TABLE = Refused(
     bellhop.CompileError,
-    r"where a program's table of callbacks cannot be seen\. Call it outside jax\.shard_map",
+    r"a qjit program runs on one host device, and this one holds a jax\.shard_map",
     "A `qjit` program runs on one device; under `jax.jit` it works.",
 )
 
