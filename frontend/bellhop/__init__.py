@@ -14,7 +14,7 @@ configure_taps()
 
 # Regions now and not with the first program: a thread may compile one when the main thread has
 # ended, and thread pools cannot be imported then.
-from bellhop import debug, passes, regions  # noqa: E402, F401
+from bellhop import debug, host_callback, passes, regions  # noqa: E402, F401
 from bellhop.accelerate import accelerate  # noqa: E402
 from bellhop.aot.archive import load  # noqa: E402
 from bellhop.cache import enable_cache  # noqa: E402
@@ -89,6 +89,7 @@ __all__ = [
     "enable_cache",
     "for_loop",
     "grad",
+    "host_callback",
     "io_callback",
     "jacobian",
     "jvp",

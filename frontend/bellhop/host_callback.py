@@ -1,0 +1,322 @@
+"""host_callback: JAX's former module of that name, for programs written for it.
+
+``from bellhop import host_callback as hcb`` in place of ``from jax.experimental import
+host_callback as hcb`` runs them.  Taps and prints are those of ``bellhop.tap``: another thread
+makes the calls, in order.  JAX removed the module in favour of the callbacks that ``bellhop``
+offers too.
+
+Two things are better than they were: taps run whether or not their results are used, and an
+exception in ``call`` reaches the caller as the object that it is.
+"""
+
+import enum
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching
+
+from bellhop._source import function_name, user_site
+from bellhop.callbacks import barrier
+from bellhop.callbacks.primitive import ordered_effect, register_callback
+from bellhop.callbacks.tap import tap_target
+from bellhop.callbacks.tap_primitive import tap_p
+from bellhop.callbacks.target import CallbackTarget
+from bellhop.errors import CallbackException
+from bellhop_runtime import wait_for_taps
+
+__all__ = [
+    "CallbackException",
+    "CallbackFlavor",
+    "TapFunctionException",
+    "barrier_wait",
+    "call",
+    "id_print",
+    "id_tap",
+    "stop_outfeed_receiver",
+]
+
+TapFunctionException = CallbackException
+
+_WIDTH = 80
+_print_lock = threading.Lock()
+
+
+class CallbackFlavor(enum.Enum):
+    """Taken for compatibility, and without effect, as it was by default."""
+
+    IO_CALLBACK = 1
+    PURE = 2
+    DEBUG = 3
+
+
+host_call_p = Primitive("bellhop_host_call")
+register_callback(host_call_p, "io", {ordered_effect})
+
+
+def _refuse(what: str) -> Callable[..., Any]:
+    def rule(*args: Any, target: CallbackTarget) -> Any:
+        raise NotImplementedError(
+            f"host_callback.call of '{target.name}' (called from {target.site}) has no rule for "
+            f"{what}; id_tap has. Use bellhop.pure_callback, or jax.custom_jvp or custom_vjp."
+        )
+
+    return rule
+
+
+ad.primitive_jvps[host_call_p] = _refuse("differentiation")
+ad.primitive_transposes[host_call_p] = _refuse("differentiation")
+batching.primitive_batchers[host_call_p] = _refuse("vmap")
+
+
+def id_tap(
+    tap_func: Callable[..., Any],
+    arg: Any,
+    *,
+    result: Any = None,
+    tap_with_device: bool = False,
+    device_index: int = 0,
+    callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
+    **kwargs: Any,
+) -> Any:
+    """Return ``arg``, and leave it to a Python function.
+
+    Args:
+        tap_func: called as ``tap_func(arg, transforms)`` with NumPy arrays.  ``transforms`` are
+            pairs of a name and parameters: ``("batch", {"batch_dims": ...})`` under ``vmap``,
+            with the batched dimension of each leaf or None, and ``("transpose", {})`` for
+            cotangents of a tapped tangent.  Under differentiation it sees primal values.
+        arg: a pytree of arrays.
+        result: what to return instead, if given; it is not tapped.
+        tap_with_device: whether the function also gets ``device=``, where the value is from.
+        device_index: 0; others never worked on a CPU.
+        callback_flavor: without effect.
+        kwargs: refused, as they were.
+
+    Returns:
+        ``arg``, or ``result`` if given.
+
+    Raises:
+        TypeError: where there are other keyword arguments.
+        ValueError: where ``device_index`` is not 0.
+
+    Example:
+        >>> from bellhop import host_callback as hcb
+        >>> seen = []
+        >>> y = hcb.id_tap(lambda x, transforms: seen.append(x), 2.0)
+        >>> hcb.barrier_wait(); seen
+        [array(2.)]
+    """
+    del callback_flavor
+    if kwargs:
+        raise TypeError(
+            f"id_tap takes no keyword arguments for the function, got {', '.join(kwargs)}. Give "
+            "it functools.partial(tap_func, ...) or a closure."
+        )
+    _check_device_index(device_index)
+    leaves, in_tree = jax.tree.flatten(((arg,), {}))
+    target = tap_target(
+        "id_tap",
+        tap_func,
+        in_tree,
+        site=user_site(),
+        transforms=(),
+        takes_device=tap_with_device,
+    )
+    (tapped,), _ = jax.tree.unflatten(in_tree, tap_p.bind(*leaves, target=target))
+    return tapped if result is None else result
+
+
+def id_print(
+    arg: Any,
+    *,
+    result: Any = None,
+    tap_with_device: bool = False,
+    device_index: int = 0,
+    output_stream: Any = None,
+    threshold: int | None = None,
+    callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
+    **kwargs: Any,
+) -> Any:
+    """Return ``arg``, and print it: first ``kwargs``, sorted by name, then the value.
+
+    Args:
+        arg: a pytree of arrays.
+        result: as for ``id_tap``.
+        tap_with_device: whether to print the device too.
+        device_index: as for ``id_tap``.
+        output_stream: what to write to with its method ``write``; None prints.
+        threshold: from which size on arrays are abbreviated, as ``numpy.array2string`` takes
+            it.
+        callback_flavor: without effect.
+        kwargs: values to print before, ``name: value``; ``transforms`` is added to them.
+
+    Returns:
+        ``arg``, or ``result`` if given.
+
+    Raises:
+        ValueError: where ``device_index`` is not 0.
+
+    Example:
+        >>> from bellhop import host_callback as hcb
+        >>> y = hcb.id_print((1.0, 2.0), what="pair"); hcb.barrier_wait()
+        what: pair
+        ( 1. 2. )
+    """
+    return id_tap(
+        functools.partial(_show, output_stream=output_stream, threshold=threshold, values=kwargs),
+        arg,
+        result=result,
+        tap_with_device=tap_with_device,
+        device_index=device_index,
+        callback_flavor=callback_flavor,
+    )
+
+
+def call(
+    callback_func: Callable[..., Any],
+    arg: Any,
+    *,
+    result_shape: Any = None,
+    call_with_device: bool = False,
+    device_index: int = 0,
+    callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
+) -> Any:
+    """Call a Python function and return its result, in order with taps and other calls.
+
+    Args:
+        callback_func: called as ``callback_func(arg)`` with NumPy arrays.
+        arg: a pytree of arrays.
+        result_shape: a pytree of numbers, or of what has ``shape`` and ``dtype``, as the
+            function returns it; None or ``()`` for none.
+        call_with_device: whether the function also gets ``device=``, where it is called from.
+        device_index: 0; others never worked on a CPU.
+        callback_flavor: without effect.
+
+    Returns:
+        what the function returned, of the declared shapes and dtypes.
+
+    Raises:
+        ValueError: where ``result_shape`` says no shapes, or ``device_index`` is not 0.
+        NotImplementedError: when traced, under differentiation and ``vmap``.
+        TypeError: when called, where the result is not as declared.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from bellhop import host_callback as hcb
+        >>> kind = jax.ShapeDtypeStruct((), np.float64)
+        >>> jax.jit(lambda x: hcb.call(np.sin, x, result_shape=kind))(0.0)
+        Array(0., dtype=float64)
+    """
+    del callback_flavor
+    _check_device_index(device_index)
+    shapes, out_tree = jax.tree.flatten(result_shape)
+    leaves, in_tree = jax.tree.flatten(((arg,), {}))
+    target = CallbackTarget(
+        flavour="host_callback.call",
+        function=_InOrder(callback_func),
+        in_tree=in_tree,
+        out_tree=out_tree,
+        result_avals=tuple(_aval(leaf, result_shape) for leaf in shapes),
+        site=user_site(),
+        copies=True,
+        takes_device=call_with_device,
+    )
+    return jax.tree.unflatten(out_tree, host_call_p.bind(*leaves, target=target))
+
+
+def barrier_wait(logging_name: str | None = None) -> None:
+    """Wait until all taps so far are over; see ``bellhop.barrier_wait``.
+
+    Args:
+        logging_name: without effect.
+
+    Raises:
+        CallbackException: where tapped functions raised.
+    """
+    del logging_name
+    barrier.barrier_wait()
+
+
+def stop_outfeed_receiver() -> None:
+    """Do nothing: there is no such receiver."""
+
+
+class _InOrder:
+    """Calls a function after the taps before it; equal functions are equal callbacks."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.__name__ = function_name(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # A tapped function may itself wait for this program.
+        wait_for_taps(is_patient=False)
+        return self._function(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _InOrder) and self._function == other._function
+
+    def __hash__(self) -> int:
+        return hash(self._function)
+
+
+def _check_device_index(device_index: int) -> None:
+    if device_index != 0:
+        raise ValueError(f"device_index={device_index} does not work on a CPU; leave it out.")
+
+
+def _aval(leaf: Any, result_shape: Any) -> jax.core.ShapedArray:
+    try:
+        dtype = jax.dtypes.canonicalize_dtype(getattr(leaf, "dtype", None) or np.result_type(leaf))
+        return jax.core.ShapedArray(np.shape(leaf), dtype)
+    except Exception as error:
+        raise ValueError(
+            "result_shape is a pytree of numbers, or of what has a shape and a dtype; got "
+            f"{result_shape!r}."
+        ) from error
+
+
+def _show(
+    arg: Any,
+    transforms: Sequence[tuple[str, dict[str, Any]]],
+    *,
+    device: Any = None,
+    output_stream: Any,
+    threshold: int | None,
+    values: dict[str, Any],
+) -> None:
+    values = dict(values)
+    if transforms:
+        values["transforms"] = [(name, params) if params else name for name, params in transforms]
+    if device is not None:
+        values["device"] = device
+    lines = [" ".join(f"{name}: {value}" for name, value in sorted(values.items()))]
+    lines = [line for line in lines if line] + [_text(arg, threshold)]
+    with _print_lock:
+        for line in lines:
+            if output_stream is None:
+                print(line)
+            else:
+                output_stream.write(line + "\n")
+
+
+def _text(value: Any, threshold: int | None) -> str:
+    if isinstance(value, dict):
+        parts = [f"{name}={_text(each, threshold)}" for name, each in sorted(value.items())]
+        return _joined("{", parts, "}")
+    if isinstance(value, tuple | list):
+        ends = "()" if isinstance(value, tuple) else "[]"
+        return _joined(ends[0], [_text(each, threshold) for each in value], ends[1])
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, threshold=threshold)
+    return str(value)
+
+
+def _joined(begin: str, parts: Sequence[str], end: str) -> str:
+    line = " ".join([begin, *parts, end])
+    return line if len(line) <= _WIDTH else begin + " " + "\n  ".join(parts) + " " + end
