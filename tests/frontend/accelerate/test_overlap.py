@@ -164,3 +164,19 @@ def test_many_threads():
     for i in range(8):
         np.testing.assert_allclose(results[i], np.sin(i) + np.cos(i))
     assert pending_regions() == 0
+
+
+def test_devices_that_launch_without_waiting(monkeypatch):
+    """A CPU device that is treated like a GPU: no thread, inputs moved before start returns."""
+    monkeypatch.setattr("bellhop.regions.target_platform", lambda target: "gpu")
+    monkeypatch.setattr("bellhop.regions.is_delegated", lambda platform: False)
+    monkeypatch.setattr("bellhop.regions._threads", None)
+    gpu = bellhop.accelerate(lambda x, y: (jnp.sin(x) + y, x), dev="cpu:1")
+
+    @bellhop.qjit
+    def program(x):
+        y, same = gpu(x, 2 * x)
+        return circuit(x) + y + same
+
+    np.testing.assert_allclose(program(0.3), np.cos(0.3) + np.sin(0.3) + 0.9)
+    assert pending_regions() == 0
