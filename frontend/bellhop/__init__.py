@@ -41,6 +41,7 @@ from bellhop.frameworks.call_torch import call_torch  # noqa: E402
 from bellhop.frameworks.to_torch import to_torch  # noqa: E402
 from bellhop.mapping import vmap  # noqa: E402
 from bellhop.measure import measure  # noqa: E402
+from bellhop.ops import adjoint, ctrl  # noqa: E402
 from bellhop.options import CompileOptions  # noqa: E402
 from bellhop.passes import pipeline  # noqa: E402
 from bellhop.products import jvp, vjp  # noqa: E402
@@ -73,6 +74,7 @@ __all__ = [
     "CompileOptions",
     "DifferentiableCompileError",
     "accelerate",
+    "adjoint",
     "autograph_ignore_fallbacks",
     "autograph_source",
     "autograph_strict_conversion",
@@ -81,6 +83,7 @@ __all__ = [
     "call_torch",
     "callback",
     "cond",
+    "ctrl",
     "debug",
     "debug_assert",
     "disable_autograph",

@@ -3,6 +3,7 @@
 PennyLane knows the module as the entry point ``bellhop.ops``.
 """
 
+import functools
 from typing import Any
 
 from bellhop.control_flow.cond import cond
@@ -12,6 +13,7 @@ from bellhop.derivatives import grad, jacobian, value_and_grad
 from bellhop.mapping import vmap
 from bellhop.measure import measure
 from bellhop.products import jvp, vjp
+from bellhop.tracing import current_circuit
 
 __all__ = [
     "adjoint",
@@ -30,10 +32,47 @@ __all__ = [
 
 
 def adjoint(fn: Any, lazy: bool = True) -> Any:
-    """Return the inverse of an operation, or of a function that applies some."""
+    """Return the inverse of an operation, or of a function that applies some.
+
+    Args:
+        fn: an operation, a class of operations, or a quantum function.  In a circuit that is
+            compiled the function may hold loops of known length and conditionals.
+        lazy: whether an operation may stay what it is, marked as inverted.
+
+    Returns:
+        the inverted operation, or a function with the arguments of ``fn``.
+
+    Raises:
+        CompileError: for while loops and measurements in the function, and for loops of unknown
+            length that carry values.
+
+    Example:
+        >>> import bellhop, pennylane as qml
+        >>> @bellhop.qjit
+        ... @qml.qnode(qml.device("lightning.qubit", wires=3))
+        ... def circuit(x):
+        ...     def layer():
+        ...         bellhop.for_loop(0, 3)(lambda i: qml.RX(x * i, wires=i) and None)()
+        ...     layer()
+        ...     bellhop.adjoint(layer)()
+        ...     return qml.probs()
+
+    The interface is that of PennyLane's and Catalyst's ``adjoint``.
+    """
     from pennylane.ops.op_math.adjoint import create_adjoint_op
 
-    return create_adjoint_op(fn, lazy)
+    circuit = current_circuit()
+    if circuit is None or not _is_function(fn):
+        return create_adjoint_op(fn, lazy)
+    from bellhop.circuits.nested import invert
+
+    @functools.wraps(fn)
+    def inverse(*args: Any, **kwargs: Any) -> None:
+        circuit = current_circuit()
+        circuit.flush_active("adjoint")
+        invert(circuit, lambda: fn(*args, **kwargs))
+
+    return inverse
 
 
 def ctrl(
@@ -43,13 +82,49 @@ def ctrl(
     work_wires: Any = None,
     work_wire_type: str = "borrowed",
 ) -> Any:
-    """Return an operation, or a function that applies some, with controls."""
+    """Return an operation, or a function that applies some, with controls.
+
+    Args:
+        op: an operation, a class of operations, or a quantum function.  In a circuit that is
+            compiled the function may hold loops and conditionals.
+        control: wires.
+        control_values: a bool for each of them, or one; true without.
+        work_wires: wires that decompositions may use.
+        work_wire_type: what is known of these.
+
+    Returns:
+        the controlled operation, or a function with the arguments of ``op``.
+
+    Raises:
+        CompileError: for measurements in the function.
+
+    The interface is that of PennyLane's and Catalyst's ``ctrl``.
+    """
     from pennylane.ops.op_math.controlled import create_controlled_op
 
-    return create_controlled_op(
-        op,
-        control,
-        control_values=control_values,
-        work_wires=work_wires,
-        work_wire_type=work_wire_type,
-    )
+    circuit = current_circuit()
+    if circuit is None or not _is_function(op):
+        return create_controlled_op(
+            op,
+            control,
+            control_values=control_values,
+            work_wires=work_wires,
+            work_wire_type=work_wire_type,
+        )
+    from bellhop.circuits import nested
+
+    @functools.wraps(op)
+    def controlled(*args: Any, **kwargs: Any) -> None:
+        circuit = current_circuit()
+        circuit.flush_active("ctrl")
+        nested.control(circuit, control, control_values, lambda: op(*args, **kwargs))
+
+    return controlled
+
+
+def _is_function(value: Any) -> bool:
+    """Tell whether a value is a quantum function, and no operation or class of such."""
+    import pennylane as qml
+
+    is_class = isinstance(value, type) and issubclass(value, qml.operation.Operator)
+    return callable(value) and not is_class and not isinstance(value, qml.operation.Operator)

@@ -1,0 +1,157 @@
+"""Inverses and controls of whole quantum functions, control flow in them included.
+
+While such a function is traced, a part stands in for the circuit: it takes the operations and
+the control flow, and hands them on to the circuit changed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pennylane as qml
+
+from bellhop.circuits.queue import QueuedCircuit
+from bellhop.control_flow.tracing import traced_branches, traced_step
+from bellhop.errors import CompileError
+from bellhop.tracing import circuit_scope, current_circuit
+
+
+class _Part(QueuedCircuit):
+    def __init__(self, circuit: QueuedCircuit) -> None:
+        super().__init__(circuit.where)
+        self._circuit = circuit
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run a quantum function, whose operations this part takes."""
+        with circuit_scope(self), self.queue():
+            return function(*args)
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Refuse: what is measured has no inverse, and is not controlled."""
+        raise CompileError(
+            f"{self.where}: a measure ({site}) stands in an adjoint or ctrl of a function, which "
+            "cannot hold measurements."
+        )
+
+
+class _Controlled(_Part):
+    """Applies operations with controls."""
+
+    def __init__(self, circuit: QueuedCircuit, wires: Any, values: Any) -> None:
+        super().__init__(circuit)
+        self._wires, self._values = wires, values
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        with qml.QueuingManager.stop_recording():
+            controlled = [
+                qml.ctrl(op, control=self._wires, control_values=self._values) for op in operations
+            ]
+        self._circuit.apply(controlled)
+
+    def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        with self._in_circuit("for_loop") as circuit:
+            return circuit.for_loop(trips, self._inside(iteration), carried)
+
+    def while_loop(self, condition: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        with self._in_circuit("while_loop") as circuit:
+            return circuit.while_loop(condition, self._inside(iteration), carried)
+
+    def branch(self, construct: str, index: Any, names: Any, branches: Sequence[Any]) -> Any:
+        with self._in_circuit(construct) as circuit:
+            return circuit.branch(construct, index, names, list(map(self._inside, branches)))
+
+    def _inside(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        # Around the circuit that runs it: an inverse runs it again, for another one.
+        return lambda *args: _Controlled(current_circuit(), self._wires, self._values).run(
+            function, *args
+        )
+
+    @contextmanager
+    def _in_circuit(self, construct: str) -> Iterator[Any]:
+        """Let the circuit take control flow that stands in our queue."""
+        self.flush_active(construct)
+        circuit: Any = self._circuit
+        outer, circuit._queue = circuit._queue, self._queue
+        try:
+            with circuit_scope(circuit):
+                yield circuit
+        finally:
+            circuit._queue = outer
+
+
+class _Inverted(_Part):
+    """Collects what undoes operations and control flow, in order of what it undoes."""
+
+    def __init__(self, circuit: QueuedCircuit) -> None:
+        super().__init__(circuit)
+        self.undo: list[Callable[[], Any]] = []
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        with qml.QueuingManager.stop_recording():
+            inverses = [qml.adjoint(op) for op in reversed(operations)]
+        self.undo.append(lambda: self._circuit.apply(inverses))
+
+    def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        self.flush_active("for_loop")
+        if carried and not isinstance(trips, int):
+            raise CompileError(
+                f"{self.where}: a for_loop whose bounds are computed in the program carries values "
+                "in an adjoint, and how many there are to go back through is not known. Use "
+                "bounds that are Python numbers."
+            )
+        saved: Any = ()
+        if carried:
+            # Its values forward, for the way back: gates are left out.
+            forward = lambda values, trip: (self._values_of(iteration, values, trip), values)
+            carried, step = traced_step("for_loop", forward, carried, jnp.asarray(0))
+            carried, saved = jax.lax.scan(lambda c, t: step(c, t), carried, jnp.arange(trips))
+
+        def backward(_: tuple[()], trip: Any) -> tuple[()]:
+            place = trips - 1 - trip
+            values = jax.tree.map(lambda value: value[place], saved)
+            invert(current_circuit(), lambda: iteration(values, place))
+            return ()
+
+        circuit: Any = self._circuit
+        self.undo.append(lambda: circuit.for_loop(trips, backward, ()))
+        return tuple(carried)
+
+    def while_loop(self, condition: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        raise CompileError(
+            f"{self.where}: a while_loop stands in an adjoint, and how many iterations there are "
+            "to go back through is not known. Use a for_loop with a cond in its body."
+        )
+
+    def branch(
+        self, construct: str, index: Any, names: Sequence[str], branches: Sequence[Any]
+    ) -> Any:
+        self.flush_active(construct)
+        forward = [lambda branch=branch: (self._values_of(branch), ()) for branch in branches]
+        runners, _ = traced_branches(construct, names, forward)
+        result, _ = jax.lax.switch(index, runners)
+        backward = [lambda branch=branch: invert(current_circuit(), branch) for branch in branches]
+        circuit: Any = self._circuit
+        self.undo.append(lambda: circuit.branch(construct, index, names, backward))
+        return result
+
+    def _values_of(self, function: Callable[..., Any], *args: Any) -> Any:
+        return _Inverted(self._circuit).run(function, *args)
+
+
+def invert(circuit: QueuedCircuit, function: Callable[[], Any]) -> None:
+    """Apply the inverse of a quantum function to a circuit.
+
+    A function with loops that carry values, or with conditionals, is traced twice: forward for
+    its values, and backward for its gates.
+    """
+    part = _Inverted(circuit)
+    part.run(function)
+    for undo in reversed(part.undo):
+        undo()
+
+
+def control(circuit: QueuedCircuit, wires: Any, values: Any, function: Callable[[], Any]) -> None:
+    """Apply a quantum function to a circuit, every operation with controls."""
+    _Controlled(circuit, wires, values).run(function)
