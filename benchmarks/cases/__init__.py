@@ -11,6 +11,7 @@ from benchmarks.cases import (
     long_circuits,
     printing,
     straight_line,
+    taps,
 )
 
 _FAMILIES = (
@@ -18,6 +19,7 @@ _FAMILIES = (
     callbacks,
     buffers,
     straight_line,
+    taps,
     printing,
     accelerate,
     circuits,
