@@ -120,6 +120,17 @@ def _circuit(sine: Sine) -> Callable[[Any], Any]:
     return circuit
 
 
+def _measured_circuit(sine: Sine) -> Callable[[Any], Any]:
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x: Any) -> Any:
+        qml.X(wires=0)
+        outcome = bellhop.measure(0)
+        qml.RY(sine(x * outcome), wires=0)
+        return qml.expval(qml.PauliZ(0))
+
+    return circuit
+
+
 def _plain_while_condition() -> list[float]:
     values = [X]
     while np.sin(values[-1]) < 0.9:
@@ -232,6 +243,10 @@ PROGRAMS: Sequence[Transformation] = (
     Transformation(
         "circuit", "Circuits", "`RX(x); RY(f(x)); expval(Z)`",
         _circuit, (X,), np.cos(X) * np.cos(_SIN), (X,), ("qjit",),
+    ),
+    Transformation(
+        "after a measurement", "Circuits", "`X; m = measure(); RY(f(m * x)); expval(Z)`",
+        _measured_circuit, (X,), -np.cos(_SIN), (X,), ("qjit",),
     ),
     Transformation(
         "vmap of circuit", "Circuits", "`jax.vmap` of that, three elements",
