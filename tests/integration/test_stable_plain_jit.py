@@ -221,7 +221,7 @@ def test_serializing_is_refused_by_name():
         return v
 
     compiled = jax.jit(lambda x: bellhop.pure_callback(mine, float)(x)).lower(1.0).compile()
-    with pytest.raises(TypeError, match=rf"cannot be serialized.* mine \({__file__}:"):
+    with pytest.raises(TypeError, match=rf"cannot be serialized.*'mine' \({__file__}:"):
         serialize_executable.serialize(compiled)
     assert float(compiled(2.0)) == 2.0
 
