@@ -95,6 +95,8 @@ class Delegates:
             find = cast("Callable[[], BufferTarget]", lambda: _alive(held)._targets[number])
             delegate = _writing(target, find, out_avals, kind)
         else:
+            if number < len(self._targets):
+                _check_device(self._targets[number])
             run = _Run(lambda: _alive(held)._callbacks[number], out_avals, kind, catches=True)
             delegate = _returning(run, out_avals, kind, ordered=is_ordered)
         block = function.regions[0].blocks.append(*inputs)
@@ -106,6 +108,14 @@ class Delegates:
             ir.Operation.create(
                 "func.return", operands=values if token is None else [token, *values]
             )
+
+
+def _check_device(target: "CallbackTarget") -> None:
+    if target.takes_device:
+        raise NotImplementedError(
+            f"{target.flavour} '{target.name}' (called from {target.site}) asks for the device, "
+            "which JAX's callbacks do not tell. Leave it out, or call it on the CPU."
+        )
 
 
 def _alive(held: weakref.ref[Delegates]) -> Delegates:
@@ -213,6 +223,7 @@ def lower_by_jax(
         writing = cast("BufferTarget", target)
         delegate = _writing(writing, lambda: writing, ctx.avals_out, kind, catches=False)
     else:
+        _check_device(target)
         callback = target.bind()
         run = _Run(lambda: callback, ctx.avals_out, kind, catches=False)
         delegate = _returning(run, ctx.avals_out, kind, ordered=token is not None)

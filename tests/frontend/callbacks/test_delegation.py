@@ -269,3 +269,17 @@ def test_exception_and_print_in_a_region_on_a_gpu(capsys):
     with pytest.raises(LookupError, match="nothing there"):
         bellhop.qjit(bellhop.accelerate(region, dev="gpu"))(X)
     assert capsys.readouterr().out == "before 1.0\n"
+
+
+def test_taps_are_left_to_their_thread(form):
+    seen = []
+    f = form(lambda x: (bellhop.tap(seen.append, x), bellhop.tap(seen.append, 2 * x), x + 1)[2])
+    np.testing.assert_array_equal(f(X), X + 1)
+    bellhop.barrier_wait()
+    np.testing.assert_array_equal(seen, [X, 2 * X])
+
+
+def test_device_of_a_tap_is_refused(delegated):
+    tap = lambda x: bellhop.host_callback.id_tap(print, x, tap_with_device=True)
+    with pytest.raises(NotImplementedError, match="id_tap 'print' .* asks for the device"):
+        jax.jit(tap)(1.0)
