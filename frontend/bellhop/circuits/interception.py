@@ -17,7 +17,8 @@ from bellhop.circuits.diff_method import chosen_differentiation
 from bellhop.circuits.execution import is_measurement, trace_circuit
 from bellhop.circuits.primitives import check_x64
 from bellhop.circuits.recording import Circuit
-from bellhop.circuits.traced_device import TracedCircuit, is_traced_device
+from bellhop.circuits.traced_device import is_traced_device
+from bellhop.circuits.traced_execution import run_traced
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
 from bellhop.passes import passes_of
@@ -97,16 +98,13 @@ def _call_traced(
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     wires = _wire_map(qnode, leaves, in_tree, dynamic, where)
-    circuit = TracedCircuit(wires, where)
-    with circuit_scope(circuit), circuit.queue():
-        result = qnode.func(*args, **kwargs)
-    processes, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
-    if not processes or not all(map(is_measurement, processes)):
-        raise CompileError(
-            f"{where}: a quantum function must return measurements (a pytree of qml.expval, "
-            f"qml.probs, ...) and, on default.qubit, nothing else; it returned {processes}."
-        )
-    return jax.tree.unflatten(out_tree, circuit.measure(processes, str(qnode.diff_method)))
+    inputs = [leaves[index] for index in dynamic]
+
+    def function(*inputs: Any) -> Any:
+        args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
+        return qnode.func(*args, **kwargs)
+
+    return run_traced(function, inputs, qnode=qnode, wires=wires, where=where)
 
 
 def _passes(qnode: qml.QNode) -> tuple[str, ...]:

@@ -22,11 +22,15 @@ from bellhop.circuits.gates import DECOMPOSITION_DEPTH, MID_CIRCUIT, OBSERVABLES
 from bellhop.circuits.observables import Factor, HasNoMatrixError, Named, as_sum_of_products
 from bellhop.circuits.primitives import undifferentiable
 from bellhop.circuits.queue import QueuedCircuit
+from bellhop.circuits.statistics import Statistic, exact_of_outcomes
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.control_flow.branches import choose
 from bellhop.control_flow.for_loop import repeat
 from bellhop.control_flow.while_loop import repeat_while
 from bellhop.errors import CompileError
+
+mp = qml.measurements
+_MOMENTS = (mp.ExpectationMP, mp.VarianceMP)
 
 # Exact methods, all of which have the values that JAX computes through the state.
 _EXACT_METHODS = ("best", "backprop", "adjoint", "parameter-shift")
@@ -43,9 +47,16 @@ class TracedCircuit(QueuedCircuit):
     Args:
         wires: gives the qubit of a wire label.
         where: the QNode, for errors.
+        outcomes: the outcomes of mid-circuit measurements, a bit for each.
+
+    A measurement projects the state and does not normalize it, so that its squared norm is the
+    probability of these outcomes.
+
+    Attributes:
+        n_outcomes: how many measurements there are at most, on any way through the circuit.
     """
 
-    def __init__(self, wires: WireMap, where: str) -> None:
+    def __init__(self, wires: WireMap, where: str, outcomes: Any) -> None:
         super().__init__(where)
         self._qubits = len(wires)
         self._wires = wires
@@ -54,6 +65,11 @@ class TracedCircuit(QueuedCircuit):
         # Parameter broadcasting: an axis in front of those of the qubits.
         self._is_batched = False
         self._is_part = False
+        self._outcomes = outcomes
+        # How many measurements there were on the way.
+        self._place: Any = jnp.int32(0)
+        self.n_outcomes = 0
+        self._n_outcomes_of_part = 0
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations to the state, in order."""
@@ -69,8 +85,8 @@ class TracedCircuit(QueuedCircuit):
     def _apply(self, op: Any, depth: int = 0) -> None:
         if op.name in MID_CIRCUIT:
             raise CompileError(
-                f"{self._where}: mid-circuit measurements on default.qubit are not supported yet "
-                "by bellhop."
+                f"{self._where}: {op.name} stands where gates are collected. Use bellhop.measure "
+                "and bellhop.cond."
             )
         if isinstance(op, OBSERVABLES):
             raise CompileError(
@@ -138,9 +154,13 @@ class TracedCircuit(QueuedCircuit):
         self.flush_active("for_loop")
 
         def step(carried: tuple[Any, ...], trip: Any) -> tuple[Any, ...]:
-            return self._after(carried[0], iteration, carried[1:], trip)
+            return self._after(carried, iteration, carried[2:], trip)
 
-        self._state, *rest = repeat(trips, step, (self._state, *carried))
+        self._state, self._place, *rest = repeat(trips, step, (self._state, self._place, *carried))
+        if isinstance(trips, int):
+            self.n_outcomes += trips * self._n_outcomes_of_part
+        else:
+            self._refuse_outcomes("a for_loop whose bounds are computed in the program")
         return tuple(rest)
 
     def while_loop(
@@ -153,12 +173,14 @@ class TracedCircuit(QueuedCircuit):
         self.flush_active("while_loop")
 
         def goes_on(carried: tuple[Any, ...]) -> Any:
-            return self.evaluate_condition(condition, carried[1:])
+            return self.evaluate_condition(condition, carried[2:])
 
         def step(carried: tuple[Any, ...]) -> tuple[Any, ...]:
-            return self._after(carried[0], iteration, carried[1:])
+            return self._after(carried, iteration, carried[2:])
 
-        self._state, *rest = repeat_while(goes_on, step, (self._state, *carried))
+        before = self._state, self._place, *carried
+        self._state, self._place, *rest = repeat_while(goes_on, step, before)
+        self._refuse_outcomes("a while_loop")
         return tuple(rest)
 
     def branch(
@@ -170,55 +192,130 @@ class TracedCircuit(QueuedCircuit):
     ) -> Any:
         """Run the branch with a number, which may apply gates; return its result."""
         self.flush_active(construct)
-        before = self._state
+        before = self._state, self._place
+        counts = []
 
         def recorded(branch: Callable[[], Any]) -> Callable[[], Any]:
-            return lambda: self._after(before, lambda: (branch(),))
+            def run() -> Any:
+                results = self._after(before, lambda: (branch(),))
+                counts.append(self._n_outcomes_of_part)
+                return results
+
+            return run
 
         runs = [recorded(branch) for branch in branches]
-        self._state, result = choose(construct, index, names, runs)
+        self._state, self._place, result = choose(construct, index, names, runs)
+        self.n_outcomes += max(counts)
         return result
 
-    def _after(self, state: Any, function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
-        """Run a part of the circuit from a state; return the state after it, and its results."""
-        outer = self._state, self._is_part
-        self._state, self._is_part, self._is_fresh = state, True, False
+    def _after(
+        self, before: Sequence[Any], function: Callable[..., Any], *args: Any
+    ) -> tuple[Any, ...]:
+        """Run a part of the circuit; return the state and place after it, and its results."""
+        outer = self._state, self._place, self.n_outcomes, self._is_part
+        self._state, self._place, *_ = before
+        self.n_outcomes, self._is_part, self._is_fresh = 0, True, False
         try:
             with self.queue():
                 results = function(*args)
-            return (self._state, *results)
+            self._n_outcomes_of_part = self.n_outcomes
+            return (self._state, self._place, *results)
         finally:
-            self._state, self._is_part = outer
+            self._state, self._place, self.n_outcomes, self._is_part = outer
 
-    def measure(self, processes: Sequence[Any], diff_method: str) -> list[Any]:
-        """Measure, and return the values in order."""
+    def _refuse_outcomes(self, construct: str) -> None:
+        if self._n_outcomes_of_part:
+            raise CompileError(
+                f"{self._where}: a mid-circuit measurement stands in {construct}, and on "
+                "default.qubit their number must be known. Use bounds that are Python numbers, or "
+                "qml.device('lightning.qubit', wires=...)."
+            )
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Project a wire on its outcome, and return that."""
+        del site
+        self.flush_active("measure")
+        outcome = (self._outcomes >> self._place.astype(jnp.uint32)) & 1
+        is_asked_for = outcome == postselect if postselect >= 0 else True
+        one = jnp.where(is_asked_for, outcome, 0).astype(float)
+        zero = jnp.where(is_asked_for, 1 - outcome, 0).astype(float)
+        # To the outcome, or with a reset to zero.
+        rows = [[zero, one], [0, 0]] if reset else [[zero, 0], [0, one]]
+        with qml.QueuingManager.stop_recording():
+            projector = qml.Hermitian(jnp.array(rows), wires=label)
+            self._state = self._in_precision(self._after_gate(projector, self._state))
+        self._place = self._place + 1
+        self.n_outcomes += 1
+        self._is_fresh = False
+        return outcome == 1
+
+    def statistics(self, processes: Sequence[Any], diff_method: str) -> list[Statistic]:
+        """Measure; the values are exact, or with mid-circuit measurements those of one way."""
         for process in processes:
             self.check_observable(process.obs)
         with qml.QueuingManager.stop_recording(), _without_precision_warnings():
-            values = [self._measure(process) for process in processes]
+            if not self.n_outcomes:
+                statistics = [Statistic(self._measure(process)) for process in processes]
+            else:
+                statistics = self._measure_ways(processes)
         if diff_method in _EXACT_METHODS:
-            return values
+            return statistics
         obstacle = (
             f"{self._where}: it is differentiated, and its diff_method is '{diff_method}'; on "
             f"default.qubit bellhop supports {', '.join(map(repr, _EXACT_METHODS))}."
         )
-        return [undifferentiable(value, obstacle) for value in values]
+        guard = lambda value: undifferentiable(value, obstacle)
+        return [Statistic(jax.tree.map(guard, s.values), s.finish) for s in statistics]
+
+    def _measure_ways(self, processes: Sequence[Any]) -> list[Statistic]:
+        if self._is_batched:
+            raise self._unsupported("parameter broadcasting beside mid-circuit measurements")
+        # Bits that this way through the circuit has no measurement for count once.
+        is_way = self._outcomes >> self._place.astype(jnp.uint32) == 0
+        self._state = jnp.where(is_way, self._state, 0)
+        return [self._measure_way(process) for process in processes]
+
+    def weight(self) -> Any:
+        """Return the probability of the outcomes."""
+        return self._inner_product(self._state, self._state)
 
     def _measure(self, process: Any) -> Any:
-        mp = qml.measurements
-        if process.mv is not None:
-            raise self._unsupported("measurements of mid-circuit values")
-        if not isinstance(process, mp.StateMeasurement):
-            raise self._unsupported(f"the measurement {type(process).__name__} without shots")
-        if process.obs is not None and isinstance(process, mp.ExpectationMP | mp.VarianceMP):
-            return self._moment(process)
-        if process.obs is not None and any(map(_is_traced, process.obs.data)):
-            # PennyLane keeps what it diagonalizes under a key that does not tell tracers apart.
-            raise self._unsupported("probs of an observable that the program computes")
+        self._check(process)
+        if process.obs is not None and isinstance(process, _MOMENTS):
+            square, mean = self._moments(process)
+            return mean if isinstance(process, mp.ExpectationMP) else square - mean**2
         return measure(self._on_qubits(process), self._state, self._is_batched)
 
-    def _moment(self, process: Any) -> Any:
-        """Return an expectation value or variance, by applying the observable to the state.
+    def _measure_way(self, process: Any) -> Statistic:
+        """Return what is linear in the state of one way, of which the sum over all is taken."""
+        if process.mv is not None:
+            statistic = exact_of_outcomes(process, self._where)
+            weigh = lambda value: self.weight() * value
+            return Statistic(jax.tree.map(weigh, statistic.values), statistic.finish)
+        self._check(process)
+        if process.obs is not None and isinstance(process, _MOMENTS):
+            moments = self._moments(process)
+            if isinstance(process, mp.ExpectationMP):
+                return Statistic(moments[1])
+            return Statistic(moments, lambda sums: sums[0] - sums[1] ** 2)
+        if not isinstance(process, mp.ProbabilityMP):
+            raise self._unsupported(
+                f"the measurement {type(process).__name__} after mid-circuit measurements"
+            )
+        return Statistic(measure(self._on_qubits(process), self._state, False))
+
+    def _check(self, process: Any) -> None:
+        if process.mv is not None:
+            raise self._unsupported("measurements of mid-circuit values that there are not")
+        if not isinstance(process, mp.StateMeasurement):
+            raise self._unsupported(f"the measurement {type(process).__name__} without shots")
+        is_moment = isinstance(process, _MOMENTS)
+        if process.obs is not None and not is_moment and any(map(_is_traced, process.obs.data)):
+            # PennyLane keeps what it diagonalizes under a key that does not tell tracers apart.
+            raise self._unsupported("probs of an observable that the program computes")
+
+    def _moments(self, process: Any) -> tuple[Any, Any]:
+        """Return ``E[A**2]`` and ``E[A]``, by applying the observable to the state.
 
         PennyLane would diagonalize some observables, whose derivative is none where
         eigenvalues are equal.
@@ -231,10 +328,7 @@ class TracedCircuit(QueuedCircuit):
         applied = sum(
             jnp.real(coefficient) * self._applied(factors) for coefficient, factors in terms
         )
-        mean = self._inner_product(self._state, applied)
-        if isinstance(process, qml.measurements.ExpectationMP):
-            return mean
-        return self._inner_product(applied, applied) - mean**2
+        return self._inner_product(applied, applied), self._inner_product(self._state, applied)
 
     def _applied(self, factors: Sequence[Factor]) -> Any:
         state = self._state

@@ -368,10 +368,6 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "there is no wire 5 on the device; its wires are [0, 1]",
     ),
     "unknown wire of an observable": (lambda x: qml.expval(qml.Z(7)), "there is no wire 7"),
-    "mid-circuit measurement": (
-        then_measured(lambda x: qml.measure(0)),
-        "mid-circuit measurements on default.qubit are not supported yet",
-    ),
     "sample": (
         lambda x: qml.sample(wires=0),
         "the measurement SampleMP without shots on default.qubit",
