@@ -51,7 +51,8 @@ _OBSTACLES = {
     ),
     Randomness.TREE: (
         "it has mid-circuit measurements and gates in it are differentiated; the adjoint method "
-        "goes back through gates only. Use a circuit without them for the derivative."
+        "goes back through gates only. Use default.qubit, where the probabilities of outcomes are "
+        "differentiated too."
     ),
 }
 
