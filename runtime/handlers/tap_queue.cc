@@ -118,8 +118,10 @@ bool TapQueue::has_room(size_t bytes) {
   // The consumer writes its count all the time, so it is read only where need be.
   if (issued_bytes_ + bytes <= room_bytes_) return true;
   const uint64_t consumed = consumed_bytes_.load();
-  room_bytes_ = consumed + limit_ + lent_;
-  return issued_bytes_ == consumed || issued_bytes_ + bytes <= room_bytes_;
+  room_bytes_ = consumed + limit_;
+  // What was lent is for as long as it takes to get below the limit again.
+  if (issued_bytes_ + bytes <= room_bytes_) lent_ = 0;
+  return issued_bytes_ == consumed || issued_bytes_ + bytes <= room_bytes_ + lent_;
 }
 
 void TapQueue::wait_for_room(std::unique_lock<std::mutex>& lock, size_t bytes) {
@@ -135,9 +137,6 @@ void TapQueue::wait_for_room(std::unique_lock<std::mutex>& lock, size_t bytes) {
     const uint64_t before = consumed_.load();
     const bool woken = progress_.wait_for(lock, kStalled) == std::cv_status::no_timeout;
     if (!woken && consumed_.load() == before) lent_ += limit_;
-  }
-  if (lent_ != 0 && issued_bytes_ - consumed_bytes_.load() + bytes <= limit_) {
-    lent_ = room_bytes_ = 0;
   }
 }
 
@@ -180,7 +179,7 @@ bool TapQueue::wait_for(uint64_t count, std::chrono::milliseconds at_most) {
 
 size_t TapQueue::set_limit(size_t limit) {
   std::lock_guard lock(mutex_);
-  room_bytes_ = 0;
+  room_bytes_ = lent_ = 0;
   progress_.notify_all();
   return limit_.exchange(limit);
 }

@@ -95,7 +95,7 @@ def test_full_queue_blocks_the_producer_until_there_is_room(small_limit, blocked
 
     producer = threading.Thread(target=produce)
     producer.start()
-    time.sleep(0.3)
+    time.sleep(0.2)
     # A record is its data and a little more.
     assert small_limit // 1200 <= len(issued) <= small_limit // 800
     blocked.set()
@@ -170,6 +170,16 @@ def test_function_that_waits_for_a_thread_which_waits_for_room(small_limit):
     runtime.wait_for_taps()
     assert seen == list(range(30))
     assert runtime.take_tap_failures() == ([], 0)
+    # What was lent is taken back: again no more than the limit waits.
+    may_go, issued = threading.Event(), []
+    tap(lambda: may_go.wait(30))
+    produce = lambda: [issued.append(tap(lambda x: None, np.ones(100))) for _ in range(100)]
+    producer = threading.Thread(target=produce)
+    producer.start()
+    time.sleep(0.2)
+    assert len(issued) <= small_limit // 800
+    may_go.set()
+    producer.join(20)
 
 
 def test_waiting_inside_a_tapped_function_returns_at_once():
