@@ -263,10 +263,11 @@ def test_wires_that_stand_in_branches_only() -> None:
     np.testing.assert_allclose(bellhop.qjit(circuit)(-0.3), [0, 1, 0, 0], atol=1e-12)
 
 
-def test_conditional_in_an_adjoint(lightning: Any) -> None:
+def test_conditional_on_a_tape(lightning: Any) -> None:
     @lightning
     def circuit(x: Any) -> Any:
-        qml.adjoint(lambda: bellhop.cond(x > 0, qml.RX)(x, wires=0))()
+        with qml.tape.QuantumTape():
+            bellhop.cond(x > 0, qml.RX)(x, wires=0)
         return qml.expval(qml.Z(0))
 
     with pytest.raises(bellhop.CompileError, match="a cond stands where gates are collected"):

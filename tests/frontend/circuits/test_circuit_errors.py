@@ -45,8 +45,9 @@ def scan(x: Any) -> None:
     jax.lax.scan(lambda c, _: (qml.RX(0.1, wires=0) and c, None), x, None, length=3)
 
 
-def loop_in_adjoint(x: Any) -> None:
-    qml.adjoint(lambda: bellhop.for_loop(0, 3)(lambda i: qml.RX(x, wires=0) and None)())()
+def loop_on_tape(x: Any) -> None:
+    with qml.tape.QuantumTape():
+        bellhop.for_loop(0, 3)(lambda i: qml.RX(x, wires=0) and None)()
 
 
 def observable_before_loop(x: Any) -> Any:
@@ -120,8 +121,8 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         gate_in(lambda x: jax.vmap(lambda y: qml.RX(y, wires=0) and y)(jnp.stack([x, x]))),
         "RX stands inside a JAX transformation",
     ),
-    "loop in an adjoint": (
-        gate_in(loop_in_adjoint),
+    "loop on a tape": (
+        gate_in(loop_on_tape),
         "a for_loop stands where gates are collected by something else than the circuit "
         "(qml.adjoint, qml.ctrl or a tape)",
     ),

@@ -417,9 +417,9 @@ COMPILE_ERRORS: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "sample without shots": (lambda: qml.sample(bellhop.measure(0)), {}, "without shots"),
     "in an adjoint": (
-        lambda: (qml.adjoint(lambda: bellhop.measure(0))(), qml.state())[1],
+        lambda: (bellhop.adjoint(lambda: bellhop.measure(0))(), qml.state())[1],
         {},
-        "a measure stands where gates are collected by something else",
+        "stands in an adjoint or ctrl of a function, which cannot hold measurements",
     ),
 }
 
