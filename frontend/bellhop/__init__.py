@@ -41,6 +41,7 @@ from bellhop.frameworks.call_torch import call_torch  # noqa: E402
 from bellhop.frameworks.to_torch import to_torch  # noqa: E402
 from bellhop.mapping import vmap  # noqa: E402
 from bellhop.measure import measure  # noqa: E402
+from bellhop.mitigate import mitigate_with_zne  # noqa: E402
 from bellhop.ops import adjoint, ctrl  # noqa: E402
 from bellhop.options import CompileOptions  # noqa: E402
 from bellhop.passes import pipeline  # noqa: E402
@@ -98,6 +99,7 @@ __all__ = [
     "jvp",
     "load",
     "measure",
+    "mitigate_with_zne",
     "passes",
     "pipeline",
     "pure_callback",

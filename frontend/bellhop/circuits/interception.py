@@ -15,8 +15,10 @@ from bellhop.circuits import circuit_primitive
 from bellhop.circuits.device import GateSet, device_spec
 from bellhop.circuits.diff_method import chosen_differentiation
 from bellhop.circuits.execution import is_measurement, trace_circuit
+from bellhop.circuits.mitigation import current_mitigation
 from bellhop.circuits.primitives import check_x64
 from bellhop.circuits.recording import Circuit
+from bellhop.circuits.rewrites import rewrites_of
 from bellhop.circuits.traced_device import is_traced_device
 from bellhop.circuits.traced_execution import run_traced
 from bellhop.circuits.wires import WireMap, is_dynamic
@@ -48,6 +50,9 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     Raises:
         CompileError: for what circuits cannot do yet; names the QNode and its line.
     """
+    mitigation = current_mitigation()
+    if mitigation is not None:
+        return mitigation.run(lambda: call_qnode(qnode, args, kwargs))
     name = function_name(qnode.func)
     where = f"the QNode '{name}' ({definition_site(qnode.func)})"
     if is_traced_device(qnode.device):
@@ -60,11 +65,13 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     gates = GateSet(qnode.device)
     differentiation = chosen_differentiation(qnode, where)
     wires = _wire_map(qnode, leaves, in_tree, dynamic, where)
+    rewrites = rewrites_of(qnode, where)
     spec = replace(device_spec(qnode.device, len(wires)), passes=_passes(qnode))
 
     def record(handle: Any, *inputs: Any) -> tuple[Circuit, Any]:
         args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
         circuit = Circuit(handle, spec, gates, wires, where, differentiation)
+        circuit.rewrites = rewrites
         with circuit_scope(circuit), circuit.queue():
             result = qnode.func(*args, **kwargs)
         return circuit, result
@@ -89,7 +96,6 @@ def _call_traced(
     qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any], where: str
 ) -> Any:
     """Trace a call of a QNode on default.qubit, whose state is a value of the program."""
-    _check_options(qnode, where)
     if qnode.shots.total_shots:
         raise CompileError(
             f"{where}: shots on default.qubit are not supported by bellhop. Use "
@@ -177,13 +183,4 @@ def _check_supported(qnode: qml.QNode, where: str) -> None:
             f"{where}: the device '{qnode.device.name}' has no compiled plugin "
             "(get_c_interface), so it cannot run inside qjit. Use "
             "qml.device('lightning.qubit', wires=...) or 'default.qubit'."
-        )
-    _check_options(qnode, where)
-
-
-def _check_options(qnode: qml.QNode, where: str) -> None:
-    if len(qnode.compile_pipeline) > 0:
-        names = ", ".join(str(transform) for transform in qnode.compile_pipeline)
-        raise CompileError(
-            f"{where}: transforms of QNodes are not supported yet by bellhop ({names})."
         )

@@ -13,6 +13,7 @@ from jax.extend.core import get_opaque_trace_state
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 
 from bellhop._source import user_site
+from bellhop.circuits.rewrites import Rewrite
 from bellhop.circuits.wires import is_dynamic
 from bellhop.errors import CompileError
 
@@ -56,6 +57,8 @@ class QueuedCircuit:
         self.where = self._where = where
         self._queue: _Queue | None = None
         self._flushed: list[Any] = []
+        # What changes the operations before they are applied, in order.
+        self.rewrites: list[Rewrite] = []
 
     def apply(self, operations: list[Any]) -> None:
         """Apply operations to the state, in order."""
@@ -83,13 +86,22 @@ class QueuedCircuit:
 
     def _flush(self, queue: AnnotatedQueue) -> list[Any]:
         operations, *_ = process_queue(queue)
-        self.apply(operations)
+        rewritten = operations
+        for rewrite in self.rewrites:
+            rewritten = rewrite.apply(rewritten)
+        self.apply(rewritten)
         for op in operations:
             queue.remove(op)
         return operations
 
     def flush_active(self, construct: str) -> None:
         """Apply what was queued so far, since a construct with gates of its own follows."""
+        for rewrite in self.rewrites:
+            if rewrite.whole:
+                raise CompileError(
+                    f"{self._where}: {rewrite.whole} needs the circuit in one piece, and this one "
+                    f"has a {construct}. Use folding='local-all'."
+                )
         queue = QueuingManager.active_context()
         if queue is not self._queue:
             raise CompileError(

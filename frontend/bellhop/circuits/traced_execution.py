@@ -9,6 +9,7 @@ import pennylane as qml
 from jax.core import eval_jaxpr
 
 from bellhop.circuits.execution import is_measurement
+from bellhop.circuits.rewrites import rewrites_of
 from bellhop.circuits.statistics import Statistic
 from bellhop.circuits.traced_device import TracedCircuit
 from bellhop.circuits.wires import WireMap
@@ -45,10 +46,12 @@ def run_traced(
     statistics: list[Statistic] = []
     trees: list[Any] = []
     n_outcomes = 0
+    rewrites = rewrites_of(qnode, where)
 
     def run(outcomes: Any, *inputs: Any) -> list[Any]:
         nonlocal statistics, trees, n_outcomes
         circuit = TracedCircuit(wires, where, outcomes)
+        circuit.rewrites = rewrites
         with circuit_scope(circuit), circuit.queue():
             result = function(*inputs)
         processes, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)

@@ -174,8 +174,8 @@ def test_device_without_a_plugin() -> None:
 
 
 def test_transform() -> None:
-    with raises_naming_the_circuit("transforms of QNodes are not supported yet by bellhop"):
-        bellhop.qjit(qml.transforms.cancel_inverses(circuit(expval)))(0.3)
+    with raises_naming_the_circuit("the transform undo_swaps is not supported by bellhop; cancel"):
+        bellhop.qjit(qml.transforms.undo_swaps(circuit(expval)))(0.3)
 
 
 def test_types_of_32_bits() -> None:

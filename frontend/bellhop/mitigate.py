@@ -1,0 +1,112 @@
+"""mitigate_with_zne: zero-noise extrapolation of circuits."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bellhop.qjit import QJIT
+from bellhop.tracing import traced
+
+_FOLDINGS = ("global", "local-all")
+
+
+def mitigate_with_zne(
+    fn: Callable[..., Any] | None = None,
+    *,
+    scale_factors: Sequence[int],
+    extrapolate: Callable[..., Any] | None = None,
+    extrapolate_kwargs: Mapping[str, Any] | None = None,
+    folding: str = "global",
+) -> Any:
+    """Mitigate errors of noisy devices by extrapolation to zero noise.
+
+    Each QNode that the function calls runs once for each scale factor, with every gate applied
+    so many times: it, and then its inverse and it again.  Without noise that changes nothing;
+    with noise it multiplies that, and what the results tend to for none is returned.
+
+    Args:
+        fn: a QNode, a qjit function, or any function of QNodes.
+        scale_factors: odd integers above zero, two or more.
+        extrapolate: takes scale factors and values, and returns the value at zero; traced.
+            Without it ``qml.noise.richardson_extrapolate``, a polynomial through all values.
+        extrapolate_kwargs: passed on to it.
+        folding: ``"global"``, the circuit as a whole, or ``"local-all"``, each gate by itself.  A
+            circuit with loops or conditionals can be folded locally.
+
+    Returns:
+        a function with the arguments of ``fn``; without ``fn``, a decorator.
+
+    Raises:
+        ValueError: for other scale factors or another folding.
+        CompileError: when traced, for global folding of a circuit with loops or conditionals.
+
+    Example:
+        >>> import bellhop, pennylane as qml
+        >>> @qml.qnode(qml.device("lightning.qubit", wires=1))
+        ... def circuit(x):
+        ...     qml.RX(x, wires=0)
+        ...     return qml.expval(qml.Z(0))
+        >>> mitigated = bellhop.mitigate_with_zne(circuit, scale_factors=[1, 3, 5])
+        >>> print(f"{bellhop.qjit(mitigated)(0.0):.3f}")
+        1.000
+
+    Temme et al., Phys. Rev. Lett. 119, 180509 (2017); Li and Benjamin, Phys. Rev. X 7, 021050
+    (2017).  The interface is that of Catalyst's ``mitigate_with_zne``.
+    """
+    if fn is None:
+        return functools.partial(
+            mitigate_with_zne,
+            scale_factors=scale_factors,
+            extrapolate=extrapolate,
+            extrapolate_kwargs=extrapolate_kwargs,
+            folding=folding,
+        )
+    if not callable(fn):
+        raise TypeError(
+            f"mitigate_with_zne takes a function, got {fn!r} of type {type(fn).__name__}."
+        )
+    scales = _checked(scale_factors)
+    if folding not in _FOLDINGS:
+        raise ValueError(
+            f"mitigate_with_zne: folding is one of {', '.join(_FOLDINGS)}, not {folding!r}."
+        )
+    if isinstance(fn, QJIT):
+        mitigated = mitigate_with_zne(
+            fn.user_function,
+            scale_factors=scales,
+            extrapolate=extrapolate,
+            extrapolate_kwargs=extrapolate_kwargs,
+            folding=folding,
+        )
+        return QJIT(mitigated, fn.compile_options)
+
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        # Here, since PennyLane is imported where there is a circuit.
+        import pennylane as qml
+
+        from bellhop.circuits.mitigation import Mitigation, mitigating
+
+        chosen = extrapolate or qml.noise.richardson_extrapolate
+        at_zero = functools.partial(chosen, **(extrapolate_kwargs or {}))
+        with mitigating(Mitigation(scales, at_zero, folding)):
+            return traced(fn)(*args, **kwargs)
+
+    return run
+
+
+def _checked(scale_factors: Any) -> tuple[int, ...]:
+    try:
+        scales = tuple(int(scale) for scale in scale_factors)
+        is_right = all(s == g for s, g in zip(scales, scale_factors, strict=True))
+    except Exception as error:
+        raise ValueError(
+            f"mitigate_with_zne: scale_factors must be numbers known when the program is traced; "
+            f"got {scale_factors!r}."
+        ) from error
+    if not is_right or len(set(scales)) < 2 or any(scale < 1 or scale % 2 == 0 for scale in scales):
+        raise ValueError(
+            "mitigate_with_zne: scale_factors must be two or more different odd integers above "
+            f"zero; got {list(scale_factors)}."
+        )
+    return scales

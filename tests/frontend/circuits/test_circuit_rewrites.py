@@ -1,0 +1,135 @@
+"""PennyLane's transforms of QNodes, and zero-noise extrapolation."""
+
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+
+import bellhop
+
+
+def body(x):
+    qml.Hadamard(0)
+    qml.RX(x, wires=0)
+    qml.RX(2 * x, wires=0)
+    qml.CNOT([0, 1])
+    qml.PauliX(1)
+    qml.PauliX(1)
+    return qml.expval(qml.Y(0)), qml.expval(qml.Z(0) @ qml.Z(1))
+
+
+def qnode(function=body, device="lightning.qubit"):
+    return qml.QNode(function, qml.device(device, wires=2))
+
+
+def gates(f):
+    """Count the gates of a traced program."""
+    return str(f.mlir).count('"quantum.gate"')
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_transforms_of_qnodes(device):
+    changed = qml.transforms.merge_rotations(qml.transforms.cancel_inverses(qnode(device=device)))
+    f = bellhop.qjit(changed)
+    np.testing.assert_allclose(f(0.3), qnode(device="default.qubit")(0.3), atol=1e-9)
+    if device == "lightning.qubit":
+        plain = bellhop.qjit(qnode())
+        plain(0.3)
+        assert (gates(plain), gates(f)) == (6, 3)
+    gradient = bellhop.qjit(bellhop.jacobian(lambda x: changed(x)[0]))
+    step = 1e-6
+    reference = qnode(device="default.qubit")
+    expected = (reference(0.3 + step)[0] - reference(0.3 - step)[0]) / (2 * step)
+    np.testing.assert_allclose(gradient(0.3), expected, atol=1e-7)
+
+
+def looped(x):
+    @bellhop.for_loop(0, 3, 1)
+    def loop(i):
+        qml.RX(x * i, wires=0)
+        qml.CNOT([0, 1])
+
+    loop()
+    return qml.expval(qml.Z(0)), qml.probs(wires=1)
+
+
+@pytest.mark.parametrize("folding", ["global", "local-all"])
+def test_folding_applies_every_gate_so_many_times(folding):
+    seen = []
+
+    def extrapolate(scales, values):
+        seen.append(scales)
+        return values[-1]
+
+    mitigated = bellhop.mitigate_with_zne(
+        qnode(), scale_factors=[1, 3, 5], extrapolate=extrapolate, folding=folding
+    )
+    f = bellhop.qjit(mitigated)
+    np.testing.assert_allclose(f(0.3), qnode(device="default.qubit")(0.3), atol=1e-9)
+    assert gates(f) == 6 * (1 + 3 + 5)
+    np.testing.assert_array_equal(seen[0], [1, 3, 5])
+    assert "adjoint = true" in f.mlir
+
+
+def test_loops_are_folded_locally():
+    f = bellhop.qjit(
+        bellhop.mitigate_with_zne(qnode(looped), scale_factors=(1, 3), folding="local-all")
+    )
+    values, probabilities = f(0.3)
+    expected = bellhop.qjit(qnode(looped))(0.3)
+    np.testing.assert_allclose(values, expected[0], atol=1e-6)
+    np.testing.assert_allclose(probabilities, expected[1], atol=1e-6)
+    assert gates(f) == 2 * (1 + 3)
+    with pytest.raises(bellhop.CompileError, match="'looped' .*global folding needs .*a for_loop"):
+        bellhop.qjit(bellhop.mitigate_with_zne(qnode(looped), scale_factors=(1, 3)))(0.3)
+
+
+def test_values_are_extrapolated_by_pennylane():
+    """The extrapolation sees values that depend on the scale as noise would make them."""
+    scales = [1, 3, 5]
+
+    def noisy(extrapolate):
+        def with_noise(x, y):
+            return extrapolate(x, y * jnp.exp(-0.1 * jnp.asarray(x)))
+
+        return bellhop.qjit(
+            bellhop.mitigate_with_zne(qnode(), scale_factors=scales, extrapolate=with_noise)
+        )
+
+    exact = qnode(device="default.qubit")(0.3)
+    decayed = np.exp(-0.1 * np.array(scales))
+    for extrapolate in (qml.noise.richardson_extrapolate, qml.noise.exponential_extrapolate):
+        factor = extrapolate(np.array(scales, float), decayed)
+        result = noisy(extrapolate)(0.3)
+        np.testing.assert_allclose(result[0], exact[0] * factor, atol=1e-6)
+
+
+def test_every_qnode_of_a_function_and_of_a_qjit_function():
+    circuit = qnode()
+
+    @bellhop.qjit
+    def f(x):
+        return circuit(x)[0] + circuit(2 * x)[1]
+
+    mitigated = bellhop.mitigate_with_zne(f, scale_factors=[1, 3])
+    assert isinstance(mitigated, bellhop.QJIT)
+    np.testing.assert_allclose(mitigated(0.3), f(0.3), atol=1e-6)
+    assert gates(mitigated) == 2 * 6 * (1 + 3)
+    gradient = bellhop.qjit(bellhop.grad(mitigated))
+    np.testing.assert_allclose(gradient(0.3), bellhop.qjit(bellhop.grad(f))(0.3), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scale_factors": [1, 2]}, "odd integers above zero; got"),
+        ({"scale_factors": [1]}, "two or more different"),
+        ({"scale_factors": [1, -3]}, "odd integers above zero"),
+        ({"scale_factors": [1, 1.5]}, "odd integers above zero"),
+        ({"scale_factors": 3}, "must be numbers known when"),
+        ({"scale_factors": [1, 3], "folding": "half"}, "folding is one of global, local-all"),
+    ],
+)
+def test_errors(options, message):
+    with pytest.raises(ValueError, match=message):
+        bellhop.mitigate_with_zne(qnode(), **options)
