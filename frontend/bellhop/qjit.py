@@ -245,7 +245,7 @@ class QJIT(Generic[P, R]):
                 "qjit(functools.partial(f, n=3))."
             )
         programs = [(made.program, made.signature[1:], made.out_tree) for made in self._made]
-        save_programs(path, self._name(), programs)
+        save_programs(path, self._name(), programs, seed=self.compile_options.seed)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Return JAX's ``Lowered`` of the program for a signature."""

@@ -50,7 +50,11 @@ class SavedProgram:
 
 
 def save_programs(
-    path: str | os.PathLike[str], name: str, programs: Sequence[tuple[Program, Any, Any]]
+    path: str | os.PathLike[str],
+    name: str,
+    programs: Sequence[tuple[Program, Any, Any]],
+    *,
+    seed: int | None,
 ) -> None:
     """Write programs to a file.
 
@@ -59,6 +63,7 @@ def save_programs(
         name: of the function.
         programs: each with its signature, ``(args, kwargs)`` of shapes and dtypes, and the
             structure of its result.
+        seed: of its random outcomes.
 
     Raises:
         CompileError: for a callback that another process cannot import; names it.
@@ -68,6 +73,7 @@ def save_programs(
         "format": _FORMAT,
         "name": name,
         "jaxlib": jaxlib.__version__,
+        "seed": seed,
         "x64": bool(jax.config.jax_enable_x64),
         "programs": described,
     }
@@ -127,7 +133,7 @@ def load(path: str | os.PathLike[str]) -> "LoadedFunction":
         _decode(encoded, make_local(module))
         for encoded, module in zip(metadata["programs"], modules, strict=True)
     ]
-    return LoadedFunction(metadata["name"], programs)
+    return LoadedFunction(metadata["name"], programs, seed=metadata["seed"])
 
 
 def _check(metadata: dict[str, Any], path: Any) -> None:

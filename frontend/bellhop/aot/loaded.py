@@ -10,6 +10,7 @@ from bellhop._jax_compat import trace_state_clean
 from bellhop.aot.archive import SavedProgram, parse
 from bellhop.errors import CompileError
 from bellhop.lowering import device_name, host_device, optimize
+from bellhop.options import CompileOptions
 from bellhop.qjit import QJIT, Made
 from bellhop.signature import Static, describe
 from bellhop_mlir.errors import PassError
@@ -22,14 +23,16 @@ class LoadedFunction(QJIT[Any, Any]):
     ``save``; it cannot be differentiated, batched, or become part of another program.
     """
 
-    def __init__(self, name: str, programs: Sequence[SavedProgram]) -> None:
+    def __init__(
+        self, name: str, programs: Sequence[SavedProgram], *, seed: int | None = None
+    ) -> None:
         self._saved = programs
 
         def original_function(*_: Any, **__: Any) -> NoReturn:
             raise CompileError(f"{self!r} was loaded from a file and cannot be traced.")
 
         original_function.__name__ = original_function.__qualname__ = name
-        super().__init__(original_function)
+        super().__init__(original_function, CompileOptions(seed=seed))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program of the arguments' signature."""

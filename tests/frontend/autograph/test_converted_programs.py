@@ -285,6 +285,21 @@ def test_circuits(n):
     np.testing.assert_allclose(compiled(0.4, n), expected, atol=1e-9)
 
 
+def test_conditions_on_measurements():
+    def body(x):
+        qml.RX(x, wires=0)
+        m = bellhop.measure(0)
+        if m:
+            qml.RY(x, wires=1)
+        elif not m and x > 0:
+            qml.RX(2 * x, wires=1)
+        return qml.expval(qml.Z(1))
+
+    f = bellhop.qjit(qml.QNode(body, qml.device("lightning.qubit", wires=2)), autograph=True)
+    one = np.sin(0.2) ** 2
+    np.testing.assert_allclose(f(0.4), one * np.cos(0.4) + (1 - one) * np.cos(0.8), atol=1e-9)
+
+
 def test_a_circuit_that_is_called():
     circuit = qml.QNode(circuit_function, qml.device("lightning.qubit", wires=2))
 

@@ -62,3 +62,12 @@ def gradient(x: float):
 
 def arrays(table):
     return table["m"] @ table["v"] + np.arange(300.0).reshape(100, 3).sum(0)[:2]
+
+
+@qml.set_shots(20)
+@qml.qnode(qml.device("lightning.qubit", wires=2))
+def samples(x: float):
+    qml.RX(x, wires=0)
+    m = bellhop.measure(0)
+    bellhop.cond(m, lambda: qml.PauliX(1), lambda: qml.RY(x, 1))()
+    return qml.sample()

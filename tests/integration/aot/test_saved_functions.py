@@ -68,6 +68,14 @@ def test_regions_circuits_and_derivatives(path, in_another_process, name):
     assert value == repr(jax.tree.leaves(f(0.7)))
 
 
+def test_outcomes_follow_the_seed_that_was_saved(path, in_another_process):
+    f = bellhop.qjit(programs.samples, seed=7)
+    f.save(path)
+    expected = [np.asarray(f(0.7)).tolist() for _ in range(2)]
+    (values,) = in_another_process("print([np.asarray(f(0.7)).tolist() for _ in range(2)])")
+    assert values == repr(expected)
+
+
 def test_loading_does_not_import_the_program(path, in_another_process):
     bellhop.qjit(programs.circuit).save(path)
     (imported,) = in_another_process("f(0.7); print('saved_programs' in sys.modules)")
