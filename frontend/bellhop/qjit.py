@@ -26,6 +26,7 @@ from bellhop.program import program_p
 from bellhop.signature import (
     NO_STATIC,
     DeclaredSignature,
+    NoStatic,
     Static,
     StaticArguments,
     declared_signature,
@@ -73,6 +74,7 @@ class QJIT(Generic[P, R]):
             self.user_function = run_autograph(function)
         self.workspace: Path | None = None
         self._static = StaticArguments(function, options.static_argnums, options.static_argnames)
+        self._has_static = bool(self._static)
         self._declared: DeclaredSignature | None = None
         self._made: list[Made] = []
         self._table = CallbackTable(published=False, seed=options.seed)
@@ -118,9 +120,9 @@ class QJIT(Generic[P, R]):
         # Outside the handler, so that XLA's account of it is not the context.
         raise failure
 
-    def _separate(self, args: Any, kwargs: Any) -> tuple[Static, Any, Any]:
+    def _separate(self, args: Any, kwargs: Any) -> tuple[Static | NoStatic, Any, Any]:
         """Return static arguments, and the others as the program takes them."""
-        if self._static:
+        if self._has_static:
             return self._static.split(args, kwargs)
         if self._declared is not None:
             promoted = self._declared.promote(args, kwargs)
@@ -128,7 +130,7 @@ class QJIT(Generic[P, R]):
                 return NO_STATIC, promoted, {}
         return NO_STATIC, args, kwargs
 
-    def _run(self, static: Static, args: Any, kwargs: Any) -> Any:
+    def _run(self, static: Static | NoStatic, args: Any, kwargs: Any) -> Any:
         try:
             return self._jit(static, self._handle, args, kwargs)
         except RecursionError as error:
@@ -140,7 +142,7 @@ class QJIT(Generic[P, R]):
         return self._run_aside(static, args, kwargs)
 
     def _run_aside(
-        self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
+        self, static: Static | NoStatic, args: Any, kwargs: Any, device: jax.Device | None = None
     ) -> Any:
         """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
         self._first_runs.wait_for_trace(signature_of(static, args, kwargs))
@@ -148,14 +150,14 @@ class QJIT(Generic[P, R]):
         executable = self._lower(static, args, kwargs, handle).compile()
         return run_compiled(executable, handle, args, kwargs)
 
-    def _run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
+    def _run_on_spare_device(self, static: Static | NoStatic, args: Any, kwargs: Any) -> Any:
         """Run where there is room, and bring the results to where they are otherwise."""
         device = spare_device()
         args, kwargs = moved((args, kwargs), device)
         return moved_back(self._run_aside(static, args, kwargs, device))
 
     def _lower(
-        self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
+        self, static: Static | NoStatic, args: Any, kwargs: Any, handle: jax.Array | None = None
     ) -> Any:
         is_nested = self._first_runs.is_mine()
         handle = self._handle if handle is None else handle
@@ -284,7 +286,7 @@ class QJIT(Generic[P, R]):
             where = self.compile_options.logfile or sys.stderr
             print(f"compiled {self!r}", compilation.table(), sep="\n", file=where)
 
-    def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
+    def _compile(self, static: Static | NoStatic, args: Any, kwargs: Any) -> tuple[Code, Any]:
         """Make the program of a new signature; return it and the structure of its result."""
         made = self._make(static, args, kwargs)
         self._made.append(made)
@@ -296,7 +298,7 @@ class QJIT(Generic[P, R]):
             write_stages(self.workspace, level, made.program)
         return made.program.code, made.out_tree
 
-    def _make(self, static: Static, args: Any, kwargs: Any) -> "Made":
+    def _make(self, static: Static | NoStatic, args: Any, kwargs: Any) -> "Made":
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         out_tree = None
 
@@ -343,7 +345,7 @@ class Made:
     """
 
     program: Program
-    signature: tuple[Static, Any, Any]
+    signature: tuple[Static | NoStatic, Any, Any]
     out_tree: Any
 
 
@@ -381,7 +383,7 @@ def _embedded(qjit_function: QJIT[Any, Any]) -> Any:
     JAX traces it for each new signature, and that is when a program is made.
     """
 
-    def embedded(static: Static, handle: jax.Array, args: Any, kwargs: Any) -> Any:
+    def embedded(static: Static | NoStatic, handle: jax.Array, args: Any, kwargs: Any) -> Any:
         with qjit_function._first_runs.tracing(signature_of(static, args, kwargs)):
             code, out_tree = qjit_function._compile(static, args, kwargs)
         leaves = jax.tree.leaves((args, kwargs))

@@ -129,7 +129,17 @@ class Static:
         return merged, {**kwargs, **named}
 
 
-NO_STATIC = Static({})
+class NoStatic:
+    """No static arguments; it is hashed by identity, which costs a call nothing."""
+
+    __slots__ = ()
+
+    def merge(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the arguments."""
+        return args, kwargs
+
+
+NO_STATIC = NoStatic()
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
