@@ -25,25 +25,25 @@ class FirstRuns:
 
     No lock is held while a function is traced, which is a user's code: only who wants the very
     program that is being traced waits for it.
+
+    Attributes:
+        threads: those that are in a first run.
     """
 
     def __init__(self) -> None:
-        self._threads: set[int] = set()
+        self.threads: set[int] = set()
         self._traces: dict[Hashable, tuple[int, threading.Event]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._threads)
 
     def is_mine(self) -> bool:
         """Tell whether this thread is in a first run."""
-        return threading.get_ident() in self._threads
+        return threading.get_ident() in self.threads
 
     @contextlib.contextmanager
     def tracing(self, signature: Hashable) -> Iterator[None]:
         """Begin a first run with what is traced inside."""
         thread = threading.get_ident()
         trace = thread, threading.Event()
-        self._threads.add(thread)
+        self.threads.add(thread)
         self._traces.setdefault(signature, trace)
         try:
             yield
@@ -60,4 +60,4 @@ class FirstRuns:
 
     def end(self) -> None:
         """End the first run of this thread, if it is in one."""
-        self._threads.discard(threading.get_ident())
+        self.threads.discard(threading.get_ident())

@@ -88,14 +88,10 @@ class Recording:
         return "\n".join(row.rstrip() for row in rows)
 
 
-_recordings: contextvars.ContextVar[tuple[Recording, ...]] = contextvars.ContextVar(
+# Who wants measurements.
+recordings: contextvars.ContextVar[tuple[Recording, ...]] = contextvars.ContextVar(
     "bellhop_recordings", default=()
 )
-
-
-def is_recording() -> bool:
-    """Tell whether anybody wants measurements."""
-    return bool(_recordings.get())
 
 
 @contextlib.contextmanager
@@ -103,11 +99,11 @@ def recording() -> Iterator[Recording]:
     """Record the stages of what is compiled inside."""
     _listen_to_xla()
     recording = Recording()
-    token = _recordings.set((*_recordings.get(), recording))
+    token = recordings.set((*recordings.get(), recording))
     try:
         yield recording
     finally:
-        _recordings.reset(token)
+        recordings.reset(token)
 
 
 class Stopwatch:
@@ -118,7 +114,7 @@ class Stopwatch:
 
     def lap(self, name: str, module: Any = None) -> None:
         """Record the time since the last stage as that of ``name``."""
-        if not is_recording():
+        if not recordings.get():
             return
         now = time.perf_counter(), time.process_time()
         lines = None if module is None else str(module).count("\n")
@@ -127,7 +123,7 @@ class Stopwatch:
 
 
 def _record(measurement: Measurement) -> None:
-    for recording in _recordings.get():
+    for recording in recordings.get():
         recording.measurements.append(measurement)
 
 

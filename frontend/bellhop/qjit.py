@@ -19,14 +19,13 @@ from bellhop.crowding import RUNS_FOR_EACH_CLIENT, moved, moved_back, runs, spar
 from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
 from bellhop.first_runs import FirstRuns, signature_of
-from bellhop.instruments import Stopwatch, is_recording, recording
+from bellhop.instruments import Stopwatch, recording, recordings
 from bellhop.lowering import Code, Program, compile_program, host_device, table_handle
 from bellhop.options import CompileOptions, compile_options
 from bellhop.program import program_p
 from bellhop.signature import (
     NO_STATIC,
     DeclaredSignature,
-    NoStatic,
     Static,
     StaticArguments,
     declared_signature,
@@ -74,7 +73,6 @@ class QJIT(Generic[P, R]):
             self.user_function = run_autograph(function)
         self.workspace: Path | None = None
         self._static = StaticArguments(function, options.static_argnums, options.static_argnames)
-        self._has_static = bool(self._static)
         self._declared: DeclaredSignature | None = None
         self._made: list[Made] = []
         self._table = CallbackTable(published=False, seed=options.seed)
@@ -85,25 +83,32 @@ class QJIT(Generic[P, R]):
         self._waits = False
         self._prints_later = False
         self._first_runs = FirstRuns()
+        self._separates = bool(self._static)
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
             self._declared = declared_signature(function)
             if self._declared is not None:
+                self._separates = True
                 self.aot_compile()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; compile it first where the signature is new."""
         if not trace_state_clean():
             return traced(self.user_function)(*args, **kwargs)
-        static, arguments, named = self._separate(args, kwargs)
+        static, arguments, named = NO_STATIC, args, kwargs
+        if self._separates:
+            static, arguments, named = self._separate(args, kwargs)
         runs.append(None)
         try:
-            run = self._run_aside if self._first_runs else self._run
-            if len(runs) > RUNS_FOR_EACH_CLIENT:
-                run = self._run_on_spare_device
-            if self.compile_options.verbose or is_recording():
-                run = self._observed(run)
-            result = run(static, arguments, named)
+            if (
+                self._first_runs.threads
+                or self.compile_options.verbose
+                or recordings.get()
+                or len(runs) > RUNS_FOR_EACH_CLIENT
+            ):
+                result = self._run_specially(static, arguments, named)
+            else:
+                result = self._run(static, arguments, named)
             if self._waits:
                 _wait(result)
             if type(result) is _EffectsOnly:
@@ -120,9 +125,19 @@ class QJIT(Generic[P, R]):
         # Outside the handler, so that XLA's account of it is not the context.
         raise failure
 
-    def _separate(self, args: Any, kwargs: Any) -> tuple[Static | NoStatic, Any, Any]:
+    def _run_specially(self, static: Static, args: Any, kwargs: Any) -> Any:
+        """Run where other runs, or what is wanted of this one, stand in the way of a fast call."""
+        if len(runs) > RUNS_FOR_EACH_CLIENT:
+            run = self._run_on_spare_device
+        else:
+            run = self._run_aside if self._first_runs.threads else self._run
+        if self.compile_options.verbose or recordings.get():
+            run = self._observed(run)
+        return run(static, args, kwargs)
+
+    def _separate(self, args: Any, kwargs: Any) -> tuple[Static, Any, Any]:
         """Return static arguments, and the others as the program takes them."""
-        if self._has_static:
+        if self._static:
             return self._static.split(args, kwargs)
         if self._declared is not None:
             promoted = self._declared.promote(args, kwargs)
@@ -130,39 +145,41 @@ class QJIT(Generic[P, R]):
                 return NO_STATIC, promoted, {}
         return NO_STATIC, args, kwargs
 
-    def _run(self, static: Static | NoStatic, args: Any, kwargs: Any) -> Any:
+    def _run(self, static: Static, args: Any, kwargs: Any) -> Any:
         try:
-            return self._jit(static, self._handle, args, kwargs)
+            if static is NO_STATIC:  # costs a tenth of a call to hand over
+                return self._jit(self._handle, args, kwargs)
+            return self._jit(self._handle, args, kwargs, static)
         except RecursionError as error:
             if "Recursively calling jit" not in str(error):
                 raise
         finally:
-            if self._first_runs:
+            if self._first_runs.threads:
                 self._first_runs.end()
         return self._run_aside(static, args, kwargs)
 
     def _run_aside(
-        self, static: Static | NoStatic, args: Any, kwargs: Any, device: jax.Device | None = None
+        self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
     ) -> Any:
         """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
         self._first_runs.wait_for_trace(signature_of(static, args, kwargs))
         handle = self._handle if device is None else moved(self._handle, device)
         executable = self._lower(static, args, kwargs, handle).compile()
-        return run_compiled(executable, handle, args, kwargs)
+        return run_compiled(executable, *_inputs(handle, args, kwargs, static))
 
-    def _run_on_spare_device(self, static: Static | NoStatic, args: Any, kwargs: Any) -> Any:
+    def _run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run where there is room, and bring the results to where they are otherwise."""
         device = spare_device()
         args, kwargs = moved((args, kwargs), device)
         return moved_back(self._run_aside(static, args, kwargs, device))
 
     def _lower(
-        self, static: Static | NoStatic, args: Any, kwargs: Any, handle: jax.Array | None = None
+        self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
     ) -> Any:
         is_nested = self._first_runs.is_mine()
         handle = self._handle if handle is None else handle
         try:
-            return self._jit.lower(static, handle, args, kwargs)
+            return self._jit.lower(*_inputs(handle, args, kwargs, static))
         finally:
             if not is_nested:
                 self._first_runs.end()
@@ -209,7 +226,7 @@ class QJIT(Generic[P, R]):
             if self.compile_options.target == "binary":
                 self._lower(NO_STATIC, self._declared.args, {}).compile()
             else:
-                self._jit.trace(NO_STATIC, self._handle, self._declared.args, {})
+                self._jit.trace(self._handle, self._declared.args, {})
                 self._first_runs.end()
 
     def jit_compile(self, args: Any, **kwargs: Any) -> bool:
@@ -286,7 +303,7 @@ class QJIT(Generic[P, R]):
             where = self.compile_options.logfile or sys.stderr
             print(f"compiled {self!r}", compilation.table(), sep="\n", file=where)
 
-    def _compile(self, static: Static | NoStatic, args: Any, kwargs: Any) -> tuple[Code, Any]:
+    def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
         """Make the program of a new signature; return it and the structure of its result."""
         made = self._make(static, args, kwargs)
         self._made.append(made)
@@ -298,7 +315,7 @@ class QJIT(Generic[P, R]):
             write_stages(self.workspace, level, made.program)
         return made.program.code, made.out_tree
 
-    def _make(self, static: Static | NoStatic, args: Any, kwargs: Any) -> "Made":
+    def _make(self, static: Static, args: Any, kwargs: Any) -> "Made":
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         out_tree = None
 
@@ -345,7 +362,7 @@ class Made:
     """
 
     program: Program
-    signature: tuple[Static | NoStatic, Any, Any]
+    signature: tuple[Static, Any, Any]
     out_tree: Any
 
 
@@ -373,8 +390,13 @@ def _wait(result: Any) -> None:
     NumPy arrays on a thread of its own, and the program begins after that.
     """
     # All results come of the same run.
-    for leaf in jax.tree.leaves(result)[:1]:
+    for leaf in (result,) if isinstance(result, jax.Array) else jax.tree.leaves(result)[:1]:
         leaf.block_until_ready()
+
+
+def _inputs(handle: jax.Array, args: Any, kwargs: Any, static: Static) -> tuple[Any, ...]:
+    """Return what the ``jax.jit`` of a qjit function takes."""
+    return (handle, args, kwargs) if static is NO_STATIC else (handle, args, kwargs, static)
 
 
 def _embedded(qjit_function: QJIT[Any, Any]) -> Any:
@@ -383,7 +405,7 @@ def _embedded(qjit_function: QJIT[Any, Any]) -> Any:
     JAX traces it for each new signature, and that is when a program is made.
     """
 
-    def embedded(static: Static | NoStatic, handle: jax.Array, args: Any, kwargs: Any) -> Any:
+    def embedded(handle: jax.Array, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
         with qjit_function._first_runs.tracing(signature_of(static, args, kwargs)):
             code, out_tree = qjit_function._compile(static, args, kwargs)
         leaves = jax.tree.leaves((args, kwargs))
@@ -393,7 +415,7 @@ def _embedded(qjit_function: QJIT[Any, Any]) -> Any:
         return jax.tree.unflatten(out_tree, results)
 
     embedded.__name__ = qjit_function._name()
-    return jax.jit(embedded, static_argnums=0)
+    return jax.jit(embedded)
 
 
 @overload

@@ -129,17 +129,9 @@ class Static:
         return merged, {**kwargs, **named}
 
 
-class NoStatic:
-    """No static arguments; it is hashed by identity, which costs a call nothing."""
-
-    __slots__ = ()
-
-    def merge(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Return the arguments."""
-        return args, kwargs
-
-
-NO_STATIC = NoStatic()
+NO_STATIC = Static({})
+# To JAX they are structure of the arguments, so it tells programs apart by them.
+jax.tree_util.register_pytree_node(Static, lambda static: ((), static), lambda static, _: static)
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -12,7 +12,7 @@ from bellhop.errors import CompileError
 from bellhop.lowering import device_name, host_device, optimize
 from bellhop.options import CompileOptions
 from bellhop.qjit import QJIT, Made
-from bellhop.signature import NoStatic, Static, describe
+from bellhop.signature import Static, describe
 from bellhop_mlir.errors import PassError
 
 
@@ -44,7 +44,7 @@ class LoadedFunction(QJIT[Any, Any]):
             )
         return super().__call__(*args, **kwargs)
 
-    def _make(self, static: Static | NoStatic, args: Any, kwargs: Any) -> Made:
+    def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
         leaves, tree = jax.tree.flatten((args, kwargs))
         saved = self._find(leaves, tree)
         module = parse(saved.module)
