@@ -1,6 +1,7 @@
 """Many calls in flight: from threads, loops, derivatives and devices, some of which fail."""
 
 import gc
+import itertools
 import threading
 import weakref
 
@@ -13,6 +14,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import bellhop
+from bellhop import host_callback
 
 THREADS, CALLS = 8, 12
 SIZE = 1000
@@ -39,6 +41,15 @@ def pure():
     return callback
 
 
+def torch_double():
+    torch = pytest.importorskip("torch")
+
+    def double_tensor(x):
+        return torch.from_numpy(double(x.numpy()))
+
+    return bellhop.call_torch(double_tensor, VECTOR)
+
+
 def write(context, out, x):
     out[...] = double(x)
 
@@ -49,6 +60,16 @@ FLAVOURS = {
     "ordered io_callback": lambda: bellhop.io_callback(double, VECTOR, ordered=True),
     "callback": lambda: lambda x: (bellhop.callback(double)(x), 2 * x)[1],
     "buffer_callback": lambda: bellhop.buffer_callback(write, VECTOR, vmap_method="sequential"),
+    "host_callback.call": lambda: lambda x: host_callback.call(double, x, result_shape=VECTOR),
+    "call_torch": torch_double,
+}
+
+TAPS = {
+    "tap": lambda record: lambda x: (bellhop.tap(record, x), 2 * x)[1],
+    "id_tap": lambda record: lambda x: 2 * host_callback.id_tap(lambda v, _: record(v), x),
+    "asynchronous callback": lambda record: (
+        lambda x: (bellhop.debug.callback(record, asynchronous=True)(x), 2 * x)[1]
+    ),
 }
 
 
@@ -86,7 +107,17 @@ PROGRAMS = {
     "grad": differentiated,
     "second device": elsewhere,
 }
-NO_VMAP = {("ordered io_callback", "vmap in a loop")}
+# How often a tap is called, where not once.
+TURNS = {
+    **{(flavour, "loop"): 3 for flavour in TAPS},
+    # Once for the batch, in each turn.
+    **{(flavour, "vmap in a loop"): 2 for flavour in ("tap", "id_tap")},
+    ("asynchronous callback", "vmap in a loop"): 4,
+}
+NO_VMAP = {
+    ("ordered io_callback", "vmap in a loop"),
+    ("host_callback.call", "vmap in a loop"),
+}
 CASES = [case for f in FLAVOURS for p in PROGRAMS if (case := (f, p)) not in NO_VMAP]
 
 
@@ -129,6 +160,48 @@ def test_each_thread_gets_its_results_and_its_failures(flavour, program, form):
     assert in_threads(work) == []
 
 
+def failures_at_barrier():
+    """Wait for all taps; return what they raised, if anything."""
+    try:
+        bellhop.barrier_wait()
+    except bellhop.CallbackException as failure:
+        return [error.args for error in failure.exceptions]
+    return []
+
+
+@pytest.mark.parametrize("form", [bellhop.qjit, jax.jit], ids=["qjit", "jit"])
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("flavour", TAPS)
+def test_taps_of_all_threads_arrive_in_order_and_failures_do_once(flavour, program, form):
+    seen, failures = [], []
+
+    def record(x):
+        seen.append(float(x.flat[0]))
+        double(x)
+
+    f = form(PROGRAMS[program](TAPS[flavour](record)))
+
+    def values(number):
+        return [float(number * 100 + i) for i in range(CALLS)]
+
+    def work(number):
+        for i, x in enumerate(values(number)):
+            # The program does not fail, whatever becomes of its taps.
+            np.testing.assert_array_equal(f(np.full(SIZE, x)), np.full(SIZE, 2 * x))
+            if i % 4 == number % 4:
+                # Those of other threads too.
+                failures.extend(failures_at_barrier())
+
+    assert in_threads(work) == []
+    failures += failures_at_barrier()
+    turns = TURNS.get((flavour, program), 1)
+    issued = [[x for x in values(n) for _ in range(turns)] for n in range(THREADS)]
+    assert [[x for x in seen if x // 100 == n] for n in range(THREADS)] == issued
+    expected = [(x,) for x in itertools.chain(*issued) if x % 7 == 0]
+    assert sorted(failures) == expected
+    assert failures_at_barrier() == []
+
+
 def test_failures_in_threads_leave_nothing_behind():
     kept = weakref.WeakSet()
 
@@ -163,6 +236,50 @@ def test_failures_on_both_devices_at_once():
         with pytest.raises(Refusal):
             np.asarray(f(rows(*failing)))
         np.testing.assert_array_equal(f(rows(1, 2)), 2 * rows(1, 2))
+
+
+def test_failures_of_taps_leave_nothing_behind():
+    kept = weakref.WeakSet()
+
+    class Failure(Exception):
+        pass
+
+    def fail(x):
+        error = Failure(x)
+        kept.add(error)
+        raise error
+
+    f = bellhop.qjit(lambda x: bellhop.tap(fail, x))
+
+    def work(number):
+        for _ in range(CALLS):
+            f(np.full(SIZE, float(number)))
+
+    assert in_threads(work) == []
+    assert len(failures_at_barrier()) == THREADS * CALLS
+    gc.collect()
+    assert len(kept) == 0
+
+
+def test_failures_of_taps_on_both_devices_at_once():
+    mesh = Mesh(np.array(jax.devices("cpu")[:2]), ("i",))
+    seen = []
+
+    def record(x):
+        seen.append(float(x.flat[0]))
+        double(x)
+
+    def body(x):
+        bellhop.tap(record, x[0])
+        return 2 * x
+
+    f = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=P("i"), out_specs=P("i")))
+    rows = lambda a, b: np.stack([np.full(SIZE, float(a)), np.full(SIZE, float(b))])
+    for pair, failing in (((7, 14), {7, 14}), ((7, 1), {7}), ((1, 14), {14}), ((1, 2), set())):
+        np.testing.assert_array_equal(f(rows(*pair)), 2 * rows(*pair))
+        assert sorted(failures_at_barrier()) == [(x,) for x in sorted(failing)]
+        assert sorted(seen) == sorted(pair)
+        seen.clear()
 
 
 @pytest.mark.parametrize("warm", [False, True], ids=["first call", "cached call"])

@@ -3,14 +3,17 @@
 A new flavour is one more entry of ``FLAVOURS``.
 """
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 import bellhop
+from bellhop import host_callback
 
 from .outcomes import Log, Outcome, Refused, Works
 from .programs import Sine, X
@@ -31,6 +34,7 @@ class Flavour:
             is for one form alone.
         keeps_order: whether calls keep program order.
         vmap_methods: the methods that call once for a batch, where it has them.
+        needs: the package that it needs, where it needs one.
     """
 
     name: str
@@ -38,6 +42,12 @@ class Flavour:
     differs: Outcomes = field(default_factory=dict)
     keeps_order: bool = True
     vmap_methods: tuple[str, ...] = ()
+    needs: str | None = None
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether the package that it needs is there."""
+        return self.needs is None or importlib.util.find_spec(self.needs) is not None
 
 
 def _pure(log: Log, vmap_method: str = "sequential") -> Any:
@@ -84,6 +94,33 @@ def _io(ordered: bool) -> Callable[[Log], Sine]:
         return bellhop.io_callback(sine, float, ordered=ordered)
 
     return make
+
+
+def _host_call(log: Log) -> Sine:
+    def sine(x: Any) -> Any:
+        log(x)
+        return np.sin(x)
+
+    scalar = jax.ShapeDtypeStruct((), np.float64)
+    return lambda x: host_callback.call(sine, x, result_shape=scalar)
+
+
+def _id_tap(log: Log) -> Sine:
+    def keep(x: Any, transforms: Any) -> None:
+        log(x)
+
+    return lambda x: jnp.sin(host_callback.id_tap(keep, x))
+
+
+def _torch(log: Log, vmap_method: str = "sequential") -> Any:
+    import torch
+
+    def sine(x: Any) -> Any:
+        log(x.detach().numpy())
+        return torch.sin(x)
+
+    # With its type, it is not run to find that.
+    return bellhop.call_torch(sine, float, vmap_method=vmap_method)
 
 
 def _beside(call: Callable[[Log, Any], None]) -> Callable[[Log], Sine]:
@@ -162,6 +199,31 @@ WITH_RESULTS_AND_EFFECTS: Outcomes = (
     | dict.fromkeys(DERIVATIVES, SIDE_EFFECT)
     | {"vmap of cond": VMAP_OF_COND, "vmap of while_loop": VMAP_OF_WHILE}
 )
+NO_HOST_CALL_DERIVATIVE = Refused(
+    NotImplementedError,
+    r"host_callback\.call of 'sine' \(called from .* has no rule for differentiation",
+    "It has no derivative, as JAX's had none; `pure_callback` takes one.",
+)
+NO_HOST_CALL_VMAP = Refused(
+    NotImplementedError,
+    r"host_callback\.call of 'sine' \(called from .* has no rule for vmap",
+    "It has no `vmap`, as JAX's had none; `pure_callback` has.",
+)
+# A derivative runs the function again.
+WITH_DERIVATIVES: Outcomes = EVERYWHERE | dict.fromkeys(
+    ("jvp", "grad", "grad of circuit"), Works(seen=(X, X))
+)
+# Once with the batch, in each turn of a loop.
+TAPPED: Outcomes = EVERYWHERE | {
+    "vmap": Works(calls=1),
+    "vmap of vmap": Works(calls=1),
+    "vmap of scan": Works(calls=3),
+    "vmap of while_loop": Works(calls=2),
+    "vmap of cond": Works(calls=1),
+    "vmap of grad past it": Works(calls=1),
+    # Where values are computed again, they are tapped again.
+    "checkpoint": Works(seen=(X, X)),
+}
 MAPPED = ("vmap", "vmap of vmap", "vmap of scan", "vmap of while_loop", "vmap of grad past it")
 METHODS = ("expand_dims", "broadcast_all", "legacy_vectorized")
 
@@ -188,4 +250,14 @@ FLAVOURS = (
         EVERYWHERE,
     ),
     Flavour("debug.print", _beside(lambda log, x: bellhop.debug.print("{}", x)), EVERYWHERE),
+    Flavour("tap", _beside(lambda log, x: bellhop.tap(log, x)), TAPPED),
+    Flavour("host_callback.id_tap", _id_tap, TAPPED),
+    Flavour(
+        "host_callback.call",
+        _host_call,
+        EVERYWHERE
+        | dict.fromkeys(DERIVATIVES, NO_HOST_CALL_DERIVATIVE)
+        | dict.fromkeys((*MAPPED, "vmap of cond"), NO_HOST_CALL_VMAP),
+    ),
+    Flavour("call_torch", _torch, WITH_DERIVATIVES, vmap_methods=METHODS, needs="torch"),
 )
