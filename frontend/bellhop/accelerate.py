@@ -5,7 +5,7 @@ import inspect
 import re
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
 
@@ -21,6 +21,9 @@ from bellhop.devices import (
 )
 from bellhop.errors import CompileError
 from bellhop.lowering import lowering_in_progress
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # What JAX raises where Python needs the value of a tracer.
 _NOT_TRACEABLE = (
@@ -149,6 +152,12 @@ def _not_jittable(function: Callable[..., Any], error: Exception) -> CompileErro
     )
 
 
+@overload
+def accelerate(fn: Callable[P, R], *, dev: Any = None, **jit_options: Any) -> Callable[P, R]: ...
+@overload
+def accelerate(
+    fn: None = None, *, dev: Any = None, **jit_options: Any
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def accelerate(fn: Callable[..., Any] | None = None, *, dev: Any = None, **jit_options: Any) -> Any:
     """Run a ``jax.jit``-compatible function on a chosen device.
 

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,8 @@ from bellhop.callbacks.primitive import pure_callback_p
 from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
 from bellhop.callbacks.target import CallbackTarget, describe
 from bellhop.callbacks.vmap_method import check_vmap_method
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 
 class PureCallback:
@@ -33,7 +35,7 @@ class PureCallback:
         self._bwd: Callable[..., Any] | None = None
         self._jvp: Callable[..., Any] | None = None
 
-    def fwd(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def fwd(self, function: Rule) -> Rule:
         """Register the forward pass of the derivative.
 
         Args:
@@ -47,7 +49,7 @@ class PureCallback:
         self._fwd = _checked_rule(function, "fwd", self)
         return function
 
-    def bwd(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def bwd(self, function: Rule) -> Rule:
         """Register the backward pass of the derivative.
 
         Args:
@@ -62,7 +64,7 @@ class PureCallback:
         self._bwd = _checked_rule(function, "bwd", self)
         return function
 
-    def jvp(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def jvp(self, function: Rule) -> Rule:
         """Register a forward rule, from which reverse mode and higher orders follow.
 
         Args:
@@ -304,11 +306,19 @@ class _Avals:
         return hash((self._leaves, self._tree))
 
 
+@overload
+def pure_callback(
+    fn: Callable[..., Any], result_type: Any = ..., *, vmap_method: str | None = ...
+) -> PureCallback: ...
+@overload
+def pure_callback(
+    fn: None = None, result_type: Any = ..., *, vmap_method: str | None = ...
+) -> Callable[[Callable[..., Any]], PureCallback]: ...
 def pure_callback(
     fn: Callable[..., Any] | None = None,
     result_type: Any = MISSING,
     *,
-    vmap_method: str = "sequential",
+    vmap_method: str | None = None,
 ) -> Any:
     """Make a Python function callable from compiled programs.
 
@@ -321,8 +331,8 @@ def pure_callback(
         fn: the function.  Its arguments and result are pytrees of arrays.
         result_type: what it returns, where no annotation says so: a Python scalar type, a
             dtype, ``jax.ShapeDtypeStruct``, an example array, or a pytree of these.
-        vmap_method: how it is called under ``vmap``.  ``"sequential"``: once for each
-            element, in order, in a loop; ``"sequential_unrolled"``: in no loop, and
+        vmap_method: how it is called under ``vmap``.  ``"sequential"``, or None: once for
+            each element, in order, in a loop; ``"sequential_unrolled"``: in no loop, and
             in any order.  The others call once for all; the results, and the arguments
             that are mapped, have the mapped axis first, and the arguments that are not
             mapped have there an axis of length 1 (``"expand_dims"``), one of full length
@@ -363,4 +373,4 @@ def pure_callback(
         )
     if result_type is MISSING:
         result_type = annotated_result_type(fn)
-    return PureCallback(fn, result_type, vmap_method)
+    return PureCallback(fn, result_type, "sequential" if vmap_method is None else vmap_method)

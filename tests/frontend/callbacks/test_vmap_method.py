@@ -147,3 +147,15 @@ def test_unrolled_calls_stand_one_after_another(form):
     assert sorted(calls) == [0, 1, 2]
     program = jax.jit(jax.vmap(double)).lower(jnp.arange(3.0)).as_text()
     assert "stablehlo.while" not in program
+
+
+def test_none_is_sequential():
+    shapes = []
+
+    def double(x):
+        shapes.append(x.shape)
+        return 2 * x
+
+    callback = bellhop.pure_callback(double, float, vmap_method=None)
+    assert jax.vmap(callback)(np.arange(3.0)).tolist() == [0.0, 2.0, 4.0]
+    assert shapes == [()] * 3
