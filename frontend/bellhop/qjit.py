@@ -16,13 +16,13 @@ import jax.numpy as jnp
 from bellhop._jax_compat import run_compiled, trace_state_clean
 from bellhop._source import definition_site, function_name, warn_user
 from bellhop.crowding import RUNS_FOR_EACH_CLIENT, moved, moved_back, runs, spare_device
+from bellhop.embedding import EffectsOnly, embedding_jit, jit_inputs, wait_for
 from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
 from bellhop.first_runs import FirstRuns, signature_of
 from bellhop.instruments import Stopwatch, recording, recordings
 from bellhop.lowering import Code, Program, compile_program, host_device, table_handle
 from bellhop.options import CompileOptions, compile_options
-from bellhop.program import program_p
 from bellhop.signature import (
     NO_STATIC,
     DeclaredSignature,
@@ -78,11 +78,11 @@ class QJIT(Generic[P, R]):
         self._table = CallbackTable(published=False, seed=options.seed)
         # Committed to the CPU: the program itself runs there, whatever JAX's default is.
         self._handle = jax.device_put(table_handle(self._table), host_device())
-        self._jit = _embedded(self)
+        self._first_runs = FirstRuns()
+        self._jit = embedding_jit(self._compile, self._first_runs, self._name())
         # Whether a program calls the runtime: what it does there is done when the call returns.
         self._waits = False
         self._prints_later = False
-        self._first_runs = FirstRuns()
         self._separates = bool(self._static)
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
@@ -110,8 +110,8 @@ class QJIT(Generic[P, R]):
             else:
                 result = self._run(static, arguments, named)
             if self._waits:
-                _wait(result)
-            if type(result) is _EffectsOnly:
+                wait_for(result)
+            if type(result) is EffectsOnly:
                 return jax.tree.unflatten(result.tree, ())
             return result
         except RUN_ERRORS as error:
@@ -165,7 +165,7 @@ class QJIT(Generic[P, R]):
         self._first_runs.wait_for_trace(signature_of(static, args, kwargs))
         handle = self._handle if device is None else moved(self._handle, device)
         executable = self._lower(static, args, kwargs, handle).compile()
-        return run_compiled(executable, *_inputs(handle, args, kwargs, static))
+        return run_compiled(executable, *jit_inputs(handle, args, kwargs, static))
 
     def _run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run where there is room, and bring the results to where they are otherwise."""
@@ -179,7 +179,7 @@ class QJIT(Generic[P, R]):
         is_nested = self._first_runs.is_mine()
         handle = self._handle if handle is None else handle
         try:
-            return self._jit.lower(*_inputs(handle, args, kwargs, static))
+            return self._jit.lower(*jit_inputs(handle, args, kwargs, static))
         finally:
             if not is_nested:
                 self._first_runs.end()
@@ -364,58 +364,6 @@ class Made:
     program: Program
     signature: tuple[Static, Any, Any]
     out_tree: Any
-
-
-class _EffectsOnly:
-    """What a program without results returns inside its ``jax.jit``.
-
-    JAX drops a program none of whose results is used, so ``kept`` goes along; ``tree`` is
-    the structure of what the function returned.
-    """
-
-    def __init__(self, tree: Any, kept: Any) -> None:
-        self.tree = tree
-        self.kept = kept
-
-
-jax.tree_util.register_pytree_node(
-    _EffectsOnly, lambda effects: (effects.kept, effects.tree), _EffectsOnly
-)
-
-
-def _wait(result: Any) -> None:
-    """Wait for a program that began late.
-
-    Dispatch is synchronous except where an argument is still on its way: JAX copies large
-    NumPy arrays on a thread of its own, and the program begins after that.
-    """
-    # All results come of the same run.
-    for leaf in (result,) if isinstance(result, jax.Array) else jax.tree.leaves(result)[:1]:
-        leaf.block_until_ready()
-
-
-def _inputs(handle: jax.Array, args: Any, kwargs: Any, static: Static) -> tuple[Any, ...]:
-    """Return what the ``jax.jit`` of a qjit function takes."""
-    return (handle, args, kwargs) if static is NO_STATIC else (handle, args, kwargs, static)
-
-
-def _embedded(qjit_function: QJIT[Any, Any]) -> Any:
-    """Return the ``jax.jit`` that a qjit function's programs are embedded into.
-
-    JAX traces it for each new signature, and that is when a program is made.
-    """
-
-    def embedded(handle: jax.Array, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
-        with qjit_function._first_runs.tracing(signature_of(static, args, kwargs)):
-            code, out_tree = qjit_function._compile(static, args, kwargs)
-        leaves = jax.tree.leaves((args, kwargs))
-        results = program_p.bind(*leaves, handle, code=code)
-        if not code.out_avals:
-            return _EffectsOnly(out_tree, results)
-        return jax.tree.unflatten(out_tree, results)
-
-    embedded.__name__ = qjit_function._name()
-    return jax.jit(embedded)
 
 
 @overload

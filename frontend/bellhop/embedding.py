@@ -1,0 +1,71 @@
+"""How a program of ours stands in a ``jax.jit``: what goes in, and what comes out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from bellhop.first_runs import FirstRuns, signature_of
+from bellhop.lowering import Code
+from bellhop.program import program_p
+from bellhop.signature import NO_STATIC, Static
+
+
+class EffectsOnly:
+    """What a program without results returns inside its ``jax.jit``.
+
+    JAX drops a program none of whose results is used, so ``kept`` goes along; ``tree`` is
+    the structure of what the function returned.
+    """
+
+    def __init__(self, tree: Any, kept: Any) -> None:
+        self.tree = tree
+        self.kept = kept
+
+
+jax.tree_util.register_pytree_node(
+    EffectsOnly, lambda effects: (effects.kept, effects.tree), EffectsOnly
+)
+
+
+def wait_for(result: Any) -> None:
+    """Wait for a program that began late.
+
+    Dispatch is synchronous except where an argument is still on its way: JAX copies large
+    NumPy arrays on a thread of its own, and the program begins after that.
+    """
+    # All results come of the same run.
+    for leaf in (result,) if isinstance(result, jax.Array) else jax.tree.leaves(result)[:1]:
+        leaf.block_until_ready()
+
+
+def jit_inputs(handle: jax.Array, args: Any, kwargs: Any, static: Static) -> tuple[Any, ...]:
+    """Return what the ``jax.jit`` of a qjit function takes."""
+    return (handle, args, kwargs) if static is NO_STATIC else (handle, args, kwargs, static)
+
+
+def embedding_jit(
+    compile_: Callable[[Static, Any, Any], tuple[Code, Any]], first_runs: FirstRuns, name: str
+) -> Any:
+    """Return the ``jax.jit`` that a qjit function's programs are embedded into.
+
+    JAX traces it for each new signature, and that is when a program is made.
+
+    Args:
+        compile_: makes a program and returns it and the structure of its result; takes static
+            arguments, those with a position and those with a name.
+        first_runs: those of the function.
+        name: what the function is called.
+    """
+
+    def embedded(handle: jax.Array, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
+        with first_runs.tracing(signature_of(static, args, kwargs)):
+            code, out_tree = compile_(static, args, kwargs)
+        leaves = jax.tree.leaves((args, kwargs))
+        results = program_p.bind(*leaves, handle, code=code)
+        if not code.out_avals:
+            return EffectsOnly(out_tree, results)
+        return jax.tree.unflatten(out_tree, results)
+
+    embedded.__name__ = name
+    return jax.jit(embedded)
