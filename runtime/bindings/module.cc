@@ -10,6 +10,7 @@
 #include "bellhop/invocation.h"
 #include "bellhop/numpy_arrays.h"
 #include "bellhop/pending_regions.h"
+#include "bellhop/python_call.h"
 #include "bellhop/registry.h"
 #include "bellhop/session.h"
 #include "bellhop/taps.h"
@@ -148,7 +149,19 @@ NB_MODULE(_runtime, m) {
         if (!close_taps()) throw nb::python_error();
       },
       "Wait for all taps and end their thread.");
-  m.def("forget_taps", &forget_taps, "Begin anew in the child of a fork.");
+  m.def(
+      "close_calls",
+      [] {
+        if (!close_calls()) throw nb::python_error();
+      },
+      "Let programs on XLA's threads call no more, and wait for calls under way.");
+  m.def(
+      "forget_threads",
+      [] {
+        forget_taps();
+        forget_calls();
+      },
+      "Begin anew in the child of a fork.");
 
   m.def("live_sessions", &live_sessions, "How many circuits hold a device now.");
   m.def("pending_regions", &pending_regions, "How many started regions wait now.");

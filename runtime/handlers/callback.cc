@@ -7,9 +7,9 @@
 #include "bellhop/call_frame.h"
 #include "bellhop/callback_table.h"
 #include "bellhop/failures.h"
-#include "bellhop/gil.h"
 #include "bellhop/invocation.h"
 #include "bellhop/pending_regions.h"
+#include "bellhop/python_call.h"
 #include "bellhop/registry.h"
 #include "bellhop/session.h"
 
@@ -55,7 +55,8 @@ XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
   Buffers arguments(frame->args.args, 1, frame->args.size);
   Buffers results(frame->rets.rets, 0, frame->rets.size);
 
-  Gil gil;
+  const PythonCall python;
+  if (!python) return error(frame->api, kProcessEnds);
   const CallbackTable* table = nullptr;
   Callback* callback = callback_of(*frame, &table);
   if (callback == nullptr) return no_such_callback(*frame);
@@ -72,7 +73,8 @@ XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
   Buffers arguments(frame->args.args, 1, frame->args.size);
 
-  Gil gil;
+  const PythonCall python;
+  if (!python) return error(frame->api, kProcessEnds);
   const CallbackTable* table = nullptr;
   Callback* callback = callback_of(*frame, &table);
   if (callback == nullptr) return no_such_callback(*frame);
@@ -94,7 +96,8 @@ XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
               sizeof(ticket));
   Buffers results(frame->rets.rets, 0, frame->rets.size);
 
-  Gil gil;
+  const PythonCall python;
+  if (!python) return error(frame->api, kProcessEnds);
   const CallbackTable* table = nullptr;
   Callback* callback = callback_of(*frame, &table);
   if (callback == nullptr) return no_such_callback(*frame);

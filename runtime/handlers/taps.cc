@@ -9,6 +9,7 @@
 #include "bellhop/call_frame.h"
 #include "bellhop/gil.h"
 #include "bellhop/invocation.h"
+#include "bellhop/python_call.h"
 #include "bellhop/registry.h"
 #include "bellhop/tap_queue.h"
 
@@ -83,7 +84,8 @@ TapQueue* queue = new TapQueue(consume, kDefaultLimit);
 
 // After the queue was closed, so at the end of the process.
 void call_now(Callback& callback, std::span<const BufferView> arguments) {
-  Gil gil;
+  const PythonCall python;
+  if (!python) throw std::runtime_error(kProcessEnds);
   PyObject* exception = invoke(callback, arguments, {});
   if (exception == nullptr) return;
   PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception,

@@ -8,6 +8,7 @@ import jax
 
 from bellhop.errors import CallbackException
 from bellhop_runtime import (
+    close_calls,
     close_taps,
     set_tap_limit,
     take_tap_failures,
@@ -89,11 +90,19 @@ def _failure() -> CallbackException | None:
 
 @atexit.register
 def _at_exit() -> None:
-    """Let nothing be lost: what waits is called, and what nobody waited for is reported."""
+    """Let nothing be lost: what waits is called, and what nobody waited for is reported.
+
+    Programs without effects that still run then are not waited for: they fail where they would
+    call Python, which can be called no more soon.
+    """
     try:
-        close_taps()
+        jax.effects_barrier()
     finally:
-        _report()
+        try:
+            close_taps()
+        finally:
+            _report()
+            close_calls()
 
 
 def _report() -> None:

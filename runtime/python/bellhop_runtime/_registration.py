@@ -55,7 +55,7 @@ def register() -> None:
         jax.ffi.register_ffi_target(name, stages, platform="cpu")
     gc.callbacks.append(_on_collection)
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_runtime.forget_taps)
+        os.register_at_fork(after_in_child=_runtime.forget_threads)
 
 
 def _on_collection(phase: str, info: dict[str, int]) -> None:

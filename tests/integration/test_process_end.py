@@ -1,0 +1,67 @@
+"""The end of a process while programs that nobody waits for still run on XLA's threads."""
+
+import pytest
+
+# JAX copies a large NumPy array on a thread of its own, and the program begins there after that.
+BEGIN = """
+import bellhop, jax, numpy as np
+
+matrix = np.ones((600, 600))
+
+def repeated(call):
+    def body(i, carry):
+        value, m = carry
+        return call(value) / 2, m @ m * (1e-3 * value)
+    return lambda n, m: jax.lax.fori_loop(0, n, body, (1.0, m))
+
+def double(x) -> float:
+    return 2 * float(x)
+"""
+# Enough to be at work when the process ends; where the copy was quick they run before that.
+TURNS = 300
+
+
+def test_a_program_that_nobody_waits_for(run_script):
+    script = f"""
+f = jax.jit(repeated(bellhop.pure_callback(double)))
+f({TURNS}, matrix)
+print("end")
+"""
+    assert run_script(BEGIN + script) == "end\n"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "bellhop.io_callback(show, float)(x)",
+        "bellhop.io_callback(show, float, ordered=True)(x)",
+        "(bellhop.callback(show)(x), 2 * x)[1]",
+        "(bellhop.tap(show, x), 2 * x)[1]",
+    ],
+)
+def test_programs_with_effects_run_to_their_ends(call, run_script):
+    script = f"""
+def show(x):
+    print("called", flush=True)
+    return double(x)
+
+f = jax.jit(repeated(lambda x: {call}))
+f(30, matrix)
+"""
+    assert run_script(BEGIN + script) == "called\n" * 30
+
+
+def test_a_daemon_thread_in_a_callback_does_not_hold_the_process(run_script):
+    script = """
+import threading
+began = threading.Event()
+def wait(x) -> float:
+    began.set()
+    threading.Event().wait()
+
+f = bellhop.qjit(lambda x: bellhop.pure_callback(wait)(x))
+threading.Thread(target=f, args=(1.0,), daemon=True).start()
+assert began.wait(30)
+print("end")
+"""
+    assert run_script(BEGIN + script) == "end\n"
