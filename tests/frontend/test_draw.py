@@ -11,7 +11,7 @@ import pytest
 
 import bellhop
 from bellhop.drawing import draw as draw_module
-from bellhop.drawing.graph import CALLBACK, CARRIED, CIRCUIT, HOST, REGION
+from bellhop.drawing.graph import Kind
 
 
 @bellhop.pure_callback
@@ -47,9 +47,9 @@ def test_every_kind_of_box_and_what_flows():
         return circuit(layer(lookup(2 * x)) + weights["bias"])
 
     graph = bellhop.draw(program)(1.0, {"bias": np.float64(0.5)}).graph
-    assert names(graph, CALLBACK) == ["print", "lookup"]
-    assert names(graph, REGION) == ["layer"]
-    assert names(graph, CIRCUIT) == ["circuit"]
+    assert names(graph, Kind.CALLBACK) == ["print", "lookup"]
+    assert names(graph, Kind.REGION) == ["layer"]
+    assert names(graph, Kind.CIRCUIT) == ["circuit"]
     assert flows(graph) == {
         ("x", "print"): ["f64[]"],
         ("x", "host"): ["f64[]"],
@@ -60,7 +60,7 @@ def test_every_kind_of_box_and_what_flows():
         ("host", "circuit"): ["f64[]"],
         ("circuit", "result"): ["f64[]"],
     }
-    circuit_box = next(node for node in graph.nodes() if node.kind == CIRCUIT)
+    circuit_box = next(node for node in graph.nodes() if node.kind == Kind.CIRCUIT)
     assert circuit_box.lines == ["circuit", "lightning.qubit, 2 qubits"]
 
 
@@ -70,7 +70,7 @@ def test_operations_on_the_host_are_one_box_until_something_comes_between():
         return jnp.exp(lookup(y)) * y
 
     graph = bellhop.draw(program)(1.0).graph
-    boxes = [node.lines for node in graph.nodes() if node.kind == HOST]
+    boxes = [node.lines for node in graph.nodes() if node.kind == Kind.HOST]
     assert boxes == [["sin", "cos", "add"], ["exp", "mul"]]
 
 
@@ -91,15 +91,19 @@ def test_loops_and_conditionals_are_groups():
     titles = [group.title for group in graph.top.groups]
     assert titles == ["3 times", "while", "if"]
     loop, while_loop, conditional = graph.top.groups
-    assert [node.kind for node in loop.nodes] == [CARRIED, HOST, CALLBACK]  # the host counts
-    assert [node.kind for node in while_loop.nodes][:1] == [CARRIED]
+    assert [node.kind for node in loop.nodes] == [
+        Kind.CARRIED,
+        Kind.HOST,
+        Kind.CALLBACK,
+    ]  # the host counts
+    assert [node.kind for node in while_loop.nodes][:1] == [Kind.CARRIED]
     # The value goes round: out of the carried ones, and back.
     carried, _, call = loop.nodes
     assert (carried.number, call.number) in graph.edges
     assert (call.number, carried.number) in graph.edges
     otherwise, then = conditional.groups
     assert [group.title for group in (otherwise, then)] == ["otherwise", "then"]
-    assert [node.kind for node in then.nodes] == [CIRCUIT]
+    assert [node.kind for node in then.nodes] == [Kind.CIRCUIT]
     [result] = [node for node in graph.top.nodes if node.text == ["result"]]
     into_result = {source for source, target in graph.edges if target == result.number}
     assert {then.nodes[0].number, otherwise.nodes[0].number} <= into_result
@@ -122,7 +126,7 @@ def test_derivatives_are_drawn_as_they_will_run():
         return cotangent * bellhop.pure_callback(np.cos, float)(x)
 
     graph = bellhop.draw(bellhop.qjit(bellhop.grad(lambda x: circuit(lookup(x)))))(0.3).graph
-    assert names(graph, CALLBACK) == ["lookup", "cos"]
+    assert names(graph, Kind.CALLBACK) == ["lookup", "cos"]
 
 
 def test_results_and_arguments_are_named():

@@ -2,28 +2,16 @@
 
 import json
 
-from bellhop.drawing.graph import (
-    ARGUMENT,
-    CALLBACK,
-    CARRIED,
-    CIRCUIT,
-    HOST,
-    REGION,
-    RESULT,
-    Graph,
-    Group,
-    Node,
-    shortened,
-)
+from bellhop.drawing.graph import Graph, Group, Kind, Node, shortened
 
 _STYLES = {
-    ARGUMENT: 'shape=ellipse, fillcolor="#f1f5f9"',
-    RESULT: 'shape=ellipse, fillcolor="#f1f5f9"',
-    HOST: 'shape=box, fillcolor="#ffffff"',
-    CALLBACK: 'shape=note, fillcolor="#fff3cd", color="#b58900"',
-    CIRCUIT: 'shape=box, peripheries=2, fillcolor="#e0e7ff", color="#4338ca"',
-    REGION: 'shape=hexagon, fillcolor="#dcfce7", color="#15803d"',
-    CARRIED: 'shape=circle, fillcolor="#ffffff", fontsize=8',
+    Kind.ARGUMENT: 'shape=ellipse, fillcolor="#f1f5f9"',
+    Kind.RESULT: 'shape=ellipse, fillcolor="#f1f5f9"',
+    Kind.HOST: 'shape=box, fillcolor="#ffffff"',
+    Kind.CALLBACK: 'shape=note, fillcolor="#fff3cd", color="#b58900"',
+    Kind.CIRCUIT: 'shape=box, peripheries=2, fillcolor="#e0e7ff", color="#4338ca"',
+    Kind.REGION: 'shape=hexagon, fillcolor="#dcfce7", color="#15803d"',
+    Kind.CARRIED: 'shape=circle, fillcolor="#ffffff", fontsize=8',
 }
 
 

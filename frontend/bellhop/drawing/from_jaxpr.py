@@ -6,18 +6,7 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from bellhop.drawing.graph import (
-    ARGUMENT,
-    CALLBACK,
-    CARRIED,
-    CIRCUIT,
-    HOST,
-    REGION,
-    RESULT,
-    Graph,
-    Group,
-    Node,
-)
+from bellhop.drawing.graph import Graph, Group, Kind, Node
 
 # Numbers of the nodes that a value comes from.
 Sources = frozenset[int]
@@ -58,13 +47,13 @@ def program_graph(
     graph, jaxpr = drawing.graph, closed.jaxpr
     inputs: list[Sources] = []
     for name, leaves in arguments:
-        argument = graph.add(graph.top, ARGUMENT, name)
+        argument = graph.add(graph.top, Kind.ARGUMENT, name)
         inputs += [frozenset([argument.number])] * leaves
     outputs = drawing.walk(jaxpr, inputs, graph.top)
     boxes: dict[str, int] = {}
     for name, var, sources in zip(results, jaxpr.outvars, outputs, strict=True):
         if name not in boxes:
-            boxes[name] = graph.add(graph.top, RESULT, name).number
+            boxes[name] = graph.add(graph.top, Kind.RESULT, name).number
         drawing.flow(sources, boxes[name], var)
     return graph
 
@@ -103,7 +92,8 @@ class _Walk:
     ) -> list[Sources]:
         box = _box(eqn)
         if box is not None:
-            node = self.graph.add(group, *box)
+            kind, lines = box
+            node = self.graph.add(group, kind, *lines)
             self._needs[node.number] = self._needed(sources) | {node.number}
             for source, atom in zip(sources, eqn.invars, strict=True):
                 self.flow(source, node.number, atom)
@@ -123,7 +113,7 @@ class _Walk:
     ) -> list[Sources]:
         needs = self._needed(sources)
         if needs not in hosts:
-            hosts[needs] = self.graph.add(group, HOST)
+            hosts[needs] = self.graph.add(group, Kind.HOST)
             self._needs[hosts[needs].number] = needs
         node = hosts[needs]
         node.lines.append(_operation(eqn))
@@ -176,7 +166,7 @@ class _Walk:
         return outputs
 
     def _carried(self, loop: Group, sources: list[Sources], atoms: Sequence[Any]) -> Sources:
-        node = self.graph.add(loop, CARRIED, "carried")
+        node = self.graph.add(loop, Kind.CARRIED, "carried")
         for source, atom in zip(sources, atoms, strict=False):
             self.flow(source, node.number, atom)
         return frozenset([node.number])
@@ -190,19 +180,19 @@ class _Walk:
 _STRUCTURES = {"scan": _Walk._scan, "while": _Walk._while, "cond": _Walk._cond}
 
 
-def _box(eqn: Any) -> tuple[str, ...] | None:
+def _box(eqn: Any) -> tuple[Kind, list[str]] | None:
     """Return kind and lines of the node that an equation is, if it is one."""
     params, name = eqn.params, eqn.primitive.name
     if name == "quantum_circuit":
         device = params["device"]
         qubits = f"{device.qubits} qubit{'s' if device.qubits != 1 else ''}"
-        return CIRCUIT, params["name"], f"{device.name}, {qubits}"
+        return Kind.CIRCUIT, [params["name"], f"{device.name}, {qubits}"]
     if name.startswith("bellhop_") and "target" in params:
         target = params["target"]
-        return CALLBACK, *dict.fromkeys((target.name, target.flavour))
+        return Kind.CALLBACK, list(dict.fromkeys((target.name, target.flavour)))
     region = _REGION_NAME.match(str(params.get("name", "")))
     if region is not None:
-        return REGION, region["name"], f"{region['platform']}:{region['id']}"
+        return Kind.REGION, [region["name"], f"{region['platform']}:{region['id']}"]
     return None
 
 

@@ -1,15 +1,19 @@
 """What a picture of a program shows: nodes, groups of nodes, and what flows between them."""
 
+import enum
 from dataclasses import dataclass, field
 
-# Classes of nodes, each drawn in a way of its own.
-ARGUMENT = "argument"
-RESULT = "result"
-HOST = "host"
-CALLBACK = "callback"
-CIRCUIT = "circuit"
-REGION = "region"
-CARRIED = "carried"
+
+class Kind(enum.StrEnum):
+    """What a box stands for; each kind is drawn in a way of its own."""
+
+    ARGUMENT = "argument"
+    RESULT = "result"
+    HOST = "host"
+    CALLBACK = "callback"
+    CIRCUIT = "circuit"
+    REGION = "region"
+    CARRIED = "carried"
 
 
 @dataclass
@@ -18,18 +22,18 @@ class Node:
 
     Attributes:
         number: its place in the graph.
-        kind: one of the classes above.
+        kind: what it stands for.
         lines: what stands in it; for one on the host, its operations.
     """
 
     number: int
-    kind: str
+    kind: Kind
     lines: list[str]
 
     @property
     def text(self) -> list[str]:
         """The lines, shortened where there are many operations."""
-        return ["host", shortened(self.lines)] if self.kind == HOST else self.lines
+        return ["host", shortened(self.lines)] if self.kind is Kind.HOST else self.lines
 
 
 @dataclass
@@ -60,7 +64,7 @@ class Graph:
     _nodes: int = 0
     _groups: int = 0
 
-    def add(self, group: Group, kind: str, *lines: str) -> Node:
+    def add(self, group: Group, kind: Kind, *lines: str) -> Node:
         """Put a new node into a group."""
         node = Node(self._nodes, kind, list(lines))
         self._nodes += 1

@@ -1,33 +1,21 @@
 """Pictures of programs as Mermaid text."""
 
-from bellhop.drawing.graph import (
-    ARGUMENT,
-    CALLBACK,
-    CARRIED,
-    CIRCUIT,
-    HOST,
-    REGION,
-    RESULT,
-    Graph,
-    Group,
-    Node,
-    shortened,
-)
+from bellhop.drawing.graph import Graph, Group, Kind, Node, shortened
 
 # What stands on both sides of the text of a box: its shape.
 _SHAPES = {
-    ARGUMENT: ("([", "])"),
-    RESULT: ("([", "])"),
-    HOST: ("[", "]"),
-    CALLBACK: (">", "]"),
-    CIRCUIT: ("[[", "]]"),
-    REGION: ("{{", "}}"),
-    CARRIED: ("((", "))"),
+    Kind.ARGUMENT: ("([", "])"),
+    Kind.RESULT: ("([", "])"),
+    Kind.HOST: ("[", "]"),
+    Kind.CALLBACK: (">", "]"),
+    Kind.CIRCUIT: ("[[", "]]"),
+    Kind.REGION: ("{{", "}}"),
+    Kind.CARRIED: ("((", "))"),
 }
 _STYLES = {
-    CALLBACK: "fill:#fff3cd,stroke:#b58900,color:#000",
-    CIRCUIT: "fill:#e0e7ff,stroke:#4338ca,color:#000",
-    REGION: "fill:#dcfce7,stroke:#15803d,color:#000",
+    Kind.CALLBACK: "fill:#fff3cd,stroke:#b58900,color:#000",
+    Kind.CIRCUIT: "fill:#e0e7ff,stroke:#4338ca,color:#000",
+    Kind.REGION: "fill:#dcfce7,stroke:#15803d,color:#000",
 }
 
 
