@@ -308,11 +308,11 @@ class _Avals:
 
 @overload
 def pure_callback(
-    fn: Callable[..., Any], result_type: Any = ..., *, vmap_method: str | None = ...
+    fn: Callable[..., Any], result_type: Any = MISSING, *, vmap_method: str | None = None
 ) -> PureCallback: ...
 @overload
 def pure_callback(
-    fn: None = None, result_type: Any = ..., *, vmap_method: str | None = ...
+    fn: None = None, result_type: Any = MISSING, *, vmap_method: str | None = None
 ) -> Callable[[Callable[..., Any]], PureCallback]: ...
 def pure_callback(
     fn: Callable[..., Any] | None = None,
