@@ -22,9 +22,10 @@ def test_user_code_is_accepted_with_the_types_that_it_asserts():
     assert run.returncode == 0, run.stdout
 
 
-def test_user_code_runs():
+def test_user_code_runs(tmp_path):
+    # Its stages are kept where it runs.
     run = subprocess.run(
-        [sys.executable, str(USER_CODE)], capture_output=True, text=True, timeout=120
+        [sys.executable, str(USER_CODE)], capture_output=True, text=True, timeout=120, cwd=tmp_path
     )
     assert run.returncode == 0, run.stderr
 
