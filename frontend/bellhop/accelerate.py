@@ -36,7 +36,7 @@ _NOT_TRACEABLE = (
 )
 
 # The names that the pass outline-regions knows regions by.
-_REGION_NAME = re.compile(r"accelerate_(?P<kind>[a-z]+)_(?P<number>\d+)__")
+REGION_NAME = re.compile(r"accelerate_(?P<kind>[a-z]+)_(?P<number>\d+)__")
 
 
 class Accelerated:
@@ -132,7 +132,7 @@ def _region(
 
 
 def _platform_of_region(name: str) -> tuple[str, dict[str, Any]] | None:
-    match = _REGION_NAME.match(name)
+    match = REGION_NAME.match(name)
     lowering = lowering_in_progress()
     # In a program of JAX's own, a region runs where that program runs.
     if match is None or lowering is None:

@@ -1,18 +1,16 @@
 """From the jaxpr of a program to its picture."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from bellhop.accelerate import REGION_NAME
 from bellhop.drawing.graph import Graph, Group, Kind, Node
 
 # Numbers of the nodes that a value comes from.
 Sources = frozenset[int]
 _NOWHERE: Sources = frozenset()
-
-_REGION_NAME = re.compile(r"accelerate_(?P<platform>[^_]+)_(?P<id>\d+)__(?P<name>.*)")
 
 # These change what a value looks like and compute nothing, so no box stands for them.
 _RESHAPING = {
@@ -190,9 +188,10 @@ def _box(eqn: Any) -> tuple[Kind, list[str]] | None:
     if name.startswith("bellhop_") and "target" in params:
         target = params["target"]
         return Kind.CALLBACK, list(dict.fromkeys((target.name, target.flavour)))
-    region = _REGION_NAME.match(str(params.get("name", "")))
+    jit_name = str(params.get("name", ""))
+    region = REGION_NAME.match(jit_name)
     if region is not None:
-        return Kind.REGION, [region["name"], f"{region['platform']}:{region['id']}"]
+        return Kind.REGION, [jit_name[region.end() :], f"{region['kind']}:{region['number']}"]
     return None
 
 
