@@ -2,8 +2,6 @@
 #include "bellhop/tap_queue.h"
 
 #include <algorithm>
-#include <cstring>
-#include <new>
 #include <utility>
 
 namespace bellhop {
@@ -16,90 +14,39 @@ constexpr size_t kLargeBytes = kChunkBytes / 4;
 
 // An idle consumer looks this often for this many times before it sleeps: a producer
 // that has to wake it pays for a system call.
-constexpr std::chrono::microseconds kLook{100};
-constexpr int kLooks = 50;
+constexpr std::chrono::microseconds kLook{1000};
+constexpr int kLooks = 20;
 
 // A call that takes longer may be waiting for the very program that waits for room.
 constexpr std::chrono::seconds kStalled{1};
 
-constexpr size_t kAlignment = alignof(std::max_align_t);
-
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
-
-size_t dims_bytes(const BufferView& view) {
-  return aligned(static_cast<size_t>(view.rank) * sizeof(int64_t));
-}
-
-size_t record_bytes(std::span<const BufferView> arguments) {
-  size_t bytes =
-      aligned(sizeof(TapQueue::Record) + arguments.size() * sizeof(BufferView));
-  for (const BufferView& view : arguments) {
-    bytes += dims_bytes(view) + aligned(memory_bytes(view));
-  }
-  return bytes;
-}
-
 }  // namespace
-
-TapQueue::Chunk* TapQueue::Chunk::make(size_t capacity) {
-  static_assert(sizeof(Chunk) % kAlignment == 0 &&
-                sizeof(Record) % alignof(BufferView) == 0);
-  return new (::operator new(sizeof(Chunk) + capacity)) Chunk(capacity);
-}
-
-void TapQueue::Chunk::destroy(Chunk* chunk) {
-  if (chunk != nullptr) ::operator delete(chunk);
-}
-
-void TapQueue::Chunk::write(const std::shared_ptr<Callback>& callback,
-                            std::span<const BufferView> arguments, size_t bytes) {
-  auto* record = new (memory() + used_) Record{{}, bytes, arguments.size()};
-  if (last_ != callback.get()) {
-    record->callback = callback;
-    last_ = callback.get();
-  }
-  auto* views = reinterpret_cast<BufferView*>(record + 1);
-  std::byte* place = reinterpret_cast<std::byte*>(record) +
-                     aligned(sizeof(Record) + arguments.size() * sizeof(BufferView));
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const BufferView& view = arguments[i];
-    auto* dims = reinterpret_cast<int64_t*>(place);
-    std::copy_n(view.dims, view.rank, dims);
-    place += dims_bytes(view);
-    const size_t data_bytes = memory_bytes(view);
-    if (data_bytes != 0) std::memcpy(place, view.data, data_bytes);
-    new (views + i) BufferView{view.dtype, dims, view.rank, place, view.shares_bytes};
-    place += aligned(data_bytes);
-  }
-  used_ += bytes;
-}
 
 TapQueue::~TapQueue() {
   close();
   if (thread_.joinable()) thread_.join();
-  while (spares_ != nullptr) Chunk::destroy(std::exchange(spares_, spares_->next));
+  while (spares_ != nullptr) TapChunk::destroy(std::exchange(spares_, spares_->next));
 }
 
 bool TapQueue::push(const std::shared_ptr<Callback>& callback,
                     std::span<const BufferView> arguments) {
-  const size_t bytes = record_bytes(arguments);
+  const size_t bytes = TapChunk::bytes_for(arguments);
   std::unique_lock lock(mutex_);
   if (!has_room(bytes)) wait_for_room(lock, bytes);
   if (is_closed_) return false;
   if (!thread_.joinable()) thread_ = std::thread(&TapQueue::run, this);
   if (bytes <= kLargeBytes) {
-    chunk_with_room(bytes)->write(callback, arguments, bytes);
-    issued_bytes_ += bytes;
+    issued_bytes_ += chunk_with_room(bytes)->write(callback, arguments);
   } else {
     // The room is ours from here on, and `take` waits for what is on its way.
     issued_bytes_ += bytes;
     lock.unlock();
-    Chunk* chunk = nullptr;
+    TapChunk* chunk = nullptr;
     try {
-      chunk = Chunk::make(bytes);
-      chunk->write(callback, arguments, bytes);
+      chunk = TapChunk::make(bytes);
+      chunk->write(callback, arguments);
     } catch (...) {
-      Chunk::destroy(chunk);
+      TapChunk::destroy(chunk);
       lock.lock();
       issued_bytes_ -= bytes;
       throw;
@@ -124,7 +71,7 @@ bool TapQueue::has_room(size_t bytes) {
   return issued_bytes_ == consumed || issued_bytes_ + bytes <= room_bytes_ + lent_;
 }
 
-void TapQueue::wait_for_room(std::unique_lock<std::mutex>& lock, size_t bytes) {
+void TapQueue::wait_for_room(std::unique_lock<SpinMutex>& lock, size_t bytes) {
   if (is_consumer()) return;
   while (!is_closed_) {
     // Woken for every record that is over, a producer would hardly get anywhere.
@@ -140,11 +87,11 @@ void TapQueue::wait_for_room(std::unique_lock<std::mutex>& lock, size_t bytes) {
   }
 }
 
-TapQueue::Chunk* TapQueue::chunk_with_room(size_t bytes) {
+TapChunk* TapQueue::chunk_with_room(size_t bytes) {
   if (tail_ == nullptr || !tail_->has_room(bytes)) {
-    Chunk* chunk = spares_;
+    TapChunk* chunk = spares_;
     if (chunk == nullptr) {
-      chunk = Chunk::make(kChunkBytes);
+      chunk = TapChunk::make(kChunkBytes);
     } else {
       spares_ = std::exchange(chunk->next, nullptr);
       --spare_count_;
@@ -154,7 +101,7 @@ TapQueue::Chunk* TapQueue::chunk_with_room(size_t bytes) {
   return tail_;
 }
 
-void TapQueue::append(Chunk* chunk) {
+void TapQueue::append(TapChunk* chunk) {
   (tail_ == nullptr ? head_ : tail_->next) = chunk;
   tail_ = chunk;
 }
@@ -209,7 +156,7 @@ void TapQueue::run() {
   progress_.notify_all();
 }
 
-TapQueue::Chunk* TapQueue::take() {
+TapChunk* TapQueue::take() {
   std::unique_lock lock(mutex_);
   const auto is_finished = [this] {
     return is_closed_ && issued_bytes_ == consumed_bytes_.load();
@@ -222,16 +169,16 @@ TapQueue::Chunk* TapQueue::take() {
     work_.wait(lock);
   }
   is_asleep_ = false;
-  Chunk* chunk = head_;
+  TapChunk* chunk = head_;
   if (chunk == nullptr) return nullptr;
   head_ = std::exchange(chunk->next, nullptr);
   if (head_ == nullptr) tail_ = nullptr;
   return chunk;
 }
 
-void TapQueue::count(const Record& record) {
+void TapQueue::count(size_t record_bytes) {
   // In the order of `wait_for` turned round, so that one of the two sees the other.
-  const uint64_t bytes = consumed_bytes_.load(std::memory_order_relaxed) + record.bytes;
+  const uint64_t bytes = consumed_bytes_.load(std::memory_order_relaxed) + record_bytes;
   const uint64_t count = consumed_.load(std::memory_order_relaxed) + 1;
   consumed_bytes_.store(bytes);
   consumed_.store(count);
@@ -242,7 +189,7 @@ void TapQueue::count(const Record& record) {
   progress_.notify_all();
 }
 
-void TapQueue::recycle(Chunk* chunk) {
+void TapQueue::recycle(TapChunk* chunk) {
   if (chunk->capacity() == kChunkBytes) {
     chunk->clear();
     std::lock_guard lock(mutex_);
@@ -252,7 +199,7 @@ void TapQueue::recycle(Chunk* chunk) {
       return;
     }
   }
-  Chunk::destroy(chunk);
+  TapChunk::destroy(chunk);
 }
 
 }  // namespace bellhop

@@ -62,7 +62,7 @@ class Turns {
 void consume(TapQueue& queue) {
   Gil gil;
   while (true) {
-    TapQueue::Chunk* chunk = nullptr;
+    TapChunk* chunk = nullptr;
     {
       NoGil no_gil;
       chunk = queue.take();

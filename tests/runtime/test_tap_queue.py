@@ -340,7 +340,8 @@ def test_queue_has_no_races_and_no_leaks(sanitizer, tmp_path):
     source.write_text(STRESS)
     command = [compiler, "-std=c++20", "-O1", "-g", f"-fsanitize={sanitizer}", "-pthread"]
     command += ["-I", str(ROOT / "runtime/include"), "-I", sysconfig.get_path("include")]
-    command += [str(source), str(ROOT / "runtime/handlers/tap_queue.cc"), "-o", str(program)]
+    command += [str(ROOT / f"runtime/handlers/{name}.cc") for name in ("tap_queue", "tap_chunk")]
+    command += [str(source), "-o", str(program)]
     built = subprocess.run(command, capture_output=True, text=True)
     if "cannot find" in built.stderr:
         pytest.skip(f"this compiler has no -fsanitize={sanitizer}")

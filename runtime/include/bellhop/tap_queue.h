@@ -15,6 +15,8 @@
 
 #include "bellhop/callback_table.h"
 #include "bellhop/numpy_arrays.h"
+#include "bellhop/spin_mutex.h"
+#include "bellhop/tap_chunk.h"
 
 namespace bellhop {
 
@@ -23,22 +25,6 @@ namespace bellhop {
 // block in it must not hold the lock.
 class TapQueue {
  public:
-  // One call, followed in memory by its arguments: views, dimensions and data.
-  struct Record {
-    // Empty where it is that of the record before, in the same chunk: counting
-    // references of one loop's taps would cost more than the rest of them.
-    std::shared_ptr<Callback> callback;
-    size_t bytes;
-    size_t arity;
-
-    std::span<const BufferView> arguments() const {
-      return {reinterpret_cast<const BufferView*>(this + 1), arity};
-    }
-  };
-
-  // A run of records in one piece of memory. The consumer owns those it took.
-  class Chunk;
-
   // What the thread of the consumer does: it takes chunks until there are no more.
   using Consume = void (*)(TapQueue&);
 
@@ -74,35 +60,35 @@ class TapQueue {
 
   // The consumer.
   // The next chunk; null, and no more ever, after `close`.
-  Chunk* take();
+  TapChunk* take();
   // Calls `visit(callback, arguments)` for each record of a chunk in order. When the
   // last one is over, none of the callbacks is shared any more.
   template <typename Visitor>
-  void consume(Chunk* chunk, Visitor&& visit);
+  void consume(TapChunk* chunk, Visitor&& visit);
 
  private:
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-  void wait_for_room(std::unique_lock<std::mutex>& lock, size_t bytes);
+  void wait_for_room(std::unique_lock<SpinMutex>& lock, size_t bytes);
   bool has_room(size_t bytes);
-  Chunk* chunk_with_room(size_t bytes);
-  void append(Chunk* chunk);
-  void count(const Record& record);
-  void recycle(Chunk* chunk);
+  TapChunk* chunk_with_room(size_t bytes);
+  void append(TapChunk* chunk);
+  void count(size_t record_bytes);
+  void recycle(TapChunk* chunk);
   void run();
 
   const Consume consume_;
-  mutable std::mutex mutex_;
-  std::condition_variable work_;      // for the consumer
-  std::condition_variable progress_;  // for those who wait for the consumer
+  mutable SpinMutex mutex_;
+  std::condition_variable_any work_;      // for the consumer
+  std::condition_variable_any progress_;  // for those who wait for the consumer
   std::thread thread_;
   std::atomic<size_t> limit_;
   std::atomic<std::thread::id> consumer_;
 
   // Guarded by the mutex.
-  Chunk* head_ = nullptr;
-  Chunk* tail_ = nullptr;
-  Chunk* spares_ = nullptr;
+  TapChunk* head_ = nullptr;
+  TapChunk* tail_ = nullptr;
+  TapChunk* spares_ = nullptr;
   size_t spare_count_ = 0;
   size_t lent_ = 0;
   uint64_t issued_ = 0;
@@ -121,49 +107,9 @@ class TapQueue {
   std::atomic<uint64_t> wake_at_bytes_ = kNever;
 };
 
-class alignas(std::max_align_t) TapQueue::Chunk {
- public:
-  static Chunk* make(size_t capacity);
-  static void destroy(Chunk* chunk);
-
-  bool has_room(size_t bytes) const { return capacity_ - used_ >= bytes; }
-  void write(const std::shared_ptr<Callback>& callback,
-             std::span<const BufferView> arguments, size_t bytes);
-  void clear() {
-    used_ = 0;
-    last_ = nullptr;
-  }
-
-  size_t capacity() const { return capacity_; }
-  Record* begin() { return reinterpret_cast<Record*>(memory()); }
-  Record* end() { return reinterpret_cast<Record*>(memory() + used_); }
-  static Record* after(Record* record) {
-    return reinterpret_cast<Record*>(reinterpret_cast<std::byte*>(record) +
-                                     record->bytes);
-  }
-
-  Chunk* next = nullptr;
-
- private:
-  explicit Chunk(size_t capacity) : capacity_(capacity) {}
-  std::byte* memory() { return reinterpret_cast<std::byte*>(this + 1); }
-
-  size_t capacity_;
-  size_t used_ = 0;
-  const Callback* last_ = nullptr;
-};
-
 template <typename Visitor>
-void TapQueue::consume(Chunk* chunk, Visitor&& visit) {
-  std::shared_ptr<Callback> callback;
-  for (Record* record = chunk->begin(); record != chunk->end();) {
-    if (record->callback != nullptr) callback = std::move(record->callback);
-    visit(*callback, record->arguments());
-    Record* next = Chunk::after(record);
-    if (next == chunk->end()) callback.reset();
-    count(*record);
-    record = next;
-  }
+void TapQueue::consume(TapChunk* chunk, Visitor&& visit) {
+  chunk->consume(visit, [this](size_t bytes) { count(bytes); });
   recycle(chunk);
 }
 
