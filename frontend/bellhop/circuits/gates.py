@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.device import GateSet, split
 from bellhop.circuits.pack import pack
 from bellhop.circuits.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
@@ -92,6 +93,7 @@ class GateList:
         gate_set: what the device applies.
         wires: gives the qubit of a wire label.
         where: the QNode, for errors.
+        rows: the batches of parameters.
         is_first: whether nothing was applied to the state before.
         sites: gives the ``file:line`` of an operation on wires that the program computes.
         by_differences: whether derivatives are finite differences, which every gate has.
@@ -103,6 +105,7 @@ class GateList:
         wires: WireMap,
         where: str,
         *,
+        rows: Rows,
         is_first: bool,
         sites: Callable[[Any], str],
         by_differences: bool,
@@ -110,6 +113,7 @@ class GateList:
         self._gate_set = gate_set
         self._wires = wires
         self._where = where
+        self._rows = rows
         self._is_first = is_first
         self._sites = sites
         self._by_differences = by_differences
@@ -136,11 +140,7 @@ class GateList:
                 f"{self._where}: the observable {op.name} stands where gates are collected. Make "
                 "it where it is measured, after all loops, or outside the QNode."
             )
-        if getattr(op, "batch_size", None) is not None:
-            raise CompileError(
-                f"{self._where}: {op.name} has a batch of parameters; parameter broadcasting is "
-                "not supported by bellhop. Use jax.vmap over the QNode."
-            )
+        op = self._rows.of(op)
         base, adjoint, controls = split(op, self._gate_set)
         is_traced = any(isinstance(value, jax.core.Tracer) for value in base.data)
         has_derivative = not is_traced or self._differentiates(base.name)

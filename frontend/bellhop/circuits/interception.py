@@ -12,6 +12,7 @@ from pennylane.queuing import AnnotatedQueue, process_queue
 from bellhop._jax_compat import convert_constvars_jaxpr
 from bellhop._source import definition_site, function_name
 from bellhop.circuits import circuit_primitive
+from bellhop.circuits.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.device import GateSet, device_spec
 from bellhop.circuits.diff_method import chosen_differentiation
 from bellhop.circuits.execution import is_measurement, trace_circuit
@@ -68,28 +69,37 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     rewrites = rewrites_of(qnode, where)
     spec = replace(device_spec(qnode.device, len(wires)), passes=_passes(qnode))
 
-    def record(handle: Any, *inputs: Any) -> tuple[Circuit, Any]:
+    rows = Rows(None, where)
+
+    def record(handle: Any, row: Any, *inputs: Any) -> tuple[Circuit, Any]:
+        nonlocal rows
         args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
-        circuit = Circuit(handle, spec, gates, wires, where, differentiation)
+        rows = Rows(row, where)
+        circuit = Circuit(handle, spec, gates, wires, where, differentiation, rows)
         circuit.rewrites = rewrites
         with circuit_scope(circuit), circuit.queue():
             result = qnode.func(*args, **kwargs)
         return circuit, result
 
     inputs = [leaves[index] for index in dynamic]
-    traced = trace_circuit(record, inputs, qnode=qnode, device=spec, where=where)
+    traced = trace_circuit(record, [ROW_STRUCT, *inputs], qnode=qnode, device=spec, where=where)
     consts, jaxpr = traced.closed.consts, convert_constvars_jaxpr(traced.closed)
     # Constants come first now; the handle must, for the circuit primitive.
-    order = _handle_first(jaxpr, len(consts))
-    results = circuit_primitive.bind(
-        circuit_primitive.CircuitBody(order, where),
-        [*consts, *inputs],
-        device=traced.device,
-        name=name,
-        record=False,
-        randomness=traced.randomness,
-    )
-    return jax.tree.unflatten(traced.out_tree, results)
+    has_rows = rows.size is not None
+    order = _handle_first(jaxpr, len(consts), has_rows=has_rows)
+    body = circuit_primitive.CircuitBody(order, where)
+
+    def run(row: Any) -> list[Any]:
+        return circuit_primitive.bind(
+            body,
+            [*consts, *([row] if has_rows else []), *inputs],
+            device=traced.device,
+            name=name,
+            record=False,
+            randomness=traced.randomness,
+        )
+
+    return jax.tree.unflatten(traced.out_tree, rows.run(run))
 
 
 def _call_traced(
@@ -129,10 +139,10 @@ def _arguments(leaves: list[Any], in_tree: Any, dynamic: list[int], inputs: Any)
     return jax.tree.unflatten(in_tree, full)
 
 
-def _handle_first(jaxpr: Any, n_consts: int) -> ClosedJaxpr:
-    consts, (handle, *inputs) = jaxpr.invars[:n_consts], jaxpr.invars[n_consts:]
+def _handle_first(jaxpr: Any, n_consts: int, *, has_rows: bool) -> ClosedJaxpr:
+    consts, (handle, row, *inputs) = jaxpr.invars[:n_consts], jaxpr.invars[n_consts:]
     reordered = jaxpr.replace(
-        invars=[handle, *consts, *inputs],
+        invars=[handle, *consts, *([row] if has_rows else []), *inputs],
         debug_info=jaxpr.debug_info._replace(arg_names=None),
     )
     return ClosedJaxpr(reordered, ())

@@ -20,7 +20,7 @@ from bellhop.tracing import circuit_scope, current_circuit
 
 class _Part(QueuedCircuit):
     def __init__(self, circuit: QueuedCircuit) -> None:
-        super().__init__(circuit.where)
+        super().__init__(circuit.where, circuit.rows)
         self._circuit = circuit
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:

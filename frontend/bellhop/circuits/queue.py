@@ -13,6 +13,7 @@ from jax.extend.core import get_opaque_trace_state
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 
 from bellhop._source import user_site
+from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.rewrites import Rewrite
 from bellhop.circuits.wires import is_dynamic
 from bellhop.errors import CompileError
@@ -51,10 +52,12 @@ class QueuedCircuit:
 
     Args:
         where: the QNode, for errors.
+        rows: the batches of parameters.
     """
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, rows: Rows) -> None:
         self.where = self._where = where
+        self.rows = rows
         self._queue: _Queue | None = None
         self._flushed: list[Any] = []
         # What changes the operations before they are applied, in order.

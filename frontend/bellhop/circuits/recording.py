@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.device import DeviceSpec, GateSet
 from bellhop.circuits.diff_method import DifferentiationChoice
 from bellhop.circuits.differentiation import FINITE_DIFFERENCES
@@ -54,8 +55,9 @@ class Circuit(QueuedCircuit):
         wires: WireMap,
         where: str,
         differentiation: DifferentiationChoice,
+        rows: Rows,
     ) -> None:
-        super().__init__(where)
+        super().__init__(where, rows)
         self._handle = handle
         self._differentiation = differentiation
         self.device = device
@@ -79,6 +81,7 @@ class Circuit(QueuedCircuit):
             self._gate_set,
             self.wires,
             self._where,
+            rows=self.rows,
             is_first=self._is_fresh,
             sites=self.site_of,
             by_differences=self._differentiation.method == FINITE_DIFFERENCES,

@@ -18,6 +18,7 @@ from pennylane.devices.default_qubit import stopping_condition
 from pennylane.devices.qubit import apply_operation, create_initial_state, measure
 from pennylane.operation import StatePrepBase
 
+from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.gates import DECOMPOSITION_DEPTH, MID_CIRCUIT, OBSERVABLES
 from bellhop.circuits.observables import Factor, HasNoMatrixError, Named, as_sum_of_products
 from bellhop.circuits.primitives import undifferentiable
@@ -48,6 +49,7 @@ class TracedCircuit(QueuedCircuit):
         wires: gives the qubit of a wire label.
         where: the QNode, for errors.
         outcomes: the outcomes of mid-circuit measurements, a bit for each.
+        rows: the batches of parameters.
 
     A measurement projects the state and does not normalize it, so that its squared norm is the
     probability of these outcomes.
@@ -56,15 +58,12 @@ class TracedCircuit(QueuedCircuit):
         n_outcomes: how many measurements there are at most, on any way through the circuit.
     """
 
-    def __init__(self, wires: WireMap, where: str, outcomes: Any) -> None:
-        super().__init__(where)
+    def __init__(self, wires: WireMap, where: str, outcomes: Any, rows: Rows) -> None:
+        super().__init__(where, rows)
         self._qubits = len(wires)
         self._wires = wires
         self._state = self._in_precision(create_initial_state(range(self._qubits)))
         self._is_fresh = True
-        # Parameter broadcasting: an axis in front of those of the qubits.
-        self._is_batched = False
-        self._is_part = False
         self._outcomes = outcomes
         # How many measurements there were on the way.
         self._place: Any = jnp.int32(0)
@@ -93,11 +92,7 @@ class TracedCircuit(QueuedCircuit):
                 f"{self._where}: the observable {op.name} stands where gates are collected. Make "
                 "it where it is measured, after all loops, or outside the QNode."
             )
-        if op.batch_size is not None and not self._is_batched and self._is_part:
-            raise CompileError(
-                f"{self._where}: {op.name} has a batch of parameters, and stands in a loop or "
-                "conditional. Use jax.vmap over the QNode."
-            )
+        op = self.rows.of(op)
         if self._is_fresh and isinstance(op, StatePrepBase):
             mapped = self._on_qubits(op)
             self._state = jnp.asarray(create_initial_state(range(self._qubits), mapped))
@@ -113,12 +108,11 @@ class TracedCircuit(QueuedCircuit):
                 "decomposition of it."
             )
         self._is_fresh = False
-        self._is_batched = self._is_batched or op.batch_size is not None
 
     def _after_gate(self, op: Any, state: Any) -> Any:
         if any(map(is_dynamic, op.wires)):
             return self._after_gate_on_dynamic_wires(op, state)
-        return apply_operation(self._on_qubits(op), state, is_state_batched=self._is_batched)
+        return apply_operation(self._on_qubits(op), state)
 
     def _after_gate_on_dynamic_wires(self, op: Any, state: Any) -> Any:
         """Bring the wires of a gate to the front, apply it there, and bring them back."""
@@ -129,12 +123,11 @@ class TracedCircuit(QueuedCircuit):
         weights = 2 ** (n - 1 - jnp.argsort(rank))
         bits = (np.arange(2**n)[:, None] >> np.arange(n)[::-1]) & 1
         source = jnp.sum(bits * weights, axis=1)
-        flat = state.reshape(*state.shape[:-n], 2**n)
-        there = flat[..., source].reshape(state.shape)
+        there = state.reshape(2**n)[source].reshape(state.shape)
         front = op.map_wires(dict(zip(op.wires, range(len(wires)), strict=True)))
-        after = apply_operation(front, there, is_state_batched=self._is_batched)
-        flat = jnp.zeros((*after.shape[:-n], 2**n), after.dtype)
-        back = flat.at[..., source].set(after.reshape(flat.shape)).reshape(after.shape)
+        after = apply_operation(front, there)
+        flat = jnp.zeros(2**n, after.dtype)
+        back = flat.at[source].set(after.reshape(2**n)).reshape(after.shape)
         # Here nothing can be raised, so a wire that is not there shows in every result.
         is_there = jnp.all((chosen >= 0) & (chosen < n))
         is_distinct = jnp.sum(chosen[:, None] == chosen) == len(wires)
@@ -212,16 +205,16 @@ class TracedCircuit(QueuedCircuit):
         self, before: Sequence[Any], function: Callable[..., Any], *args: Any
     ) -> tuple[Any, ...]:
         """Run a part of the circuit; return the state and place after it, and its results."""
-        outer = self._state, self._place, self.n_outcomes, self._is_part
+        outer = self._state, self._place, self.n_outcomes
         self._state, self._place, *_ = before
-        self.n_outcomes, self._is_part, self._is_fresh = 0, True, False
+        self.n_outcomes, self._is_fresh = 0, False
         try:
             with self.queue():
                 results = function(*args)
             self._n_outcomes_of_part = self.n_outcomes
             return (self._state, self._place, *results)
         finally:
-            self._state, self._place, self.n_outcomes, self._is_part = outer
+            self._state, self._place, self.n_outcomes = outer
 
     def _refuse_outcomes(self, construct: str) -> None:
         if self._n_outcomes_of_part:
@@ -268,8 +261,6 @@ class TracedCircuit(QueuedCircuit):
         return [Statistic(jax.tree.map(guard, s.values), s.finish) for s in statistics]
 
     def _measure_ways(self, processes: Sequence[Any]) -> list[Statistic]:
-        if self._is_batched:
-            raise self._unsupported("parameter broadcasting beside mid-circuit measurements")
         # Bits that this way through the circuit has no measurement for count once.
         is_way = self._outcomes >> self._place.astype(jnp.uint32) == 0
         self._state = jnp.where(is_way, self._state, 0)
@@ -284,7 +275,7 @@ class TracedCircuit(QueuedCircuit):
         if process.obs is not None and isinstance(process, _MOMENTS):
             square, mean = self._moments(process)
             return mean if isinstance(process, mp.ExpectationMP) else square - mean**2
-        return measure(self._on_qubits(process), self._state, self._is_batched)
+        return measure(self._on_qubits(process), self._state)
 
     def _measure_way(self, process: Any) -> Statistic:
         """Return what is linear in the state of one way, of which the sum over all is taken."""
@@ -302,7 +293,7 @@ class TracedCircuit(QueuedCircuit):
             raise self._unsupported(
                 f"the measurement {type(process).__name__} after mid-circuit measurements"
             )
-        return Statistic(measure(self._on_qubits(process), self._state, False))
+        return Statistic(measure(self._on_qubits(process), self._state))
 
     def _check(self, process: Any) -> None:
         if process.mv is not None:
@@ -341,8 +332,7 @@ class TracedCircuit(QueuedCircuit):
         return state
 
     def _inner_product(self, left: Any, right: Any) -> Any:
-        axes = tuple(range(-self._qubits, 0))
-        return jnp.sum(jnp.real(jnp.conj(left) * right), axis=axes)
+        return jnp.sum(jnp.real(jnp.conj(left) * right))
 
     def _unsupported(self, what: str) -> CompileError:
         return CompileError(f"{self._where}: {what} on default.qubit: not supported by bellhop.")
@@ -350,6 +340,9 @@ class TracedCircuit(QueuedCircuit):
 
 def _is_applied(op: Any) -> bool:
     """Tell whether PennyLane applies an operation to a state as it is."""
+    if op.batch_size is not None:
+        # Its parts are asked for one by one.
+        return False
     if isinstance(op, qml.ops.Pow) and any(map(_is_traced, op.data)):
         # A power of a matrix is not differentiable everywhere, and decompositions are.
         return not op.has_decomposition

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import pennylane as qml
 from jax.core import eval_jaxpr
 
+from bellhop.circuits.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.execution import is_measurement
 from bellhop.circuits.rewrites import rewrites_of
 from bellhop.circuits.statistics import Statistic
@@ -46,11 +47,13 @@ def run_traced(
     statistics: list[Statistic] = []
     trees: list[Any] = []
     n_outcomes = 0
+    rows = Rows(None, where)
     rewrites = rewrites_of(qnode, where)
 
-    def run(outcomes: Any, *inputs: Any) -> list[Any]:
-        nonlocal statistics, trees, n_outcomes
-        circuit = TracedCircuit(wires, where, outcomes)
+    def run(outcomes: Any, row: Any, *inputs: Any) -> list[Any]:
+        nonlocal statistics, trees, n_outcomes, rows
+        rows = Rows(row, where)
+        circuit = TracedCircuit(wires, where, outcomes, rows)
         circuit.rewrites = rewrites
         with circuit_scope(circuit), circuit.queue():
             result = function(*inputs)
@@ -64,22 +67,26 @@ def run_traced(
         trees = [out_tree, values_tree]
         return [circuit.weight(), *values] if n_outcomes else values
 
-    closed = jax.make_jaxpr(run)(jax.ShapeDtypeStruct((), jnp.uint32), *inputs)
-
-    def once(outcomes: Any) -> list[Any]:
-        return list(eval_jaxpr(closed.jaxpr, closed.consts, outcomes, *inputs))
-
-    if n_outcomes:
-        every = jax.lax.map(once, jnp.arange(2**n_outcomes, dtype=jnp.uint32))
-        total, *sums = (jnp.sum(values, axis=0) for values in every)
-        # Where postselection leaves nothing, there is no result: 0 / 0.
-        flat = [value / total for value in sums]
-    else:
-        flat = once(jnp.uint32(0))
+    closed = jax.make_jaxpr(run)(jax.ShapeDtypeStruct((), jnp.uint32), ROW_STRUCT, *inputs)
     out_tree, values_tree = trees
-    values = jax.tree.unflatten(values_tree, flat)
-    results = [statistic.finish(value) for statistic, value in zip(statistics, values, strict=True)]
-    return jax.tree.unflatten(out_tree, results)
+
+    def of_row(row: Any) -> Any:
+        def once(outcomes: Any) -> list[Any]:
+            return list(eval_jaxpr(closed.jaxpr, closed.consts, outcomes, row, *inputs))
+
+        if n_outcomes:
+            every = jax.lax.map(once, jnp.arange(2**n_outcomes, dtype=jnp.uint32))
+            total, *sums = (jnp.sum(values, axis=0) for values in every)
+            # Where postselection leaves nothing, there is no result: 0 / 0.
+            flat = [value / total for value in sums]
+        else:
+            flat = once(jnp.uint32(0))
+        values = jax.tree.unflatten(values_tree, flat)
+        return [
+            statistic.finish(value) for statistic, value in zip(statistics, values, strict=True)
+        ]
+
+    return jax.tree.unflatten(out_tree, rows.run(of_row))
 
 
 def _check_measurements(processes: Sequence[Any], where: str) -> None:

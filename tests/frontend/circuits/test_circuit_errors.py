@@ -97,10 +97,13 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "probs or state.",
     ),
     "entropy": (lambda x: qml.vn_entropy(0), "the measurement VnEntropyMP: not supported yet"),
-    "broadcasting": (
-        gate_in(lambda x: qml.RX(jnp.stack([x, x]), wires=0)),
-        "RX has a batch of parameters; parameter broadcasting is not supported by bellhop. Use "
-        "jax.vmap over the QNode.",
+    "batches of two sizes in a gate": (
+        gate_in(lambda x: qml.Rot(jnp.stack([x, x]), jnp.stack([x, x, x]), x, wires=0)),
+        "Rot: Broadcasting was attempted but the broadcasted dimensions do not match: [2, 3]",
+    ),
+    "parameter of too many dimensions": (
+        gate_in(lambda x: qml.RX(jnp.full((2, 2), x), wires=0)),
+        "RX: RX: wrong number(s) of dimensions",
     ),
     "number returned": (lambda x: x, "a quantum function must return measurements"),
     "nothing returned": (lambda x: None, "a quantum function must return measurements"),

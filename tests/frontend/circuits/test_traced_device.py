@@ -348,11 +348,6 @@ def observable_before_loop(x: Any) -> Any:
     return qml.expval(made)
 
 
-def batch_in_loop(x: Any) -> Any:
-    bellhop.for_loop(0, 3)(lambda i: qml.RX(jnp.stack([x, x]), wires=0) and None)()
-    return qml.expval(qml.Z(0))
-
-
 def then_measured(gate: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def body(x: Any) -> Any:
         gate(x)
@@ -380,7 +375,6 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         observable_before_loop,
         "the observable Z(0) @ X(1) was made before a loop or a conditional",
     ),
-    "batch in a loop": (batch_in_loop, "RX has a batch of parameters, and stands in a loop"),
     "gate in a scan": (
         then_measured(lambda x: jax.jit(lambda y: qml.RX(y, 0) and y)(x)),
         "RX stands inside a JAX transformation",

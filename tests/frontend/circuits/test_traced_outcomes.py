@@ -155,12 +155,6 @@ def then(measured: Callable[[], Any]) -> Callable[[Any], Any]:
     return body
 
 
-def broadcast(x: Any) -> Any:
-    qml.RX(jnp.stack([x, x]), 0)
-    bellhop.measure(0)
-    return qml.expval(qml.Z(0))
-
-
 ERRORS: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "too many": (in_loop(13), {}, "it has 13 mid-circuit measurements; on default.qubit"),
     "dynamic loop": (
@@ -170,7 +164,6 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     ),
     "while loop": (in_while, {}, "a mid-circuit measurement stands in a while_loop"),
     "state": (then(qml.state), {}, "the measurement StateMP after mid-circuit measurements"),
-    "broadcast": (broadcast, {}, "parameter broadcasting beside mid-circuit measurements"),
     "method": (
         then(lambda: qml.expval(qml.Z(0))),
         {"mcm_method": "one-shot"},

@@ -1,0 +1,89 @@
+"""Parameter broadcasting: a circuit whose gates have batches of parameters runs once for each row.
+
+Batches must not enter a circuit, and PennyLane broadcasts differently from one device to the
+other.  So the number of the row is an input of the circuit, gates take their parameters of that
+row, and the circuit is mapped over the rows with ``jax.vmap``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pennylane as qml
+
+from bellhop.errors import CompileError
+
+# What a row is while a circuit is traced.
+ROW_STRUCT = jax.ShapeDtypeStruct((), jnp.int32)
+
+
+class Rows:
+    """The rows of the batches of a circuit, of which it runs one.
+
+    Args:
+        row: the number of the row, an integer of the program.
+        where: the QNode, for errors.
+
+    Attributes:
+        size: how many rows there are; None where nothing has a batch.
+    """
+
+    def __init__(self, row: Any, where: str) -> None:
+        self._row = row
+        self._where = where
+        self.size: int | None = None
+        self._first = ""
+
+    def of(self, op: Any) -> Any:
+        """Return an operation with the parameters of the row.
+
+        An operation made of others stays as it is: its parts are asked for when it is decomposed.
+
+        Raises:
+            CompileError: for a batch of another size than that of an earlier operation, and for
+                parameters of the wrong number of dimensions.
+        """
+        try:
+            size = op.batch_size
+        except ValueError as error:
+            raise CompileError(f"{self._where}: {op.name}: {error}") from None
+        if size is None:
+            return op
+        if self.size not in (None, size):
+            raise CompileError(
+                f"{self._where}: {op.name} has a batch of {size} parameters, and {self._first} "
+                f"one of {self.size}. All batches in a circuit must have the same size."
+            )
+        if self.size is None:
+            self.size, self._first = size, op.name
+        if is_made_of_others(op):
+            return op
+        params = [
+            jnp.asarray(value)[self._row] if jnp.ndim(value) > ndim else value
+            for value, ndim in zip(op.data, op.ndim_params, strict=True)
+        ]
+        with qml.QueuingManager.stop_recording():
+            chosen = qml.ops.functions.bind_new_parameters(op, params)
+        _count_batch_again(chosen)
+        return chosen
+
+    def run(self, function: Callable[[Any], Sequence[Any]]) -> Sequence[Any]:
+        """Call a function of the row for each row, or once where nothing has a batch."""
+        if self.size is None:
+            return function(jnp.int32(0))
+        return jax.vmap(function)(jnp.arange(self.size, dtype=jnp.int32))
+
+
+def is_made_of_others(op: Any) -> bool:
+    """Tell whether PennyLane keeps the parameters of an operation in other operations only."""
+    while isinstance(op, qml.ops.SymbolicOp) and not isinstance(op, qml.ops.Exp | qml.ops.SProd):
+        op = op.base
+    return not hasattr(op, "ndim_params")
+
+
+def _count_batch_again(op: Any) -> None:
+    """Let an operation that was copied with other parameters know that they are no batch."""
+    while isinstance(op, qml.ops.SymbolicOp):
+        op = op.base
+    op._check_batching()
