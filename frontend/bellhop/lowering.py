@@ -53,6 +53,7 @@ class Lowering:
     targets: list["CallbackTarget"] = field(default_factory=list)
     # A function that is called at two shapes has two declarations.
     symbols: dict[Any, str] = field(default_factory=dict)
+    placeholders: list[tuple[ir.Operation, str, list[Any], list[Any]]] = field(default_factory=list)
     # What was lowered for platforms other than the program's own.
     platform_caches: dict[str, Any] = field(default_factory=dict)
     random_circuits: int = 0
@@ -63,26 +64,52 @@ class Lowering:
         return self.random_circuits - 1
 
     def declare(self, ctx: mlir.LoweringRuleContext, target: "CallbackTarget") -> str:
-        """Return the symbol of a callback in the module, declaring it if it is new."""
+        """Return the symbol of a callback in the module, declaring it if it is new.
+
+        While JAX lowers, an empty function holds the symbol: other callbacks, and functions of
+        JAX's, may have the same name, and from jax 0.11 on the symbol table takes no
+        operations of dialects that it does not know.
+        """
         key = target, tuple((aval.shape, aval.dtype) for aval in ctx.avals_in)
         if key not in self.symbols:
             allow_our_dialects(ctx)
-            number = len(self.targets)
+            inputs = [ir_type(ctx, aval) for aval in ctx.avals_in]
+            results = [ir_type(ctx, aval) for aval in ctx.avals_out]
+            name = "".join(c if c.isalnum() else "_" for c in target.name)
+            with ir.InsertionPoint.at_block_begin(ctx.module_context.module.body):
+                placeholder = _empty_function(name)
+            symbol = ir.StringAttr(ctx.module_context.symbol_table.insert(placeholder)).value
+            self.symbols[key] = symbol
             self.targets.append(target)
-            module = ctx.module_context.module
-            with ir.InsertionPoint.at_block_begin(module.body), ir.Location.unknown():
-                declaration = dialect.func(
-                    "".join(c if c.isalnum() else "_" for c in target.name),
-                    [ir_type(ctx, aval) for aval in ctx.avals_in],
-                    [ir_type(ctx, aval) for aval in ctx.avals_out],
-                    python=target.python,
-                    site=target.site,
-                    id=number,
-                )
-            # Other callbacks, and functions of JAX's, may have the same name.
-            symbol = ctx.module_context.symbol_table.insert(declaration.operation)
-            self.symbols[key] = ir.StringAttr(symbol).value
+            self.placeholders.append((placeholder, symbol, inputs, results))
         return self.symbols[key]
+
+    def finish(self) -> None:
+        """Put the declarations of the callbacks where their symbols were held."""
+        for number, (placeholder, symbol, inputs, results) in enumerate(self.placeholders):
+            target = self.targets[number]
+            with ir.InsertionPoint(placeholder), ir.Location.unknown(placeholder.context):
+                dialect.func(
+                    symbol, inputs, results, python=target.python, site=target.site, id=number
+                )
+            placeholder.erase()
+        self.placeholders.clear()
+
+
+def _empty_function(name: str) -> ir.Operation:
+    with ir.Location.unknown():
+        function = ir.Operation.create(
+            "func.func",
+            attributes={
+                "sym_name": ir.StringAttr.get(name),
+                "sym_visibility": ir.StringAttr.get("private"),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+            },
+            regions=1,
+        )
+        with ir.InsertionPoint(function.regions[0].blocks.append()):
+            ir.Operation.create("func.return")
+    return function
 
 
 _current: contextvars.ContextVar[Lowering | None] = contextvars.ContextVar(
@@ -184,6 +211,7 @@ def compile_program(
     stopwatch.lap("tracing")
     with _lowering() as lowering:
         module = traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
+        lowering.finish()
     stopwatch.lap("lowering", module)
     _check_devices(module)
     out_avals = tuple(traced.jaxpr.out_avals)
