@@ -20,8 +20,13 @@ def enable_cache(path: str | os.PathLike[str]) -> None:
         NotADirectoryError: if there is something else under that name.
 
     Example:
-        >>> import tempfile
-        >>> enable_cache(tempfile.mkdtemp())
+        >>> import bellhop, os, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> bellhop.enable_cache(folder)
+        >>> float(bellhop.qjit(lambda x: 2 * x)(1.0))
+        2.0
+        >>> any("cache" in name for name in os.listdir(folder))
+        True
     """
     folder = Path(path).expanduser().resolve()
     if folder.exists() and not folder.is_dir():

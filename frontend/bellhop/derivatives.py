@@ -47,8 +47,8 @@ def grad(
 
     Example:
         >>> import bellhop
-        >>> bellhop.qjit(bellhop.grad(lambda x: x ** 3))(2.0)
-        Array(12., dtype=float64)
+        >>> bellhop.qjit(bellhop.grad(lambda x: x**3))(2.0)
+        Array(12., dtype=float64, weak_type=True)
     """
     if fn is None:
         return functools.partial(grad, method=method, h=h, argnums=argnums)
@@ -68,8 +68,9 @@ def value_and_grad(
 
     Example:
         >>> import bellhop
-        >>> bellhop.qjit(bellhop.value_and_grad(lambda x: x ** 3))(2.0)
-        (Array(8., dtype=float64), Array(12., dtype=float64))
+        >>> value, slope = bellhop.qjit(bellhop.value_and_grad(lambda x: x**3))(2.0)
+        >>> float(value), float(slope)
+        (8.0, 12.0)
     """
     if fn is None:
         return functools.partial(value_and_grad, method=method, h=h, argnums=argnums)

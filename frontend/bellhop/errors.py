@@ -2,15 +2,42 @@
 
 
 class CompileError(Exception):
-    """A program cannot be compiled; the message says what, where and what to do."""
+    """A program cannot be compiled; the message says what, where and what to do.
+
+    Example:
+        >>> import bellhop
+        >>> bellhop.qjit(lambda x: x).mlir
+        Traceback (most recent call last):
+        bellhop.errors.CompileError: <qjit <lambda>> has not been compiled: call it first, ...
+    """
 
 
 class DifferentiableCompileError(CompileError):
-    """A program cannot be differentiated as it is asked to be."""
+    """A program cannot be differentiated as it is asked to be.
+
+    Example:
+        >>> import bellhop, math
+        >>> cube_root = bellhop.pure_callback(math.cbrt, float)
+        >>> bellhop.grad(cube_root)(8.0)
+        Traceback (most recent call last):
+        bellhop.errors.DifferentiableCompileError: pure_callback 'cbrt' ... no derivative...
+    """
 
 
 class AutoGraphError(Exception):
-    """A function's Python control flow cannot be converted as it is asked to be."""
+    """A function's Python control flow cannot be converted as it is asked to be.
+
+    Example:
+        >>> import bellhop
+        >>> @bellhop.qjit(autograph=True)
+        ... def f(x):
+        ...     if x > 0:
+        ...         y = 1.0
+        ...     return y
+        >>> f(1.0)
+        Traceback (most recent call last):
+        bellhop.errors.AutoGraphError: ...
+    """
 
 
 class CallbackException(Exception):  # noqa: N818, a name that is known from host_callback
@@ -18,6 +45,13 @@ class CallbackException(Exception):  # noqa: N818, a name that is known from hos
 
     Attributes:
         exceptions: what they raised, in order.  Of very many, the first ones and the last one.
+
+    Example:
+        >>> import bellhop, jax
+        >>> jax.jit(lambda x: bellhop.tap(lambda x: 1 / 0, x))(1.0)
+        >>> bellhop.barrier_wait()
+        Traceback (most recent call last):
+        bellhop.errors.CallbackException: a tapped function raised; this was ZeroDivisionError: ...
     """
 
     exceptions: tuple[BaseException, ...] = ()

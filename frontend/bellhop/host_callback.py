@@ -47,7 +47,13 @@ _print_lock = threading.Lock()
 
 
 class CallbackFlavor(enum.Enum):
-    """Taken for compatibility, and without effect, as it was by default."""
+    """Taken for compatibility, and without effect, as it was by default.
+
+    Example:
+        >>> from bellhop import host_callback as hcb
+        >>> y = hcb.id_print(1.5, callback_flavor=hcb.CallbackFlavor.DEBUG); hcb.barrier_wait()
+        1.5
+    """
 
     IO_CALLBACK = 1
     PURE = 2
@@ -237,13 +243,26 @@ def barrier_wait(logging_name: str | None = None) -> None:
 
     Raises:
         CallbackException: where tapped functions raised.
+
+    Example:
+        >>> from bellhop import host_callback as hcb
+        >>> seen = []
+        >>> y = hcb.id_tap(lambda x, transforms: seen.append(float(x)), 2.0)
+        >>> hcb.barrier_wait("after the tap"); seen
+        [2.0]
     """
     del logging_name
     barrier.barrier_wait()
 
 
 def stop_outfeed_receiver() -> None:
-    """Do nothing: there is no such receiver."""
+    """Do nothing: there is no such receiver.
+
+    Example:
+        >>> from bellhop import host_callback as hcb
+        >>> print(hcb.stop_outfeed_receiver())
+        None
+    """
 
 
 class _InOrder:

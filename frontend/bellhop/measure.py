@@ -45,6 +45,9 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
         ...     m = bellhop.measure(0)
         ...     qml.RY(0.5 * m, wires=1)
         ...     return qml.expval(m), qml.expval(qml.Z(1))
+        >>> ones, z = circuit(3.141592653589793)
+        >>> round(float(ones), 6), round(float(z), 6)
+        (1.0, 0.877583)
 
     The interface is that of PennyLane's and Catalyst's ``measure``.
     """

@@ -55,7 +55,9 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
         ...         bellhop.for_loop(0, 3)(lambda i: qml.RX(x * i, wires=i) and None)()
         ...     layer()
         ...     bellhop.adjoint(layer)()
-        ...     return qml.probs()
+        ...     return qml.expval(qml.Z(2))
+        >>> circuit(0.3)
+        Array(1., dtype=float64)
 
     The interface is that of PennyLane's and Catalyst's ``adjoint``.
     """
@@ -97,6 +99,17 @@ def ctrl(
 
     Raises:
         CompileError: for measurements in the function.
+
+    Example:
+        >>> import bellhop, pennylane as qml
+        >>> @bellhop.qjit
+        ... @qml.qnode(qml.device("lightning.qubit", wires=2))
+        ... def circuit():
+        ...     qml.X(0)
+        ...     bellhop.ctrl(lambda: qml.X(1), control=0)()
+        ...     return qml.expval(qml.Z(1))
+        >>> circuit()
+        Array(-1., dtype=float64)
 
     The interface is that of PennyLane's and Catalyst's ``ctrl``.
     """

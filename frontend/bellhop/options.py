@@ -52,6 +52,12 @@ class CompileOptions:
             call, the second and so on give what they give in every process.  Without it they
             differ.  Inside another qjit function, that one's seed counts.
 
+    Example:
+        >>> import bellhop
+        >>> f = bellhop.qjit(lambda x: 2 * x, seed=7)
+        >>> f.compile_options.seed
+        7
+
     The names are those of Catalyst's options.
     """
 

@@ -69,7 +69,28 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
 
 
 def apply_pass(name: str) -> Callable[[Any], Any]:
-    """Return a decorator that adds a pass, by its name, to those of a QNode."""
+    """Return a decorator that adds a pass, by its name, to those of a QNode.
+
+    Args:
+        name: of the pass, as ``pipeline`` takes it.
+
+    Raises:
+        ValueError: for a pass that there is not.
+
+    Example:
+        >>> import bellhop, pennylane as qml
+        >>> @bellhop.qjit
+        ... @bellhop.passes.apply_pass("cancel_inverses")
+        ... @qml.qnode(qml.device("lightning.qubit", wires=1))
+        ... def circuit():
+        ...     qml.X(0)
+        ...     qml.X(0)
+        ...     return qml.expval(qml.Z(0))
+        >>> circuit()
+        Array(1., dtype=float64)
+        >>> "PauliX" in circuit.mlir, "PauliX" in circuit.mlir_opt
+        (True, False)
+    """
     (known,) = pass_names("apply_pass", {name: {}})
     return lambda qnode: _with_passes(qnode, (*(passes_of(qnode) or ()), known))
 
@@ -82,6 +103,20 @@ def cancel_inverses(qnode: Any) -> Any:
 
     Returns:
         a QNode, whose circuits are so simplified in compiled programs; elsewhere it is the same.
+
+    Example:
+        >>> import bellhop, pennylane as qml
+        >>> @bellhop.qjit
+        ... @bellhop.passes.cancel_inverses
+        ... @qml.qnode(qml.device("lightning.qubit", wires=1))
+        ... def circuit():
+        ...     qml.X(0)
+        ...     qml.X(0)
+        ...     return qml.expval(qml.Z(0))
+        >>> circuit()
+        Array(1., dtype=float64)
+        >>> "PauliX" in circuit.mlir, "PauliX" in circuit.mlir_opt
+        (True, False)
     """
     return apply_pass("cancel-inverses")(qnode)
 
@@ -97,6 +132,20 @@ def merge_rotations(qnode: Any) -> Any:
 
     Returns:
         a QNode, whose circuits are so simplified in compiled programs; elsewhere it is the same.
+
+    Example:
+        >>> import bellhop, pennylane as qml
+        >>> @bellhop.qjit
+        ... @bellhop.passes.merge_rotations
+        ... @qml.qnode(qml.device("lightning.qubit", wires=1))
+        ... def circuit():
+        ...     qml.RX(0.5, 0)
+        ...     qml.RX(-0.5, 0)
+        ...     return qml.expval(qml.Z(0))
+        >>> circuit()
+        Array(1., dtype=float64)
+        >>> circuit.mlir.count("RX"), circuit.mlir_opt.count("RX")
+        (2, 0)
     """
     return apply_pass("merge-rotations")(qnode)
 

@@ -41,8 +41,9 @@ def jvp(
 
     Example:
         >>> import bellhop
-        >>> bellhop.qjit(lambda x: bellhop.jvp(lambda y: y**3, [x], [1.0]))(2.0)
-        (Array(8., dtype=float64), Array(12., dtype=float64))
+        >>> value, tangent = bellhop.qjit(lambda x: bellhop.jvp(lambda y: y**3, [x], [1.0]))(2.0)
+        >>> float(value), float(tangent)
+        (8.0, 12.0)
 
     The interface is that of PennyLane's and Catalyst's ``jvp``.
     """
@@ -90,8 +91,10 @@ def vjp(
 
     Example:
         >>> import bellhop
-        >>> bellhop.qjit(lambda x: bellhop.vjp(lambda y: y**3, [x], [2.0]))(2.0)
-        (Array(8., dtype=float64), (Array(24., dtype=float64),))
+        >>> f = bellhop.qjit(lambda x: bellhop.vjp(lambda y: y**3, [x], [2.0]))
+        >>> value, (cotangent,) = f(2.0)
+        >>> float(value), float(cotangent)
+        (8.0, 24.0)
 
     The interface is that of PennyLane's and Catalyst's ``vjp``.
     """

@@ -57,6 +57,16 @@ class QJIT(Generic[P, R]):
         mlir_opt: its module after the optimising passes.
         compiled_function: JAX's executable of it.
         workspace: the directory with its stages, where ``keep_intermediate`` asks for them.
+
+    Example:
+        >>> import bellhop
+        >>> f = bellhop.qjit(lambda x: 2 * x)
+        >>> f(1.5)
+        Array(3., dtype=float64, weak_type=True)
+        >>> print(f.jaxpr.jaxpr)
+        { lambda ; a:f64[]. let b:f64[] = mul 2.0:f64[] a in (b,) }
+        >>> "stablehlo.multiply" in f.mlir_opt
+        True
     """
 
     def __init__(
@@ -216,6 +226,15 @@ class QJIT(Generic[P, R]):
 
         Raises:
             CompileError: where the annotations do not declare every argument.
+
+        Example:
+            >>> import bellhop, jax
+            >>> @bellhop.qjit(target="mlir")
+            ... def total(x: jax.ShapeDtypeStruct((3,), float)):
+            ...     return x.sum()
+            >>> total.aot_compile()
+            >>> "tensor<3xf64>" in total.mlir
+            True
         """
         if self._declared is None:
             raise CompileError(
@@ -238,6 +257,14 @@ class QJIT(Generic[P, R]):
 
         Returns:
             whether a call promotes these arguments to declared types.
+
+        Example:
+            >>> import bellhop, jax
+            >>> f = bellhop.qjit(lambda x: 2 * x)
+            >>> f.jit_compile((jax.ShapeDtypeStruct((3,), float),))
+            False
+            >>> "tensor<3xf64>" in f.mlir
+            True
         """
         static, arguments, named = self._separate(args, kwargs)
         with self._reporting():
@@ -254,6 +281,15 @@ class QJIT(Generic[P, R]):
         Raises:
             CompileError: where nothing is compiled yet, for static arguments, and for callbacks
                 that another process cannot import by name; names them.
+
+        Example:
+            >>> import bellhop
+            >>> f = bellhop.qjit(lambda x: 2 * x)
+            >>> f(1.0)
+            Array(2., dtype=float64, weak_type=True)
+            >>> f.save("double.bellhop")
+            >>> bellhop.load("double.bellhop")(4.0)
+            Array(8., dtype=float64, weak_type=True)
         """
         from bellhop.aot.archive import save_programs
 
@@ -267,7 +303,21 @@ class QJIT(Generic[P, R]):
         save_programs(path, self._name(), programs, seed=self.compile_options.seed)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Return JAX's ``Lowered`` of the program for a signature."""
+        """Return JAX's ``Lowered`` of the program for a signature.
+
+        Args:
+            args: the arguments with a position, or abstract values of them.
+            kwargs: the arguments with a name.
+
+        Returns:
+            a ``jax.stages.Lowered``, of the module as XLA gets it.
+
+        Example:
+            >>> import bellhop
+            >>> lowered = bellhop.qjit(lambda x: 2 * x).lower(1.0)
+            >>> "stablehlo.multiply" in lowered.as_text()
+            True
+        """
         return self._lower(*self._separate(args, kwargs))
 
     def _program(self) -> Program:
@@ -398,7 +448,7 @@ def qjit(fn: Any = None, **options: Any) -> Any:
         ... def power(x, n):
         ...     return x**n
         >>> power(2.0, n=3)
-        Array(8., dtype=float64)
+        Array(8., dtype=float64, weak_type=True)
 
     The interface is that of Catalyst's ``qjit``.
     """

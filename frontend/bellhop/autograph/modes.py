@@ -28,7 +28,7 @@ class DisableAutograph(contextlib.ContextDecorator):
         ...         y = 1.0 if scale() > 1 else 0.0
         ...     return x * scale() + y
         >>> f(1.0)
-        Array(3., dtype=float64)
+        Array(3., dtype=float64, weak_type=True)
 
     The interface is that of Catalyst's ``disable_autograph``.
     """

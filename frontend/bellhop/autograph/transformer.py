@@ -278,6 +278,16 @@ def autograph_source(fn: Any) -> str:
 
     Raises:
         AutoGraphError: where it was not converted.
+
+    Example:
+        >>> import bellhop
+        >>> @bellhop.qjit(autograph=True)
+        ... def f(x):
+        ...     return -x if x < 0 else x
+        >>> f(-2.0)
+        Array(2., dtype=float64)
+        >>> "if_exp" in bellhop.autograph_source(f)
+        True
     """
     function = fn
     for attribute in ("user_function", "func", "ag_unconverted"):

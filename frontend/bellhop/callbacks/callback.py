@@ -66,8 +66,9 @@ def callback(
         ... def f(x):
         ...     bellhop.debug.callback(seen.append)(x)
         ...     return 2 * x
-        >>> f(1.5); seen
-        Array(3., dtype=float64)
+        >>> f(1.5)
+        Array(3., dtype=float64, weak_type=True)
+        >>> seen
         [array(1.5)]
     """
     if not callable(fn):

@@ -26,6 +26,12 @@ class Drawing:
 
     Attributes:
         graph: nodes, groups and edges.
+
+    Example:
+        >>> import bellhop
+        >>> drawing = bellhop.draw(lambda x: 2 * x)(1.0)
+        >>> drawing.mermaid.splitlines()[0]
+        'flowchart TD'
     """
 
     graph: Graph
@@ -50,6 +56,12 @@ class Drawing:
         Raises:
             ValueError: for another ending.
             RuntimeError: if Graphviz is needed and not there.
+
+        Example:
+            >>> import bellhop, pathlib
+            >>> bellhop.draw(lambda x: 2 * x)(1.0).save("program.mmd")
+            >>> pathlib.Path("program.mmd").read_text().splitlines()[0]
+            'flowchart TD'
         """
         path = Path(path)
         if path.suffix in _TEXTS:
@@ -127,6 +139,15 @@ def draw_graph(fn: Callable[..., Any], *, level: int | None = None) -> Callable[
 
     Raises:
         NotImplementedError: for a level.
+
+    Example:
+        >>> import bellhop
+        >>> print(bellhop.draw_graph(lambda x: x)(1.0))
+        flowchart TD
+          n0(["x"])
+          n1(["result"])
+          n0 -->|"f64[]"| n1
+        <BLANKLINE>
     """
     if level is not None:
         raise NotImplementedError(

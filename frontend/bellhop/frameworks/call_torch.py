@@ -26,7 +26,14 @@ from bellhop.frameworks.torch_tensors import (
 
 
 class TorchFunction:
-    """A PyTorch function that traced code can call; see ``call_torch``."""
+    """A PyTorch function that traced code can call; see ``call_torch``.
+
+    Example:
+        >>> import bellhop, torch
+        >>> relu = bellhop.call_torch(torch.nn.functional.relu)
+        >>> relu(-1.0)
+        Array(0., dtype=float64)
+    """
 
     def __init__(self, function: Callable[..., Any], result_type: Any, vmap_method: str) -> None:
         torch = import_torch()
@@ -53,7 +60,8 @@ class TorchFunction:
         Args:
             parameters: arrays by name, as ``parameters()`` returns them; those that are left
                 out are the module's own.
-            args: arguments of the module, by position; more by name.
+            args: arguments of the module, by position.
+            kwargs: arguments of the module, by name.
 
         Returns:
             what the module returns; differentiable in the parameters too.
@@ -61,24 +69,66 @@ class TorchFunction:
         Raises:
             TypeError: where this is no module.
             ValueError: naming the parameters that the module does not have.
+
+        Example:
+            >>> import bellhop, jax.numpy as jnp, torch
+            >>> layer = bellhop.call_torch(torch.nn.Linear(2, 1, dtype=torch.float64))
+            >>> weights = {"weight": jnp.ones((1, 2)), "bias": jnp.zeros(1)}
+            >>> layer.apply(weights, jnp.array([1.0, 2.0]))
+            Array([3.], dtype=float64)
         """
-        unknown = sorted(set(parameters) - set(dict(self._own_module().named_parameters())))
-        if unknown:
-            raise ValueError(f"call_torch: '{self.__name__}' has no parameters {unknown}.")
+        self._refuse_unknown(parameters)
         return self._call(dict(parameters), args, kwargs)
 
     def parameters(self) -> dict[str, jax.Array]:
-        """Return copies of the module's parameters by name, for ``apply``."""
+        """Return copies of the module's parameters by name, for ``apply``.
+
+        Returns:
+            a dictionary of arrays, of the shapes and dtypes that they have in PyTorch.
+
+        Raises:
+            TypeError: where this is no module.
+
+        Example:
+            >>> import bellhop, torch
+            >>> layer = bellhop.call_torch(torch.nn.Linear(2, 1))
+            >>> {name: value.shape for name, value in layer.parameters().items()}
+            {'weight': (1, 2), 'bias': (1,)}
+        """
         named = self._own_module().named_parameters()
         return {name: jnp.array(to_array(parameter)) for name, parameter in named}
 
     def update(self, parameters: Mapping[str, Any]) -> None:
-        """Give the module new values of its parameters, for PyTorch to go on with."""
+        """Give the module new values of its parameters, for PyTorch to go on with.
+
+        Args:
+            parameters: arrays by name, as ``parameters()`` returns them.
+
+        Raises:
+            TypeError: where this is no module.
+            ValueError: naming the parameters that the module does not have.
+
+        Example:
+            >>> import bellhop, torch
+            >>> module = torch.nn.Linear(2, 1)
+            >>> bellhop.call_torch(module).update({"bias": [0.5]})
+            >>> module.bias.tolist()
+            [0.5]
+        """
         torch = import_torch()
+        self._refuse_unknown(parameters)
         own = dict(self._own_module().named_parameters())
         with torch.no_grad():
             for name, value in parameters.items():
                 own[name].copy_(to_tensor(np.array(value)))
+
+    def _refuse_unknown(self, parameters: Mapping[str, Any]) -> None:
+        names = [name for name, _ in self._own_module().named_parameters()]
+        unknown = sorted(set(parameters) - set(names))
+        if unknown:
+            raise ValueError(
+                f"call_torch: '{self.__name__}' has no parameters {unknown}; it has {names}."
+            )
 
     def _own_module(self) -> Any:
         if self._module is None:
