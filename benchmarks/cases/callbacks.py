@@ -222,6 +222,7 @@ CASES = [
         limit="one np.copyto each way",
         builders={"jax": _large_jax, **qjit_builders(_large_qjit), LIMIT: _large_limit},
         expected=lambda: -_ramp(),
+        targets=(Target(LIMIT, 1 / 1.2),),
     ),
     Case(
         name="callback-vjp",

@@ -8,6 +8,7 @@
 #include "bellhop/callback_table.h"
 #include "bellhop/failures.h"
 #include "bellhop/invocation.h"
+#include "bellhop/large_memory.h"
 #include "bellhop/numpy_arrays.h"
 #include "bellhop/pending_regions.h"
 #include "bellhop/python_call.h"
@@ -110,6 +111,7 @@ NB_MODULE(_runtime, m) {
   // JAX's caches hold programs, and so their callbacks, until the interpreter is gone.
   nb::set_leak_warnings(false);
   if (!init_numpy()) throw nb::python_error();
+  keep_freed_memory();
 
   m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");
   m.def(

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "bellhop/large_memory.h"
 #include "bellhop/small_array.h"
 
 namespace bellhop {
@@ -320,6 +321,7 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
 
 PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
                  std::span<const BufferView> results) {
+  prefer_huge_pages(results);
   return callback.results == Results::kWritten
              ? call_in_place(callback, arguments, results)
              : call(callback, arguments, results);
@@ -343,6 +345,7 @@ PyObject* start(Callback& callback, std::span<const BufferView> arguments,
 PyObject* finish(Callback& callback, PyObject* finish,
                  std::span<const BufferView> results) {
   CallArrays none(callback, {}, /*written=*/0);
+  prefer_huge_pages(results);
   PyObject* result = PyObject_CallNoArgs(finish);
   if (result == nullptr) return failure(callback, none);
   const bool stored = store_all(callback, result, results);
