@@ -143,11 +143,16 @@ _our_effects: tuple[type[Any], ...] = ()
 _hoist_what_is_known: Any = getattr(loops, "_scan_known_hoisting", None)
 
 
-def _hoist_without_effects(jaxpr: ClosedJaxpr, consts: Any, num_residuals: int) -> Any:
-    """Hoist as JAX does, but nothing out of a loop with one of our effects."""
+def _hoist_without_effects(
+    jaxpr: ClosedJaxpr, consts: Any, num_residuals: int, *stacked: int
+) -> Any:
+    """Hoist as JAX does, but nothing out of a loop with one of our effects.
+
+    JAX 0.11 also says how many further residuals it will not hoist.
+    """
     if any(isinstance(effect, _our_effects) for effect in jaxpr.effects):
         return jaxpr, consts, [False] * num_residuals, []
-    return _hoist_what_is_known(jaxpr, consts, num_residuals)
+    return _hoist_what_is_known(jaxpr, consts, num_residuals, *stacked)
 
 
 if _hoist_what_is_known is not None:
