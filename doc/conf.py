@@ -1,6 +1,7 @@
 """Sphinx: every code cell of every page runs when the pages are built."""
 
 import importlib.metadata
+import os
 from pathlib import Path
 
 project = "Bellhop"
@@ -26,6 +27,8 @@ nb_execution_raise_on_error = True
 # What programs write, keep_intermediate say, is not part of the pages.
 nb_execution_in_temp = True
 nb_execution_timeout = 300
+# Outputs are text: the kernels inherit this.
+os.environ["JAX_PPRINT_USE_COLOR"] = "0"
 # What a callback prints and a cell's own output belong together.
 nb_merge_streams = True
 
