@@ -15,7 +15,8 @@ Each name, what it is for, and why no public name serves:
   turn; nothing public says what must stay.
 * ``ExecuteReplicated._handle_token_bufs``: what JAX keeps of a failed run on several devices,
   by which all later ones fail.
-* ``partial_eval_jaxpr_custom_rules``: where the same happens under ``jax.checkpoint``.
+* ``partial_eval_jaxpr_custom_rules`` and ``loops.pe``: where the same happens under
+  ``jax.checkpoint``.
 * ``weakref_cache_key_types``: keeps JAX's caches from holding on to what a primitive's
   parameters refer to, here users' functions; there is no public way.
 * ``trace_state_clean``: whether a call stands under a transformation.  Public JAX has
@@ -34,8 +35,11 @@ Each name, what it is for, and why no public name serves:
   functions, and run what they trace.
 """
 
+import contextlib
 import inspect
-from collections.abc import Callable
+import itertools
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -159,26 +163,62 @@ if _hoist_what_is_known is not None:
     loops._scan_known_hoisting = _hoist_without_effects
 
 
+class _PartialEvalOfLoops:
+    """JAX's ``partial_eval``, as its loops see it, which can be told to hoist nothing."""
+
+    def __init__(self) -> None:
+        self._thread = threading.local()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(partial_eval, name)
+
+    @contextlib.contextmanager
+    def hoisting_nothing(self) -> Iterator[None]:
+        before = getattr(self._thread, "hoists_nothing", False)
+        self._thread.hoists_nothing = True
+        try:
+            yield
+        finally:
+            self._thread.hoists_nothing = before
+
+    def partial_eval_jaxpr_nounits(
+        self, jaxpr: ClosedJaxpr, unknowns: Any, instantiate: Any
+    ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[Any]]:
+        """Split a jaxpr as JAX does, or so that the first part hands on what is known."""
+        if not getattr(self._thread, "hoists_nothing", False):
+            return partial_eval.partial_eval_jaxpr_nounits(jaxpr, unknowns, instantiate)
+        are_known = [not is_unknown for is_unknown in unknowns]
+        known = list(itertools.compress(jaxpr.in_avals, are_known))
+        hand_on = jax.make_jaxpr(lambda *values: values)(*known)
+        names = jaxpr.jaxpr.debug_info.with_unknown_names()
+        hand_on = ClosedJaxpr(hand_on.jaxpr.replace(debug_info=names), hand_on.consts)
+        loop = partial_eval.move_binders_to_front(jaxpr, are_known)
+        return hand_on, loop, [True] * len(jaxpr.out_avals), known
+
+
+_partial_eval_of_loops = _PartialEvalOfLoops()
+loops.pe = _partial_eval_of_loops
+
 _split_checkpointed_scan = partial_eval.partial_eval_jaxpr_custom_rules[loops.scan_p]
 
 
 def _split_without_hoisting_effects(
     saveable: Any, unknown: Any, instantiated: Any, eqn: Any
 ) -> tuple[Any, ...]:
-    """Refuse a checkpointed loop where JAX takes out of it what must run each turn.
-
-    Here JAX hoists in the middle of its rule, so that it cannot be kept from it, only caught.
-    """
-    split = _split_checkpointed_scan(saveable, unknown, instantiated, eqn)
+    """Split a checkpointed loop as JAX does, but hoist nothing out of one with our effects."""
+    if not any(isinstance(effect, _our_effects) for effect in eqn.effects):
+        return _split_checkpointed_scan(saveable, unknown, instantiated, eqn)
+    with _partial_eval_of_loops.hoisting_nothing():
+        split = _split_checkpointed_scan(saveable, unknown, instantiated, eqn)
     known = split[0]
     if known is not None and "call_jaxpr" in known.params:
         # The loop itself is the last; what stands before it was hoisted.
         for hoisted in known.params["call_jaxpr"].eqns[:-1]:
-            if any(isinstance(effect, InputOutputEffect) for effect in hoisted.effects):
+            if any(isinstance(effect, _our_effects) for effect in hoisted.effects):
                 raise NotImplementedError(
-                    "an io_callback in a loop under jax.checkpoint has arguments that are the "
-                    "same in each turn, and JAX would call it once under differentiation. Give "
-                    "it an argument that changes, such as the index of the loop, or put "
+                    "this version of JAX would call a callback in a loop under jax.checkpoint "
+                    "once instead of once a turn, since its arguments are the same in each. "
+                    "Give it an argument that changes, such as the index of the loop, or put "
                     "jax.checkpoint around the body of the loop."
                 )
     return split

@@ -246,6 +246,28 @@ def test_vmap_of_grad(form, log):
     assert log.events == [("a", float(i)) for i in range(3)]
 
 
+def test_checkpointed_loop_runs_it_each_turn(form, log):
+    """JAX's own rule takes what does not change out of such a loop."""
+    weight = jnp.array([2.0, 3.0])
+
+    def f(x):
+        def body(carry, _):
+            log("constant", 1.0)
+            log("carry", carry)
+            scaled = jnp.sin(carry) * weight.sum() * jnp.cos(weight).prod()
+            return scaled, carry
+
+        carry, carries = jax.lax.scan(body, x, None, length=3)
+        return carry + carries.sum()
+
+    expected = jax.grad(f)(0.5)
+    before = list(log.events)
+    log.events.clear()
+    np.testing.assert_allclose(form(jax.grad(jax.checkpoint(f)))(0.5), expected)
+    assert [name for name, _ in log.events] == ["constant", "carry"] * 3
+    assert [name for name, _ in before] == ["constant", "carry"] * 3
+
+
 def test_checkpoint_does_not_run_it_again(form, log):
     def f(x):
         @jax.checkpoint
