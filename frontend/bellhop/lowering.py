@@ -256,6 +256,7 @@ def optimize(
     keep_stages: bool = False,
     delegates: bool = False,
     elides: bool = False,
+    after: str = LOWERED,
 ) -> Program:
     """Run the passes over a module and give its callbacks and regions a table.
 
@@ -270,6 +271,7 @@ def optimize(
         delegates: whether JAX makes the callbacks, instead of the runtime.
         elides: whether to leave large constants out of the texts, whose writing takes longer
             than all else where there are many megabytes of them.
+        after: the stage that the module is, where it is not the first.
     """
     from bellhop.regions import take_regions
 
@@ -285,11 +287,13 @@ def optimize(
         module.context.allow_unregistered_dialects = True
         text = _text(module, elides)
         if keep_stages:
-            stages[LOWERED] = text
+            stages[after] = text
         passes: list[Pass] = [
             pass_(device=device) if pass_ is InlineAccelerate else pass_() for pass_ in OPTIMIZATION
         ]
-        if _PASSES_OF_CIRCUITS in text:
+        if after != LOWERED:
+            passes = passes[[pass_.name for pass_ in passes].index(after) + 1 :]
+        elif _PASSES_OF_CIRCUITS in text:
             passes.insert(0, TransformCircuits())
         run_pipeline(module, passes, observe)
         optimized = _text(module, elides)

@@ -6,25 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from bellhop.errors import CompileError
+from bellhop.foreign import check_foreign_option
 from bellhop.passes import pass_names
 
 TARGETS = ("binary", "mlir", "jaxpr")
 
 # How much keep_intermediate keeps, and its names in the words of Catalyst.
 _LEVELS = {"none": 0, "pipeline": 1, "changed": 2, "pass": 3}
-
-# Options of Catalyst's qjit without a meaning here, and why.
-_FOREIGN = {
-    "abstracted_axes": "XLA compiles arrays of one shape; a program for each is made and kept",
-    "async_qnodes": "circuits of a batch need no option to run side by side",
-    "capture": "programs are traced without PennyLane's program capture",
-    "dialect_plugins": "there are no plugins of MLIR",
-    "pass_plugins": "there are no plugins of MLIR",
-    "pipelines": "the order of the passes is fixed; circuit_transform_pipeline adds to it",
-    "skip_preprocess": "there is no preprocessing to skip",
-    "use_nameloc": "there are no name locations",
-}
 
 
 @dataclass(frozen=True)
@@ -103,13 +91,17 @@ def compile_options(options: dict[str, Any]) -> CompileOptions:
     """Return options given by name.
 
     Raises:
-        CompileError: for an option that only Catalyst has; says why.
+        CompileError: for an option that only Catalyst has and that would change results.
         TypeError: for an option that there is not.
+
+    Warns:
+        UserWarning: for an option that only Catalyst has and that changes no results.
     """
     names = [field.name for field in dataclasses.fields(CompileOptions)]
-    for name in options:
-        if name in _FOREIGN:
-            raise CompileError(f"qjit: bellhop has no option '{name}': {_FOREIGN[name]}.")
-        if name not in names:
+    known = {}
+    for name, value in options.items():
+        if name in names:
+            known[name] = value
+        elif not check_foreign_option(name, value):
             raise TypeError(f"qjit has no option '{name}'; there are {', '.join(names)}.")
-    return CompileOptions(**options)
+    return CompileOptions(**known)

@@ -6,7 +6,6 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -20,16 +19,19 @@ from bellhop.embedding import EffectsOnly, embedding_jit, jit_inputs, wait_for
 from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
 from bellhop.first_runs import FirstRuns, signature_of
+from bellhop.inspection import Inspectable, Made, Replacement
 from bellhop.instruments import Stopwatch, recording, recordings
-from bellhop.lowering import Code, Program, compile_program, host_device, table_handle
+from bellhop.lowering import Code, compile_program, host_device, table_handle
 from bellhop.options import CompileOptions, compile_options
 from bellhop.signature import (
     NO_STATIC,
     DeclaredSignature,
     Static,
     StaticArguments,
+    check_arrays,
     declared_signature,
     describe,
+    leaf_signature,
 )
 from bellhop.tracing import compiling, traced
 from bellhop.workspace import make_workspace, write_stages
@@ -39,7 +41,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class QJIT(Generic[P, R]):
+class QJIT(Inspectable, Generic[P, R]):
     """A function that is compiled when it is called with a new signature.
 
     A signature is the shapes, dtypes and pytree structure of the arguments, and the values of
@@ -54,8 +56,10 @@ class QJIT(Generic[P, R]):
         compile_options: how it is compiled.
         jaxpr: the traced function of the newest program.
         mlir: its module as lowered, in the callback and quantum dialects.
+        mlir_module: the same as an object of MLIR.
         mlir_opt: its module after the optimising passes.
-        compiled_function: JAX's executable of it.
+        compiled_function: JAX's executable of it; None as long as there is no program.
+        out_treedef: the structure of its result.
         workspace: the directory with its stages, where ``keep_intermediate`` asks for them.
 
     Example:
@@ -85,6 +89,7 @@ class QJIT(Generic[P, R]):
         self._static = StaticArguments(function, options.static_argnums, options.static_argnames)
         self._declared: DeclaredSignature | None = None
         self._made: list[Made] = []
+        self._replacement: Replacement | None = None
         self._table = CallbackTable(published=False, seed=options.seed)
         # Committed to the CPU: the program itself runs there, whatever JAX's default is.
         self._handle = jax.device_put(table_handle(self._table), host_device())
@@ -163,6 +168,11 @@ class QJIT(Generic[P, R]):
         except RecursionError as error:
             if "Recursively calling jit" not in str(error):
                 raise
+        except TypeError:
+            function = self.original_function
+            where = f"qjit of '{function_name(function)}' ({definition_site(function)})"
+            check_arrays(where, self._static.names_of_others(function), args, kwargs)
+            raise
         finally:
             if self._first_runs.threads:
                 self._first_runs.end()
@@ -199,27 +209,6 @@ class QJIT(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<qjit {getattr(self, '__qualname__', repr(self.original_function))}>"
-
-    @property
-    def jaxpr(self) -> Any:
-        """The traced function of the newest program."""
-        return self._program().jaxpr
-
-    @property
-    def mlir(self) -> str:
-        """The newest program in the callback and quantum dialects."""
-        return self._program().mlir
-
-    @property
-    def mlir_opt(self) -> str:
-        """The newest program after the optimising passes."""
-        return self._program().mlir_opt
-
-    @property
-    def compiled_function(self) -> jax.stages.Compiled:
-        """JAX's executable of the newest program."""
-        self._program()
-        return self._lower(*self._made[-1].signature).compile()
 
     def aot_compile(self) -> None:
         """Compile for the types that the annotations declare, as far as ``target`` says.
@@ -320,14 +309,6 @@ class QJIT(Generic[P, R]):
         """
         return self._lower(*self._separate(args, kwargs))
 
-    def _program(self) -> Program:
-        if not self._made:
-            raise CompileError(
-                f"{self!r} has not been compiled: call it first, since its program depends on "
-                "the shapes and dtypes of the arguments."
-            )
-        return self._made[-1].program
-
     def _observed(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return ``run`` with the stages of compilation, and the run after it, measured."""
 
@@ -355,7 +336,11 @@ class QJIT(Generic[P, R]):
 
     def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
         """Make the program of a new signature; return it and the structure of its result."""
-        made = self._make(static, args, kwargs)
+        replacement = self._replacement
+        if replacement is not None and self._is_for(replacement.made, static, args, kwargs):
+            made = replacement.make(self._table)
+        else:
+            made = self._make(static, args, kwargs)
         self._made.append(made)
         self._waits |= b"bellhop_" in made.program.code.module
         self._prints_later |= made.program.prints_later
@@ -365,7 +350,22 @@ class QJIT(Generic[P, R]):
             write_stages(self.workspace, level, made.program)
         return made.program.code, made.out_tree
 
-    def _make(self, static: Static, args: Any, kwargs: Any) -> "Made":
+    def _replace(self, stage: str, text: str) -> None:
+        """Compile the newest program again at its next call, from another module."""
+        self._program()
+        self._replacement = Replacement(self._made[-1], stage, text)
+        self._jit.clear_cache()
+
+    @staticmethod
+    def _is_for(made: Made, static: Static, args: Any, kwargs: Any) -> bool:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        known, known_tree = jax.tree.flatten(made.signature[1:])
+        return (static, tree) == (made.signature[0], known_tree) and all(
+            jax.typeof(leaf) == jax.core.ShapedArray(aval.shape, aval.dtype, aval.weak_type)
+            for leaf, aval in zip(leaves, known, strict=True)
+        )
+
+    def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         out_tree = None
 
@@ -377,7 +377,12 @@ class QJIT(Generic[P, R]):
             flat, out_tree = jax.tree.flatten(result)
             return [jnp.asarray(leaf) if not hasattr(leaf, "dtype") else leaf for leaf in flat]
 
+        # JAX's errors name the function and its arguments.
         flat_function.__name__ = self._name()
+        flat_function.__wrapped__ = self.user_function  # type: ignore[attr-defined]
+        flat_function.__signature__ = leaf_signature(  # type: ignore[attr-defined]
+            self._static.names_of_others(self.original_function), args, kwargs
+        )
         avals = [jax.typeof(leaf) for leaf in leaves]
         specs = [
             jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals
@@ -401,21 +406,6 @@ class QJIT(Generic[P, R]):
         return getattr(self.original_function, "__name__", "program")
 
 
-@dataclass(frozen=True)
-class Made:
-    """A program and what it was made for.
-
-    Attributes:
-        program: it.
-        signature: static arguments, and types of the others by position and by name.
-        out_tree: the structure of the result.
-    """
-
-    program: Program
-    signature: tuple[Static, Any, Any]
-    out_tree: Any
-
-
 @overload
 def qjit(fn: Callable[P, R], **options: Any) -> QJIT[P, R]: ...
 @overload
@@ -437,10 +427,11 @@ def qjit(fn: Any = None, **options: Any) -> Any:
 
     Raises:
         TypeError: where ``fn`` cannot be called, or there is no such option.
-        CompileError: for an option that only Catalyst has.
+        CompileError: for an option that only Catalyst has and that would change results.
 
     Warns:
-        UserWarning: where a call does not fit the declared types and another program is made.
+        UserWarning: for an option that only Catalyst has and that changes none, and where a call
+            does not fit the declared types and another program is made.
 
     Example:
         >>> import bellhop
@@ -452,9 +443,11 @@ def qjit(fn: Any = None, **options: Any) -> Any:
 
     The interface is that of Catalyst's ``qjit``.
     """
-    if fn is None:
-        compile_options(options)
-        return functools.partial(qjit, **options)
-    if not callable(fn):
-        raise TypeError(f"qjit takes a function, got {fn!r} of type {type(fn).__name__}.")
-    return QJIT(fn, compile_options(options))
+    known = compile_options(options)
+
+    def decorate(fn: Any) -> QJIT[Any, Any]:
+        if not callable(fn):
+            raise TypeError(f"qjit takes a function, got {fn!r} of type {type(fn).__name__}.")
+        return QJIT(fn, known)
+
+    return decorate if fn is None else decorate(fn)

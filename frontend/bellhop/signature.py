@@ -1,8 +1,10 @@
 """The arguments of compiled functions: declared types, and static ones."""
 
 import inspect
+import itertools
+import re
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -44,6 +46,11 @@ class StaticArguments:
 
     def __bool__(self) -> bool:
         return bool(self._positions or self._names)
+
+    def names_of_others(self, function: Callable[..., Any]) -> list[str]:
+        """Return the names of the arguments with a position that are not static."""
+        positional = [p.name for p in _parameters(function) if p.kind in _POSITIONAL]
+        return [name for i, name in enumerate(positional) if i not in self._positions]
 
     def _complete(self, parameters: list[inspect.Parameter]) -> None:
         positional = [p for p in parameters if p.kind in _POSITIONAL]
@@ -222,6 +229,60 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
         specs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
         args.append(jax.tree.unflatten(tree, specs))
     return DeclaredSignature(function_name(function), signature, tuple(args))
+
+
+def check_arrays(where: str, names: Sequence[str], args: Any, kwargs: Any) -> None:
+    """Refuse arguments that are no arrays.
+
+    Args:
+        where: the compiled function and its line.
+        names: of the arguments with a position.
+        args: these arguments.
+        kwargs: arguments by name.
+
+    Raises:
+        TypeError: naming the argument, or its part.
+    """
+    for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
+        try:
+            jax.typeof(leaf)
+        except TypeError:
+            raise TypeError(
+                f"{where}: the argument {_leaf_name(names, path)} is of type "
+                f"{type(leaf).__name__}, which is no array. Make it static (static_argnums, "
+                "static_argnames) if it is part of the program."
+            ) from None
+
+
+def leaf_signature(names: Sequence[str], args: Any, kwargs: Any) -> inspect.Signature:
+    """Return the signature of a function of the leaves of arguments, each with a name of its own.
+
+    Args:
+        names: of the arguments with a position.
+        args: these arguments.
+        kwargs: arguments by name.
+    """
+    taken: dict[str, None] = {}
+    for path, _ in jax.tree_util.tree_leaves_with_path((args, kwargs)):
+        text = _leaf_name(names, path)
+        name = stem = "_".join(re.findall(r"\w+", text))
+        for number in itertools.count(1):
+            if name not in taken:
+                break
+            name = f"{stem}_{number}"
+        taken[name] = None
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    return inspect.Signature([inspect.Parameter(name, kind) for name in taken])
+
+
+def _leaf_name(names: Sequence[str], path: tuple[Any, ...]) -> str:
+    """Return what the user calls a leaf of ``(args, kwargs)``: ``x``, ``x['a'][0]``."""
+    part, where, *inner = path
+    if part.idx == 1:
+        name = str(where.key)
+    else:
+        name = names[where.idx] if where.idx < len(names) else f"args[{where.idx}]"
+    return name + jax.tree_util.keystr(tuple(inner))
 
 
 def describe(leaves: Iterable[Any]) -> str:

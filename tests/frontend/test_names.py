@@ -138,3 +138,53 @@ def test_draw_graph_is_draw():
     assert str(bellhop.draw_graph(f)(1.0)) == str(bellhop.draw(f)(1.0))
     with pytest.raises(NotImplementedError, match="level must be None"):
         bellhop.draw_graph(f, level=1)
+
+
+def test_stages_have_groups():
+    groups = dict(bellhop.debug.get_compilation_stages_groups(bellhop.CompileOptions()))
+    assert groups["optimization"][0] == "fuse-gates"
+    assert "convert-callback-to-runtime" in groups["conversion"]
+
+
+def test_replaced_modules_run():
+    f = bellhop.qjit(lambda x: x + x)
+    with pytest.raises(bellhop.CompileError, match="has not been compiled"):
+        bellhop.debug.replace_ir(f, "mlir", "")
+    assert (f(3.0), f(3)) == (6.0, 6)
+    bellhop.debug.replace_ir(f, "mlir", f.mlir.replace("stablehlo.add", "stablehlo.multiply"))
+    # The newest program is that of integers.
+    assert (f(3.0), f(3), f(4)) == (6.0, 9, 16)
+    assert "multiply" in f.mlir_opt
+
+
+def test_modules_with_callbacks_are_replaced_after_a_pass(own_directory):
+    @bellhop.qjit(keep_intermediate=True)
+    def f(x):
+        return bellhop.pure_callback(lambda x: np.cos(x), float)(x) + x
+
+    f(2.0)
+    stage = "canonicalize-callbacks"
+    text = bellhop.debug.get_compilation_stage(f, stage)
+    bellhop.debug.replace_ir(f, stage, text.replace("stablehlo.add", "stablehlo.multiply"))
+    assert f(2.0) == pytest.approx(2 * np.cos(2))
+    bellhop.debug.replace_ir(f, stage, "no module")
+    with pytest.raises(bellhop.CompileError, match=f"in place of '{stage}': Unable to parse"):
+        f(2.0)
+
+
+def test_stages_are_named_in_errors():
+    f = bellhop.qjit(lambda x: x)
+    f(1.0)
+    with pytest.raises(bellhop.CompileError, match="no stage 'mlir'; there are none: compile with"):
+        bellhop.debug.get_compilation_stage(f, "mlir")
+    with pytest.raises(bellhop.CompileError, match="no stage 'O2Opt'; there are lowered, "):
+        bellhop.debug.replace_ir(f, "O2Opt", "")
+    for function in (bellhop.debug.get_compilation_stage, bellhop.debug.replace_ir):
+        with pytest.raises(TypeError, match=f"{function.__name__} takes a qjit function first"):
+            function(len, *["mlir"] * (function.__code__.co_argcount - 1))
+
+
+@pytest.mark.parametrize("name", ["get_cmain", "compile_executable"])
+def test_there_are_no_executables(name):
+    with pytest.raises(NotImplementedError, match=f"debug.{name}: .* f.save"):
+        getattr(bellhop.debug, name)(bellhop.qjit(len), 1.0)

@@ -202,14 +202,14 @@ def test_looking_inside(own_directory):
     assert "accelerate" not in f.mlir_opt
     text = bellhop.debug.get_compilation_stage(f, "convert-callback-to-runtime")
     assert "@bellhop_callback" in text
-    with pytest.raises(ValueError, match="has no stage 'nonsense'; there are .*outline-regions"):
+    with pytest.raises(bellhop.CompileError, match="has no stage 'nonsense'; there are .*gates"):
         bellhop.debug.get_compilation_stage(f, "nonsense")
 
 
 def test_stages_are_kept_on_demand_only():
     f = bellhop.qjit(lambda x: x)
     f(1.0)
-    with pytest.raises(ValueError, match="keep_intermediate=True"):
+    with pytest.raises(bellhop.CompileError, match="keep_intermediate=True"):
         bellhop.debug.get_compilation_stage(f, "outline-regions")
 
 

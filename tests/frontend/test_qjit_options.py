@@ -2,6 +2,7 @@
 
 import io
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -22,10 +23,69 @@ def test_unknown_options_are_named():
         bellhop.qjit(colour="red")
 
 
-@pytest.mark.parametrize("name", ["abstracted_axes", "pipelines", "pass_plugins"])
-def test_options_of_catalyst_are_refused_with_a_reason(name):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("pipelines", [("a", ["b"])]), ("pass_plugins", ["a.so"]), ("dialect_plugins", ["a.so"])],
+)
+def test_options_of_catalyst_that_change_programs_are_refused_with_a_reason(name, value):
     with pytest.raises(bellhop.CompileError, match=f"no option '{name}': .+"):
-        bellhop.qjit(lambda x: x, **{name: None})
+        bellhop.qjit(lambda x: x, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("abstracted_axes", {0: "n"}),
+        ("async_qnodes", True),
+        ("capture", True),
+        ("skip_preprocess", True),
+        ("use_nameloc", True),
+    ],
+)
+def test_options_of_catalyst_that_change_no_result_are_ignored_with_a_warning(name, value):
+    with pytest.warns(UserWarning, match=f"option '{name}' is ignored: .+") as warned:
+        f = bellhop.qjit(**{name: value})(jnp.sum)
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    assert f(jnp.ones(2)) == 2
+    assert f(jnp.ones(3)) == 3
+
+
+@pytest.mark.filterwarnings("error")
+def test_defaults_of_options_of_catalyst_ask_for_nothing():
+    f = bellhop.qjit(
+        lambda x: 2 * x,
+        abstracted_axes=None,
+        async_qnodes=False,
+        capture="global",
+        dialect_plugins=None,
+        pass_plugins=(),
+        pipelines=None,
+        skip_preprocess=False,
+        use_nameloc=False,
+    )
+    assert f(3) == 6
+
+
+@pytest.mark.parametrize("name", ["llvmir", "qir", "c_sig", "out_type", "fn_cache", "capture"])
+def test_attributes_of_catalyst_say_what_there_is_instead(name):
+    f = bellhop.qjit(lambda x: x)
+    f(1.0)
+    assert not hasattr(f, name)
+    with pytest.raises(AttributeError, match=f"'{name}', which only Catalyst's has: .+"):
+        getattr(f, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'colour'$"):
+        f.colour  # noqa: B018
+
+
+def test_the_module_is_an_object_too():
+    f = bellhop.qjit(lambda x: {"a": jnp.sin(x)})
+    assert f.compiled_function is None
+    f(1.0)
+    assert "stablehlo.sine" in str(f.mlir_module)
+    assert [op.operation.name for op in f.mlir_module.body.operations] == ["func.func"]
+    assert f.out_treedef == jax.tree.structure({"a": 0})
+    assert "sine" in f.compiled_function.as_text()
 
 
 @pytest.mark.parametrize(

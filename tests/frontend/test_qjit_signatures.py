@@ -315,3 +315,37 @@ def test_static_arguments_under_transformations(transform):
     f = bellhop.qjit(lambda x, n: x**n, static_argnums=1)
     expected = transform(lambda x: x**3)(2.0)
     assert transform(lambda x: f(x, 3))(2.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "args", "kwargs", "name"),
+    [
+        ({}, ("a", 1), {}, "x"),
+        ({}, (1, {"k": [1, object]}), {}, r"y\['k'\]\[1\]"),
+        ({}, (1,), {"y": "a"}, "y"),
+        ({"static_argnums": 0}, ("a", "b"), {}, "y"),
+    ],
+)
+def test_arguments_that_are_no_arrays_are_named(options, args, kwargs, name):
+    def f(x, y):
+        return y
+
+    with pytest.raises(TypeError, match=rf"qjit of 'f' \(.*\): the argument {name} is of type"):
+        bellhop.qjit(f, **options)(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"), [({}, "y_1"), ({"static_argnums": 0}, "y_1"), ({"autograph": True}, "y_1")]
+)
+def test_errors_of_tracing_name_function_and_argument(options, name):
+    def f(x, y):
+        return float(y[1])
+
+    line = f.__code__.co_firstlineno
+    with pytest.raises(jax.errors.ConcretizationTypeError) as raised:
+        bellhop.qjit(f, **options)(1, [2, 3])
+    text = str(raised.value)
+    assert f"the value of the argument {name}." in text
+    assert "function f at" in text
+    if "autograph" not in options:
+        assert f"{__file__}:{line}" in text
