@@ -7,6 +7,7 @@ held to its beginning only: for times and versions.
 
 import argparse
 import difflib
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,9 +37,14 @@ def outputs(notebook: NotebookNode) -> Iterator[str]:
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for number, cell in enumerate(cells, 1):
         yield f"[{number}]"
-        for output in cell.outputs:
-            text = output.get("text") or output.get("data", {}).get("text/plain", "")
-            yield from text.splitlines()
+        for printed, group in itertools.groupby(cell.outputs, lambda output: "text" in output):
+            # What is printed arrives in pieces, which need not end where lines do.
+            texts = [
+                output["text"] if printed else output.get("data", {}).get("text/plain", "")
+                for output in group
+            ]
+            for text in ["".join(texts)] if printed else texts:
+                yield from text.splitlines()
 
 
 def matches(expected: list[str], observed: list[str]) -> bool:

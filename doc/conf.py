@@ -29,6 +29,7 @@ nb_execution_in_temp = True
 nb_execution_timeout = 300
 # Outputs are text: the kernels inherit this.
 os.environ["JAX_PPRINT_USE_COLOR"] = "0"
+os.environ["BELLHOP_EXAMPLES"] = str(Path(__file__).parents[1] / "examples")
 # What a callback prints and a cell's own output belong together.
 nb_merge_streams = True
 

@@ -117,7 +117,7 @@ class GateList:
         self._is_first = is_first
         self._sites = sites
         self._by_differences = by_differences
-        self._site = ""
+        self._site = self._written = ""
         self.runs: list[GateRun] = []
 
     def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
@@ -129,7 +129,7 @@ class GateList:
         if isinstance(op, _NOTHING_TO_APPLY):
             return
         if depth == 0:
-            self._site = self._sites(op)
+            self._site, self._written = self._sites(op), op.name
         if op.name in MID_CIRCUIT:
             raise CompileError(
                 f"{self._where}: a mid-circuit measurement, or an operation that depends on one, "
@@ -157,9 +157,10 @@ class GateList:
         elif applies:
             self._append(base, adjoint, controls, has_derivative)
         else:
+            part = "" if op.name == self._written else f" ({self._written} consists of it)"
             raise CompileError(
-                f"{self._where}: the device does not apply {op.name}, and PennyLane has no "
-                "decomposition of it."
+                f"{self._where}: the device does not apply {op.name}{part}, and PennyLane has no "
+                "decomposition of it. Use gates that the device has, or another device."
             )
 
     def _can_record(self, base: qml.operation.Operator) -> bool:

@@ -4,6 +4,8 @@ Importing it registers every target of ``runtime/contract.toml`` with XLA's CPU
 client.  It imports neither ``bellhop`` nor ``bellhop_mlir``.
 """
 
+from pathlib import Path
+
 from bellhop_runtime._registration import DTYPES, TARGETS, register
 from bellhop_runtime._runtime import (
     Arguments,
@@ -24,6 +26,15 @@ from bellhop_runtime._runtime import (
 
 register()
 
+
+def include_dir() -> str:
+    """Return the folder of the C++ header that a quantum device is written with.
+
+    It holds ``bellhop/quantum_device.h``.
+    """
+    return str(Path(__file__).parent / "include")
+
+
 __all__ = [
     "DTYPES",
     "TARGETS",
@@ -32,6 +43,7 @@ __all__ = [
     "CallbackTable",
     "close_calls",
     "close_taps",
+    "include_dir",
     "keep_failure",
     "live_sessions",
     "pending_regions",
