@@ -23,9 +23,11 @@ EVERY_OPERATION = """
                    python = "log", site = "f.py:2", id = 1 : i64} : () -> ()
 "callback.func"() {sym_name = "seen", function_type = (tensor<2xf32>, tensor<i1>) -> (),
                    python = "seen", site = "f.py:3", id = 2 : i64} : () -> ()
+"callback.func"() {sym_name = "loop", function_type = (tensor<i64>, tensor<i64>) -> tensor<i64>,
+                   python = "loop", site = "f.py:4", id = 3 : i64} : () -> ()
 func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>, %b: tensor<i1>,
                        %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>,
-                       %i: tensor<2x1xi32>, %a: tensor<2x1xf64>)
+                       %n: tensor<i64>, %i: tensor<2x1xi32>, %a: tensor<2x1xf64>)
     -> (!stablehlo.token, tensor<f64>, tensor<f64>, tensor<4xcomplex<f64>>, tensor<1x1xf64>,
         tensor<2xf64>, tensor<2x1x1xf64>, tensor<f64>) {
   %y = "callback.call"(%v, %b) {callee = @f, kind = "pure"}
@@ -35,6 +37,8 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
       : (!stablehlo.token, tensor<f64>) -> !stablehlo.token
   %t2 = "callback.call"(%t1, %v, %b) {callee = @seen, kind = "tap"}
       : (!stablehlo.token, tensor<2xf32>, tensor<i1>) -> !stablehlo.token
+  %t3, %next = "callback.call"(%t2, %n, %n, %x) {callee = @loop, kind = "progress"}
+      : (!stablehlo.token, tensor<i64>, tensor<i64>, tensor<f64>) -> (!stablehlo.token, tensor<i64>)
   %z = func.call @accelerate_cuda_0__far(%x) : (tensor<f64>) -> tensor<f64>
   %r = "quantum.seed"() {circuit = 0 : i64} : () -> tensor<4xui32>
   %s0 = "quantum.begin"(%r, %x, %p) {library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64,
@@ -60,7 +64,7 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   "quantum.end"(%s5) : (tensor<2xui32>) -> ()
   %late = func.call @accelerate_cuda_0__far(%e) : (tensor<f64>) -> tensor<f64>
   %far = stablehlo.add %z, %late : tensor<f64>
-  return %t2, %y, %e, %psi, %j, %es, %js, %far : !stablehlo.token, tensor<f64>, tensor<f64>,
+  return %t3, %y, %e, %psi, %j, %es, %js, %far : !stablehlo.token, tensor<f64>, tensor<f64>,
       tensor<4xcomplex<f64>>, tensor<1x1xf64>, tensor<2xf64>, tensor<2x1x1xf64>, tensor<f64>
 }
 func.func private @accelerate_cuda_0__far(%x: tensor<f64>) -> tensor<f64> {

@@ -96,7 +96,7 @@ class Delegates:
             delegate = _writing(target, find, out_avals, kind)
         else:
             if number < len(self._targets):
-                _check_device(self._targets[number])
+                _check_delegated(self._targets[number])
             run = _Run(lambda: _alive(held)._callbacks[number], out_avals, kind, catches=True)
             delegate = _returning(run, out_avals, kind, ordered=is_ordered)
         block = function.regions[0].blocks.append(*inputs)
@@ -110,7 +110,13 @@ class Delegates:
             )
 
 
-def _check_device(target: "CallbackTarget") -> None:
+def _check_delegated(target: "CallbackTarget") -> None:
+    if target.flavour == "progress":
+        raise NotImplementedError(
+            f"the progress of a loop (at {target.site}) is shown by programs on the CPU, and this "
+            "loop runs on another device, which would wait for the host in every iteration. Show "
+            "that of a loop around it."
+        )
     if target.takes_device:
         raise NotImplementedError(
             f"{target.flavour} '{target.name}' (called from {target.site}) asks for the device, "
@@ -223,7 +229,7 @@ def lower_by_jax(
         writing = cast("BufferTarget", target)
         delegate = _writing(writing, lambda: writing, ctx.avals_out, kind, catches=False)
     else:
-        _check_device(target)
+        _check_delegated(target)
         callback = target.bind()
         run = _Run(lambda: callback, ctx.avals_out, kind, catches=False)
         delegate = _returning(run, ctx.avals_out, kind, ordered=token is not None)

@@ -185,6 +185,11 @@ class Program:
         """Whether it leaves printing to another thread."""
         return any(target.flavour == "print" and target.asynchronous for target in self.targets)
 
+    @property
+    def shows_progress(self) -> bool:
+        """Whether loops in it have bars."""
+        return any(target.flavour == "progress" for target in self.targets)
+
 
 def host_device() -> jax.Device:
     """Return the device that programs themselves run on, whatever JAX's default is."""

@@ -98,6 +98,7 @@ class QJIT(Inspectable, Generic[P, R]):
         # Whether a program calls the runtime: what it does there is done when the call returns.
         self._waits = False
         self._prints_later = False
+        self._shows_progress = False
         self._separates = bool(self._static)
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
@@ -137,6 +138,8 @@ class QJIT(Inspectable, Generic[P, R]):
             runs.pop()
             if self._prints_later:
                 wait_for_taps()
+            if self._shows_progress:
+                self._finish_bars()
         # Outside the handler, so that XLA's account of it is not the context.
         raise failure
 
@@ -334,6 +337,11 @@ class QJIT(Inspectable, Generic[P, R]):
             where = self.compile_options.logfile or sys.stderr
             print(f"compiled {self!r}", compilation.table(), sep="\n", file=where)
 
+    def _finish_bars(self) -> None:
+        from bellhop.observe.bars import finish_bars
+
+        finish_bars(self._table, is_last=not runs)
+
     def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
         """Make the program of a new signature; return it and the structure of its result."""
         replacement = self._replacement
@@ -344,6 +352,7 @@ class QJIT(Inspectable, Generic[P, R]):
         self._made.append(made)
         self._waits |= b"bellhop_" in made.program.code.module
         self._prints_later |= made.program.prints_later
+        self._shows_progress |= made.program.shows_progress
         level = self.compile_options.intermediate_level
         if level > 0:
             self.workspace = make_workspace(self._name())

@@ -11,6 +11,7 @@
 #include "bellhop/large_memory.h"
 #include "bellhop/numpy_arrays.h"
 #include "bellhop/pending_regions.h"
+#include "bellhop/progress.h"
 #include "bellhop/python_call.h"
 #include "bellhop/registry.h"
 #include "bellhop/session.h"
@@ -88,9 +89,20 @@ nb::tuple tap_failures() {
   return nb::make_tuple(exceptions, failures.dropped);
 }
 
+nb::list bars() {
+  nb::list result;
+  for (const BarLook& look : look_at_bars()) {
+    result.append(nb::make_tuple(nb::borrow(look.callback->function), look.number,
+                                 look.began, look.ended, look.failed, look.count,
+                                 look.total, look.seconds));
+  }
+  return result;
+}
+
 nb::dict targets() {
   nb::dict result;
-  for (const auto& family : {callback_targets(), tap_targets(), circuit_targets()}) {
+  for (const auto& family :
+       {callback_targets(), tap_targets(), progress_targets(), circuit_targets()}) {
     for (const Target& target : family) {
       nb::dict stages;
       if (target.instantiate != nullptr) {
@@ -161,9 +173,19 @@ NB_MODULE(_runtime, m) {
       "forget_threads",
       [] {
         forget_taps();
+        forget_bars();
         forget_calls();
       },
       "Begin anew in the child of a fork.");
+
+  m.def(
+      "look_at_bars", &bars,
+      "Label, number, began, ended, failed, count, total and seconds of each bar that "
+      "goes on, or has ended since the last time.");
+  m.def("end_bars", &end_bars, "table"_a,
+        "End the bars of a table whose programs have all returned.");
+  m.def("stop_watching_bars", &stop_watching,
+        "Whether there is no bar: then the next one calls its label.");
 
   m.def("live_sessions", &live_sessions, "How many circuits hold a device now.");
   m.def("pending_regions", &pending_regions, "How many started regions wait now.");
@@ -175,20 +197,22 @@ NB_MODULE(_runtime, m) {
       .value("COPIES", Arguments::kCopies, "Arrays of its own.")
       .value("LENT", Arguments::kLent, "Views that it may hold, but reads no more.");
 
+  nb::class_<Bars>(m, "Bars", "How far the runs of a loop are.").def(nb::init<>());
+
   nb::class_<Callback>(m, "Callback", nb::type_slots(callback_slots),
                        "A Python function that compiled programs can call.")
       .def(
           "__init__",
           [](Callback* self, nb::callable function, nb::callable convert,
              std::string description, std::string site, Arguments arguments,
-             bool writes, bool takes_device) {
-            new (self)
-                Callback(function.ptr(), convert.ptr(), std::move(description),
-                         std::move(site), arguments,
-                         writes ? Results::kWritten : Results::kReturned, takes_device);
+             bool writes, bool takes_device, std::shared_ptr<Bars> bars) {
+            new (self) Callback(function.ptr(), convert.ptr(), std::move(description),
+                                std::move(site), arguments,
+                                writes ? Results::kWritten : Results::kReturned,
+                                takes_device, std::move(bars));
           },
           "function"_a, "convert"_a, "description"_a, "site"_a, "arguments"_a,
-          "writes"_a = false, "takes_device"_a = false)
+          "writes"_a = false, "takes_device"_a = false, "bars"_a = nb::none())
       .def("__call__", &call, "arguments"_a, "results"_a,
            "Call it as a program does, with arrays for the program's buffers.")
       .def_static("tap", &tap_now, "callback"_a, "arguments"_a,

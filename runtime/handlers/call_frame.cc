@@ -22,12 +22,26 @@ const CallbackTable* table_of(const XLA_FFI_CallFrame& frame) {
   return table;
 }
 
-void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,
-                   int32_t* ordinal) {
+const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
+                                                 std::shared_ptr<Callback>& published) {
+  const CallbackTable* table = table_of(frame);
+  const int64_t key = program_key(frame);
+  const int64_t index = callback_index(frame);
+  if (table != nullptr) return table->find(key, index);
+  published = CallbackTable::find_published(key, index);
+  return published == nullptr ? nullptr : &published;
+}
+
+int32_t device_ordinal(const XLA_FFI_CallFrame& frame) {
   XLA_FFI_DeviceOrdinal_Get_Args args{XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE,
                                       nullptr, frame.ctx, 0};
   frame.api->XLA_FFI_DeviceOrdinal_Get(&args);
-  *ordinal = args.device_ordinal;
+  return args.device_ordinal;
+}
+
+void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,
+                   int32_t* ordinal) {
+  *ordinal = device_ordinal(frame);
   arguments.append({XLA_FFI_DataType_S32, nullptr, 0, ordinal});
 }
 

@@ -12,14 +12,15 @@ namespace bellhop {
 
 Callback::Callback(PyObject* function, PyObject* convert, std::string description,
                    std::string site, Arguments arguments, Results results,
-                   bool takes_device)
+                   bool takes_device, std::shared_ptr<Bars> bars)
     : function(Py_NewRef(function)),
       convert(Py_NewRef(convert)),
       description(std::move(description)),
       site(std::move(site)),
       arguments(arguments),
       results(results),
-      takes_device(takes_device) {}
+      takes_device(takes_device),
+      bars(std::move(bars)) {}
 
 Callback::~Callback() {
   Py_DECREF(function);

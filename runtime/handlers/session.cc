@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bellhop/pending_regions.h"
+#include "bellhop/progress.h"
 
 namespace bellhop {
 namespace {
@@ -142,6 +143,7 @@ void end_session(Handle handle) {
 
 void release_run(std::int64_t run_id) noexcept {
   drop_pending(run_id);
+  fail_bars(run_id);
   Table& all = table();
   for (std::uint32_t place = 0; place < kPlaces; ++place) {
     Session* session = all.places[place].load(std::memory_order_acquire);

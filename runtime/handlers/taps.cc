@@ -98,16 +98,8 @@ void call_now(Callback& callback, std::span<const BufferView> arguments) {
 XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
   Buffers arguments(frame->args.args, 1, frame->args.size);
-  const CallbackTable* table = table_of(*frame);
-  const std::shared_ptr<Callback>* callback = nullptr;
   std::shared_ptr<Callback> published;
-  if (table != nullptr) {
-    callback = table->find(program_key(*frame), callback_index(*frame));
-  } else {
-    published =
-        CallbackTable::find_published(program_key(*frame), callback_index(*frame));
-    if (published != nullptr) callback = &published;
-  }
+  const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
   if (callback == nullptr) return no_such_callback(*frame);
   int32_t ordinal;
   if ((*callback)->takes_device) append_device(*frame, arguments, &ordinal);

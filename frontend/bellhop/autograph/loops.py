@@ -14,6 +14,7 @@ from bellhop.control_flow.cond import cond
 from bellhop.control_flow.for_loop import for_loop
 from bellhop.control_flow.while_loop import while_loop
 from bellhop.errors import AutoGraphError
+from bellhop.observe.progress import Tracked
 
 Body = Callable[..., None]
 Test = Callable[[], Any]
@@ -54,9 +55,13 @@ class Enumerated:
 class _Elements:
     """What a loop goes over: the number of elements, if it is known, and each by its number."""
 
-    def __init__(self, trips: Any, element: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, trips: Any, element: Callable[[Any], Any], progress: str | None = None
+    ) -> None:
         self.trips = trips
         self.element = element
+        # The description of the loop's bar.
+        self.progress = progress
 
     @property
     def is_static(self) -> bool:
@@ -69,7 +74,13 @@ def _elements(target: Any) -> _Elements | None:
         inner = _elements(target.iterable)
         if inner is None:
             return None
-        return _Elements(inner.trips, lambda i: (target.start + i, inner.element(i)))
+        element = inner.element
+        return _Elements(inner.trips, lambda i: (target.start + i, element(i)), inner.progress)
+    if isinstance(target, Tracked):
+        inner = _elements(target.iterable)
+        if inner is not None:
+            inner.progress = target.description
+        return inner
     if isinstance(target, range):
         return _Elements(len(target), lambda i: target.start + i * target.step)
     if isinstance(target, TracedRange):
@@ -165,10 +176,14 @@ def _compiled_for(
             result = cond(holds, lambda: tuple(iteration(i, leaves)), lambda: tuple(leaves))()
             return _returned(result or ())
 
-        result = for_loop(first, elements.trips)(guarded)(*carried.leaves)
+        loop_over = for_loop(first, elements.trips, progress=elements.progress)
+        result = loop_over(guarded)(*carried.leaves)
     else:
 
-        @while_loop(lambda i, *leaves: jnp.logical_and(i < elements.trips, goes_on(leaves)))
+        @while_loop(
+            lambda i, *leaves: jnp.logical_and(i < elements.trips, goes_on(leaves)),
+            progress=elements.progress,
+        )
         def loop(i: Any, *leaves: Any) -> Any:
             return (i + 1, *iteration(i, leaves))
 

@@ -170,6 +170,7 @@ def _lower(
     primitive: Primitive,
     kind: str,
     is_ordered: bool,
+    declared: int | None,
     target: CallbackTarget,
 ) -> Any:
     lowering = lowering_in_progress()
@@ -179,7 +180,11 @@ def _lower(
         each = functools.partial(call_each, primitive.bind, target=target)
         return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)
     token = ctx.tokens_in.get(ordered_effect) if is_ordered else None
-    lower = lower_by_jax if lowering is None else _lower_to_dialect
+    lower = (
+        lower_by_jax
+        if lowering is None
+        else functools.partial(_lower_to_dialect, declared=declared)
+    )
     results, token = lower(ctx, target, "tap" if target.asynchronous else kind, operands, token)
     if token is not None:
         ctx.set_tokens_out(mlir.TokenSet({ordered_effect: token}))
@@ -192,10 +197,12 @@ def _lower_to_dialect(
     kind: str,
     operands: Sequence[Any],
     token: Any,
+    *,
+    declared: int | None,
 ) -> tuple[list[Any], Any]:
     lowering = lowering_in_progress()
     assert lowering is not None
-    symbol = lowering.declare(ctx, target)
+    symbol = lowering.declare(ctx.replace(avals_in=ctx.avals_in[:declared]), target)
     types = [ir_type(ctx, aval) for aval in ctx.avals_out]
     if token is None:
         call = dialect.call(symbol, kind, list(operands), types, target.aliases)
@@ -205,13 +212,20 @@ def _lower_to_dialect(
     return results, next_token
 
 
-def register_callback(primitive: Primitive, kind: str, effects: Collection[Effect] = ()) -> None:
+def register_callback(
+    primitive: Primitive,
+    kind: str,
+    effects: Collection[Effect] = (),
+    *,
+    declared: int | None = None,
+) -> None:
     """Make a primitive one that calls its ``target``, where programs are traced and outside.
 
     Args:
         primitive: its rules of differentiation are left to the caller.
         kind: what the callback dialect calls it.
         effects: those of a call; ``ordered_effect`` may be among them.
+        declared: how many of the operands are arguments of the function; None for all.
     """
     primitive.multiple_results = True
     primitive.def_impl(_call_now)
@@ -220,7 +234,11 @@ def register_callback(primitive: Primitive, kind: str, effects: Collection[Effec
     )
     batching.primitive_batchers[primitive] = functools.partial(_batch, primitive=primitive)
     lower = functools.partial(
-        _lower, primitive=primitive, kind=kind, is_ordered=ordered_effect in effects
+        _lower,
+        primitive=primitive,
+        kind=kind,
+        is_ordered=ordered_effect in effects,
+        declared=declared,
     )
     mlir.register_lowering(primitive, lower, cacheable=False)
 

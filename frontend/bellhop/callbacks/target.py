@@ -112,6 +112,7 @@ class CallbackTarget:
             arguments=Arguments.COPIES if self.copies else Arguments.VIEWS,
             writes=self.writes,
             takes_device=self.takes_device,
+            bars=self.function.bars if self.flavour == "progress" else None,  # type: ignore[attr-defined]
         )
 
     @property

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from bellhop.control_flow.carried import as_carried, refuse_resizing, unwrap
 from bellhop.control_flow.predicates import as_integer
+from bellhop.control_flow.shown import in_one_program, loop_progress
 from bellhop.control_flow.tracing import traced_step
 from bellhop.tracing import current_circuit
 
@@ -15,7 +16,12 @@ Bounds = tuple[Any, Any, Any]
 
 
 def for_loop(
-    lower_bound: Any, upper_bound: Any = None, step: Any = 1, *, allow_array_resizing: bool = False
+    lower_bound: Any,
+    upper_bound: Any = None,
+    step: Any = 1,
+    *,
+    progress: str | None = None,
+    allow_array_resizing: bool = False,
 ) -> Callable[..., Any]:
     """Compile a loop over ``range(lower_bound, upper_bound, step)``.
 
@@ -25,6 +31,8 @@ def for_loop(
             loop is over ``range(lower_bound)``.
         step: added to the index after each iteration; not zero.  A step of zero that the
             program computes makes no iteration.
+        progress: what a bar is called that shows how far the loop is, as ``progress`` says; None
+            for no bar.
         allow_array_resizing: for PennyLane's interface; arrays have one shape here.
 
     Returns:
@@ -69,9 +77,20 @@ def for_loop(
             circuit = current_circuit()
             trips = len(range(*bounds)) if is_static else _trip_count(bounds)
             run = repeat if circuit is None else circuit.for_loop
-            return unwrap(run(trips, iteration, init))
+            bar = loop_progress(progress)
+            if bar is None:
+                return unwrap(run(trips, iteration, init))
 
-        return loop
+            def telling(carried: tuple[Any, ...], trip: Any) -> tuple[Any, ...]:
+                next_told, *before = carried
+                after = iteration(tuple(before), trip)
+                return bar.advance(next_told, trip, after), *after
+
+            _, *last = run(trips, telling, (bar.begin(trips), *init))
+            bar.end(trips)
+            return unwrap(tuple(last))
+
+        return loop if progress is None else in_one_program(loop)
 
     return decorate
 

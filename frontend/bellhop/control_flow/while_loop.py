@@ -8,18 +8,24 @@ import jax.numpy as jnp
 
 from bellhop.control_flow.carried import as_carried, refuse_resizing, unwrap
 from bellhop.control_flow.predicates import as_predicate
+from bellhop.control_flow.shown import in_one_program, loop_progress
 from bellhop.control_flow.tracing import traced_step
 from bellhop.tracing import current_circuit
 
 
 def while_loop(
-    cond_fn: Callable[..., Any], *, allow_array_resizing: bool = False
+    cond_fn: Callable[..., Any],
+    *,
+    progress: str | None = None,
+    allow_array_resizing: bool = False,
 ) -> Callable[..., Any]:
     """Compile a loop that runs while ``cond_fn(*carried)`` is true.
 
     Args:
         cond_fn: takes the carried values and returns a number that is true or false; it may
             not apply gates.
+        progress: what a bar is called that counts the iterations, as ``progress`` says; None
+            for no bar.
         allow_array_resizing: for PennyLane's interface; arrays have one shape here.
 
     Returns:
@@ -55,9 +61,21 @@ def while_loop(
 
             circuit = current_circuit()
             run = repeat_while if circuit is None else circuit.while_loop
-            return unwrap(run(condition, iteration, init))
+            bar = loop_progress(progress)
+            if bar is None:
+                return unwrap(run(condition, iteration, init))
 
-        return loop
+            def telling(carried: tuple[Any, ...]) -> tuple[Any, ...]:
+                next_told, count, *before = carried
+                after = iteration(tuple(before))
+                return bar.advance(next_told, count, after), count + 1, *after
+
+            first = (bar.begin(), 0, *init)
+            _, count, *last = run(lambda carried: condition(carried[2:]), telling, first)
+            bar.end(count)
+            return unwrap(tuple(last))
+
+        return loop if progress is None else in_one_program(loop)
 
     return decorate
 

@@ -10,7 +10,9 @@
 program.  ``callback.call`` calls one; an ordered call takes a ``!stablehlo.token`` first
 and returns the next one first.  With ``aliases = array<i64: argument, result, ...>``, counted
 without tokens, each result is written in the memory of the argument before it.
-Nobody waits for a call of kind ``tap``.
+Nobody waits for a call of kind ``tap``.  One of kind ``progress`` takes the index of the iteration
+that is done and how many there are, then anchors: values that it comes after; it returns the index
+of the next iteration to tell of.
 ``callback.accelerate`` runs a function of this module on a device.
 """
 
@@ -22,7 +24,7 @@ from bellhop_mlir._walk import function_type, functions, symbol, symbols, types
 from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.errors import VerificationError
 
-KINDS = ("pure", "io", "debug", "tap", "start", "done")
+KINDS = ("pure", "io", "debug", "tap", "progress", "start", "done")
 TICKET = "tensor<2xui32>"
 # Marks a pure call that no optimiser may move out of the loop that it stands in.
 STAYS = "bellhop.stays"
@@ -263,6 +265,8 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
     operands, results = types(op.operands)[skipped:], types(op.results)[skipped:]
     if kind == "start":
         type_ = ir.FunctionType.get(type_.inputs, [ir.Type.parse(TICKET)])
+    elif kind == "progress":
+        operands = operands[:2]
     elif kind == "done":
         # What follows the ticket are anchors, of any type.
         type_ = ir.FunctionType.get([ir.Type.parse(TICKET)], type_.results)

@@ -24,7 +24,12 @@ TABLE_MARK = "bellhop.table"
 # What refers to a function and hands it operands of its own.
 _CALLS = ("func.call", "stablehlo.composite")
 
-_TARGETS = {"tap": "bellhop_tap", "start": "bellhop_region_start", "done": "bellhop_region_done"}
+_TARGETS = {
+    "tap": "bellhop_tap",
+    "progress": "bellhop_progress",
+    "start": "bellhop_region_start",
+    "done": "bellhop_region_done",
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,8 @@ class ConvertCallbackToRuntime:
           return %y : tensor<f64>
         }
 
-    Calls of kind ``tap`` become ``bellhop_tap``, others ``bellhop_callback``.
+    Calls of kind ``tap`` become ``bellhop_tap``, of kind ``progress`` ``bellhop_progress``, others
+    ``bellhop_callback``.
     The two halves of a call that regions may be split into become ``bellhop_region_start`` and
     ``bellhop_region_done``.
 

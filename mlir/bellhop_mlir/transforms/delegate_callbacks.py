@@ -7,6 +7,7 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir._runtime_calls import i64
 from bellhop_mlir._walk import fresh_symbol, named, replace, types
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.errors import PassError
 
 MARK = "bellhop.callback"
 KIND_MARK = "bellhop.kind"
@@ -32,6 +33,8 @@ class DelegateCallbacks:
     say which callback each is to call, and how.
 
     Preconditions: regions have left the module.
+
+    Refused: calls of kind ``progress``.
     """
 
     name: ClassVar[str] = "delegate-callbacks"
@@ -42,6 +45,13 @@ class DelegateCallbacks:
         delegates: dict[tuple[str, str, bool], str] = {}
         for operation in named(module.operation, "callback.call"):
             op = callback.CallOp(operation)
+            if op.kind == "progress":
+                site = ir.StringAttr(declared[op.callee].attributes["site"]).value
+                raise PassError(
+                    f"the progress of a loop (at {site}) is shown by programs on the CPU, and this "
+                    "loop runs on another device, which would wait for the host in every "
+                    "iteration. Show that of a loop around it."
+                )
             key = op.callee, op.kind, op.is_ordered
             if key not in delegates:
                 delegates[key] = _declare(module, op, declared[op.callee].id)

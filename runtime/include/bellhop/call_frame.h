@@ -57,6 +57,15 @@ int64_t run_id(const XLA_FFI_CallFrame& frame);
 // is zero, and the table is a published one.
 const CallbackTable* table_of(const XLA_FFI_CallFrame& frame);
 
+// The callback that the attributes name, in the program's table or, where the program
+// has none, the published one, of which `published` is a share then; null where there
+// is none. Needs no GIL.
+const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
+                                                 std::shared_ptr<Callback>& published);
+
+// The number of the device that the program runs on.
+int32_t device_ordinal(const XLA_FFI_CallFrame& frame);
+
 // Gives a callback the number of the device as its last argument; `ordinal` is where.
 void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,
                    int32_t* ordinal);

@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "bellhop/progress.h"
 #include "bellhop/random_stream.h"
 
 namespace bellhop {
@@ -36,7 +37,8 @@ enum class Results : uint8_t {
 // are written, it takes the result leaves, then the argument leaves, and returns None.
 struct Callback {
   Callback(PyObject* function, PyObject* convert, std::string description,
-           std::string site, Arguments arguments, Results results, bool takes_device);
+           std::string site, Arguments arguments, Results results, bool takes_device,
+           std::shared_ptr<Bars> bars = nullptr);
   ~Callback();
   Callback(const Callback&) = delete;
   Callback& operator=(const Callback&) = delete;
@@ -52,6 +54,8 @@ struct Callback {
   // Small argument arrays of an earlier call, by position, that nobody kept: filling
   // one again costs a fraction of making one. Null where there is none.
   std::vector<PyObject*> spares;
+  // Those of the loop that it tells of, if it does.
+  std::shared_ptr<Bars> bars;
 };
 
 // Lists of callbacks, one for each compiled program. A program names a callback by its

@@ -18,6 +18,7 @@ struct Target {
 
 std::vector<Target> callback_targets();
 std::vector<Target> tap_targets();
+std::vector<Target> progress_targets();
 std::vector<Target> circuit_targets();
 
 }  // namespace bellhop

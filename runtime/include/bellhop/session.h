@@ -111,8 +111,8 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
 Lease open_session(Handle handle);  // CircuitError where the handle is not live
 void end_session(Handle handle);
 
-// Ends all sessions of an execution that failed part-way, and drops the regions it
-// started. A session in the middle of an operation is waited for.
+// Ends all sessions of an execution that failed part-way, and its bars, and drops the
+// regions it started. A session in the middle of an operation is waited for.
 void release_run(std::int64_t run_id) noexcept;
 
 std::size_t live_sessions() noexcept;

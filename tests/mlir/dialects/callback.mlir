@@ -127,10 +127,31 @@ func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
 }
 
 // -----
+// TEST: progress_with_anchors_is_accepted
+
+// CHECK: callback.call
+"callback.func"() {sym_name = "f", function_type = (tensor<i64>, tensor<i64>) -> tensor<i64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+func.func public @main(%i: tensor<i64>, %x: tensor<f64>, %t: !stablehlo.token) {
+  %0, %1 = "callback.call"(%t, %i, %i, %x) {callee = @f, kind = "progress"} : (!stablehlo.token, tensor<i64>, tensor<i64>, tensor<f64>) -> (!stablehlo.token, tensor<i64>)
+  return
+}
+
+// -----
+// TEST: progress_without_a_total
+// REFUSED
+
+// CHECK: bellhop-opt: callback.call of @f has type (tensor<i64>) -> tensor<i64>, declared (tensor<i64>, tensor<i64>) -> tensor<i64>
+"callback.func"() {sym_name = "f", function_type = (tensor<i64>, tensor<i64>) -> tensor<i64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+func.func public @main(%i: tensor<i64>, %t: !stablehlo.token) {
+  %0, %1 = "callback.call"(%t, %i) {callee = @f, kind = "progress"} : (!stablehlo.token, tensor<i64>) -> (!stablehlo.token, tensor<i64>)
+  return
+}
+
+// -----
 // TEST: unknown_kind
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f has kind 'eager'; the kinds are pure, io, debug, tap, start, done
+// CHECK: bellhop-opt: callback.call of @f has kind 'eager'; the kinds are pure, io, debug, tap, progress, start, done
 // CHECK-NEXT: bellhop-opt: at loc(
 // CHECK-NEXT: bellhop-opt: found before the first pass
 "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()

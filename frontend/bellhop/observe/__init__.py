@@ -1,0 +1,1 @@
+"""Seeing what programs do while they run."""
