@@ -33,6 +33,8 @@ Each name, what it is for, and why no public name serves:
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform a
   jaxpr that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take
   functions, and run what they trace.
+* ``core.is_concrete``: what PennyLane 0.45 asks of every tracer by its former public name, which
+  jax 0.11 removed; it is put back there.
 """
 
 import contextlib
@@ -141,6 +143,9 @@ def choose_platforms_of_jits(
 
     mlir.register_lowering(jit_p, lower, cacheable=False)
 
+
+if jax.__version_info__ >= (0, 11):
+    jax.core.is_concrete = core.is_concrete  # type: ignore[attr-defined]
 
 _our_effects: tuple[type[Any], ...] = ()
 # None where a newer JAX has it no more; a test tells whether that JAX hoists effects.
