@@ -145,20 +145,22 @@ choose_platforms_of_jits(_platform_of_region)
 
 
 def _not_jittable(function: Callable[..., Any], error: Exception) -> CompileError:
-    cause = str(error).splitlines()[0]
+    cause = str(error).splitlines()[0].rstrip(".")
     return CompileError(
         f"accelerate: '{function_name(function)}' ({definition_site(function)}) cannot be traced "
-        f"by jax.jit: {cause} Write it with jax.numpy, or call it as it is with pure_callback."
+        f"by jax.jit: {cause}. Write it with jax.numpy, or call it as it is with pure_callback."
     )
 
 
 @overload
-def accelerate(fn: Callable[P, R], *, dev: Any = None, **jit_options: Any) -> Callable[P, R]: ...
+def accelerate(func: Callable[P, R], *, dev: Any = None, **jit_options: Any) -> Callable[P, R]: ...
 @overload
 def accelerate(
-    fn: None = None, *, dev: Any = None, **jit_options: Any
+    func: None = None, *, dev: Any = None, **jit_options: Any
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-def accelerate(fn: Callable[..., Any] | None = None, *, dev: Any = None, **jit_options: Any) -> Any:
+def accelerate(
+    func: Callable[..., Any] | None = None, *, dev: Any = None, **jit_options: Any
+) -> Any:
     """Run a ``jax.jit``-compatible function on a chosen device.
 
     Shapes are inferred by abstract evaluation and derivatives are JAX's own: no rules are
@@ -171,7 +173,7 @@ def accelerate(fn: Callable[..., Any] | None = None, *, dev: Any = None, **jit_o
     transformation of its own, such as ``jax.grad(accelerate(f))``, where its arguments are.
 
     Args:
-        fn: the function of pytrees of arrays.
+        func: the function of pytrees of arrays.
         dev: a ``jax.Device``; ``"platform"`` or ``"platform:id"``; a list of these, over which
             the region then runs sharded along the first axes of its arguments; or a
             ``jax.sharding.Sharding`` of its arguments.  Arguments that a sharding does not fit
@@ -182,10 +184,10 @@ def accelerate(fn: Callable[..., Any] | None = None, *, dev: Any = None, **jit_o
             reach another device are copies already, and are always donated there.
 
     Returns:
-        a function with the signature of ``fn``; without ``fn``, a decorator.
+        a function with the signature of ``func``; without ``func``, a decorator.
 
     Raises:
-        CompileError: when traced, if ``fn`` cannot be traced by JAX; names it.
+        CompileError: when traced, if ``func`` cannot be traced by JAX; names it.
         ValueError: if there is no such device; names those there are.
 
     Example:
@@ -203,16 +205,16 @@ def accelerate(fn: Callable[..., Any] | None = None, *, dev: Any = None, **jit_o
     unknown = jit_options.keys() - _JIT_OPTIONS
     if unknown:
         raise TypeError(
-            f"accelerate takes fn, dev and {', '.join(sorted(_JIT_OPTIONS))}, not "
+            f"accelerate takes func, dev and {', '.join(sorted(_JIT_OPTIONS))}, not "
             f"{', '.join(sorted(unknown))}."
         )
-    if fn is None:
+    if func is None:
         return functools.partial(accelerate, dev=dev, **jit_options)
-    if not callable(fn) or inspect.isclass(fn):
+    if not callable(func) or inspect.isclass(func):
         raise TypeError(
-            f"accelerate takes a function, got {fn!r}. To choose a device: accelerate(dev=...)."
+            f"accelerate takes a function, got {func!r}. To choose a device: accelerate(dev=...)."
         )
-    return Accelerated(fn, dev, jit_options)
+    return Accelerated(func, dev, jit_options)
 
 
 _JIT_OPTIONS = frozenset({"static_argnums", "static_argnames", "donate_argnums", "donate_argnames"})

@@ -12,7 +12,7 @@ from jax.experimental.buffer_callback import ExecutionStage
 from bellhop._source import function_name, user_site
 from bellhop.callbacks.primitive import io_callback_p, pure_callback_p
 from bellhop.callbacks.result_type import result_avals
-from bellhop.callbacks.target import CallbackTarget, describe
+from bellhop.callbacks.target import CallbackTarget, describe, flatten_arguments
 from bellhop.callbacks.vmap_method import check_vmap_method
 from bellhop.errors import DifferentiableCompileError
 
@@ -82,8 +82,8 @@ class BufferTarget(CallbackTarget):
 
 
 def buffer_callback(
-    fn: Callable[..., None],
-    result_types: Any,
+    callback: Callable[..., None],
+    result_shape_dtypes: Any,
     *,
     has_side_effect: bool = False,
     vmap_method: str | None = None,
@@ -100,8 +100,8 @@ def buffer_callback(
     ``out`` and arguments are the buffers of ``jax.experimental.buffer_callback`` on the device.
 
     Args:
-        fn: the function.
-        result_types: shapes and dtypes of the results: a pytree of what ``pure_callback``
+        callback: the function.
+        result_shape_dtypes: shapes and dtypes of the results: a pytree of what ``pure_callback``
             takes for a result.
         has_side_effect: whether the call must be made even if nobody uses its results.
         vmap_method: how it meets ``vmap``, as for ``pure_callback``; None refuses it.
@@ -112,7 +112,7 @@ def buffer_callback(
             replayed; the CPU has no such recordings.
 
     Returns:
-        a function of pytrees of arrays that returns what ``result_types`` says.
+        a function of pytrees of arrays that returns what ``result_shape_dtypes`` says.
 
     Raises:
         TypeError: where ``fn`` is no function, or returns something (when it does).
@@ -132,6 +132,7 @@ def buffer_callback(
 
     The interface is that of ``jax.experimental.buffer_callback``.
     """
+    fn = callback
     if isinstance(fn, type) or not callable(fn):
         raise TypeError(
             f"buffer_callback takes a function first and its result types second, got {fn!r}."
@@ -139,12 +140,12 @@ def buffer_callback(
     what = f"buffer_callback '{function_name(fn)}'"
     if vmap_method is not None:
         check_vmap_method(vmap_method, what)
-    avals, out_tree = result_avals(fn, result_types)
+    avals, out_tree = result_avals(fn, result_shape_dtypes)
     primitive = io_callback_p if has_side_effect else pure_callback_p
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, in_tree = jax.tree.flatten((args, kwargs))
+        leaves, in_tree = flatten_arguments("buffer_callback", fn, args, kwargs)
         target = BufferTarget(
             flavour="buffer_callback",
             function=fn,

@@ -2,13 +2,14 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import jax
 
-from bellhop._source import user_site
+from bellhop._source import function_name, user_site
 from bellhop.callbacks.primitive import debug_callback_p
-from bellhop.callbacks.target import CallbackTarget
+from bellhop.callbacks.result_type import MISSING
+from bellhop.callbacks.target import CallbackTarget, is_array_like
 
 
 def call_for_effect(
@@ -19,8 +20,11 @@ def call_for_effect(
     *,
     asynchronous: bool = False,
 ) -> None:
-    """Call ``function`` when the program gets here; what it returns is dropped."""
-    leaves, in_tree = jax.tree.flatten((args, kwargs))
+    """Call ``function`` when the program gets here; what it returns is dropped.
+
+    Arguments that are no arrays are known when the program is traced, and stay as they are.
+    """
+    function, leaves, in_tree = _with_static_arguments(function, args, kwargs)
     target = CallbackTarget(
         flavour=flavour,
         function=function,
@@ -34,9 +38,70 @@ def call_for_effect(
     debug_callback_p.bind(*leaves, target=target)
 
 
+def _with_static_arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Callable[..., Any], list[Any], Any]:
+    """Return a function of the arrays among the arguments, these, and their structure."""
+    leaves, in_tree = jax.tree.flatten((args, kwargs))
+    static = tuple((i, leaf) for i, leaf in enumerate(leaves) if not is_array_like(leaf))
+    if not static:
+        return function, leaves, in_tree
+    arrays = [leaf for leaf in leaves if is_array_like(leaf)]
+    structure = jax.tree.structure((tuple(arrays), {}))
+    return _WithStaticArguments(function, in_tree, static), arrays, structure
+
+
+class _WithStaticArguments:
+    """A function some of whose arguments are no arrays; equal ones are equal callbacks."""
+
+    def __init__(
+        self, function: Callable[..., Any], tree: Any, static: tuple[tuple[int, Any], ...]
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.__name__ = function_name(function)
+        self._function = function
+        self._tree = tree
+        self._static = static
+
+    def __call__(self, *arrays: Any) -> Any:
+        leaves = list(arrays)
+        for index, value in self._static:
+            leaves.insert(index, value)
+        args, kwargs = jax.tree.unflatten(self._tree, leaves)
+        return self._function(*args, **kwargs)
+
+    def _key(self) -> tuple[Any, ...]:
+        # By identity: what users compare with == may be anything.
+        return self._function, self._tree, tuple((i, id(value)) for i, value in self._static)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _WithStaticArguments) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+@overload
 def callback(
-    fn: Callable[..., Any], *, ordered: bool = False, asynchronous: bool = False
-) -> Callable[..., None]:
+    callback_fn: Callable[..., Any],
+    *args: Any,
+    ordered: bool = False,
+    asynchronous: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
+) -> Callable[..., None]: ...
+@overload
+def callback(
+    *, ordered: bool = False, asynchronous: bool = False
+) -> Callable[..., Callable[..., None]]: ...
+def callback(
+    callback_fn: Any = MISSING,
+    *args: Any,
+    ordered: bool = False,
+    asynchronous: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
+) -> Any:
     """Make a Python function that compiled programs call for its effect.
 
     It runs as the program does: once for each time the program gets there, once for each
@@ -45,19 +110,25 @@ def callback(
     gets NumPy arrays that it may keep.
 
     Args:
-        fn: the function, of pytrees of arrays of any shapes and dtypes; what it returns is
-            dropped.
+        callback_fn: the function, of pytrees of arrays of any shapes and dtypes; what it
+            returns is dropped.  What is no array, such as a string, is an argument too: it is
+            the same in all calls.
+        args: where there are any, the function is called with them at once, as
+            ``jax.debug.callback`` does.
         ordered: taken because ``jax.debug.callback`` takes it; calls keep program order
             either way.
         asynchronous: whether the program goes on without waiting for the calls, which then
             are made by another thread, in order, as those of ``bellhop.tap`` are;
             ``bellhop.barrier_wait`` waits for them and raises what they raised.
+        partitioned: taken because ``jax.debug.callback`` takes it; programs run on one device.
+        kwargs: as ``args``.
 
     Returns:
-        a function of pytrees of arrays that returns None.
+        a function of pytrees of arrays that returns None; with arguments, None; without
+        ``callback_fn``, a function that takes it, and arguments, with the options given here.
 
     Raises:
-        TypeError: where ``fn`` is no function.
+        TypeError: where ``callback_fn`` is no function.
 
     Example:
         >>> import bellhop
@@ -71,12 +142,20 @@ def callback(
         >>> seen
         [array(1.5)]
     """
-    if not callable(fn):
-        raise TypeError(f"callback takes a function, got {fn!r} of type {type(fn).__name__}.")
-    del ordered
+    del ordered, partitioned
+    if callback_fn is MISSING:
+        if kwargs:
+            raise TypeError(
+                f"callback has arguments ({', '.join(kwargs)}) and no function to call."
+            )
+        return functools.partial(callback, asynchronous=asynchronous)
+    if not callable(callback_fn):
+        raise TypeError(
+            f"callback takes a function, got {callback_fn!r} of type {type(callback_fn).__name__}."
+        )
 
-    @functools.wraps(fn)
+    @functools.wraps(callback_fn)
     def call(*args: Any, **kwargs: Any) -> None:
-        call_for_effect(fn, args, kwargs, "callback", asynchronous=asynchronous)
+        call_for_effect(callback_fn, args, kwargs, "callback", asynchronous=asynchronous)
 
-    return call
+    return call(*args, **kwargs) if args or kwargs else call

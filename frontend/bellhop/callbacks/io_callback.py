@@ -7,13 +7,19 @@ from typing import Any
 import jax
 
 from bellhop._source import user_site
+from bellhop.callbacks.calling_style import calling_style
 from bellhop.callbacks.primitive import io_callback_p, ordered_io_callback_p
 from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
-from bellhop.callbacks.target import CallbackTarget
+from bellhop.callbacks.target import CallbackTarget, flatten_arguments
 
 
 def io_callback(
-    fn: Callable[..., Any] | None = None, result_type: Any = MISSING, *, ordered: bool = False
+    callback_fn: Callable[..., Any] | None = None,
+    result_type: Any = MISSING,
+    *args: Any,
+    ordered: bool = False,
+    sharding: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """Make a Python function with side effects callable from compiled programs.
 
@@ -23,16 +29,21 @@ def io_callback(
     is differentiated, but no differentiated value may flow into it.
 
     Args:
-        fn: the function.  Its arguments and result are pytrees of arrays of any shapes and
+        callback_fn: the function.  Its arguments and result are pytrees of arrays of any shapes and
             dtypes.
         result_type: what it returns, as ``pure_callback`` takes it.  Without one and without
             an annotation, what it returns is dropped.
         ordered: whether calls keep program order, among themselves and with
             ``debug.callback``, across control flow.
+        args: where there are any, the function is called with them at once, as
+            ``jax.experimental.io_callback`` does.
+        sharding: for JAX's interface; it may name one device.
+        kwargs: as ``args``.  ``result_shape_dtypes`` among them is JAX's name for
+            ``result_type``, and asks for a call, with or without arguments.
 
     Returns:
-        a function of pytrees of arrays that returns what ``result_type`` says; without
-        ``fn``, a decorator.
+        a function of pytrees of arrays that returns what ``result_type`` says; with arguments,
+        the result of a call; without ``callback_fn``, a decorator.
 
     Raises:
         ResultTypeError: (a TypeError) where the result type says too little.
@@ -49,22 +60,19 @@ def io_callback(
         >>> f(100), f(100)
         (Array(108, dtype=int64), Array(106, dtype=int64))
     """
-    if fn is None:
-        return functools.partial(io_callback, result_type=result_type, ordered=ordered)
-    if isinstance(fn, type) or not callable(fn):
-        raise TypeError(
-            f"io_callback takes a function first and its result type second, got {fn!r}. To "
-            "give the type to a decorator: @io_callback(result_type=...)."
-        )
-    if result_type is MISSING:
-        result_type = annotated_result_type(fn)
+    style = calling_style("io_callback", callback_fn, result_type, args, kwargs, sharding)
+    if callback_fn is None:
+        return functools.partial(io_callback, result_type=style.result_type, ordered=ordered)
+    fn = callback_fn
+    if style.result_type is MISSING:
+        style.result_type = annotated_result_type(fn)
     # Most of what is called for its effect returns nothing, and says nothing of it.
-    avals, out_tree = result_avals(fn, None if result_type is MISSING else result_type)
+    avals, out_tree = result_avals(fn, None if style.result_type is MISSING else style.result_type)
     primitive = ordered_io_callback_p if ordered else io_callback_p
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, in_tree = jax.tree.flatten((args, kwargs))
+        leaves, in_tree = flatten_arguments("io_callback", fn, args, kwargs)
         target = CallbackTarget(
             flavour="io_callback",
             function=fn,
@@ -76,4 +84,4 @@ def io_callback(
         )
         return jax.tree.unflatten(out_tree, primitive.bind(*leaves, target=target))
 
-    return call
+    return style.called(call)

@@ -1,25 +1,44 @@
 """print: show values when the program runs."""
 
 import builtins
+import functools
 import string
 from collections.abc import Iterator
 from typing import Any
 
 from bellhop.callbacks.callback import call_for_effect
+from bellhop.callbacks.result_type import MISSING
 
 
-def print(fmt: Any, *args: Any, asynchronous: bool = False, **kwargs: Any) -> None:
+def print(
+    fmt: Any = MISSING,
+    *args: Any,
+    asynchronous: bool = False,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> Any:
     """Print when the program gets here, in program order.
 
     Args:
         fmt: a format string, filled with the values of ``args`` and ``kwargs`` as
             ``str.format`` does; or any object, printed with ``args`` after it as the
             builtin ``print`` does.
-        args: pytrees of arrays of any shapes and dtypes.
+        args: pytrees of arrays of any shapes and dtypes, and of what is known when the
+            program is traced, such as strings.
         asynchronous: whether the program goes on while another thread prints.  All is printed
             when the call of a ``qjit`` function returns; elsewhere ``bellhop.barrier_wait``
             waits for it.
+        ordered: taken because ``jax.debug.print`` takes it; what is printed keeps program
+            order either way.
+        partitioned: taken likewise; programs run on one device.
+        skip_format_check: whether fields and values may differ; what is too much is left out.
         kwargs: for named fields of the format string.
+
+    Returns:
+        None; without ``fmt``, a function that takes it, and the values, with the options given
+        here.
 
     Raises:
         ValueError: when traced, where the fields of the format string and the values differ.
@@ -33,8 +52,14 @@ def print(fmt: Any, *args: Any, asynchronous: bool = False, **kwargs: Any) -> No
         >>> _ = f(0.5)
         x = 0.500
     """
+    del ordered, partitioned
+    if fmt is MISSING:
+        return functools.partial(
+            print, asynchronous=asynchronous, skip_format_check=skip_format_check, **kwargs
+        )
     if isinstance(fmt, str):
-        _check_fields(fmt, args, kwargs)
+        if not skip_format_check:
+            _check_fields(fmt, args, kwargs)
         formatter = _Formatter(fmt)
         call_for_effect(formatter, args, kwargs, "print", asynchronous=asynchronous)
     elif kwargs:
@@ -44,6 +69,7 @@ def print(fmt: Any, *args: Any, asynchronous: bool = False, **kwargs: Any) -> No
         )
     else:
         call_for_effect(builtins.print, (fmt, *args), {}, "print", asynchronous=asynchronous)
+    return None
 
 
 def print_memref(x: Any) -> None:

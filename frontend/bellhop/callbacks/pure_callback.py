@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from bellhop._source import function_name, user_site
+from bellhop.callbacks.backward_rule import Avals, checked_cotangents, is_array, shape_and_dtype
+from bellhop.callbacks.calling_style import calling_style
 from bellhop.callbacks.forward_rule import checked_pair, checked_tangent
 from bellhop.callbacks.primitive import pure_callback_p
 from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
-from bellhop.callbacks.target import CallbackTarget, describe
+from bellhop.callbacks.target import CallbackTarget, describe, flatten_arguments
 from bellhop.callbacks.vmap_method import check_vmap_method
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -165,7 +165,7 @@ class PureCallback:
         return bound.args[: list(bound.arguments).index(given) + 1]
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        leaves, in_tree = jax.tree.flatten((tuple(args), kwargs))
+        leaves, in_tree = flatten_arguments("pure_callback", self._function, args, kwargs)
         missing = {(True, False): "bwd", (False, True): "fwd"}.get(
             (self._fwd is not None, self._bwd is not None)
         )
@@ -199,11 +199,11 @@ class PureCallback:
                     f"and the residuals, a tuple of two; it returned {pair!r}."
                 )
             result, residuals = pair
-            return self._checked_result(result, "fwd"), (residuals, _Avals.of(args))
+            return self._checked_result(result, "fwd"), (residuals, Avals.of(args))
 
         def backward(saved: Any, cotangent: Any) -> tuple[Any, ...]:
             residuals, avals = saved
-            return self._checked_cotangents(bwd(residuals, cotangent), avals.args)
+            return checked_cotangents(bwd(residuals, cotangent), avals.args, self.__name__)
 
         call.defvjp(forward, backward)
         return call
@@ -230,42 +230,12 @@ class PureCallback:
                 f"{what} a result of structure {observed}; the callback returns {self._out_tree}."
             )
         for leaf, aval in zip(jax.tree.leaves(result), self._result_avals, strict=True):
-            if not _is_array(leaf) or _shape_and_dtype(leaf) != (aval.shape, aval.dtype):
+            if not is_array(leaf) or shape_and_dtype(leaf) != (aval.shape, aval.dtype):
                 raise TypeError(
                     f"{what} {describe(leaf)}, declared {describe(aval)}. Return what the "
                     "callback returns."
                 )
         return result
-
-    def _checked_cotangents(self, cotangents: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        what = f"the bwd rule of pure_callback '{self.__name__}'"
-        if len(args) == 1 and not _is_tuple_of(args[0], cotangents):
-            cotangents = (cotangents,)
-        if not isinstance(cotangents, tuple):
-            raise TypeError(
-                f"{what} must return a tuple of {len(args)} cotangents, one for each argument; "
-                f"it returned {describe(cotangents)}."
-            )
-        if len(cotangents) != len(args):
-            raise TypeError(
-                f"{what} returned {len(cotangents)} cotangents for {len(args)} "
-                f"argument{'s' * (len(args) != 1)}."
-            )
-        return tuple(
-            _checked_cotangent(cotangent, arg, f"{what}: the cotangent of argument {index}")
-            for index, (cotangent, arg) in enumerate(zip(cotangents, args, strict=True))
-        )
-
-
-def _is_tuple_of(arg: Any, cotangents: Any) -> bool:
-    """Tell a tuple of the only cotangent from the cotangent of a tuple."""
-    if not isinstance(cotangents, tuple):
-        return False
-    bare = jax.tree.structure(cotangents) == jax.tree.structure(arg)
-    wrapped = len(cotangents) == 1 and (
-        jax.tree.structure(cotangents[0]) == jax.tree.structure(arg)
-    )
-    return wrapped or not bare
 
 
 def _checked_rule(
@@ -279,84 +249,34 @@ def _checked_rule(
     return function
 
 
-def _checked_cotangent(cotangent: Any, arg: Any, what: str) -> Any:
-    if cotangent is None:
-        return None
-    expected, tree = jax.tree.flatten(arg)
-    try:
-        leaves = tree.flatten_up_to(cotangent)
-    except ValueError as error:
-        raise TypeError(
-            f"{what} has structure {jax.tree.structure(cotangent)}, the argument has {tree}."
-        ) from error
-    return jax.tree.unflatten(
-        tree,
-        [_checked_leaf(leaf, aval, what) for leaf, aval in zip(leaves, expected, strict=True)],
-    )
-
-
-def _checked_leaf(leaf: Any, aval: jax.ShapeDtypeStruct, what: str) -> Any:
-    if not jnp.issubdtype(aval.dtype, jnp.inexact):
-        # Integers have no derivative; JAX's name for that is float0.
-        return np.zeros(aval.shape, jax.dtypes.float0)
-    if isinstance(leaf, bool | int | float | complex):
-        leaf = jnp.asarray(leaf, aval.dtype)
-    if not _is_array(leaf) or _shape_and_dtype(leaf) != (aval.shape, aval.dtype):
-        raise TypeError(f"{what} is {describe(leaf)}, the argument is {describe(aval)}.")
-    return leaf
-
-
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex)
-
-
-def _shape_and_dtype(leaf: Any) -> tuple[tuple[int, ...], Any]:
-    return jnp.shape(leaf), jnp.result_type(leaf)
-
-
-@jax.tree_util.register_static
-class _Avals:
-    """Shapes and dtypes of the arguments, carried from fwd to bwd as static data."""
-
-    def __init__(self, leaves: tuple[jax.ShapeDtypeStruct, ...], tree: Any) -> None:
-        self._leaves = leaves
-        self._tree = tree
-
-    @classmethod
-    def of(cls, args: Any) -> "_Avals":
-        leaves, tree = jax.tree.flatten(args)
-        return cls(
-            tuple(jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves), tree
-        )
-
-    @property
-    def args(self) -> tuple[Any, ...]:
-        return jax.tree.unflatten(self._tree, self._leaves)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Avals)
-            and self._leaves == other._leaves
-            and self._tree == other._tree
-        )
-
-    def __hash__(self) -> int:
-        return hash((self._leaves, self._tree))
-
-
 @overload
 def pure_callback(
-    fn: Callable[..., Any], result_type: Any = MISSING, *, vmap_method: str | None = None
-) -> PureCallback: ...
-@overload
-def pure_callback(
-    fn: None = None, result_type: Any = MISSING, *, vmap_method: str | None = None
-) -> Callable[[Callable[..., Any]], PureCallback]: ...
-def pure_callback(
-    fn: Callable[..., Any] | None = None,
+    callback_fn: Callable[..., Any],
     result_type: Any = MISSING,
     *,
     vmap_method: str | None = None,
+    sharding: Any = None,
+) -> PureCallback: ...
+@overload
+def pure_callback(
+    callback_fn: Callable[..., Any],
+    result_type: Any,
+    *args: Any,
+    vmap_method: str | None = None,
+    sharding: Any = None,
+    **kwargs: Any,
+) -> Any: ...
+@overload
+def pure_callback(
+    callback_fn: None = None, result_type: Any = MISSING, *, vmap_method: str | None = None
+) -> Callable[[Callable[..., Any]], PureCallback]: ...
+def pure_callback(
+    callback_fn: Callable[..., Any] | None = None,
+    result_type: Any = MISSING,
+    *args: Any,
+    vmap_method: str | None = None,
+    sharding: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """Make a Python function callable from compiled programs.
 
@@ -366,7 +286,7 @@ def pure_callback(
     scalars.  An exception that it raises reaches the caller of the program.
 
     Args:
-        fn: the function.  Its arguments and result are pytrees of arrays.
+        callback_fn: the function.  Its arguments and result are pytrees of arrays.
         result_type: what it returns, where no annotation says so: a Python scalar type, a
             dtype, ``jax.ShapeDtypeStruct``, an example array, or a pytree of these.
         vmap_method: how it is called under ``vmap``.  ``"sequential"``, or None: once for
@@ -375,10 +295,15 @@ def pure_callback(
             that are mapped, have the mapped axis first, and the arguments that are not
             mapped have there an axis of length 1 (``"expand_dims"``), one of full length
             (``"broadcast_all"``) or none (``"legacy_vectorized"``).
+        args: where there are any, the function is called with them at once, as
+            ``jax.pure_callback`` does.
+        sharding: for JAX's interface; it may name one device.
+        kwargs: as ``args``.  ``result_shape_dtypes`` among them is JAX's name for
+            ``result_type``, and asks for a call, with or without arguments.
 
     Returns:
-        a ``PureCallback``, with ``fwd`` and ``bwd``, or ``jvp``, to register a derivative; without
-        ``fn``, a decorator.
+        a ``PureCallback``, with ``fwd`` and ``bwd``, or ``jvp``, to register a derivative; with
+        arguments, the result of a call; without ``callback_fn``, a decorator.
 
     Raises:
         ResultTypeError: (a TypeError) without a usable result type.
@@ -400,15 +325,15 @@ def pure_callback(
         >>> bellhop.qjit(bellhop.grad(gamma))(5.0)
         Array(36.14682404, dtype=float64)
 
-    The design of ``fwd`` and ``bwd`` is that of Catalyst's ``pure_callback``.
+    The design of ``fwd`` and ``bwd`` is that of Catalyst's ``pure_callback``, the call with
+    arguments that of JAX's.
     """
-    if fn is None:
-        return functools.partial(pure_callback, result_type=result_type, vmap_method=vmap_method)
-    if isinstance(fn, type) or not callable(fn):
-        raise TypeError(
-            f"pure_callback takes a function first and its result type second, got {fn!r}. To "
-            "give the type to a decorator: @pure_callback(result_type=...)."
+    style = calling_style("pure_callback", callback_fn, result_type, args, kwargs, sharding)
+    if callback_fn is None:
+        return functools.partial(
+            pure_callback, result_type=style.result_type, vmap_method=vmap_method
         )
-    if result_type is MISSING:
-        result_type = annotated_result_type(fn)
-    return PureCallback(fn, result_type, "sequential" if vmap_method is None else vmap_method)
+    if style.result_type is MISSING:
+        style.result_type = annotated_result_type(callback_fn)
+    method = "sequential" if vmap_method is None else vmap_method
+    return style.called(PureCallback(callback_fn, style.result_type, method))

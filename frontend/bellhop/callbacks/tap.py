@@ -7,7 +7,7 @@ import jax
 
 from bellhop._source import user_site
 from bellhop.callbacks.tap_primitive import tap_p
-from bellhop.callbacks.target import CallbackTarget
+from bellhop.callbacks.target import CallbackTarget, flatten_arguments
 
 
 def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -50,7 +50,7 @@ def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """
     if not callable(fn):
         raise TypeError(f"tap takes a function first, got {fn!r} of type {type(fn).__name__}.")
-    leaves, in_tree = jax.tree.flatten((args, kwargs))
+    leaves, in_tree = flatten_arguments("tap", fn, args, kwargs)
     tap_p.bind(*leaves, target=tap_target("tap", fn, in_tree, site=user_site()))
 
 

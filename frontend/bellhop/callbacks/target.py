@@ -238,6 +238,39 @@ class CallbackTarget:
         )
 
 
+def flatten_arguments(
+    flavour: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[list[Any], Any]:
+    """Return the leaves and the structure of the arguments of a callback.
+
+    Raises:
+        TypeError: naming the callback and the argument that is no array.
+    """
+    leaves, in_tree = jax.tree.flatten((tuple(args), kwargs))
+    if not all(map(is_array_like, leaves)):
+        for path, leaf in jax.tree_util.tree_leaves_with_path((tuple(args), kwargs)):
+            if not is_array_like(leaf):
+                part, *rest = path
+                where = ("args" if part.idx == 0 else "kwargs") + jax.tree_util.keystr(tuple(rest))
+                raise TypeError(
+                    f"{flavour} '{function_name(function)}' takes arrays and numbers, and "
+                    f"{where} is {describe(leaf)}. Give the function what it needs of that kind "
+                    "beforehand, with functools.partial or in a closure."
+                )
+    return leaves, in_tree
+
+
+def is_array_like(leaf: Any) -> bool:
+    """Tell whether JAX takes a leaf for an array."""
+    if isinstance(leaf, jax.Array | bool | int | float | complex):
+        return True
+    try:
+        jax.typeof(leaf)
+    except TypeError:
+        return False
+    return True
+
+
 def describe(value: Any) -> str:
     """Describe a value by dtype and shape, or by its type."""
     if hasattr(value, "dtype") and hasattr(value, "shape"):

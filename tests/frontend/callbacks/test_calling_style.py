@@ -1,0 +1,141 @@
+"""Callbacks called at once with their arguments, as JAX's are, and the names of its options."""
+
+import functools
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bellhop
+
+VECTOR = jax.ShapeDtypeStruct((2,), float)
+ON_ONE_DEVICE = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+
+
+def weighted(x, y=1.0, *, offset=0.0):
+    return np.asarray(x) * y + offset
+
+
+@pytest.mark.parametrize("compiled", [bellhop.qjit, jax.jit, lambda f: f])
+@pytest.mark.parametrize("called", [bellhop.pure_callback, bellhop.io_callback])
+def test_arguments_ask_for_a_call(called, compiled):
+    x = jnp.array([1.0, 2.0])
+    np.testing.assert_array_equal(compiled(lambda x: called(weighted, VECTOR, x))(x), x)
+    by_name = compiled(lambda x: called(weighted, VECTOR, x, 3.0, offset=1.0))
+    np.testing.assert_array_equal(by_name(x), [4.0, 7.0])
+    all_by_name = compiled(lambda x: called(weighted, result_shape_dtypes=VECTOR, x=x))
+    np.testing.assert_array_equal(all_by_name(x), x)
+
+
+def test_a_call_without_arguments_is_asked_for_by_the_name_of_the_result():
+    assert bellhop.qjit(lambda: bellhop.io_callback(lambda: 3, result_shape_dtypes=int))() == 3
+    # Otherwise it is the function that is returned.
+    assert bellhop.qjit(lambda: bellhop.io_callback(lambda: 3, int)())() == 3
+
+
+def test_options_of_jax_stand_beside_the_arguments():
+    def f(x):
+        return bellhop.pure_callback(
+            weighted, VECTOR, x, vmap_method="expand_dims", sharding=ON_ONE_DEVICE
+        )
+
+    batch = jnp.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(jax.vmap(f)(batch), batch)
+    seen = []
+
+    @bellhop.qjit
+    def g(x):
+        bellhop.io_callback(seen.append, None, x, ordered=True)
+        bellhop.io_callback(seen.append, None, x + 1, ordered=True, sharding=ON_ONE_DEVICE)
+
+    g(1)
+    assert seen == [1, 2]
+
+
+def test_shardings_over_devices_are_refused():
+    spread = mock.Mock(spec=jax.sharding.NamedSharding, device_set={0, 1})
+    with pytest.raises(NotImplementedError, match="io_callback: a sharding over 2 devices"):
+        bellhop.io_callback(weighted, VECTOR, 1.0, sharding=spread)
+    with pytest.raises(TypeError, match="sharding must be a jax.sharding.Sharding, got 3"):
+        bellhop.pure_callback(weighted, VECTOR, 1.0, sharding=3)
+
+
+def test_arguments_need_a_function():
+    with pytest.raises(TypeError, match=r"pure_callback has arguments \(x\) and no function"):
+        bellhop.pure_callback(x=3)
+    with pytest.raises(TypeError, match=r"callback has arguments \(x\) and no function to call"):
+        bellhop.debug.callback(x=3)
+    with pytest.raises(TypeError, match="result type twice"):
+        bellhop.pure_callback(weighted, VECTOR, 1.0, result_shape_dtypes=VECTOR)
+
+
+@pytest.mark.parametrize(
+    ("call", "where"),
+    [
+        (lambda x: bellhop.pure_callback(weighted, VECTOR)(x, "a"), r"args\[1\] is a str"),
+        (
+            lambda x: bellhop.io_callback(weighted, VECTOR, {"k": [x, "a"]}),
+            r"args\[0\]\['k'\]\[1\]",
+        ),
+        (lambda x: bellhop.tap(weighted, x, offset="a"), r"kwargs\['offset'\] is a str"),
+        (lambda x: bellhop.buffer_callback(weighted, VECTOR)(object), r"args\[0\] is a type"),
+    ],
+)
+def test_arguments_that_are_no_arrays_are_named(call, where):
+    with pytest.raises(TypeError, match=f"'weighted' takes arrays and numbers, and {where}"):
+        bellhop.qjit(call)(jnp.ones(2))
+
+
+@pytest.mark.parametrize("compiled", [bellhop.qjit, jax.jit, lambda f: f])
+def test_debug_callbacks_are_called_at_once_and_take_what_is_no_array(compiled):
+    seen = []
+
+    def record(*args, **kwargs):
+        seen.append((args, kwargs))
+
+    @compiled
+    def f(x):
+        bellhop.debug.callback(record, x, "name", ordered=True)
+        bellhop.debug.callback(ordered=True)(record, x + 1, key=None, other=("a", x))
+        bellhop.debug.callback(partitioned=True)(record)(x, dtype=np.dtype(int))
+
+    f(1)
+    jax.effects_barrier()
+    assert seen == [
+        ((1, "name"), {}),
+        ((2,), {"key": None, "other": ("a", 1)}),
+        ((1,), {"dtype": np.dtype(int)}),
+    ]
+
+
+def test_what_is_no_array_stays_with_its_call_under_vmap():
+    seen = []
+    record = functools.partial(bellhop.debug.callback, lambda name, x: seen.append((name, int(x))))
+    bellhop.qjit(jax.vmap(lambda x: record("a", x)))(np.arange(2))
+    bellhop.qjit(lambda x: (record("b", x), record("c", x)))(2)
+    assert seen == [("a", 0), ("a", 1), ("b", 2), ("c", 2)]
+
+
+def test_prints_take_the_options_of_jax(capsys):
+    @bellhop.qjit
+    def f(x):
+        bellhop.debug.print("{} {name}", x, name="text", ordered=True)
+        bellhop.debug.print(ordered=True, partitioned=False)("x = {x}", x=x)
+        bellhop.debug.print("{}", x, x, skip_format_check=True)
+        bellhop.debug.print(("of", x))
+
+    f(2)
+    assert capsys.readouterr().out.splitlines() == ["2 text", "x = 2", "2", "('of', array(2))"]
+
+
+def test_rules_may_return_lists():
+    @bellhop.pure_callback
+    def product(x, y) -> float:
+        return x * y
+
+    product.fwd(lambda x, y: (product(x, y), [x, y]))
+    product.bwd(lambda saved, dy: [saved[1] * dy, saved[0] * dy])
+    slopes = bellhop.qjit(jax.grad(product, argnums=(0, 1)))(2.0, 3.0)
+    assert [float(slope) for slope in slopes] == [3.0, 2.0]
