@@ -6,6 +6,16 @@ from bellhop.control_flow.tracing import classical_result
 
 
 def as_carried(construct: str, result: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what a body returned as the tuple of arrays that it stands for.
+
+    Raises:
+        TypeError: where it stands for another number of values, or one is no array.
+    """
+    values = as_values(construct, result, carried)
+    return tuple(classical_result(construct, "the body", value) for value in values)
+
+
+def as_values(construct: str, result: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a body returned as the tuple of carried values that it stands for.
 
     Raises:
@@ -20,8 +30,7 @@ def as_carried(construct: str, result: Any, carried: tuple[Any, ...]) -> tuple[A
             f"{construct}: the body must return what it carries, {len(carried)} values; it "
             f"returned {returned}."
         )
-    values = (result,) if len(carried) == 1 else tuple(result)
-    return tuple(classical_result(construct, "the body", value) for value in values)
+    return (result,) if len(carried) == 1 else tuple(result)
 
 
 def unwrap(carried: tuple[Any, ...]) -> Any:

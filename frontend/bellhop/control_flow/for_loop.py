@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.control_flow.carried import as_carried, refuse_resizing, unwrap
+from bellhop.control_flow.carried import as_carried, as_values, refuse_resizing, unwrap
+from bellhop.control_flow.interpretation import is_interpreted
 from bellhop.control_flow.predicates import as_integer
 from bellhop.control_flow.shown import in_one_program, loop_progress
 from bellhop.control_flow.tracing import traced_step
@@ -40,7 +41,8 @@ def for_loop(
         the next iteration (one value, a tuple of several, or None without any).  The decorated
         function takes the first carried values and returns the last.  Inside a QNode the body
         may apply gates.  Values are carried in the type that JAX promotes the first and the
-        returned ones to.
+        returned ones to.  Where no program is traced, and in a QNode that is not compiled, the
+        loop is Python's, of any values.
 
     Raises:
         ValueError: for a step that is zero.
@@ -71,6 +73,12 @@ def for_loop(
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
         def loop(*init: Any) -> Any:
+            if is_interpreted():
+                carried = init
+                for index in range(*bounds):
+                    carried = as_values("for_loop", body(index, *carried), init)
+                return unwrap(carried)
+
             def iteration(carried: tuple[Any, ...], trip: Any) -> tuple[Any, ...]:
                 return as_carried("for_loop", body(_index_at(trip, bounds), *carried), init)
 

@@ -1,10 +1,13 @@
 """The numbers that decide: between branches, and how often a loop runs."""
 
+import operator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from bellhop.control_flow.interpretation import is_interpreted
 
 
 def as_predicate(construct: str, value: Any) -> Any:
@@ -13,19 +16,26 @@ def as_predicate(construct: str, value: Any) -> Any:
     Raises:
         TypeError: for anything but one number.
     """
+    if not isinstance(value, bool | int | float | complex) and not hasattr(value, "dtype"):
+        raise _no_number(construct, value)
     is_traced = isinstance(value, jax.core.Tracer)
+    if is_traced and is_interpreted():
+        return bool(value)
     array = value if is_traced else np.asarray(value)
     if not is_traced and array.dtype.kind not in "biufc":
-        raise TypeError(
-            f"{construct}: a condition must be a bool or a number; one is a "
-            f"{type(value).__name__}. Conditions on mid-circuit measurements are not supported "
-            "yet by bellhop."
-        )
+        raise _no_number(construct, value)
     if array.shape:
         raise TypeError(
             f"{construct}: a condition must be a scalar; one has the shape {array.shape}."
         )
     return array != 0 if is_traced else bool(array)
+
+
+def _no_number(construct: str, value: Any) -> TypeError:
+    return TypeError(
+        f"{construct}: a condition must be a bool or a number; one is a {type(value).__name__}. "
+        "Outcomes of bellhop.measure are numbers of a compiled program."
+    )
 
 
 def as_integer(what: str, value: Any) -> Any:
@@ -35,6 +45,8 @@ def as_integer(what: str, value: Any) -> Any:
         TypeError: for anything but one integer; it begins with ``what``.
     """
     is_traced = isinstance(value, jax.core.Tracer)
+    if is_traced and is_interpreted():
+        return operator.index(value)
     array = value if is_traced else np.asarray(value)
     if array.shape or not jnp.issubdtype(array.dtype, jnp.integer):
         raise TypeError(f"{what} must be an integer; it is {array.dtype}{list(array.shape)}.")

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from bellhop.control_flow.branches import run_branch
 from bellhop.control_flow.predicates import as_integer
@@ -26,7 +27,7 @@ def switch(index: Any) -> Callable[[Function], "Switch"]:
     Raises:
         TypeError: where the index is no integer, and, at the call, where the structures or
             shapes of the branches' results differ (dtypes are promoted as JAX does).
-        ValueError: for a case that there is already.
+        ValueError: for a case that there is already, and TypeError for one that is no integer.
 
     Example:
         >>> import bellhop
@@ -59,12 +60,14 @@ class Switch:
         self._cases: dict[int, Function] = {}
 
     def branch(self, case: int) -> Callable[[Function], "Switch"]:
-        """Return a decorator for the branch of a case."""
+        """Return a decorator for the branch of a case, an integer."""
+        if isinstance(case, bool) or not isinstance(case, int | np.integer):
+            raise TypeError(f"switch: a case must be an integer; one is {case!r}.")
         if case in self._cases:
             raise ValueError(f"switch: there are two branches for the case {case}.")
 
         def decorate(function: Function) -> "Switch":
-            self._cases[case] = function
+            self._cases[int(case)] = function
             return self
 
         return decorate

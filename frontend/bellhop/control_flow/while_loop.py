@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.control_flow.carried import as_carried, refuse_resizing, unwrap
+from bellhop.control_flow.carried import as_carried, as_values, refuse_resizing, unwrap
+from bellhop.control_flow.interpretation import is_interpreted
 from bellhop.control_flow.predicates import as_predicate
 from bellhop.control_flow.shown import in_one_program, loop_progress
 from bellhop.control_flow.tracing import traced_step
@@ -33,7 +34,8 @@ def while_loop(
         next iteration (one value, a tuple of several, or None without any).  The decorated
         function takes the first carried values and returns the last.  Inside a QNode the body
         may apply gates, which are not differentiated: how many there are is not known when
-        the program is compiled.
+        the program is compiled.  Where no program is traced, and in a QNode that is not
+        compiled, the loop is Python's, of any values.
 
     Raises:
         TypeError: where the condition is not a scalar, or the body changes the structure or a
@@ -59,6 +61,11 @@ def while_loop(
             def iteration(carried: tuple[Any, ...]) -> tuple[Any, ...]:
                 return as_carried("while_loop", body(*carried), init)
 
+            if is_interpreted():
+                carried = init
+                while condition(carried):
+                    carried = as_values("while_loop", body(*carried), init)
+                return unwrap(carried)
             circuit = current_circuit()
             run = repeat_while if circuit is None else circuit.while_loop
             bar = loop_progress(progress)
