@@ -33,8 +33,10 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
     - ``"single-branch-statistics"`` (the default where the QNode returns outcomes themselves):
       it runs once, and results are those of the outcomes that came.
 
-    On ``default.qubit`` it is always ``"tree-traversal"``, of at most 12 measurements, and the
-    results are differentiated, the probabilities of the outcomes with them.
+    Without shots, results are differentiated, the probabilities of the outcomes with them: by
+    parameter shifts on devices of their own, by JAX on ``default.qubit``.
+
+    On ``default.qubit`` it is always ``"tree-traversal"``, of at most 12 measurements.
 
     Example:
         >>> import bellhop, pennylane as qml

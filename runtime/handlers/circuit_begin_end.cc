@@ -27,6 +27,14 @@ std::size_t natural(const char* name, std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
+Tree tree_of(std::int64_t value) {
+  if (value < 0 || value > 2) {
+    throw CircuitError("A circuit's tree: expected 0, 1 or 2, got " +
+                       std::to_string(value) + ".");
+  }
+  return static_cast<Tree>(value);
+}
+
 // The plugin is opened here, so that a program that cannot run does not compile.
 ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     std::string_view library, std::string_view factory, std::string_view kwargs,
@@ -37,7 +45,7 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
         BeginState{Beginning{DevicePool::get(std::string(library), std::string(factory),
                                              std::string(kwargs)),
                              natural("qubits", qubits), natural("shots", shots),
-                             record != 0, tree != 0},
+                             record != 0, tree_of(tree)},
                    seeded != 0});
   });
 }

@@ -9,17 +9,16 @@ namespace {
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed, and ends here if its device cannot be cleared.
 ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
-                   ffi::ResultBufferR0<ffi::F64> weight,
                    ffi::ResultBufferR0<ffi::PRED> more) {
   return guarded(run, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     Session& session = lease.session;
-    *weight->typed_data() = session.branches.weight();
     *more->typed_data() = session.branches.advance();
     session.attempt([] { return std::string("A circuit's return to its zero state"); },
                     [&] { session.device->pool.clear(*session.device); });
     session.touched = false;
+    session.steps.clear();
     write_handle(result, name);
   });
 }
@@ -29,7 +28,6 @@ XLA_FFI_DEFINE_HANDLER(kRestart, restart,
                            .Ctx<ffi::RunId>()
                            .Arg<HandleBuffer>()
                            .Ret<ffi::BufferR1<ffi::U32>>()
-                           .Ret<ffi::BufferR0<ffi::F64>>()
                            .Ret<ffi::BufferR0<ffi::PRED>>());
 
 }  // namespace

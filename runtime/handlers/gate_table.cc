@@ -149,12 +149,6 @@ void GateTable::apply(Session& session, std::span<const double> params,
                        " dynamic wires and was given " +
                        std::to_string(dynamic_wires.size()) + ".");
   }
-  if (session.record && !session.tape.recording) {
-    throw CircuitError(
-        "A circuit that is to be differentiated applies gates after it measured a "
-        "variance. Measure variances last.");
-  }
-
   const Inputs inputs{params, constants_, dynamic_wires};
   Device& device = *session.device;
   for (const Gate& gate : gates_) {
@@ -170,10 +164,14 @@ void GateTable::apply(Session& session, std::span<const double> params,
                       apply_gate(session, gate, inputs);
                     });
     session.touched = true;
-    if (session.record) note(session.tape, gate, offset);
+    if (session.tape.recording) {
+      note(session.tape, gate, offset);
+    } else {
+      session.tape.is_behind = session.record;
+    }
   }
   if (!session.keeps_steps) return;
-  Step& step = session.steps.emplace_back(Step{this, offset, {}, {}});
+  Step& step = session.steps.emplace_back(Step{this, offset, {}, {}, {}});
   if (offset < 0) step.params.assign(params.begin(), params.end());
   step.wires.assign(dynamic_wires.begin(), dynamic_wires.end());
 }

@@ -11,6 +11,12 @@ void check(const Session& session, std::size_t expvals, std::size_t parameters) 
   if (!session.record) {
     throw CircuitError("it was not begun with record = 1.");
   }
+  if (tape.is_behind) {
+    throw CircuitError(
+        "it applies gates after it measured a variance, which ends the plugin's "
+        "record. "
+        "Measure variances last.");
+  }
   if (expvals != tape.expvals) {
     throw CircuitError("expected a Jacobian with " + std::to_string(expvals) +
                        " rows, and " + std::to_string(tape.expvals) +

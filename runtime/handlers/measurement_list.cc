@@ -25,7 +25,8 @@ bool reads_amplitudes(const Session& session) {
 }
 
 std::string describe(const Measurement& measurement, std::size_t position) {
-  static constexpr std::array kNames = {"expval", "var", "probs", "state", "sample"};
+  static constexpr std::array kNames = {"expval", "var",    "probs",
+                                        "state",  "sample", "frequencies"};
   static constexpr std::array kObservables = {"Identity", "PauliX",   "PauliY",
                                               "PauliZ",   "Hadamard", "Hermitian"};
   std::string text = "Measurement " + std::to_string(position) + ", " +
@@ -206,24 +207,80 @@ void measure_probs(Session& session, const Measurement& measurement,
   }
 }
 
-void measure_samples(Session& session, const Measurement& measurement,
+// The outcomes of all wires, one row a shot, drawn once for all measurements of a list.
+class Samples {
+ public:
+  explicit Samples(Device& device) : device_(device) {}
+
+  std::size_t shots() const { return device_.shots; }
+
+  // The first row; each has a number for every wire.
+  const double* rows() {
+    if (drawn_) return device_.samples.data();
+    if (device_.shots == 0) throw CircuitError("samples need a number of shots.");
+    const std::size_t columns = device_.qubits.size();
+    device_.samples.resize(device_.shots * columns);
+    DataView<double, 2> samples{
+        device_.samples.data(), 0, {device_.shots, columns}, {columns, 1}};
+    device_.plugin->Sample(samples);
+    drawn_ = true;
+    return device_.samples.data();
+  }
+
+ private:
+  Device& device_;
+  bool drawn_ = false;
+};
+
+void measure_samples(Session& session, const Measurement& measurement, Samples& samples,
                      const Output& output) {
   Device& device = *session.device;
-  const std::size_t columns =
-      measurement.wires.empty() ? device.qubits.size() : measurement.wires.size();
-  if (device.shots == 0) throw CircuitError("samples need a number of shots.");
-  expect(output, device.shots * columns, Output::Type::kBit);
+  const std::size_t qubits = device.qubits.size();
+  const bool all = measurement.wires.empty();
+  const std::size_t columns = all ? qubits : measurement.wires.size();
+  const double* row = samples.rows();
+  expect(output, samples.shots() * columns, Output::Type::kBit);
   map_wires(device.wires, measurement.wires, device.qubits);
-  device.params.resize(output.size);
-  DataView<double, 2> samples{
-      device.params.data(), 0, {device.shots, columns}, {columns, 1}};
-  if (measurement.wires.empty()) {
-    device.plugin->Sample(samples);
-  } else {
-    device.plugin->PartialSample(samples, device.wires);
+  auto* bit = static_cast<std::uint8_t*>(output.data);
+  for (std::size_t shot = 0; shot < samples.shots(); ++shot, row += qubits) {
+    for (std::size_t i = 0; i < columns; ++i) {
+      *bit++ = row[all ? i : static_cast<std::size_t>(measurement.wires[i])] != 0;
+    }
   }
-  std::ranges::transform(device.params, static_cast<std::uint8_t*>(output.data),
-                         [](double bit) { return bit != 0; });
+}
+
+void measure_frequencies(Session& session, const Measurement& measurement,
+                         Samples& samples, const Output& output) {
+  Device& device = *session.device;
+  const std::size_t qubits = device.qubits.size();
+  const std::size_t outcomes = dimension(measurement.wires.size());
+  const double* row = samples.rows();
+  std::size_t shots = 0;
+  for (const std::size_t group : measurement.groups) shots += group;
+  if (shots != samples.shots()) {
+    throw CircuitError("expected groups of " + std::to_string(samples.shots()) +
+                       " shots in all, got " + std::to_string(shots) + ".");
+  }
+  expect(output, measurement.groups.size() * outcomes, Output::Type::kReal);
+  map_wires(device.wires, measurement.wires, device.qubits);
+  map_wires(device.wires, measurement.signs, device.qubits);
+  auto* values = static_cast<double*>(output.data);
+  for (const std::size_t group : measurement.groups) {
+    std::fill_n(values, outcomes, 0.0);
+    for (std::size_t shot = 0; shot < group; ++shot, row += qubits) {
+      std::size_t outcome = 0;
+      for (const std::int64_t wire : measurement.wires) {
+        outcome = 2 * outcome + (row[wire] != 0);
+      }
+      bool is_odd = false;
+      for (const std::int64_t wire : measurement.signs) is_odd ^= row[wire] != 0;
+      values[outcome] += is_odd ? -1.0 : 1.0;
+    }
+    for (std::size_t i = 0; i < outcomes; ++i) {
+      values[i] /= static_cast<double>(group);
+    }
+    values += outcomes;
+  }
 }
 
 void measure_state(Session& session, const Output& output) {
@@ -245,23 +302,27 @@ void MeasurementList::measure(Session& session, std::span<const double> data,
     throw CircuitError("Observables use " + std::to_string(data_) +
                        " numbers and were given " + std::to_string(data.size()) + ".");
   }
+  Samples samples(*session.device);
   const auto take = [&](std::size_t i) {
     const Measurement& measurement = measurements_[i];
-    session.attempt([&] { return describe(measurement, i); },
-                    [&] {
-                      switch (measurement.kind) {
-                        case Kind::kExpval:
-                          return measure_expval(session, measurement, data, outputs[i]);
-                        case Kind::kVar:
-                          return measure_var(session, measurement, data, outputs[i]);
-                        case Kind::kProbs:
-                          return measure_probs(session, measurement, outputs[i]);
-                        case Kind::kState:
-                          return measure_state(session, outputs[i]);
-                        case Kind::kSample:
-                          return measure_samples(session, measurement, outputs[i]);
-                      }
-                    });
+    session.attempt(
+        [&] { return describe(measurement, i); },
+        [&] {
+          switch (measurement.kind) {
+            case Kind::kExpval:
+              return measure_expval(session, measurement, data, outputs[i]);
+            case Kind::kVar:
+              return measure_var(session, measurement, data, outputs[i]);
+            case Kind::kProbs:
+              return measure_probs(session, measurement, outputs[i]);
+            case Kind::kState:
+              return measure_state(session, outputs[i]);
+            case Kind::kSample:
+              return measure_samples(session, measurement, samples, outputs[i]);
+            case Kind::kFrequencies:
+              return measure_frequencies(session, measurement, samples, outputs[i]);
+          }
+        });
   };
   // Variances end the recording, so all else goes first. None of the measurements
   // changes the state.

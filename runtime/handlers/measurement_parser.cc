@@ -109,7 +109,7 @@ MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
   while (!reader.done()) {
     Measurement& measurement = measurements_.emplace_back();
     measurement.kind =
-        static_cast<Measurement::Kind>(reader.next_below(5, "a measurement"));
+        static_cast<Measurement::Kind>(reader.next_below(6, "a measurement"));
     switch (measurement.kind) {
       case Measurement::Kind::kExpval:
         read_observable(reader, measurement.observable, data_);
@@ -122,6 +122,17 @@ MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
       case Measurement::Kind::kSample:
         measurement.wires =
             read_wires(reader, reader.next_count("the number of wires"));
+        break;
+      case Measurement::Kind::kFrequencies:
+        measurement.wires =
+            read_wires(reader, reader.next_count("the number of wires"));
+        measurement.signs =
+            read_wires(reader, reader.next_count("the number of wires of signs"));
+        for (std::int64_t shots :
+             reader.take(reader.next_count("the number of groups"))) {
+          if (shots <= 0) reader.fail("a group of no shots");
+          measurement.groups.push_back(static_cast<std::size_t>(shots));
+        }
         break;
       case Measurement::Kind::kState:
         break;

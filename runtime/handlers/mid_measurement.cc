@@ -2,6 +2,8 @@
 #include "bellhop/mid_measurement.h"
 
 #include <array>
+#include <cstdint>
+#include <optional>
 
 #include "bellhop/wires.h"
 
@@ -11,45 +13,58 @@ namespace {
 // A state that has less of an outcome does not have it.
 constexpr double kImpossible = 1e-15;
 
-double probability_of_one(Device& device) {
+std::array<double, 2> probabilities(Device& device) {
   std::array<double, 2> values{};
   auto view = view_of(values.data(), values.size());
-  // With shots, a plugin would estimate it.
+  // With shots, a plugin would estimate them.
   device.plugin->SetDeviceShots(0);
   device.plugin->PartialProbs(view, device.wires);
   device.plugin->SetDeviceShots(device.shots);
-  return values[1];
+  return values;
 }
 
-bool collapse(Device& device, std::optional<std::int32_t> outcome) {
-  return *device.plugin->Measure(device.wires.front(), outcome);
-}
-
-bool postselected(Session& session, bool outcome) {
-  Device& device = *session.device;
-  const double one = probability_of_one(device);
-  const double probability = outcome ? one : 1 - one;
-  if (probability < kImpossible) {
-    if (!session.tree) {
-      throw CircuitError("it is to give " + std::to_string(outcome) +
+bool collapse(Device& device, const MidMeasurement& measurement) {
+  std::optional<std::int32_t> asked;
+  if (measurement.postselect != MidMeasurement::kNoPostselection) {
+    asked = static_cast<std::int32_t>(measurement.postselect);
+    if (probabilities(device)[static_cast<std::size_t>(*asked)] < kImpossible) {
+      throw CircuitError("it is to give " + std::to_string(*asked) +
                          " (postselect), which does not happen in this state.");
     }
-    // Nothing collapses to a state that is not there; the run counts for nothing.
-    session.branches.condition(0);
-    return outcome;
   }
-  if (session.tree) session.branches.condition(probability);
-  return collapse(device, outcome);
+  const bool outcome = *device.plugin->Measure(device.wires.front(), asked);
+  if (measurement.reset && outcome) {
+    static const std::string flip = "PauliX";
+    device.plugin->NamedOperation(flip, {}, device.wires, false, {}, {}, {});
+  }
+  return outcome;
 }
 
-bool measured(Session& session) {
+bool branch(Session& session, const MidMeasurement& measurement, std::int32_t wire) {
   Device& device = *session.device;
-  if (!session.tree) return collapse(device, std::nullopt);
-  return collapse(device, session.branches.next_outcome(probability_of_one(device),
-                                                        device.generator));
+  bool outcome = measurement.postselect == 1;
+  if (measurement.postselect == MidMeasurement::kNoPostselection) {
+    outcome = session.branches.next_outcome(probabilities(device), device.generator);
+  }
+  const Projection projection{wire, outcome, measurement.reset};
+  project(session, projection);
+  if (session.keeps_steps) session.steps.push_back({nullptr, 0, {}, {}, projection});
+  return outcome;
 }
 
 }  // namespace
+
+void project(Session& session, const Projection& projection) {
+  Device& device = *session.device;
+  map_wires(device.wires, {projection.wire}, device.qubits);
+  // Row major: the row is where the wire goes, the column where it comes from.
+  device.matrix.assign(4, 0.0);
+  const std::size_t from = projection.outcome;
+  const std::size_t to = projection.reset ? 0 : from;
+  device.matrix[2 * to + from] = 1.0;
+  device.plugin->MatrixOperation(device.matrix, device.wires, false, {}, {});
+  session.touched = true;
+}
 
 bool measure_wire(Session& session, const MidMeasurement& measurement,
                   std::int32_t wire) {
@@ -61,14 +76,9 @@ bool measure_wire(Session& session, const MidMeasurement& measurement,
   return session.attempt(describe, [&] {
     Device& device = *session.device;
     map_wires(device.wires, {wire}, device.qubits);
-    const bool outcome = measurement.postselect == MidMeasurement::kNoPostselection
-                             ? measured(session)
-                             : postselected(session, measurement.postselect == 1);
+    const bool outcome = session.branches.is_tree() ? branch(session, measurement, wire)
+                                                    : collapse(device, measurement);
     session.touched = true;
-    if (measurement.reset && outcome) {
-      static const std::string flip = "PauliX";
-      device.plugin->NamedOperation(flip, {}, device.wires, false, {}, {}, {});
-    }
     return outcome;
   });
 }

@@ -7,12 +7,13 @@
 
 #include "bellhop/gate_table.h"
 #include "bellhop/jacobian.h"
+#include "bellhop/mid_measurement.h"
 
 namespace bellhop {
 namespace {
 
 void check(const Session& recorded, std::size_t params, const Shifts& shifts) {
-  if (!recorded.record) throw CircuitError("it was not begun with record = 1.");
+  if (!recorded.keeps_steps) throw CircuitError("it was not begun with record = 1.");
   for (const Step& step : recorded.steps) {
     if (step.offset > static_cast<std::int64_t>(params)) {
       throw CircuitError("expected at least " + std::to_string(step.offset) +
@@ -35,10 +36,16 @@ void run_again(const Session& recorded, std::span<const double> params, bool adj
   DevicePool& pool = recorded.device->pool;
   Session session;
   session.device = pool.take(recorded.device->qubits.size(), recorded.device->shots);
+  // Samples of a circuit with a seed are the same whatever device runs it again.
+  session.device->generator.seed(recorded.device->generator());
   session.record = adjoint;
   session.tape.recording = adjoint;
   if (adjoint) session.device->plugin->StartTapeRecording();
   for (const Step& step : recorded.steps) {
+    if (step.gates == nullptr) {
+      project(session, step.projection);
+      continue;
+    }
     const auto of_step = step.offset < 0
                              ? std::span<const double>(step.params)
                              : params.subspan(static_cast<std::size_t>(step.offset));

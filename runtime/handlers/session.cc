@@ -101,6 +101,7 @@ Lease find(Handle handle) {
 
 void Tape::clear() {
   recording = false;
+  is_behind = false;
   parameters.clear();
   last_parameter = -1;
   expvals = 0;
@@ -116,19 +117,21 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
     std::seed_seq words(seed->begin(), seed->end());
     device->generator.seed(words);
   }
-  if (beginning.record) device->plugin->StartTapeRecording();
+  // No tape holds samples or projections; what is recorded of these is run again.
+  const bool on_tape =
+      beginning.record && beginning.shots == 0 && beginning.tree == Tree::kNone;
+  if (on_tape) device->plugin->StartTapeRecording();
 
   const std::uint32_t place = claim_place();
   Session& session = *table().places[place].load(std::memory_order_acquire);
   std::lock_guard lock(session.mutex);
   session.run_id = run_id;
   session.device = std::move(device);
-  session.record = beginning.record;
+  session.record = on_tape;
   session.touched = false;
-  session.tree = beginning.tree;
-  session.branches = {};
+  session.branches = Branches(beginning.tree, beginning.record);
   session.device_failed = false;
-  session.tape.recording = beginning.record;
+  session.tape.recording = on_tape;
   session.keeps_steps = beginning.record;
   table().live.fetch_add(1, std::memory_order_relaxed);
   return Handle{place, session.generation};

@@ -842,8 +842,10 @@ def test_variance_comes_last_where_a_circuit_is_differentiated():
         state, _ = measure(state, to_measurements([qml.var(qml.Z(0))], 1))
         end(then(state))
 
+    flipped = lambda s: gates(s, [Gate("PauliX", [0])])
+    jax.jit(lambda: program(flipped))()
     with pytest.raises(jax.errors.JaxRuntimeError, match="applies gates after it measured a var"):
-        jax.jit(lambda: program(lambda s: gates(s, [Gate("PauliX", [0])])))()
+        jax.jit(lambda: program(lambda s: jacobian(flipped(s), 0, 0)[0]))()
     with pytest.raises(jax.errors.JaxRuntimeError, match="has measured a variance already"):
         jax.jit(lambda: program(lambda s: measure(s, to_measurements([Z], 1))[0]))()
     check_still_right()
@@ -886,7 +888,7 @@ def test_malformed_gate_table_is_reported(code, message):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ([5], "a measurement is 5"),
+        ([6], "a measurement is 6"),
         ([EXPVAL, 6, 0], "made of nothing"),
         ([EXPVAL, 6, 50], "number of operands is 50"),
         ([EXPVAL, 3, -1], "wire -1"),

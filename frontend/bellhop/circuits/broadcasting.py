@@ -5,7 +5,7 @@ other.  So the number of the row is an input of the circuit, gates take their pa
 row, and the circuit is mapped over the rows with ``jax.vmap``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -68,7 +68,7 @@ class Rows:
         _count_batch_again(chosen)
         return chosen
 
-    def run(self, function: Callable[[Any], Sequence[Any]]) -> Sequence[Any]:
+    def run(self, function: Callable[[Any], Any]) -> Any:
         """Call a function of the row for each row, or once where nothing has a batch."""
         if self.size is None:
             return function(jnp.int32(0))

@@ -22,6 +22,7 @@ from bellhop._jax_compat import (
 from bellhop.batching import batch_one_by_one
 from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE, recorded, undifferentiable_gates
+from bellhop.circuits.tree import apply_derivative, run_with_derivative, through_tree
 from bellhop.errors import DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects, lowering_in_progress
 from bellhop.plain_jit import lower_alone
@@ -33,28 +34,27 @@ class Randomness(enum.Enum):
 
     Values:
         NONE: there are none.
-        DRAWN: they are drawn, from other random numbers at each run.
-        TREE: the circuit runs with each combination of them.
+        SAMPLES: its measurements at the end are made of samples.
+        OUTCOMES: those of its mid-circuit measurements are drawn.
+        TREE: the circuit runs with each combination of them, and its results are summed.
     """
 
     NONE = "none"
-    DRAWN = "drawn"
+    SAMPLES = "samples"
+    OUTCOMES = "outcomes"
     TREE = "tree"
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether other random numbers come at each run."""
+        return self in (Randomness.SAMPLES, Randomness.OUTCOMES)
 
-_OBSTACLES = {
-    Randomness.NONE: "",
-    Randomness.DRAWN: (
-        "its results are random (it has shots, or mid-circuit measurements) and gates in it are "
-        "differentiated, which the adjoint method cannot do. Use a circuit without shots for the "
-        "derivative."
-    ),
-    Randomness.TREE: (
-        "it has mid-circuit measurements and gates in it are differentiated; the adjoint method "
-        "goes back through gates only. Use default.qubit, where the probabilities of outcomes are "
-        "differentiated too."
-    ),
-}
+
+_OUTCOMES_ARE_DRAWN = (
+    "the outcomes of its mid-circuit measurements are drawn (it has shots, or "
+    "mcm_method='single-branch-statistics'), and gates in it are differentiated: how likely they "
+    "are would not count. Use a circuit without shots for the derivative."
+)
 
 
 class _RandomEffect(Effect):
@@ -97,18 +97,18 @@ def bind(
     *,
     device: DeviceSpec,
     name: str,
-    record: bool,
+    record: int,
     randomness: Randomness = Randomness.NONE,
 ) -> list[Any]:
     """Run a circuit.
 
     Args:
         body: takes the handle of a fresh state and the inputs; returns the handle after the
-            last operation and the results.
+            last operation and the results; in a tree, those of one run.
         inputs: arrays.
         device: where it runs.
         name: the QNode's name.
-        record: whether the device records the gates, to differentiate them.
+        record: how often it was differentiated; if so, the gates are recorded.
         randomness: what becomes of random outcomes.
     """
     static = {"device": device, "name": name, "record": record, "randomness": randomness}
@@ -119,7 +119,7 @@ def bind(
 def _aval(*_: Any, body: CircuitBody, randomness: Randomness, **__: Any) -> tuple[list[Any], Any]:
     # Printing in the quantum function is an effect of the program.
     effects = body.closed.effects
-    if randomness is Randomness.DRAWN:
+    if randomness.is_drawn:
         effects = effects | {_random_effect}
     return body.closed.out_avals[1:], effects
 
@@ -136,17 +136,17 @@ def _jvp(
     body: CircuitBody,
     device: DeviceSpec,
     name: str,
-    record: bool,
+    record: int,
     randomness: Randomness,
 ) -> tuple[list[Any], list[Any]]:
     """Linearize the circuit: one that returns residuals as well, and linear algebra after it.
 
     The second part holds no quantum operation, so JAX transposes and batches it as usual.
     """
-    del record
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
     try:
-        with undifferentiable_gates(_OBSTACLES[randomness]):
+        is_drawn = randomness is Randomness.OUTCOMES
+        with undifferentiable_gates(_OUTCOMES_ARE_DRAWN if is_drawn else ""):
             jvp, out_nonzero = jvp_jaxpr(body.closed, [False, *nonzero], instantiate=False)
     except DifferentiableCompileError as error:
         if str(error).startswith(body.where):
@@ -159,19 +159,24 @@ def _jvp(
         [False] * n_in + [True] * sum(nonzero),
         instantiate=[False] * n_out + [True] * sum(out_nonzero),
     )
-    outs = bind(
-        CircuitBody(known, body.where),
-        primals,
-        device=device,
-        name=name,
-        # What is random is not differentiated, and its device need not record.
-        record=randomness is Randomness.NONE,
-        randomness=randomness,
-    )
-    results = outs[: n_out - 1]
-    residuals = outs[len(outs) - len(residual_avals) :] if residual_avals else []
+    static: dict[str, Any] = {
+        "device": device,
+        "name": name,
+        "record": record + 1,
+        "randomness": randomness,
+    }
     given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
-    linear_outs = iter(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *given))
+    if randomness is Randomness.TREE:
+        # Each run has residuals of its own, so each gives its derivative, and these add up.
+        runs = run_with_derivative(known, linear, n_out, given)
+        outs = bind(CircuitBody(runs, body.where), primals, **static)
+        derivatives = outs[n_out - 1 :]
+        linear_outs = iter(apply_derivative(derivatives, given, sum(out_nonzero[1:])))
+    else:
+        outs = bind(CircuitBody(known, body.where), primals, **static)
+        residuals = outs[len(outs) - len(residual_avals) :] if residual_avals else []
+        linear_outs = iter(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *given))
+    results = outs[: n_out - 1]
     result_tangents = [
         next(linear_outs) if yes else ad.Zero(aval.to_tangent_aval())
         for aval, yes in zip(body.closed.out_avals[1:], out_nonzero[1:], strict=True)
@@ -191,7 +196,7 @@ def _lower(
     body: CircuitBody,
     device: DeviceSpec,
     name: str,
-    record: bool,
+    record: int,
     randomness: Randomness,
 ) -> Any:
     lowering = lowering_in_progress()
@@ -199,7 +204,8 @@ def _lower(
         static = {"device": device, "name": name, "record": record, "randomness": randomness}
         return lower_alone(ctx, circuit_p, operands, {"body": body, **static})
     allow_our_dialects(ctx)
-    is_drawn = randomness is Randomness.DRAWN
+    is_drawn = randomness.is_drawn
+    is_tree = randomness is Randomness.TREE
     seeds = [quantum.seed(lowering.number_random_circuit())] if is_drawn else []
     state = quantum.begin(
         [*seeds, *operands],
@@ -208,8 +214,9 @@ def _lower(
         kwargs=device.kwargs,
         qubits=device.qubits,
         shots=device.shots,
-        record=record,
-        tree=randomness is Randomness.TREE,
+        record=bool(record),
+        # In a second derivative, outcomes that do not happen count too.
+        tree=0 if not is_tree else 2 if record > 1 else 1,
         seeded=is_drawn,
         passes=device.passes,
     )
@@ -218,9 +225,10 @@ def _lower(
         primitive=None, avals_in=[HANDLE, *ctx.avals_in], avals_out=[HANDLE, *ctx.avals_out]
     )
     symbol = f"circuit_{name}_recorded" if record else f"circuit_{name}"
-    with recorded(record):
+    closed = through_tree(body.closed) if is_tree else body.closed
+    with recorded(bool(record)):
         state, *results = mlir.core_call_lowering(
-            inner, state, *operands, name=symbol, call_jaxpr=body.closed
+            inner, state, *operands, name=symbol, call_jaxpr=closed
         )
     if inner.tokens_out is not None:
         ctx.set_tokens_out(inner.tokens_out)

@@ -12,7 +12,7 @@ from bellhop.circuits.differentiation import (
     PARAMETER_SHIFT,
     Differentiation,
 )
-from bellhop.circuits.measurements import EXPVAL, STATE, Measurement
+from bellhop.circuits.measurements import EXPVAL, SAMPLE, STATE, Measurement
 from bellhop.errors import CompileError
 
 BEST = "best"
@@ -42,12 +42,21 @@ class DifferentiationChoice:
     method: str
     options: tuple[tuple[str, Any], ...] = ()
 
-    def of(self, measurements: Sequence[Measurement], frequencies: bytes) -> Differentiation:
-        """Return how these measurements are differentiated."""
+    def of(
+        self, measurements: Sequence[Measurement], frequencies: bytes, *, is_replayed: bool
+    ) -> Differentiation:
+        """Return how these measurements are differentiated.
+
+        Args:
+            measurements: of one device call.
+            frequencies: the bits of those of each parameter.
+            is_replayed: whether only running the gates again differentiates: with shots, or
+                with mid-circuit measurements.
+        """
         only_expvals = all(measurement.kind == EXPVAL for measurement in measurements)
         method = self.method
         if method == BEST:
-            method = ADJOINT if only_expvals else PARAMETER_SHIFT
+            method = ADJOINT if only_expvals and not is_replayed else PARAMETER_SHIFT
         obstacle = ""
         if method not in (ADJOINT, PARAMETER_SHIFT, FINITE_DIFFERENCES):
             obstacle = (
@@ -58,6 +67,17 @@ class DifferentiationChoice:
             obstacle = (
                 "it measures the state and is differentiated, which no method of this device "
                 "does. Use default.qubit, or return expectation values or probs."
+            )
+        elif any(measurement.kind == SAMPLE for measurement in measurements):
+            obstacle = (
+                "it returns sample or counts and is differentiated; these have no derivative. "
+                "Return expval, var or probs."
+            )
+        elif method == ADJOINT and is_replayed:
+            obstacle = (
+                "it has shots or mid-circuit measurements and is differentiated; the adjoint "
+                "method goes back through gates only. Use diff_method='best' or "
+                "'parameter-shift'."
             )
         elif method == ADJOINT and not only_expvals:
             obstacle = (

@@ -100,6 +100,8 @@ def measurement_jvp(
     if obstacle and any(map(_is_given, tangents[1:])):
         raise DifferentiableCompileError(obstacle)
     handle, *values = measure_p.bind(*primals, **params)
+    if not any(map(_is_given, tangents[1:])):
+        return [handle, *values], [_zero(value) for value in (handle, *values)]
     operands = (*primals[1:], *_NO_SHIFT)
     values_dot = [jnp.zeros_like(value) for value in values]
     if _is_given(tangents[3]):
@@ -165,8 +167,8 @@ def _is_given(tangent: Any) -> bool:
     return type(tangent) is not ad.Zero and tangent.size > 0
 
 
-def _zero(handle: Any) -> Any:
-    return ad.Zero(jax.typeof(handle).to_tangent_aval())
+def _zero(value: Any) -> Any:
+    return ad.Zero(jax.typeof(value).to_tangent_aval())
 
 
 def _all_shifts(index: Any, amount: Any, rule: shift_rules.ShiftRule) -> tuple[Any, Any]:

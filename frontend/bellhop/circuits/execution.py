@@ -1,11 +1,13 @@
 """How often a circuit runs, and what its results are made of."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
@@ -13,7 +15,8 @@ from jax.extend.core import ClosedJaxpr
 from bellhop.circuits.circuit_primitive import Randomness
 from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE, restart_p
-from bellhop.circuits.statistics import Statistic, exact_statistics, sampled_statistics
+from bellhop.circuits.sampling import sampled_statistics
+from bellhop.circuits.statistics import Statistic, exact_statistics
 from bellhop.errors import CompileError
 
 HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
@@ -53,16 +56,17 @@ class Traced:
     """A circuit as traced.
 
     Attributes:
-        closed: from handle and inputs to handle and results.
-        out_tree: structure of the results.
+        closed: from handle and inputs to handle and values; of one run, where the circuit goes
+            through a tree of outcomes.
         device: where it runs, with the shots of one run.
         randomness: what becomes of random outcomes.
+        finish: takes the values and returns the results in their structure.
     """
 
     closed: ClosedJaxpr
-    out_tree: Any
     device: DeviceSpec
     randomness: Randomness
+    finish: Callable[[Sequence[Any]], Any]
 
 
 def is_measurement(value: Any) -> bool:
@@ -89,129 +93,120 @@ def trace_circuit(
         where: the QNode and its line, for errors.
     """
     shots = shots_of(qnode)
-    finish: list[Callable[[Any], Any]] = []
     trees: list[Any] = []
+    statistics: list[Statistic] = []
     method = None
-    randomness = Randomness.NONE
     spec = device
 
     def run(handle: Any, *inputs: Any) -> list[Any]:
-        nonlocal method, randomness, spec, finish, trees
+        nonlocal method, spec, statistics, trees
         circuit, result = record(handle, *inputs)
         leaves, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
         _check_result(leaves, circuit.has_mid_circuit, shots, where)
         method = _method(qnode, leaves, shots, where) if circuit.has_mid_circuit else None
-        is_random = bool(shots.total) or circuit.has_mid_circuit
-        randomness = (
-            Randomness.TREE
-            if method == TREE
-            else Randomness.DRAWN
-            if is_random
-            else Randomness.NONE
-        )
         spec = dataclasses.replace(device, shots=1 if method == ONE_SHOT else shots.total)
         circuit.device = spec
-        statistics = _statistics(circuit, leaves, shots, is_mean=method == TREE)
-        finish = [statistic.finish for statistic in statistics]
-        values = [statistic.values for statistic in statistics]
-        if method not in (ONE_SHOT, TREE):
-            # All that there is; loops of several runs finish when they end.
-            values, out_tree = _finished(values, finish, out_tree, shots)
-        flat, values_tree = jax.tree.flatten(values)
+        circuit.groups = (1,) if method == ONE_SHOT else shots.copies
+        statistics = _statistics(circuit, leaves, shots, is_tree=method == TREE)
+        values, values_tree = jax.tree.flatten([statistic.values for statistic in statistics])
         trees = [out_tree, values_tree]
-        return [circuit.handle, *flat]
+        return [circuit.handle, *values]
 
     closed = jax.make_jaxpr(run)(HANDLE_STRUCT, *inputs)
     out_tree, values_tree = trees
-    if method in (ONE_SHOT, TREE):
-        runs = _one_by_one(shots.total) if method == ONE_SHOT else _weighted
-        final_tree: Any = None
+    if method == ONE_SHOT:
+        closed = _one_by_one(closed, statistics, shots, inputs)
 
-        def loop(handle: Any, *inputs: Any) -> list[Any]:
-            nonlocal final_tree
-            once = lambda handle: _split(eval_jaxpr(closed.jaxpr, closed.consts, handle, *inputs))
-            handle, flat = runs(once, handle)
-            values = jax.tree.unflatten(values_tree, flat)
-            results, final_tree = _finished(values, finish, out_tree, shots)
-            return [handle, *results]
+    def finish(results: Sequence[Any]) -> Any:
+        values = jax.tree.unflatten(values_tree, results)
+        if method == TREE:
+            total, *sums = values
+            # Where postselection leaves nothing, there is no result: 0 / 0.
+            values = jax.tree.map(lambda sum_: sum_ / total, sums)
+        measured = statistics[1:] if method == TREE else statistics
+        return finished(values, measured, out_tree, shots)
 
-        closed = jax.make_jaxpr(loop)(HANDLE_STRUCT, *inputs)
-        return Traced(closed, final_tree, spec, randomness)
-    return Traced(closed, out_tree, spec, randomness)
+    return Traced(closed, spec, _randomness(method, shots), finish)
 
 
-def _split(results: Sequence[Any]) -> tuple[Any, list[Any]]:
-    handle, *values = results
-    return handle, values
+def _randomness(method: str | None, shots: Shots) -> Randomness:
+    if method == TREE:
+        return Randomness.TREE
+    if method is not None:
+        return Randomness.OUTCOMES
+    return Randomness.SAMPLES if shots.total else Randomness.NONE
 
 
 def _statistics(
-    circuit: Any, leaves: Sequence[Any], shots: Shots, *, is_mean: bool
+    circuit: Any, leaves: Sequence[Any], shots: Shots, *, is_tree: bool
 ) -> list[Statistic]:
     processes = [leaf for leaf in leaves if is_measurement(leaf)]
     for process in processes:
         circuit.check_observable(process.obs)
-    measured = iter(
-        sampled_statistics(circuit, processes)
-        if shots.total
-        else exact_statistics(circuit, processes, is_mean=is_mean)
-    )
-    return [next(measured) if is_measurement(leaf) else _Classical(leaf) for leaf in leaves]
+    if shots.total:
+        return sampled_statistics(circuit, processes)
+    exact = exact_statistics(circuit, processes, is_tree=is_tree)
+    if is_tree:
+        return exact
+    measured = iter(exact)
+    return [
+        next(measured) if is_measurement(leaf) else Statistic(jnp.asarray(leaf)) for leaf in leaves
+    ]
 
 
-def _Classical(leaf: Any) -> Statistic:  # noqa: N802
-    return Statistic(jnp.asarray(leaf))
+def finished(
+    values: Sequence[Any], statistics: Sequence[Statistic], out_tree: Any, shots: Shots
+) -> Any:
+    """Return the results of all runs, in their structure."""
+    ends = list(itertools.accumulate(shots.copies))
 
+    def result(statistic: Statistic, value: Any, number: int) -> Any:
+        of_shots = slice(ends[number] - shots.copies[number], ends[number])
+        part = of_shots if statistic.is_of_shots else number
+        return statistic.finish(jax.tree.map(lambda array: array[part], value))
 
-def _finished(
-    values: Sequence[Any], finish: Sequence[Callable[[Any], Any]], out_tree: Any, shots: Shots
-) -> tuple[list[Any], Any]:
-    """Return the leaves and the structure of the results of all runs."""
-
-    def copy(start: int | None, stop: int | None) -> Any:
-        part = jax.tree.map(lambda array: array[start:stop], values) if shots.total else values
-        results = [function(value) for function, value in zip(finish, part, strict=True)]
+    def copy(number: int) -> Any:
+        results = [result(s, v, number) for s, v in zip(statistics, values, strict=True)]
         return jax.tree.unflatten(out_tree, results)
 
-    if not shots.is_vector:
-        return jax.tree.flatten(copy(None, None))
-    ends = [sum(shots.copies[: number + 1]) for number in range(len(shots.copies))]
-    starts = [0, *ends[:-1]]
-    return jax.tree.flatten(tuple(map(copy, starts, ends)))
+    if shots.is_vector:
+        return tuple(map(copy, range(len(shots.copies))))
+    if shots.total:
+        return copy(0)
+    results = [s.finish(value) for s, value in zip(statistics, values, strict=True)]
+    return jax.tree.unflatten(out_tree, results)
 
 
-def _one_by_one(total: int) -> Callable[..., tuple[Any, Any]]:
-    """Run the circuit once for each shot; return the samples of all."""
+def _one_by_one(
+    closed: ClosedJaxpr, statistics: Sequence[Statistic], shots: Shots, inputs: Sequence[Any]
+) -> ClosedJaxpr:
+    """Run a circuit of one shot for each shot; return means over groups, and all samples."""
+    of_shots = [
+        statistic.is_of_shots for statistic in statistics for _ in jax.tree.leaves(statistic.values)
+    ]
+    sizes = np.array(shots.copies)
+    group_of_shot = np.repeat(np.arange(len(sizes)), sizes)
 
-    def runs(once: Callable[[Any], Any], handle: Any) -> tuple[Any, Any]:
-        def step(handle: Any, _: Any) -> tuple[Any, Any]:
-            handle, values = once(handle)
-            return restart_p.bind(handle)[0], values
+    def loop(handle: Any, *inputs: Any) -> list[Any]:
+        def step(carried: Any, group: Any) -> tuple[Any, Any]:
+            handle, sums = carried
+            handle, *values = eval_jaxpr(closed.jaxpr, closed.consts, handle, *inputs)
+            means = [value[0] for value, yes in zip(values, of_shots, strict=True) if not yes]
+            sums = [sum_.at[group].add(mean) for sum_, mean in zip(sums, means, strict=True)]
+            samples = [value[0] for value, yes in zip(values, of_shots, strict=True) if yes]
+            return (restart_p.bind(handle)[0], sums), samples
 
-        handle, stacked = jax.lax.scan(step, handle, None, length=total)
-        return handle, [value.reshape(-1, *value.shape[2:]) for value in stacked]
+        zeros = [
+            jnp.zeros((len(sizes), *aval.shape[1:]), aval.dtype)
+            for aval, yes in zip(closed.out_avals[1:], of_shots, strict=True)
+            if not yes
+        ]
+        (handle, sums), stacked = jax.lax.scan(step, (handle, zeros), group_of_shot)
+        means = iter(sum_ / sizes.reshape(-1, *[1] * (sum_.ndim - 1)) for sum_ in sums)
+        samples = iter(stacked)
+        return [handle, *(next(samples) if yes else next(means) for yes in of_shots)]
 
-    return runs
-
-
-def _weighted(once: Callable[[Any], Any], handle: Any) -> tuple[Any, Any]:
-    """Run the circuit for each combination of outcomes; return the means over them."""
-
-    def add(handle: Any, total: Any, sums: Sequence[Any]) -> Any:
-        handle, values = once(handle)
-        handle, weight, more = restart_p.bind(handle)
-        sums = [sum_ + weight * value for sum_, value in zip(sums, values, strict=True)]
-        return handle, total + weight, sums, more
-
-    shapes = jax.eval_shape(once, HANDLE_STRUCT)[1]
-    zeros = [jnp.zeros(shape.shape, jnp.promote_types(shape.dtype, float)) for shape in shapes]
-    handle, total, sums, _ = jax.lax.while_loop(
-        lambda state: state[3],
-        lambda state: add(*state[:3]),
-        (handle, jnp.zeros(()), zeros, jnp.array(True)),
-    )
-    # Where postselection leaves nothing, there is no result: 0 / 0.
-    return handle, [sum_ / total for sum_ in sums]
+    return jax.make_jaxpr(loop)(HANDLE_STRUCT, *inputs)
 
 
 def _method(qnode: qml.QNode, leaves: Sequence[Any], shots: Shots, where: str) -> str:

@@ -95,11 +95,11 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             [*consts, *([row] if has_rows else []), *inputs],
             device=traced.device,
             name=name,
-            record=False,
+            record=0,
             randomness=traced.randomness,
         )
 
-    return jax.tree.unflatten(traced.out_tree, rows.run(run))
+    return rows.run(lambda row: traced.finish(run(row)))
 
 
 def _call_traced(

@@ -14,7 +14,7 @@ from bellhop.circuits.observables import Factor, HasNoMatrixError, Named, as_sum
 from bellhop.errors import CompileError
 
 # The numbers of runtime/contract.toml.
-EXPVAL, VAR, PROBS, STATE, SAMPLE = range(5)
+EXPVAL, VAR, PROBS, STATE, SAMPLE, FREQUENCIES = range(6)
 _IDENTITY = 0
 _NAMED = {"PauliX": 1, "PauliY": 2, "PauliZ": 3, "Hadamard": 4}
 _HERMITIAN, _TENSOR, _COMBINATION = 5, 6, 7
@@ -26,24 +26,30 @@ class Measurement:
 
     Attributes:
         kind: one of the numbers above.
-        wires: for ``PROBS`` and ``SAMPLE``; none means all.
+        wires: for ``PROBS`` and ``SAMPLE``, where none means all, and ``FREQUENCIES``.
         terms: the observable's terms, each in the runtime's prefix code; the data of a matrix
             is counted from the first matrix of the circuit.
         coefficients: first index of the terms' coefficients, or None where the observable is
             its only term.
+        signs: for ``FREQUENCIES``, the wires whose ones change the sign.
+        groups: for ``FREQUENCIES``, the shots of each group.
     """
 
     kind: int
     wires: tuple[int, ...] = ()
     terms: tuple[tuple[int, ...], ...] = ()
     coefficients: int | None = None
+    signs: tuple[int, ...] = ()
+    groups: tuple[int, ...] = ()
 
     def code(self) -> tuple[int, ...]:
         """Return the runtime's code of the measurement."""
         if self.kind == STATE:
             return (STATE,)
         if self.kind in (PROBS, SAMPLE):
-            return (self.kind, len(self.wires), *self.wires)
+            return (self.kind, *_list(self.wires))
+        if self.kind == FREQUENCIES:
+            return (self.kind, *_list(self.wires), *_list(self.signs), *_list(self.groups))
         if self.coefficients is None:
             return (self.kind, *self.terms[0])
         flat = (number for term in self.terms for number in term)
@@ -54,6 +60,8 @@ class Measurement:
         qubits = device.qubits
         if self.kind == SAMPLE:
             return (device.shots, len(self.wires) or qubits), np.uint8
+        if self.kind == FREQUENCIES:
+            return (len(self.groups), 2 ** len(self.wires)), np.float64
         if self.kind == STATE:
             return (2**qubits,), np.complex128
         if self.kind == PROBS:
@@ -88,6 +96,10 @@ class MeasurementList:
             self._observable(VAR, measurement)
         else:
             raise self._unsupported(f"the measurement {type(measurement).__name__}")
+
+    def add_weight(self) -> None:
+        """Append the squared norm of the state."""
+        self.measurements.append(Measurement(EXPVAL, terms=((_IDENTITY, 0),)))
 
     def _unsupported(self, what: str) -> CompileError:
         return CompileError(
@@ -142,6 +154,10 @@ class MeasurementList:
     def matrix_vector(self) -> Any:
         """Return the data of Hermitian matrices as one float64 vector."""
         return jnp.concatenate([jnp.zeros(0, jnp.float64), *self.matrices])
+
+
+def _list(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    return (len(numbers), *numbers)
 
 
 def _is_one(coefficient: Any) -> bool:

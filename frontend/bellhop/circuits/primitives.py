@@ -6,6 +6,7 @@ All take the handle of the state before them and return the one after: ``uint32[
 import contextlib
 import contextvars
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -40,7 +41,7 @@ gates_p = Primitive("quantum_gates")
 # mid_measure: handle, wire i32[] -> handle, outcome bool[]
 mid_measure_p = Primitive("quantum_mid_measure")
 mid_measure_p.multiple_results = True
-# restart: handle -> handle, weight f64[], more bool[]
+# restart: handle -> handle, more bool[]
 restart_p = Primitive("quantum_restart")
 restart_p.multiple_results = True
 # measure: handle, coefficients f64[c], matrices f64[m], params f64[p] -> handle, values...
@@ -92,7 +93,7 @@ def _mid_measure_aval(*_: Any, **__: Any) -> list[ShapedArray]:
 
 @restart_p.def_abstract_eval
 def _restart_aval(*_: Any) -> list[ShapedArray]:
-    return [HANDLE, ShapedArray((), np.dtype(np.float64)), ShapedArray((), np.dtype(bool))]
+    return [HANDLE, ShapedArray((), np.dtype(bool))]
 
 
 def _without_tangents(primitive: Primitive) -> None:
@@ -235,12 +236,8 @@ def _data_and_code(
 
 def _with_matrices_at(offset: int, measurement: Measurement) -> Measurement:
     """Move the indices of matrices behind the coefficients, where the runtime reads them."""
-    return Measurement(
-        measurement.kind,
-        measurement.wires,
-        tuple(tuple(_moved(list(term), offset)) for term in measurement.terms),
-        measurement.coefficients,
-    )
+    terms = tuple(tuple(_moved(list(term), offset)) for term in measurement.terms)
+    return replace(measurement, terms=terms)
 
 
 def _moved(code: list[int], offset: int) -> list[int]:

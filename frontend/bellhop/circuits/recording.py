@@ -1,6 +1,5 @@
 """One circuit while its quantum function is traced: queued gates become primitives."""
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +13,7 @@ from bellhop.circuits.device import DeviceSpec, GateSet
 from bellhop.circuits.diff_method import DifferentiationChoice
 from bellhop.circuits.differentiation import FINITE_DIFFERENCES
 from bellhop.circuits.gates import GateList, GateRun
-from bellhop.circuits.measurements import SAMPLE, Measurement, MeasurementList
+from bellhop.circuits.measurements import FREQUENCIES, SAMPLE, Measurement, MeasurementList
 from bellhop.circuits.primitives import (
     NOT_DIFFERENTIABLE,
     gates_p,
@@ -23,6 +22,7 @@ from bellhop.circuits.primitives import (
     undifferentiable,
 )
 from bellhop.circuits.queue import QueuedCircuit
+from bellhop.circuits.sampling import Asked, Frequency
 from bellhop.circuits.wires import WireMap, as_int32, is_dynamic
 from bellhop.control_flow.tracing import Step, traced_branches, traced_step
 
@@ -34,10 +34,6 @@ _DYNAMIC_FOR_LOOP = (
 _DYNAMIC_WHILE_LOOP = (
     "gates in a while_loop are differentiated. Use a for_loop whose bounds are Python numbers, "
     "with a cond in its body, or finite differences of the whole: bellhop.grad(f, method='fd')."
-)
-
-_MID_CIRCUIT = (
-    "it has mid-circuit measurements and is differentiated, which only QNodes without them are."
 )
 
 
@@ -63,6 +59,8 @@ class Circuit(QueuedCircuit):
         self.device = device
         self.wires = wires
         self.has_mid_circuit = False
+        # The shots of each group that there is a mean of.
+        self.groups: tuple[int, ...] = ()
         self._gate_set = gates
         self._offset: Any = jnp.int32(0)
         self._params: list[Any] = []
@@ -303,10 +301,10 @@ class Circuit(QueuedCircuit):
         if not measured.measurements:
             return []
         differentiation = self._differentiation.of(
-            measured.measurements, self._frequencies_vector().tobytes()
+            measured.measurements,
+            self._frequencies_vector().tobytes(),
+            is_replayed=self.has_mid_circuit or self.device.shots > 0,
         )
-        if self.has_mid_circuit:
-            differentiation = dataclasses.replace(differentiation, obstacle=_MID_CIRCUIT)
         self._handle, *values = measure_p.bind(
             self._handle,
             measured.coefficient_vector(),
@@ -318,8 +316,21 @@ class Circuit(QueuedCircuit):
         )
         return values
 
-    def sample(self) -> Any:
-        """Return the outcomes of all wires, a row for each shot."""
+    def sample(self, asked: Sequence[Asked]) -> list[Any]:
+        """Return what is asked of one round of samples."""
         samples = MeasurementList(self.wires, self.where)
-        samples.measurements.append(Measurement(SAMPLE))
-        return self.measure(samples)[0]
+        samples.measurements += [
+            Measurement(FREQUENCIES, wires=what.wires, signs=what.signs, groups=self.groups)
+            if isinstance(what, Frequency)
+            else Measurement(SAMPLE)
+            for what in asked
+        ]
+        return self.measure(samples)
+
+    def mean_of_groups(self, value: Any) -> Any:
+        """Return the mean over each group of shots of what is the same in all of them."""
+        return jnp.broadcast_to(value, (len(self.groups), *value.shape))
+
+    def of_each_shot(self, value: Any) -> Any:
+        """Return what is the same in all shots, a row for each."""
+        return jnp.broadcast_to(value, (self.device.shots, *value.shape))

@@ -21,9 +21,10 @@ from pennylane.operation import StatePrepBase
 from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.gates import DECOMPOSITION_DEPTH, MID_CIRCUIT, OBSERVABLES
 from bellhop.circuits.observables import Factor, HasNoMatrixError, Named, as_sum_of_products
+from bellhop.circuits.outcome_statistics import exact_of_outcomes
 from bellhop.circuits.primitives import undifferentiable
 from bellhop.circuits.queue import QueuedCircuit
-from bellhop.circuits.statistics import Statistic, exact_of_outcomes
+from bellhop.circuits.statistics import Statistic, variance
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.control_flow.branches import choose
 from bellhop.control_flow.for_loop import repeat
@@ -280,15 +281,14 @@ class TracedCircuit(QueuedCircuit):
     def _measure_way(self, process: Any) -> Statistic:
         """Return what is linear in the state of one way, of which the sum over all is taken."""
         if process.mv is not None:
-            statistic = exact_of_outcomes(process, self._where)
-            weigh = lambda value: self.weight() * value
-            return Statistic(jax.tree.map(weigh, statistic.values), statistic.finish)
+            numbers, finish = exact_of_outcomes(process, self._where)
+            return Statistic([self.weight() * number for number in numbers], finish)
         self._check(process)
         if process.obs is not None and isinstance(process, _MOMENTS):
-            moments = self._moments(process)
+            square, mean = self._moments(process)
             if isinstance(process, mp.ExpectationMP):
-                return Statistic(moments[1])
-            return Statistic(moments, lambda sums: sums[0] - sums[1] ** 2)
+                return Statistic(mean)
+            return Statistic((mean, square), variance)
         if not isinstance(process, mp.ProbabilityMP):
             raise self._unsupported(
                 f"the measurement {type(process).__name__} after mid-circuit measurements"

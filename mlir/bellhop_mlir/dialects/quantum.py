@@ -10,7 +10,7 @@
     %s2 = "quantum.gates"(%s0, %params, %offset, %wires) {names, code, constants}
     %s2a, %m = "quantum.mid_measure"(%s2, %wire) {postselect = -1 : i64, reset = 0 : i64,
         site = "f.py:3"}
-    %s2b, %p, %more = "quantum.restart"(%s2a)
+    %s2b, %more = "quantum.restart"(%s2a)
     %s3, %e = "quantum.measure"(%s2, %data) {code = array<i64: 0, 3, 0>}
     %s4, %j = "quantum.jacobian"(%s3)
     %s5, %es = "quantum.replay"(%s4, %data, %all_params, %index, %amount) {code}
@@ -58,7 +58,7 @@ _RESULTS: dict[str, tuple[str, ...]] = {
     "quantum.gate": (STATE,),
     "quantum.gates": (STATE,),
     "quantum.mid_measure": (STATE, "tensor<i1>"),
-    "quantum.restart": (STATE, "tensor<f64>", "tensor<i1>"),
+    "quantum.restart": (STATE, "tensor<i1>"),
     "quantum.measure": (STATE, "..."),
     "quantum.jacobian": (STATE, "tensor<?x?xf64>"),
     "quantum.replay": (STATE, "..."),
@@ -192,7 +192,7 @@ def begin(
     qubits: int,
     shots: int,
     record: bool,
-    tree: bool,
+    tree: int,
     seeded: bool,
     passes: Sequence[str] = (),
 ) -> ir.Value:
@@ -213,7 +213,7 @@ def begin(
             "qubits": ir.IntegerAttr.get(i64, qubits),
             "shots": ir.IntegerAttr.get(i64, shots),
             "record": ir.IntegerAttr.get(i64, int(record)),
-            "tree": ir.IntegerAttr.get(i64, int(tree)),
+            "tree": ir.IntegerAttr.get(i64, tree),
             "seeded": ir.IntegerAttr.get(i64, int(seeded)),
             **asked,
         },
@@ -249,8 +249,8 @@ def mid_measure(
 
 
 def restart(state: ir.Value) -> list[ir.Value]:
-    """Build a ``quantum.restart``; return the state, the run's probability, whether more come."""
-    results = [state.type, ir.Type.parse("tensor<f64>"), ir.Type.parse("tensor<i1>")]
+    """Build a ``quantum.restart``; return the state and whether there is another run."""
+    results = [state.type, ir.Type.parse("tensor<i1>")]
     op = ir.Operation.create("quantum.restart", results=results, operands=[state])
     return list(op.results)
 

@@ -2,25 +2,35 @@
 // combination after another.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <random>
 #include <vector>
 
 namespace bellhop {
 
+// Which combinations of outcomes a circuit runs through, as in the contract.
+enum class Tree : std::uint8_t { kNone, kThatHappen, kAll };
+
 // A walk through the tree whose nodes are measurements and whose edges are outcomes,
-// depth first: one run of the circuit is one path to a leaf. Outcomes that do not
-// happen are not followed. How many measurements there are may depend on outcomes.
+// depth first: one run of the circuit is one path to a leaf. How many measurements
+// there are may depend on outcomes.
+//
+// Outcomes that do not happen are not followed, as they add nothing to a result: a
+// probability of zero is its smallest value, so that it adds nothing to a first
+// derivative either. To a second derivative it does; so there the walk is through all.
 class Branches {
  public:
-  // The outcome of the next measurement of this run, given the probability of 1.
-  bool next_outcome(double probability_of_one, std::mt19937& generator);
+  Branches() = default;
+  Branches(Tree tree, bool is_differentiated);
 
-  // This run goes on only as far as a condition of this probability holds.
-  void condition(double probability) { weight_ *= probability; }
+  bool is_tree() const { return tree_ != Tree::kNone; }
 
-  // The probability of this run.
-  double weight() const { return weight_; }
+  // The outcome of the next measurement of this run, given the probabilities of this
+  // run up to there with each.
+  bool next_outcome(const std::array<double, 2>& probabilities,
+                    std::mt19937& generator);
 
   // Ends the run. Returns whether there is another one; throws CircuitError where
   // there are too many.
@@ -31,9 +41,10 @@ class Branches {
     bool outcome;
     bool is_last;  // the other outcome was taken, or does not happen
   };
+  Tree tree_ = Tree::kNone;
+  double never_ = 0;  // a probability below this does not happen
   std::vector<Node> path_;
   std::size_t depth_ = 0;
-  double weight_ = 1;
   std::size_t runs_ = 0;
 };
 

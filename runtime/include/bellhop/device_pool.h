@@ -42,6 +42,7 @@ struct Device {
   std::size_t shots = 0;
 
   std::vector<double> params;
+  std::vector<double> samples;
   std::vector<std::complex<double>> matrix;
   std::vector<std::complex<double>> amplitudes;
   std::vector<std::int8_t> bits;

@@ -33,12 +33,21 @@ struct PauliTerm {
 };
 
 struct Measurement {
-  enum class Kind : std::uint8_t { kExpval, kVar, kProbs, kState, kSample };
+  enum class Kind : std::uint8_t {
+    kExpval,
+    kVar,
+    kProbs,
+    kState,
+    kSample,
+    kFrequencies
+  };
 
   Kind kind = Kind::kExpval;
   std::vector<ObservableStep> observable;
   std::vector<PauliTerm> terms;     // kExpval: the same observable, if it is such a sum
-  std::vector<std::int64_t> wires;  // kProbs, kSample
+  std::vector<std::int64_t> wires;  // kProbs, kSample, kFrequencies
+  std::vector<std::int64_t> signs;  // kFrequencies: wires, and shots of each group
+  std::vector<std::size_t> groups;
 };
 
 // Where a measurement's result goes: `size` numbers.

@@ -17,7 +17,11 @@ struct MidMeasurement {
   std::string site;                            // the line of the user's program
 };
 
-// Measures a wire, collapses the state, and returns the outcome.
+// Projects the state on an outcome, without normalizing it.
+void project(Session& session, const Projection& projection);
+
+// Measures a wire, collapses the state, and returns the outcome. In a tree the state
+// is projected, so that its squared norm is the probability of the outcomes so far.
 bool measure_wire(Session& session, const MidMeasurement& measurement,
                   std::int32_t wire);
 

@@ -31,6 +31,7 @@ struct Tape {
   static constexpr std::int64_t kNotDifferentiable = -1;
 
   bool recording = false;
+  bool is_behind = false;  // gates were applied after the recording ended
   // One entry a recorded operation with parameters, which is how plugins number
   // them: the differentiable parameter it used, or kNotDifferentiable.
   std::vector<std::int64_t> parameters;
@@ -47,13 +48,21 @@ struct Tape {
 
 class GateTable;
 
-// A run of gates that was applied, for when the circuit is run again. The table is that
-// of the executable which runs, so it outlives the circuit.
+// What a measurement of one wire does to the state where its outcome is chosen.
+struct Projection {
+  std::int32_t wire = 0;
+  bool outcome = false;
+  bool reset = false;  // bring the wire to zero afterwards
+};
+
+// A run of gates that was applied, or a projection, for when the circuit is run again.
+// The table is that of the executable which runs, so it outlives the circuit.
 struct Step {
-  const GateTable* gates;
+  const GateTable* gates;      // null: a projection
   std::int32_t offset;         // of its differentiable parameters, or below zero
   std::vector<double> params;  // where the offset is below zero
   std::vector<std::int32_t> wires;
+  Projection projection;
 };
 
 // One circuit, from bellhop_circuit_begin to bellhop_circuit_end.
@@ -62,9 +71,8 @@ struct Session {
   std::uint32_t generation = 1;  // never 0, so that a zero handle is not live
   std::int64_t run_id = 0;
   std::unique_ptr<Device> device;  // null: no circuit stands in this place
-  bool record = false;
-  bool touched = false;  // an operation was applied
-  bool tree = false;     // runs through all outcomes of its measurements
+  bool record = false;             // on the plugin's tape
+  bool touched = false;            // an operation was applied
   Branches branches;
   bool device_failed = false;  // the plugin threw: never reuse the device
   Tape tape;
@@ -104,7 +112,7 @@ struct Beginning {
   std::size_t qubits;
   std::size_t shots;
   bool record;
-  bool tree;
+  Tree tree;
 };
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id);

@@ -438,26 +438,6 @@ def test_outside_a_circuit() -> None:
         bellhop.qjit(lambda: bellhop.measure(0))()
 
 
-def before_measure(x: Any) -> Any:
-    qml.RY(x, wires=0)
-    return qml.expval(bellhop.measure(0))
-
-
-def after_measure(x: Any) -> Any:
-    bellhop.measure(0)
-    qml.RY(x, wires=0)
-    return qml.expval(qml.Z(0))
-
-
-@pytest.mark.parametrize("shots", [None, 5])
-@pytest.mark.parametrize("body", [before_measure, after_measure])
-def test_derivative(lightning: Any, body: Any, shots: Any) -> None:
-    program = bellhop.qjit(bellhop.grad(qml.set_shots(lightning(body), shots)))
-    message = "mid-circuit measurements.* and gates in it are differentiated"
-    with pytest.raises(bellhop.DifferentiableCompileError, match=message):
-        program(0.3)
-
-
 def test_device_without_wires_counts_measured_ones(lightning: Any) -> None:
     def circuit(x: Any) -> Any:
         qml.RY(x, wires="a")
