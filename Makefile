@@ -44,7 +44,8 @@ sanitize: $(VENV)/.installed-dev
 	  tests/runtime tests/frontend/callbacks tests/integration/test_many_in_flight.py \
 	  -k "not leak and not soak"
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh thread $(CURDIR)/$(BIN)/python \
-	  tests/integration/test_many_in_flight.py tests/frontend/callbacks/test_reentrance.py
+	  tests/integration/test_many_in_flight.py tests/frontend/callbacks/test_reentrance.py \
+	  tests/frontend/callbacks/test_tap.py tests/frontend/callbacks/test_barrier.py
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W --keep-going -b html doc doc/_build/html

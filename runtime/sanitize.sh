@@ -40,11 +40,16 @@ case $sanitizers in
   thread*)
     preload="$(library libtsan.so) $(library libstdc++.so.6)"
     # XLA's threads hand over work by locks that ThreadSanitizer does not see.
-    export TSAN_OPTIONS="ignore_noninstrumented_modules=1 history_size=4 halt_on_error=0 \
-exitcode=66 suppressions=$root/runtime/thread-suppressions.txt"
+    # pytest would swallow the reports.
+    rm -f "$build"/report.*
+    export TSAN_OPTIONS="ignore_noninstrumented_modules=1 history_size=7 halt_on_error=0 \
+exitcode=66 log_path=$build/report suppressions=$root/runtime/thread-suppressions.txt"
     # Its shadow memory does not go with random addresses.
     run=(setarch -R)
     ;;
 esac
 cd "$root"
-exec "${run[@]}" env LD_PRELOAD="$preload" "$python" -m pytest -p no:cacheprovider "$@"
+status=0
+"${run[@]}" env LD_PRELOAD="$preload" "$python" -m pytest -p no:cacheprovider "$@" || status=$?
+cat "$build"/report.* 2> /dev/null || true
+exit $status

@@ -23,12 +23,15 @@ Each name, what it is for, and why no public name serves:
   only the deprecated ``unsafe_*`` queries, which do not see every transformation.
 * ``run_compiled``: runs a compiled program without JAX's cache of fast calls, which refuses
   a program that calls itself in its first run; ``Compiled.__call__`` has no way around it.
+* ``ExecuteReplicated.__call__``: to wait for programs that call us.
 * ``pjit._get_fastpath_data`` and ``pxla.MeshExecutable.create_cpp_call``: which programs JAX
   runs from its cache of fast calls, whose C++ raises ``ValueError(text)`` whatever failed;
   nothing public chooses.
 * ``choose_platforms_of_jits``: lowers a nested ``jit`` for the platform that it will run on,
   with that platform's own rules; public JAX lowers a module for one platform, or all of it for
   several.
+* ``partitioning``: how the module that is being lowered is spread over devices; a lowering rule
+  sees it in its context only.
 * ``raw_platform``: what JAX lowers for, ``cuda`` where the public name is ``gpu``.
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform a
   jaxpr that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take
@@ -38,6 +41,7 @@ Each name, what it is for, and why no public name serves:
 """
 
 import contextlib
+import enum
 import inspect
 import itertools
 import threading
@@ -45,7 +49,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-from jax._src import callback, core, dispatch, effects, pjit, util, xla_bridge  # noqa: TID251
+from jax._src import (  # noqa: TID251
+    callback,
+    core,
+    dispatch,
+    effects,
+    pjit,
+    sharding_impls,
+    util,
+    xla_bridge,
+)
 from jax._src.interpreters import ad, partial_eval, pxla  # noqa: TID251
 from jax._src.lax.control_flow import loops  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr
@@ -54,6 +67,7 @@ from jax.interpreters import mlir
 
 __all__ = [
     "InputOutputEffect",
+    "Partitioning",
     "backends_are_initialized",
     "choose_platforms_of_jits",
     "convert_constvars_jaxpr",
@@ -63,6 +77,7 @@ __all__ = [
     "jvp_jaxpr",
     "make_cpu_client",
     "partial_eval_jaxpr_nounits",
+    "partitioning",
     "raise_what_failed",
     "raw_platform",
     "register_effect",
@@ -105,6 +120,26 @@ class InputOutputEffect(callback.IOEffect):
 
     def __hash__(self) -> int:
         return hash(callback._IOEffect)
+
+
+class Partitioning(enum.Enum):
+    """How a part of a module is spread over devices."""
+
+    NONE = enum.auto()
+    AUTOMATIC = enum.auto()
+    MANUAL = enum.auto()
+    PARTLY_MANUAL = enum.auto()
+
+
+def partitioning(context: mlir.ModuleContext) -> tuple[Partitioning, int]:
+    """Return how what is being lowered is spread, and over how many devices."""
+    axes = context.axis_context
+    if isinstance(axes, sharding_impls.SPMDAxisContext):
+        is_manual = axes.manual_axes == frozenset(axes.mesh.axis_names)
+        return Partitioning.MANUAL if is_manual else Partitioning.PARTLY_MANUAL, axes.mesh.size
+    if isinstance(axes, sharding_impls.ShardingContext) and axes.num_devices > 1:
+        return Partitioning.AUTOMATIC, axes.num_devices
+    return Partitioning.NONE, 1
 
 
 def raw_platform(device: jax.Device) -> str:
@@ -310,8 +345,14 @@ _fast_call: Any = getattr(pjit, "_get_fastpath_data", None)
 _fast_call_ahead_of_time: Any = getattr(pxla.MeshExecutable, "create_cpp_call", None)
 
 
+_run_replicated = pxla.ExecuteReplicated.__call__
+
+
 def run_without_fast_calls(is_meant: Callable[[Any], bool]) -> None:
-    """Keep programs out of JAX's cache of fast calls by what they keep alive.
+    """Keep programs out of JAX's cache of fast calls, and wait for them, by what they keep alive.
+
+    A program begins late where an argument is still on its way, and must find what it needs
+    alive then, though its ``jit`` may be dropped as soon as the call has returned.
 
     Args:
         is_meant: tells of an object that a program keeps alive whether this is one.
@@ -329,6 +370,13 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool]) -> None:
             return None
         return _fast_call_ahead_of_time(executable, *args, **kwargs)
 
+    def run_to_the_end(run: Any, *args: Any) -> Any:
+        results = _run_replicated(run, *args)
+        if any(map(is_meant, run.keepalive or ())):
+            jax.block_until_ready(results)
+        return results
+
+    pxla.ExecuteReplicated.__call__ = run_to_the_end  # type: ignore[method-assign]
     if _fast_call is not None:
         pjit._get_fastpath_data = fast_call
     if _fast_call_ahead_of_time is not None:

@@ -45,7 +45,10 @@ def jit_inputs(handle: jax.Array, args: Any, kwargs: Any, static: Static) -> tup
 
 
 def embedding_jit(
-    compile_: Callable[[Static, Any, Any], tuple[Code, Any]], first_runs: FirstRuns, name: str
+    compile_: Callable[[Static, Any, Any], tuple[Code, Any]],
+    run_uncompiled: Callable[[Static, Any, Any], Any],
+    first_runs: FirstRuns,
+    name: str,
 ) -> Any:
     """Return the ``jax.jit`` that a qjit function's programs are embedded into.
 
@@ -54,11 +57,14 @@ def embedding_jit(
     Args:
         compile_: makes a program and returns it and the structure of its result; takes static
             arguments, those with a position and those with a name.
+        run_uncompiled: runs the function itself, on the same arguments.
         first_runs: those of the function.
         name: what the function is called.
     """
 
     def embedded(handle: jax.Array, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
+        if jax.config.jax_disable_jit:
+            return run_uncompiled(static, args, kwargs)
         with first_runs.tracing(signature_of(static, args, kwargs)):
             code, out_tree = compile_(static, args, kwargs)
         leaves = jax.tree.leaves((args, kwargs))

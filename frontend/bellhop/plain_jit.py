@@ -1,5 +1,6 @@
 """Our primitives in a program of JAX's own: each is a program there."""
 
+import functools
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax_compat import run_without_fast_calls
 from bellhop.lowering import Code, call, compile_program, merge, table_handle
+from bellhop.partitioning import is_spread, on_first_device
 from bellhop_runtime import CallbackTable
 
 
@@ -63,6 +65,8 @@ def lower_alone(
             f"compiled for {', '.join(context.platforms)}. Call it inside bellhop.qjit, "
             "or under jax.default_device(jax.devices('cpu')[0])."
         )
+    if is_spread(context):
+        return on_first_device(ctx, functools.partial(primitive.bind, **params), operands)
     programs = _Programs.of(context)
     avals = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_in)
     key = primitive, tuple(sorted(params.items())), avals

@@ -94,12 +94,16 @@ class QJIT(Inspectable, Generic[P, R]):
         # Committed to the CPU: the program itself runs there, whatever JAX's default is.
         self._handle = jax.device_put(table_handle(self._table), host_device())
         self._first_runs = FirstRuns()
-        self._jit = embedding_jit(self._compile, self._first_runs, self._name())
+        self._jit = embedding_jit(
+            self._compile, self._run_uncompiled, self._first_runs, self._name()
+        )
         # Whether a program calls the runtime: what it does there is done when the call returns.
         self._waits = False
         self._prints_later = False
         self._shows_progress = False
         self._separates = bool(self._static)
+        # Whether an argument was ever on another device than the program.
+        self._gathers = False
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
             self._declared = declared_signature(function)
@@ -155,6 +159,8 @@ class QJIT(Inspectable, Generic[P, R]):
 
     def _separate(self, args: Any, kwargs: Any) -> tuple[Static, Any, Any]:
         """Return static arguments, and the others as the program takes them."""
+        if self._gathers:
+            args, kwargs = moved((args, kwargs), host_device())
         if self._static:
             return self._static.split(args, kwargs)
         if self._declared is not None:
@@ -164,6 +170,7 @@ class QJIT(Inspectable, Generic[P, R]):
         return NO_STATIC, args, kwargs
 
     def _run(self, static: Static, args: Any, kwargs: Any) -> Any:
+        run: Callable[[Static, Any, Any], Any]
         try:
             if static is NO_STATIC:  # costs a tenth of a call to hand over
                 return self._jit(self._handle, args, kwargs)
@@ -171,6 +178,13 @@ class QJIT(Inspectable, Generic[P, R]):
         except RecursionError as error:
             if "Recursively calling jit" not in str(error):
                 raise
+            run = self._run_aside
+        except ValueError as error:
+            if self._gathers or "incompatible devices" not in str(error):
+                raise
+            self._gathers = self._separates = True
+            args, kwargs = moved((args, kwargs), host_device())
+            run = self._run
         except TypeError:
             function = self.original_function
             where = f"qjit of '{function_name(function)}' ({definition_site(function)})"
@@ -179,7 +193,12 @@ class QJIT(Inspectable, Generic[P, R]):
         finally:
             if self._first_runs.threads:
                 self._first_runs.end()
-        return self._run_aside(static, args, kwargs)
+        return run(static, args, kwargs)
+
+    def _run_uncompiled(self, static: Static, args: Any, kwargs: Any) -> Any:
+        """Run one operation after another, as ``jax.disable_jit`` asks."""
+        args, kwargs = static.merge(args, kwargs)
+        return traced(self.user_function)(*args, **kwargs)
 
     def _run_aside(
         self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None

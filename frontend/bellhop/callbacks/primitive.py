@@ -18,10 +18,12 @@ from bellhop._jax_compat import (
     register_effect,
     register_ordered_effect,
 )
+from bellhop.callbacks.spread import attempted
 from bellhop.callbacks.target import CallbackTarget
 from bellhop.callbacks.vmap_method import call_each, call_each_now, call_with_batch
 from bellhop.delegation import is_delegated, lower_by_jax
 from bellhop.lowering import lowering_in_progress
+from bellhop.partitioning import is_spread, on_first_device
 from bellhop.plain_jit import lower_alone
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_runtime import Callback
@@ -48,6 +50,10 @@ ordered_io_callback_p = Primitive("bellhop_ordered_io_callback")
 
 def _call_now(*leaves: Any, target: CallbackTarget) -> list[Any]:
     """Call the function right away, where no program is being traced."""
+    return [jnp.asarray(result) for result in _call_with_arrays(target, leaves)]
+
+
+def _call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.ndarray]:
     target.check_arguments([jax.typeof(leaf) for leaf in leaves])
     results = [np.empty(aval.shape, aval.dtype) for aval in target.result_avals]
     callback = target.bind()
@@ -65,7 +71,7 @@ def _call_now(*leaves: Any, target: CallbackTarget) -> list[Any]:
     if target.takes_device:
         arguments.append(np.array(_device_ordinal(leaves), np.int32))
     call_each_now(call, arguments, results, target.loops)
-    return [jnp.asarray(result) for result in results]
+    return results
 
 
 def _device_ordinal(leaves: Sequence[Any]) -> int:
@@ -175,6 +181,11 @@ def _lower(
 ) -> Any:
     lowering = lowering_in_progress()
     if lowering is None and not is_delegated(ctx.module_context.platforms[0]):
+        if is_spread(ctx.module_context) and not target.asynchronous:
+            call, settle = attempted(
+                primitive, io_callback_p, target, _call_with_arrays, len(operands)
+            )
+            return on_first_device(ctx, call, operands, settle)
         return lower_alone(ctx, primitive, operands, {"target": target})
     if target.loops:
         each = functools.partial(call_each, primitive.bind, target=target)

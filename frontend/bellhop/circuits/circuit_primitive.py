@@ -124,9 +124,11 @@ def _aval(*_: Any, body: CircuitBody, randomness: Randomness, **__: Any) -> tupl
     return body.closed.out_avals[1:], effects
 
 
-circuit_p.def_impl(
-    lambda *inputs, **params: jax.jit(lambda *args: circuit_p.bind(*args, **params))(*inputs)
-)
+@circuit_p.def_impl
+def _run_now(*inputs: Any, **params: Any) -> Any:
+    # A circuit is one operation, also to ``jax.disable_jit``.
+    with jax.disable_jit(False):
+        return jax.jit(lambda *args: circuit_p.bind(*args, **params))(*inputs)
 
 
 def _jvp(

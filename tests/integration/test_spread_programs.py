@@ -1,0 +1,274 @@
+"""Programs that the compiler spreads over two devices: each call once, with whole arrays."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import bellhop
+
+MESH = Mesh(jax.devices("cpu")[:2], ("x",))
+HALVES = NamedSharding(MESH, PartitionSpec("x"))
+
+
+@pytest.fixture
+def halves():
+    return jax.device_put(jnp.arange(8.0), HALVES)
+
+
+@pytest.fixture
+def seen():
+    return []
+
+
+def like(x):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+def recording(seen, function=lambda x: x):
+    def call(x):
+        assert isinstance(x, np.ndarray)
+        seen.append(np.array(x))
+        return function(x)
+
+    return call
+
+
+def call_of(flavour, seen):
+    """A function of one array that calls Python once and returns the array times two."""
+
+    def run(x):
+        if flavour == "pure":
+            return bellhop.pure_callback(recording(seen, lambda x: 2 * x), like(x))(x)
+        if flavour in ("io", "ordered"):
+            ordered = flavour == "ordered"
+            call = recording(seen, lambda x: 2 * x)
+            return bellhop.io_callback(call, like(x), ordered=ordered)(x)
+        if flavour == "buffer":
+
+            def write(context, out, x):
+                seen.append(np.array(x))
+                np.multiply(x, 2, out=np.asarray(out))
+
+            return bellhop.buffer_callback(write, like(x))(x)
+        if flavour == "tap":
+            bellhop.tap(recording(seen), x)
+        else:
+            bellhop.debug.callback(recording(seen))(x)
+        return 2 * x
+
+    return run
+
+
+FLAVOURS = ["pure", "io", "ordered", "buffer", "debug", "tap"]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_each_call_is_made_once_with_the_whole_array(halves, seen, flavour):
+    call = call_of(flavour, seen)
+    f = jax.jit(lambda x: jnp.sin(call(jnp.cos(x))).sum())
+    for turn in range(1, 4):
+        observed = f(halves)
+        bellhop.barrier_wait()
+        np.testing.assert_allclose(observed, np.sin(2 * np.cos(np.arange(8.0))).sum())
+        assert len(seen) == turn
+        np.testing.assert_allclose(seen[-1], np.cos(np.arange(8.0)))
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_calls_in_a_loop_keep_their_number(halves, seen, flavour):
+    call = call_of(flavour, seen)
+
+    @jax.jit
+    def f(x):
+        return jax.lax.fori_loop(0, 3, lambda _, x: call(x), x)
+
+    np.testing.assert_array_equal(f(halves), 8 * np.arange(8.0))
+    bellhop.barrier_wait()
+    assert [array.tolist() for array in seen] == [
+        [2.0**turn * i for i in range(8)] for turn in range(3)
+    ]
+
+
+def test_the_result_may_be_spread_and_arguments_still_on_their_way(seen):
+    call = call_of("pure", seen)
+    for _ in range(3):
+        y = jax.jit(call, in_shardings=HALVES, out_shardings=HALVES)(np.arange(8.0))
+        assert y.sharding == HALVES
+        np.testing.assert_array_equal(y, 2 * np.arange(8.0))
+    assert [array.shape for array in seen] == [(8,)] * 3
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "bfloat16", "complex128"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 4)])
+def test_types_and_shapes(dtype, shape):
+    x = jnp.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    call = bellhop.pure_callback(lambda x: x, like(x))
+    f = jax.jit(call, in_shardings=NamedSharding(MESH, PartitionSpec()))
+    np.testing.assert_array_equal(f(x), x)
+    assert f(x).dtype == x.dtype
+
+
+def test_signs_of_zeros_and_nans_get_to_all_devices():
+    special = np.array([-0.0, 0.0, np.nan, -np.inf])
+    call = bellhop.pure_callback(lambda x: special, like(special))
+    f = jax.jit(call, in_shardings=HALVES, out_shardings=HALVES)
+    observed = np.asarray(f(np.zeros(4)))
+    np.testing.assert_array_equal(observed, special)
+    assert np.signbit(observed).tolist() == np.signbit(special).tolist()
+
+
+@pytest.mark.parametrize("flavour", ["pure", "io", "ordered", "buffer", "debug"])
+def test_an_exception_is_the_callers_and_later_calls_are_right(halves, flavour):
+    """Devices would wait for the one that failed, and XLA would end the process."""
+    fails = True
+    error = KeyError("mine")
+
+    def work(x):
+        if fails:
+            raise error
+        return 2 * x
+
+    if flavour == "buffer":
+
+        def write(context, out, x):
+            np.asarray(out)[...] = work(np.asarray(x))
+
+        call = bellhop.buffer_callback(write, like(halves))
+    elif flavour == "debug":
+
+        def call(x):
+            bellhop.debug.callback(lambda x: work(x) is None)(x)
+            return 2 * x
+
+    elif flavour == "pure":
+        call = bellhop.pure_callback(work, like(halves))
+    else:
+        call = bellhop.io_callback(work, like(halves), ordered=flavour == "ordered")
+    f = jax.jit(lambda x: call(x).sum())
+    for _ in range(3):
+        with pytest.raises(KeyError) as caught:
+            f(halves).block_until_ready()
+        assert caught.value is error
+    fails = False
+    assert f(halves) == 56.0
+
+
+def test_a_wrong_result_is_an_error_by_name(halves):
+    call = bellhop.pure_callback(lambda x: x[:3], like(halves))
+    with pytest.raises(TypeError, match=r"returned float64\[3\], declared float64\[8\]"):
+        jax.jit(call)(halves).block_until_ready()
+
+
+def test_derivatives_and_vmap(halves, seen):
+    @bellhop.pure_callback
+    def sine(x) -> float:
+        seen.append(x.shape)
+        return np.sin(x)
+
+    @bellhop.pure_callback
+    def cosine(x) -> float:
+        return np.cos(x)
+
+    sine.fwd(lambda x: (sine(x), x))
+    sine.bwd(lambda x, cotangent: (cosine(x) * cotangent,))
+    values, slopes = jax.jit(jax.vmap(jax.value_and_grad(sine)))(halves)
+    np.testing.assert_allclose(values, np.sin(np.arange(8.0)))
+    np.testing.assert_allclose(slopes, np.cos(np.arange(8.0)))
+    assert len(seen) == 8
+
+
+def test_circuits(halves):
+    device = qml.device("lightning.qubit", wires=2)
+
+    @qml.qnode(device)
+    def circuit(x):
+        qml.RX(x, wires=0)
+        qml.CNOT([0, 1])
+        return qml.expval(qml.Z(1))
+
+    compiled = bellhop.qjit(circuit)
+    f = jax.jit(lambda x: jax.vmap(compiled)(x) + jax.vmap(jax.grad(compiled))(x))
+    x = np.arange(8.0)
+    np.testing.assert_allclose(f(halves), np.cos(x) - np.sin(x), atol=1e-9)
+
+
+def test_shard_map_inside_calls_on_each_device(halves, seen):
+    call = call_of("io", seen)
+    part = jax.shard_map(call, mesh=MESH, in_specs=PartitionSpec("x"), out_specs=PartitionSpec("x"))
+
+    @jax.jit
+    def f(x):
+        return call(part(x))
+
+    np.testing.assert_array_equal(f(halves), 4 * np.arange(8.0))
+    assert sorted(array.shape for array in seen) == [(4,), (4,), (8,)]
+
+
+def test_partly_manual_meshes_are_refused(halves):
+    devices = np.array(jax.devices("cpu")[:2]).reshape(2, 1)
+    mesh = Mesh(devices, ("x", "y"))
+    call = bellhop.pure_callback(lambda x: x, jax.ShapeDtypeStruct((4,), float))
+    f = jax.shard_map(
+        call, mesh=mesh, in_specs=PartitionSpec("x"), out_specs=PartitionSpec("x"), axis_names={"x"}
+    )
+    with pytest.raises(NotImplementedError, match="all axes of the mesh are manual"):
+        jax.jit(f)(jnp.arange(8.0))
+
+
+def test_qjit_gathers_its_arguments(halves, seen):
+    call = call_of("pure", seen)
+    elsewhere = jax.device_put(jnp.arange(8.0), jax.devices("cpu")[1])
+    host = jax.devices("cpu")[0]
+
+    @bellhop.qjit
+    def f(x, *, scale=1.0):
+        return call(x) * scale
+
+    for x in (np.arange(8.0), halves, elsewhere, halves):
+        y = f(x, scale=jax.device_put(0.5, jax.devices("cpu")[1]))
+        np.testing.assert_array_equal(y, np.arange(8.0))
+        assert y.devices() == {host}
+    assert [array.shape for array in seen] == [(8,)] * 4
+
+
+def test_qjit_gathers_beside_static_and_declared_arguments(halves):
+    static = bellhop.qjit(lambda x, n: x * n, static_argnums=1)
+    np.testing.assert_array_equal(static(halves, 3), 3 * np.arange(8.0))
+
+    @bellhop.qjit
+    def declared(x: jax.ShapeDtypeStruct((8,), float)):
+        return 2 * x
+
+    np.testing.assert_array_equal(declared(halves), 2 * np.arange(8.0))
+
+
+def test_disable_jit_runs_a_program_by_operations(seen):
+    device = qml.device("lightning.qubit", wires=1)
+
+    @bellhop.qjit
+    def program(x):
+        @qml.qnode(device)
+        def circuit(x):
+            qml.RX(x, wires=0)
+            return qml.expval(qml.Z(0))
+
+        value = circuit(x)
+        if not isinstance(x, jax.core.Tracer):
+            seen.append(float(value))
+            return value if value > 0 else -value
+        return value
+
+    with jax.disable_jit():
+        np.testing.assert_allclose(program(jnp.asarray(2.5)), -np.cos(2.5))
+        np.testing.assert_allclose(jax.grad(program)(0.3), -np.sin(0.3))
+        loop = bellhop.qjit(functools.partial(bellhop.for_loop(0, 4, 1)(lambda i, s: s + i)))
+        assert loop(0) == 6
+    np.testing.assert_allclose(seen, [np.cos(2.5)])
+    np.testing.assert_allclose(program(2.5), np.cos(2.5))
