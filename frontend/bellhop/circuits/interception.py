@@ -20,6 +20,7 @@ from bellhop.circuits.mitigation import current_mitigation
 from bellhop.circuits.primitives import check_x64
 from bellhop.circuits.recording import Circuit
 from bellhop.circuits.rewrites import rewrites_of
+from bellhop.circuits.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.traced_device import is_traced_device
 from bellhop.circuits.traced_execution import run_traced
 from bellhop.circuits.wires import WireMap, is_dynamic
@@ -56,6 +57,8 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return mitigation.run(lambda: call_qnode(qnode, args, kwargs))
     name = function_name(qnode.func)
     where = f"the QNode '{name}' ({definition_site(qnode.func)})"
+    if needs_tape(qnode):
+        return call_on_tape(qnode, args, kwargs, where, call_qnode)
     if is_traced_device(qnode.device):
         return _call_traced(qnode, args, kwargs, where)
     check_x64(where)
@@ -66,7 +69,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     gates = GateSet(qnode.device)
     differentiation = chosen_differentiation(qnode, where)
     wires = _wire_map(qnode, leaves, in_tree, dynamic, where)
-    rewrites = rewrites_of(qnode, where)
+    rewrites = rewrites_of(qnode)
     spec = replace(device_spec(qnode.device, len(wires)), passes=_passes(qnode))
 
     rows = Rows(None, where)

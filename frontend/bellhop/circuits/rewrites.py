@@ -8,17 +8,18 @@ from typing import Any
 
 import pennylane as qml
 
-from bellhop.errors import CompileError
-
 # Transforms that may see a circuit piece by piece, between its loops and conditionals: what they
 # do to some gates is right whatever comes before and after.
 _PIECEWISE = (
     "cancel_inverses",
     "combine_global_phases",
     "commute_controlled",
+    "compile",
+    "decompose",
     "merge_rotations",
     "remove_barrier",
     "single_qubit_fusion",
+    "unitary_to_rot",
 )
 
 Operations = list[Any]
@@ -37,25 +38,29 @@ class Rewrite:
     whole: str = ""
 
 
-def rewrites_of(qnode: qml.QNode, where: str) -> list[Rewrite]:
-    """Return what changes the operations of a QNode, in order.
-
-    Raises:
-        CompileError: for a transform that may not see a circuit piece by piece.
-    """
-    rewrites = [_transformed(transform, where) for transform in qnode.compile_pipeline]
+def rewrites_of(qnode: qml.QNode) -> list[Rewrite]:
+    """Return what changes the operations of a QNode, all of whose transforms are piecewise."""
+    rewrites = [_transformed(transform) for transform in qnode.compile_pipeline]
     folding = _folding.get()
     return rewrites if folding is None else [*rewrites, folding]
 
 
-def _transformed(transform: Any, where: str) -> Rewrite:
+def transform_name(transform: Any) -> str:
+    """Return the name that a user knows a transform by."""
+    name = getattr(transform.tape_transform, "__name__", str(transform))
+    return name.removeprefix("_").removesuffix("_transform")
+
+
+def is_piecewise(transform: Any) -> bool:
+    """Tell whether a transform may see a circuit piece by piece."""
+    name = transform_name(transform)
+    # What qml.compile does of its own accord may; what it is told to do may be anything.
+    is_told = name == "compile" and bool(transform.args or transform.kwargs)
+    return name in _PIECEWISE and not is_told
+
+
+def _transformed(transform: Any) -> Rewrite:
     function = transform.tape_transform
-    name = getattr(function, "__name__", str(transform))
-    if name not in _PIECEWISE:
-        raise CompileError(
-            f"{where}: the transform {name} is not supported by bellhop; {', '.join(_PIECEWISE)} "
-            "are."
-        )
 
     def apply(operations: Operations) -> Operations:
         tape = qml.tape.QuantumScript(operations)

@@ -48,7 +48,7 @@ def run_traced(
     trees: list[Any] = []
     n_outcomes = 0
     rows = Rows(None, where)
-    rewrites = rewrites_of(qnode, where)
+    rewrites = rewrites_of(qnode)
 
     def run(outcomes: Any, row: Any, *inputs: Any) -> list[Any]:
         nonlocal statistics, trees, n_outcomes, rows
