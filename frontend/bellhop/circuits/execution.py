@@ -17,6 +17,7 @@ from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE, restart_p
 from bellhop.circuits.sampling import sampled_statistics
 from bellhop.circuits.statistics import Statistic, exact_statistics
+from bellhop.circuits.vectorize import vectorized
 from bellhop.errors import CompileError
 
 HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
@@ -112,7 +113,7 @@ def trace_circuit(
         trees = [out_tree, values_tree]
         return [circuit.handle, *values]
 
-    closed = jax.make_jaxpr(run)(HANDLE_STRUCT, *inputs)
+    closed = vectorized(jax.make_jaxpr(run)(HANDLE_STRUCT, *inputs))
     out_tree, values_tree = trees
     if method == ONE_SHOT:
         closed = _one_by_one(closed, statistics, shots, inputs)
