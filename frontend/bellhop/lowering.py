@@ -213,6 +213,13 @@ def compile_program(
     """
     stopwatch = Stopwatch()
     traced = jax.jit(function, keep_unused=True).trace(*args)
+    if len(traced.jaxpr.in_avals) != len(jax.tree.leaves(args)):
+        # JAX hands what is traced elsewhere over like a constant, as one more argument.
+        raise jax.errors.UnexpectedTracerError(
+            f"'{function.__name__}' uses a value of another traced function, which kept it outside "
+            "of itself: in a list, an attribute or a global. Return the value from there, and pass "
+            "it as an argument."
+        )
     stopwatch.lap("tracing")
     with _lowering() as lowering:
         module = traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")

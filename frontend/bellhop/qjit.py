@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import jax
-import jax.numpy as jnp
 
 from bellhop._jax_compat import run_compiled, trace_state_clean
 from bellhop._source import definition_site, function_name, warn_user
@@ -32,6 +31,7 @@ from bellhop.signature import (
     declared_signature,
     describe,
     leaf_signature,
+    result_arrays,
 )
 from bellhop.tracing import compiling, traced
 from bellhop.workspace import make_workspace, write_stages
@@ -186,9 +186,8 @@ class QJIT(Inspectable, Generic[P, R]):
             args, kwargs = moved((args, kwargs), host_device())
             run = self._run
         except TypeError:
-            function = self.original_function
-            where = f"qjit of '{function_name(function)}' ({definition_site(function)})"
-            check_arrays(where, self._static.names_of_others(function), args, kwargs)
+            names = self._static.names_of_others(self.original_function)
+            check_arrays(self._where(), names, args, kwargs)
             raise
         finally:
             if self._first_runs.threads:
@@ -402,8 +401,8 @@ class QJIT(Inspectable, Generic[P, R]):
             args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
             with compiling(self.compile_options):
                 result = traced(self.user_function)(*args, **kwargs)
-            flat, out_tree = jax.tree.flatten(result)
-            return [jnp.asarray(leaf) if not hasattr(leaf, "dtype") else leaf for leaf in flat]
+            arrays, out_tree = result_arrays(self._where(), result)
+            return arrays
 
         # JAX's errors name the function and its arguments.
         flat_function.__name__ = self._name()
@@ -429,6 +428,10 @@ class QJIT(Inspectable, Generic[P, R]):
             f"the types ({self._declared}), and is called with ({describe(specs)}), so another "
             "program is compiled. Change the annotations or the arguments."
         )
+
+    def _where(self) -> str:
+        function = self.original_function
+        return f"qjit of '{function_name(function)}' ({definition_site(function)})"
 
     def _name(self) -> str:
         return getattr(self.original_function, "__name__", "program")

@@ -254,6 +254,30 @@ def check_arrays(where: str, names: Sequence[str], args: Any, kwargs: Any) -> No
             ) from None
 
 
+def result_arrays(where: str, result: Any) -> tuple[list[Any], Any]:
+    """Return the leaves of what a traced function returned, as arrays, and its structure.
+
+    Args:
+        where: the compiled function and its line.
+        result: a pytree.
+
+    Raises:
+        TypeError: naming the part that is no array.
+    """
+    paths, structure = jax.tree_util.tree_flatten_with_path(result)
+    arrays = []
+    for path, leaf in paths:
+        try:
+            arrays.append(leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf))
+        except TypeError:
+            part = jax.tree_util.keystr(path)
+            raise TypeError(
+                f"{where}: the result{part} is of type {type(leaf).__name__}, which is no array. "
+                "A program returns arrays, numbers, and pytrees of them."
+            ) from None
+    return arrays, structure
+
+
 def leaf_signature(names: Sequence[str], args: Any, kwargs: Any) -> inspect.Signature:
     """Return the signature of a function of the leaves of arguments, each with a name of its own.
 

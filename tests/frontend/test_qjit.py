@@ -352,3 +352,32 @@ def test_lower_shows_the_whole_program():
     lowered = f.lower(1.0)
     assert "bellhop_callback" in lowered.as_text()
     assert f(1.0) == np.sin(1.0)
+
+
+@pytest.mark.parametrize(
+    ("result", "part"), [("text", ""), ({"a": [1.0, "text"]}, r"\['a'\]\[1\]")]
+)
+def test_a_result_that_is_no_array_is_an_error(result, part):
+    @bellhop.qjit
+    def program(x):
+        return result
+
+    with pytest.raises(
+        TypeError,
+        match=rf"qjit of 'program' \(.*test_qjit.py:\d+\): the result{part} is of type str",
+    ):
+        program(1.0)
+
+
+def test_a_value_of_another_trace_is_an_error():
+    kept = []
+    jax.jit(lambda x: (kept.append(x), x)[1])(1.0)
+
+    @bellhop.qjit
+    def program(x):
+        return x + kept[0]
+
+    with pytest.raises(jax.errors.UnexpectedTracerError, match="'program' uses a value of another"):
+        program(1.0)
+    kept[0] = 2.0
+    assert program(1.0) == 3.0
