@@ -30,15 +30,14 @@ def mitigate_with_zne(
         extrapolate: takes scale factors and values, and returns the value at zero; traced.
             Without it ``qml.noise.richardson_extrapolate``, a polynomial through all values.
         extrapolate_kwargs: passed on to it.
-        folding: ``"global"``, the circuit as a whole, or ``"local-all"``, each gate by itself.  A
-            circuit with loops or conditionals can be folded locally.
+        folding: ``"global"``, the circuit as a whole, or ``"local-all"``, each gate by itself.
 
     Returns:
         a function with the arguments of ``fn``; without ``fn``, a decorator.
 
     Raises:
         ValueError: for other scale factors or another folding.
-        CompileError: when traced, for global folding of a circuit with loops or conditionals.
+        CompileError: when traced, for global folding of a circuit that measures in the middle.
 
     Example:
         >>> import bellhop, pennylane as qml

@@ -36,15 +36,15 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
 
     Args:
         fn: an operation, a class of operations, or a quantum function.  In a circuit that is
-            compiled the function may hold loops of known length and conditionals.
+            compiled the function may hold loops and conditionals.  What a loop of unknown length
+            carries is computed again for each iteration on the way back.
         lazy: whether an operation may stay what it is, marked as inverted.
 
     Returns:
         the inverted operation, or a function with the arguments of ``fn``.
 
     Raises:
-        CompileError: for while loops and measurements in the function, and for loops of unknown
-            length that carry values.
+        CompileError: for measurements in the function.
 
     Example:
         >>> import bellhop, pennylane as qml

@@ -17,9 +17,10 @@ from bellhop.circuits.device import GateSet, device_spec
 from bellhop.circuits.diff_method import chosen_differentiation
 from bellhop.circuits.execution import is_measurement, trace_circuit
 from bellhop.circuits.mitigation import current_mitigation
+from bellhop.circuits.nested import fold
 from bellhop.circuits.primitives import check_x64
 from bellhop.circuits.recording import Circuit
-from bellhop.circuits.rewrites import rewrites_of
+from bellhop.circuits.rewrites import global_folding, rewrites_of
 from bellhop.circuits.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.traced_device import is_traced_device
 from bellhop.circuits.traced_execution import run_traced
@@ -81,7 +82,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         circuit = Circuit(handle, spec, gates, wires, where, differentiation, rows)
         circuit.rewrites = rewrites
         with circuit_scope(circuit), circuit.queue():
-            result = qnode.func(*args, **kwargs)
+            result = fold(qnode.func, global_folding())(*args, **kwargs)
         return circuit, result
 
     inputs = [leaves[index] for index in dynamic]
@@ -121,7 +122,7 @@ def _call_traced(
 
     def function(*inputs: Any) -> Any:
         args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
-        return qnode.func(*args, **kwargs)
+        return fold(qnode.func, global_folding())(*args, **kwargs)
 
     return run_traced(function, inputs, qnode=qnode, wires=wires, where=where)
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.circuits.queue import QueuedCircuit
+from bellhop.circuits.rewrites import Rewrite
 from bellhop.control_flow.tracing import traced_branches, traced_step
 from bellhop.errors import CompileError
 from bellhop.tracing import circuit_scope, current_circuit
@@ -36,19 +37,23 @@ class _Part(QueuedCircuit):
         )
 
 
-class _Controlled(_Part):
-    """Applies operations with controls."""
+class _Changed(_Part):
+    """Applies other operations in place of those that it takes."""
 
-    def __init__(self, circuit: QueuedCircuit, wires: Any, values: Any) -> None:
+    def __init__(
+        self,
+        circuit: QueuedCircuit,
+        change: Callable[[Any], Any],
+        rewrites: Sequence[Rewrite] = (),
+    ) -> None:
         super().__init__(circuit)
-        self._wires, self._values = wires, values
+        self._change = change
+        self.rewrites = list(rewrites)
 
     def apply(self, operations: Sequence[Any]) -> None:
         with qml.QueuingManager.stop_recording():
-            controlled = [
-                qml.ctrl(op, control=self._wires, control_values=self._values) for op in operations
-            ]
-        self._circuit.apply(controlled)
+            changed = self._change(operations)
+        self._circuit.apply(changed)
 
     def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
         with self._in_circuit("for_loop") as circuit:
@@ -64,7 +69,7 @@ class _Controlled(_Part):
 
     def _inside(self, function: Callable[..., Any]) -> Callable[..., Any]:
         # Around the circuit that runs it: an inverse runs it again, for another one.
-        return lambda *args: _Controlled(current_circuit(), self._wires, self._values).run(
+        return lambda *args: _Changed(current_circuit(), self._change, self.rewrites).run(
             function, *args
         )
 
@@ -95,34 +100,52 @@ class _Inverted(_Part):
 
     def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
         self.flush_active("for_loop")
-        if carried and not isinstance(trips, int):
-            raise CompileError(
-                f"{self.where}: a for_loop whose bounds are computed in the program carries values "
-                "in an adjoint, and how many there are to go back through is not known. Use "
-                "bounds that are Python numbers."
-            )
-        saved: Any = ()
+        values_at = lambda place: ()
         if carried:
             # Its values forward, for the way back: gates are left out.
             forward = lambda values, trip: (self._values_of(iteration, values, trip), values)
             carried, step = traced_step("for_loop", forward, carried, jnp.asarray(0))
-            carried, saved = jax.lax.scan(lambda c, t: step(c, t), carried, jnp.arange(trips))
+            first = carried
+            if isinstance(trips, int):
+                carried, saved = jax.lax.scan(lambda c, t: step(c, t), first, jnp.arange(trips))
+                values_at = lambda place: jax.tree.map(lambda value: value[place], saved)
+            else:
+                # How many there are to save is not known, so they are computed again.
+                values_at = lambda place: jax.lax.fori_loop(
+                    0, place, lambda trip, values: step(values, trip)[0], first
+                )
+                carried = values_at(trips)
+        self._undo_loop(trips, iteration, values_at)
+        return tuple(carried)
+
+    def while_loop(self, condition: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        self.flush_active("while_loop")
+        forward = lambda values: (self._values_of(iteration, values), ())
+        first, step = traced_step("while_loop", forward, carried)
+        trips, carried = jax.lax.while_loop(
+            lambda state: self.evaluate_condition(condition, state[1]),
+            lambda state: (state[0] + 1, step(state[1])[0]),
+            (jnp.asarray(0), first),
+        )
+        values_at = lambda place: jax.lax.fori_loop(
+            0, place, lambda _, values: step(values)[0], first
+        )
+        self._undo_loop(trips, lambda values, _: iteration(values), values_at)
+        return tuple(carried)
+
+    def _undo_loop(
+        self, trips: Any, iteration: Callable[..., Any], values_at: Callable[[Any], Any]
+    ) -> None:
+        """Undo the iterations of a loop, the last first, each with the values it had."""
 
         def backward(_: tuple[()], trip: Any) -> tuple[()]:
             place = trips - 1 - trip
-            values = jax.tree.map(lambda value: value[place], saved)
+            values = values_at(place)
             invert(current_circuit(), lambda: iteration(values, place))
             return ()
 
         circuit: Any = self._circuit
         self.undo.append(lambda: circuit.for_loop(trips, backward, ()))
-        return tuple(carried)
-
-    def while_loop(self, condition: Any, iteration: Callable[..., Any], carried: Any) -> Any:
-        raise CompileError(
-            f"{self.where}: a while_loop stands in an adjoint, and how many iterations there are "
-            "to go back through is not known. Use a for_loop with a cond in its body."
-        )
 
     def branch(
         self, construct: str, index: Any, names: Sequence[str], branches: Sequence[Any]
@@ -154,4 +177,35 @@ def invert(circuit: QueuedCircuit, function: Callable[[], Any]) -> None:
 
 def control(circuit: QueuedCircuit, wires: Any, values: Any, function: Callable[[], Any]) -> None:
     """Apply a quantum function to a circuit, every operation with controls."""
-    _Controlled(circuit, wires, values).run(function)
+
+    def controlled(operations: Sequence[Any]) -> list[Any]:
+        return [qml.ctrl(op, control=wires, control_values=values) for op in operations]
+
+    _Changed(circuit, controlled).run(function)
+
+
+def fold(function: Callable[..., Any], times: int) -> Callable[..., Any]:
+    """Return a quantum function that is undone and done again so many times after it was run.
+
+    What prepares the state is done once.
+    """
+
+    def folded(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        circuit = current_circuit()
+
+        def again() -> None:
+            part = _Changed(current_circuit(), _without_preparations, circuit.rewrites)
+            part.run(lambda: function(*args, **kwargs))
+
+        for _ in range(times):
+            circuit.flush_active("folding")
+            invert(circuit, again)
+            again()
+        return result
+
+    return folded
+
+
+def _without_preparations(operations: Sequence[Any]) -> list[Any]:
+    return [op for op in operations if not isinstance(op, qml.operation.StatePrepBase)]

@@ -99,12 +99,6 @@ class QueuedCircuit:
 
     def flush_active(self, construct: str) -> None:
         """Apply what was queued so far, since a construct with gates of its own follows."""
-        for rewrite in self.rewrites:
-            if rewrite.whole:
-                raise CompileError(
-                    f"{self._where}: {rewrite.whole} needs the circuit in one piece, and this one "
-                    f"has a {construct}. Use folding='local-all'."
-                )
         queue = QueuingManager.active_context()
         if queue is not self._queue:
             raise CompileError(

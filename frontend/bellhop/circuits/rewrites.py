@@ -31,18 +31,18 @@ class Rewrite:
 
     Attributes:
         apply: takes the operations of a piece and returns those in their place.
-        whole: what needs the whole circuit in one piece; empty where pieces will do.
     """
 
     apply: Callable[[Operations], Operations]
-    whole: str = ""
 
 
 def rewrites_of(qnode: qml.QNode) -> list[Rewrite]:
     """Return what changes the operations of a QNode, all of whose transforms are piecewise."""
     rewrites = [_transformed(transform) for transform in qnode.compile_pipeline]
     folding = _folding.get()
-    return rewrites if folding is None else [*rewrites, folding]
+    if folding is not None and not folding.is_global:
+        rewrites.append(Rewrite(lambda ops: _fold_each(ops, folding.times)))
+    return rewrites
 
 
 def transform_name(transform: Any) -> str:
@@ -71,31 +71,46 @@ def _transformed(transform: Any) -> Rewrite:
     return Rewrite(apply)
 
 
-_folding: contextvars.ContextVar[Rewrite | None] = contextvars.ContextVar(
+@dataclass(frozen=True)
+class Folding:
+    """How circuits are folded: undone and done again, so many times.
+
+    Attributes:
+        times: how many.
+        is_global: whether it is the circuit as a whole, or each gate.
+    """
+
+    times: int
+    is_global: bool
+
+
+_folding: contextvars.ContextVar[Folding | None] = contextvars.ContextVar(
     "bellhop_folding", default=None
 )
 
 
+def global_folding() -> int:
+    """Return how many times circuits that are traced now are folded as a whole."""
+    folding = _folding.get()
+    return folding.times if folding is not None and folding.is_global else 0
+
+
 @contextlib.contextmanager
 def folded(scale: int, folding: str) -> Iterator[None]:
-    """Fold the circuits that are traced inside: each gate, or the whole, undone and done again."""
-    times = (scale - 1) // 2
-    rewrite = (
-        Rewrite(lambda ops: _fold_all(ops, times), "global folding")
-        if folding == "global"
-        else Rewrite(lambda ops: [part for op in ops for part in _fold_all([op], times)])
-    )
-    token = _folding.set(rewrite)
+    """Fold the circuits that are traced inside, so that there are ``scale`` times the gates."""
+    token = _folding.set(Folding((scale - 1) // 2, folding == "global"))
     try:
         yield
     finally:
         _folding.reset(token)
 
 
-def _fold_all(operations: Operations, times: int) -> Operations:
-    """Return operations with their inverse and themselves again after them, so many times."""
-    preparations = [op for op in operations if isinstance(op, qml.operation.StatePrepBase)]
-    gates = [op for op in operations if not isinstance(op, qml.operation.StatePrepBase)]
-    with qml.QueuingManager.stop_recording():
-        inverse = [qml.adjoint(op) for op in reversed(gates)]
-    return [*preparations, *gates, *((inverse + gates) * times)]
+def _fold_each(operations: Operations, times: int) -> Operations:
+    """Return operations, each gate with its inverse and itself again after it, so many times."""
+    folded: Operations = []
+    for op in operations:
+        folded.append(op)
+        if not isinstance(op, qml.operation.StatePrepBase):
+            with qml.QueuingManager.stop_recording():
+                folded += [qml.adjoint(op), op] * times
+    return folded

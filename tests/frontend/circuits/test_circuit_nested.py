@@ -163,26 +163,58 @@ def test_inverse_of_a_loop_of_unknown_length(lightning: Any) -> None:
     np.testing.assert_allclose(bellhop.qjit(lightning(body))(0.3, 5), 1, atol=1e-9)
 
 
-ERRORS = {
-    "while": (
-        lambda x: bellhop.while_loop(lambda y: y < 2)(lambda y: (qml.RX(y, 0), y + 1)[1])(x),
-        "a while_loop stands in an adjoint",
-    ),
-    "carried": (
-        lambda x: bellhop.for_loop(0, jnp.floor(x).astype(int))(
-            lambda i, y: (qml.RX(y, 0), y + 1)[1]
-        )(x),
-        "a for_loop whose bounds are computed in the program carries values in an adjoint",
-    ),
-    "measure": (lambda x: bellhop.measure(0), "stands in an adjoint or ctrl of a function"),
-}
+def while_loop(x: Any, n: Any) -> None:
+    @bellhop.while_loop(lambda i, angle: i < n)
+    def loop(i: Any, angle: Any) -> Any:
+        qml.RX(angle, wires=0)
+        qml.CRY(angle * i, wires=[0, 1])
+        return i + 1, jnp.sin(angle)
+
+    loop(0, x)
 
 
-@pytest.mark.parametrize("name", ERRORS)
-def test_what_has_no_inverse(lightning: Any, name: str) -> None:
-    function, message = ERRORS[name]
-    node = lightning(lambda x: (bellhop.adjoint(function)(x), qml.expval(qml.Z(0)))[1])
-    with pytest.raises(bellhop.CompileError, match=message):
+def for_loop(x: Any, n: Any) -> None:
+    @bellhop.for_loop(0, n, 1)
+    def loop(i: Any, angle: Any) -> Any:
+        qml.RX(angle, wires=0)
+        qml.CRY(angle * i, wires=[0, 1])
+        return jnp.sin(angle)
+
+    loop(x)
+
+
+def unrolled(x: float, n: int) -> None:
+    for i in range(n):
+        qml.RX(x, wires=0)
+        qml.CRY(x * i, wires=[0, 1])
+        x = np.sin(x)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+@pytest.mark.parametrize("layers", [while_loop, for_loop])
+def test_inverse_of_a_loop_of_unknown_length_that_carries_values(
+    lightning: Any, layers: Any, n: int
+) -> None:
+    def body(x: Any, n: Any) -> Any:
+        qml.Hadamard(0)
+        bellhop.adjoint(layers)(x, n)
+        bellhop.ctrl(bellhop.adjoint(layers), control=2)(x, n)
+        return qml.state()
+
+    def reference(x: float) -> Any:
+        qml.Hadamard(0)
+        qml.adjoint(unrolled)(x, n)
+        return qml.state()
+
+    expected = qml.QNode(reference, qml.device("default.qubit", wires=3))(0.7)
+    np.testing.assert_allclose(bellhop.qjit(lightning(body, 3))(0.7, n), expected, atol=1e-9)
+
+
+def test_measurements_have_no_inverse(lightning: Any) -> None:
+    node = lightning(
+        lambda x: (bellhop.adjoint(lambda: bellhop.measure(0))(), qml.expval(qml.Z(0)))[1]
+    )
+    with pytest.raises(bellhop.CompileError, match="stands in an adjoint or ctrl of a function"):
         bellhop.qjit(node)(jnp.asarray(0.3))
 
 

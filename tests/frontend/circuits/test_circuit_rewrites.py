@@ -80,8 +80,50 @@ def test_loops_are_folded_locally():
     np.testing.assert_allclose(values, expected[0], atol=1e-6)
     np.testing.assert_allclose(probabilities, expected[1], atol=1e-6)
     assert gates(f) == 2 * (1 + 3)
-    with pytest.raises(bellhop.CompileError, match="'looped' .*global folding needs .*a for_loop"):
-        bellhop.qjit(bellhop.mitigate_with_zne(qnode(looped), scale_factors=(1, 3)))(0.3)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_circuits_with_control_flow_are_folded_as_a_whole(device):
+    def circuit(x, n):
+        qml.StatePrep(np.array([0.6, 0.0, 0.8, 0.0]), wires=[0, 1])
+
+        @bellhop.for_loop(0, n, 1)
+        def loop(i, angle):
+            qml.RX(angle, wires=0)
+            qml.CRY(angle * i, wires=[0, 1])
+            return angle + x
+
+        @bellhop.cond(loop(x) > 0.5)
+        def branch():
+            qml.S(0)
+
+        branch()
+        return qml.expval(qml.Y(0)), qml.probs(wires=1)
+
+    seen = []
+
+    def last(scales, values):
+        seen.append(values)
+        return values[-1]
+
+    mitigated = bellhop.mitigate_with_zne(
+        qnode(circuit, device), scale_factors=[1, 3], extrapolate=last
+    )
+    f = bellhop.qjit(mitigated)
+    expected = qnode(circuit, "default.qubit")(0.3, 3)
+    for value, right in zip(f(0.3, 3), expected, strict=True):
+        np.testing.assert_allclose(value, right, atol=1e-9)
+    if device == "lightning.qubit":
+        plain = bellhop.qjit(qnode(circuit))
+        plain(0.3, 3)
+        # The state is prepared once in each.
+        assert gates(f) == (gates(plain) - 1) * (1 + 3) + 2
+    with pytest.raises(bellhop.CompileError, match=r"a measure \(.*\) stands in an adjoint"):
+        bellhop.qjit(
+            bellhop.mitigate_with_zne(
+                qnode(lambda: [bellhop.measure(0), qml.expval(qml.Z(0))][1]), scale_factors=[1, 3]
+            )
+        )()
 
 
 def test_values_are_extrapolated_by_pennylane():
