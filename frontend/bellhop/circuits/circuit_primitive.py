@@ -10,18 +10,18 @@ from typing import Any
 
 import jax
 from jax.core import eval_jaxpr
-from jax.extend.core import ClosedJaxpr, Effect, Primitive
+from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, mlir
 
 from bellhop._jax_compat import (
     hold_weakly_in_caches,
     jvp_jaxpr,
     partial_eval_jaxpr_nounits,
-    register_effect,
 )
 from bellhop.batching import batch_one_by_one
 from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE, recorded, undifferentiable_gates
+from bellhop.circuits.seeds import random_effect
 from bellhop.circuits.tree import apply_derivative, run_with_derivative, through_tree
 from bellhop.errors import DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects, lowering_in_progress
@@ -56,17 +56,6 @@ _OUTCOMES_ARE_DRAWN = (
     "are would not count. Use a circuit without shots for the derivative."
 )
 
-
-class _RandomEffect(Effect):
-    """Keeps JAX from making a random circuit once where the program makes it several times."""
-
-    def __str__(self) -> str:
-        return "Random"
-
-
-# Not in jax.checkpoint, which would draw other outcomes when it runs a circuit again.
-register_effect(_RandomEffect, in_checkpoint=False)
-_random_effect = _RandomEffect()
 
 circuit_p = Primitive("quantum_circuit")
 circuit_p.multiple_results = True
@@ -120,7 +109,7 @@ def _aval(*_: Any, body: CircuitBody, randomness: Randomness, **__: Any) -> tupl
     # Printing in the quantum function is an effect of the program.
     effects = body.closed.effects
     if randomness.is_drawn:
-        effects = effects | {_random_effect}
+        effects = effects | {random_effect}
     return body.closed.out_avals[1:], effects
 
 

@@ -210,15 +210,19 @@ def _one_by_one(
     return jax.make_jaxpr(loop)(HANDLE_STRUCT, *inputs)
 
 
-def _method(qnode: qml.QNode, leaves: Sequence[Any], shots: Shots, where: str) -> str:
-    method = qnode.execute_kwargs.get("mcm_method")
-    mode = qnode.execute_kwargs.get("postselect_mode")
-    if mode == "hw-like":
+def check_postselection(qnode: qml.QNode, where: str) -> None:
+    """Refuse a mode of postselection in which the number of shots is not known beforehand."""
+    if qnode.execute_kwargs.get("postselect_mode") == "hw-like":
         raise CompileError(
             f"{where}: postselect_mode='hw-like' drops shots, and XLA's arrays have one shape; it "
             "is not supported by bellhop. With 'fill-shots' (the default) every shot is "
             "postselected."
         )
+
+
+def _method(qnode: qml.QNode, leaves: Sequence[Any], shots: Shots, where: str) -> str:
+    method = qnode.execute_kwargs.get("mcm_method")
+    check_postselection(qnode, where)
     is_classical = not all(map(is_measurement, leaves))
     if method is None:
         method = ONE_SHOT if shots.total else SINGLE_BRANCH if is_classical else TREE

@@ -110,11 +110,6 @@ def _call_traced(
     qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any], where: str
 ) -> Any:
     """Trace a call of a QNode on default.qubit, whose state is a value of the program."""
-    if qnode.shots.total_shots:
-        raise CompileError(
-            f"{where}: shots on default.qubit are not supported by bellhop. Use "
-            "qml.device('lightning.qubit', wires=...)."
-        )
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     wires = _wire_map(qnode, leaves, in_tree, dynamic, where)

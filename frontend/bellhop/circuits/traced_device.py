@@ -8,6 +8,7 @@ whatever device the region around it runs on.
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -24,7 +25,9 @@ from bellhop.circuits.observables import Factor, HasNoMatrixError, Named, as_sum
 from bellhop.circuits.outcome_statistics import exact_of_outcomes
 from bellhop.circuits.primitives import undifferentiable
 from bellhop.circuits.queue import QueuedCircuit
+from bellhop.circuits.sampling import Asked, sampled_statistics
 from bellhop.circuits.statistics import Statistic, variance
+from bellhop.circuits.traced_shots import ShotsOfWay
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.control_flow.branches import choose
 from bellhop.control_flow.for_loop import repeat
@@ -36,6 +39,7 @@ _MOMENTS = (mp.ExpectationMP, mp.VarianceMP)
 
 # Exact methods, all of which have the values that JAX computes through the state.
 _EXACT_METHODS = ("best", "backprop", "adjoint", "parameter-shift")
+_METHODS_WITH_SHOTS = ("best", "parameter-shift")
 
 
 def is_traced_device(device: Any) -> bool:
@@ -51,6 +55,7 @@ class TracedCircuit(QueuedCircuit):
         where: the QNode, for errors.
         outcomes: the outcomes of mid-circuit measurements, a bit for each.
         rows: the batches of parameters.
+        shots: the shots of the circuit, as they fall to these outcomes; None without.
 
     A measurement projects the state and does not normalize it, so that its squared norm is the
     probability of these outcomes.
@@ -59,10 +64,13 @@ class TracedCircuit(QueuedCircuit):
         n_outcomes: how many measurements there are at most, on any way through the circuit.
     """
 
-    def __init__(self, wires: WireMap, where: str, outcomes: Any, rows: Rows) -> None:
+    def __init__(
+        self, wires: WireMap, where: str, outcomes: Any, rows: Rows, shots: ShotsOfWay | None
+    ) -> None:
         super().__init__(where, rows)
         self._qubits = len(wires)
-        self._wires = wires
+        self.wires = self._wires = wires
+        self._shots = shots
         self._state = self._in_precision(create_initial_state(range(self._qubits)))
         self._is_fresh = True
         self._outcomes = outcomes
@@ -247,25 +255,53 @@ class TracedCircuit(QueuedCircuit):
         """Measure; the values are exact, or with mid-circuit measurements those of one way."""
         for process in processes:
             self.check_observable(process.obs)
+        methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
         with qml.QueuingManager.stop_recording(), _without_precision_warnings():
-            if not self.n_outcomes:
+            if self.n_outcomes:
+                self._leave_other_ways()
+            if self._shots is not None:
+                statistics = self._sampled(processes, self._shots)
+            elif not self.n_outcomes:
                 statistics = [Statistic(self._measure(process)) for process in processes]
             else:
-                statistics = self._measure_ways(processes)
-        if diff_method in _EXACT_METHODS:
+                statistics = [self._measure_way(process) for process in processes]
+        if diff_method in methods:
             return statistics
         obstacle = (
             f"{self._where}: it is differentiated, and its diff_method is '{diff_method}'; on "
-            f"default.qubit bellhop supports {', '.join(map(repr, _EXACT_METHODS))}."
+            f"default.qubit bellhop supports {', '.join(map(repr, methods))}"
+            f"{'' if self._shots is None else ' with shots'}."
         )
         guard = lambda value: undifferentiable(value, obstacle)
-        return [Statistic(jax.tree.map(guard, s.values), s.finish) for s in statistics]
+        return [replace(s, values=jax.tree.map(guard, s.values)) for s in statistics]
 
-    def _measure_ways(self, processes: Sequence[Any]) -> list[Statistic]:
+    def _leave_other_ways(self) -> None:
         # Bits that this way through the circuit has no measurement for count once.
         is_way = self._outcomes >> self._place.astype(jnp.uint32) == 0
         self._state = jnp.where(is_way, self._state, 0)
-        return [self._measure_way(process) for process in processes]
+
+    def _sampled(self, processes: Sequence[Any], shots: ShotsOfWay) -> list[Statistic]:
+        return [
+            replace(statistic, values=jax.tree.map(shots.here, statistic.values))
+            if statistic.is_of_shots
+            else statistic
+            for statistic in sampled_statistics(self, processes)
+        ]
+
+    def sample(self, asked: Sequence[Asked]) -> list[Any]:
+        """Return what is asked of one round of samples."""
+        assert self._shots is not None
+        return self._shots.sample(self._state, asked)
+
+    def mean_of_groups(self, value: Any) -> Any:
+        """Return what these outcomes add to the mean of a value of them, for each group."""
+        assert self._shots is not None
+        return self._shots.mean_of_groups(value, self.weight())
+
+    def of_each_shot(self, value: Any) -> Any:
+        """Return a value of these outcomes, a row for each shot."""
+        assert self._shots is not None
+        return jnp.broadcast_to(value, (*self._shots.is_here.shape, *value.shape))
 
     def weight(self) -> Any:
         """Return the probability of the outcomes."""

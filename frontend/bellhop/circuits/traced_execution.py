@@ -9,10 +9,19 @@ import pennylane as qml
 from jax.core import eval_jaxpr
 
 from bellhop.circuits.broadcasting import ROW_STRUCT, Rows
-from bellhop.circuits.execution import is_measurement
+from bellhop.circuits.execution import (
+    ONE_SHOT,
+    Shots,
+    check_postselection,
+    finished,
+    is_measurement,
+    shots_of,
+)
 from bellhop.circuits.rewrites import rewrites_of
+from bellhop.circuits.seeds import random_key
 from bellhop.circuits.statistics import Statistic
 from bellhop.circuits.traced_device import TracedCircuit
+from bellhop.circuits.traced_shots import ShotsOfWay, draw
 from bellhop.circuits.wires import WireMap
 from bellhop.errors import CompileError
 from bellhop.tracing import circuit_scope
@@ -32,7 +41,8 @@ def run_traced(
     """Trace a call of a QNode on ``default.qubit``.
 
     With mid-circuit measurements, results are exact means over all outcomes, by the sum over
-    runs that each have other outcomes; it is differentiated as it is.
+    runs that each have other outcomes; it is differentiated as it is.  With shots, each shot
+    falls to one of these runs, which draws its samples.
 
     Args:
         function: the quantum function, of the inputs.
@@ -49,11 +59,13 @@ def run_traced(
     n_outcomes = 0
     rows = Rows(None, where)
     rewrites = rewrites_of(qnode)
+    shots = shots_of(qnode)
 
-    def run(outcomes: Any, row: Any, *inputs: Any) -> list[Any]:
+    def run(outcomes: Any, way_of_shot: Any, total: Any, key: Any, row: Any, *inputs: Any) -> Any:
         nonlocal statistics, trees, n_outcomes, rows
         rows = Rows(row, where)
-        circuit = TracedCircuit(wires, where, outcomes, rows)
+        here = ShotsOfWay(key, way_of_shot == outcomes, total, shots.copies)
+        circuit = TracedCircuit(wires, where, outcomes, rows, here if shots.total else None)
         circuit.rewrites = rewrites
         with circuit_scope(circuit), circuit.queue():
             result = function(*inputs)
@@ -61,32 +73,49 @@ def run_traced(
         _check_measurements(processes, where)
         n_outcomes = circuit.n_outcomes
         if n_outcomes:
-            _check_outcomes(qnode, n_outcomes, where)
+            _check_outcomes(qnode, n_outcomes, shots, where)
         statistics = circuit.statistics(processes, str(qnode.diff_method))
         values, values_tree = jax.tree.flatten([statistic.values for statistic in statistics])
         trees = [out_tree, values_tree]
-        return [circuit.weight(), *values] if n_outcomes else values
+        return [circuit.weight(), *values]
 
-    closed = jax.make_jaxpr(run)(jax.ShapeDtypeStruct((), jnp.uint32), ROW_STRUCT, *inputs)
+    ways = jax.ShapeDtypeStruct((shots.total,), jnp.uint32)
+    no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
+    closed = jax.make_jaxpr(run)(
+        jax.ShapeDtypeStruct((), jnp.uint32), ways, jnp.ones(()), no_key, ROW_STRUCT, *inputs
+    )
     out_tree, values_tree = trees
 
     def of_row(row: Any) -> Any:
-        def once(outcomes: Any) -> list[Any]:
-            return list(eval_jaxpr(closed.jaxpr, closed.consts, outcomes, row, *inputs))
+        key = random_key(row, *inputs) if shots.total else no_key
 
-        if n_outcomes:
-            every = jax.lax.map(once, jnp.arange(2**n_outcomes, dtype=jnp.uint32))
-            total, *sums = (jnp.sum(values, axis=0) for values in every)
-            # Where postselection leaves nothing, there is no result: 0 / 0.
-            flat = [value / total for value in sums]
+        def once(outcomes: Any, way_of_shot: Any, total: Any) -> list[Any]:
+            operands = [outcomes, way_of_shot, total, key, row, *inputs]
+            return list(eval_jaxpr(closed.jaxpr, closed.consts, *operands))
+
+        def of_all_ways(way_of_shot: Any, total: Any) -> Any:
+            every = jax.lax.map(
+                lambda outcomes: once(outcomes, way_of_shot, total),
+                jnp.arange(2**n_outcomes, dtype=jnp.uint32),
+            )
+            return every[0], [jnp.sum(values, axis=0, dtype=values.dtype) for values in every[1:]]
+
+        no_ways = jnp.zeros(shots.total, jnp.uint32)
+        if not n_outcomes:
+            _, *flat = once(jnp.uint32(0), no_ways, jnp.ones(()))
         else:
-            flat = once(jnp.uint32(0))
+            weights, flat = of_all_ways(no_ways, jnp.ones(()))
+            total = jnp.sum(weights)
+            if shots.total:
+                of_shots = draw(key, jax.lax.stop_gradient(weights), shots.total)
+                _, flat = of_all_ways(of_shots.astype(jnp.uint32), total)
+            else:
+                # Where postselection leaves nothing, there is no result: 0 / 0.
+                flat = [value / total for value in flat]
         values = jax.tree.unflatten(values_tree, flat)
-        return [
-            statistic.finish(value) for statistic, value in zip(statistics, values, strict=True)
-        ]
+        return finished(values, statistics, out_tree, shots)
 
-    return jax.tree.unflatten(out_tree, rows.run(of_row))
+    return rows.run(of_row)
 
 
 def _check_measurements(processes: Sequence[Any], where: str) -> None:
@@ -97,9 +126,12 @@ def _check_measurements(processes: Sequence[Any], where: str) -> None:
         )
 
 
-def _check_outcomes(qnode: qml.QNode, n_outcomes: int, where: str) -> None:
+def _check_outcomes(qnode: qml.QNode, n_outcomes: int, shots: Shots, where: str) -> None:
     method = qnode.execute_kwargs.get("mcm_method")
-    if method not in (None, "deferred", "tree-traversal"):
+    check_postselection(qnode, where)
+    if method not in (None, "deferred", "tree-traversal") and (
+        method != ONE_SHOT or not shots.total
+    ):
         raise CompileError(
             f"{where}: mcm_method={method!r} is not supported by bellhop on default.qubit, which "
             "goes through all outcomes: 'tree-traversal', or 'deferred'."
