@@ -36,10 +36,7 @@ class TensorFunction:
             active: which arguments it returns cotangents of.
             results: which results it takes cotangents of.
         """
-        key = "vjp", active, results
-        if key not in self._derivatives:
-            self._derivatives[key] = _Pullback(self, active, results)
-        return self._derivatives[key]
+        return self._derivative(_Pullback, active, results)
 
     def jvp(self, active: tuple[bool, ...], results: tuple[bool, ...]) -> "TensorFunction":
         """Return the function of arguments and tangents that returns tangents.
@@ -48,9 +45,15 @@ class TensorFunction:
             active: which arguments it takes tangents of.
             results: which results it returns tangents of.
         """
-        key = "jvp", active, results
+        return self._derivative(_Pushforward, active, results)
+
+    def _derivative(
+        self, kind: "type[_Derivative]", active: tuple[bool, ...], results: tuple[bool, ...]
+    ) -> "TensorFunction":
+        # Always the same one, so that equal calls of it can be merged.
+        key = kind, active, results
         if key not in self._derivatives:
-            self._derivatives[key] = _Pushforward(self, active, results)
+            self._derivatives[key] = kind(self, active, results)
         return self._derivatives[key]
 
     def __call__(self, *arrays: np.ndarray) -> Any:
