@@ -26,7 +26,8 @@ def grad(
     """Return the gradient of a function with a scalar result.
 
     Circuits are differentiated by their ``diff_method``, callbacks by their registered rules,
-    the rest by JAX.
+    the rest by JAX: in reverse, or forward where there are loops whose length the program
+    computes, which takes time in proportion to the number of the arguments' elements.
 
     Args:
         fn: the function; a QNode, a qjit function or any Python function of both.
@@ -126,19 +127,62 @@ def _derivative(
     def derivative(*args: Any, **kwargs: Any) -> Any:
         check_arguments(name, fn, differentiated, args)
 
+        tree: Any = None
+
         def checked(*args: Any) -> Any:
+            nonlocal tree
             result = traced(fn)(*args, **kwargs)
             _check_result(name, fn, result, scalar=scalar)
-            return result
+            if not scalar:
+                return result
+            # One scalar may stand in a container, which the derivative stands in as well.
+            (leaf,), tree = jax.tree.flatten(result)
+            return leaf
 
-        if method != "fd":
-            return _TRANSFORMS[name](checked, argnums=differentiated)(*args)
-        approximated = by_finite_differences(checked, h)
-        slope = jax.jacfwd(approximated, argnums=differentiated)(*args)
-        return (checked(*args), slope) if name == "value_and_grad" else slope
+        if method == "fd":
+            derived = _forward(name, by_finite_differences(checked, h), differentiated, args)
+        else:
+            derived = _derived(name, fn, checked, differentiated, args)
+        if not scalar:
+            return derived
+        if name == "value_and_grad":
+            return tuple(jax.tree.unflatten(tree, [part]) for part in derived)
+        return jax.tree.unflatten(tree, [derived])
 
     derivative.__name__ = f"{name}_{function_name(fn)}"
     return derivative
+
+
+def _derived(
+    name: str, fn: Function, checked: Function, argnums: Argnums, args: Sequence[Any]
+) -> Any:
+    """Differentiate in reverse, or forward where a loop of unknown length allows only that."""
+    try:
+        return _TRANSFORMS[name](checked, argnums=argnums)(*args)
+    except ValueError as error:
+        if "Reverse-mode differentiation does not work" not in str(error):
+            raise
+    what = (
+        f"{_where(name, fn)}: a loop whose length is computed in the program has a derivative "
+        "forward only, and there"
+    )
+    remedy = "Use a loop of known length, or method='fd'."
+    # What was traced in vain goes where nobody uses it, unless it has effects.
+    if jax.make_jaxpr(checked)(*args).effects:
+        raise DifferentiableCompileError(f"{what} are side effects beside it. {remedy}")
+    try:
+        return _forward(name, checked, argnums, args)
+    except TypeError as error:
+        if "forward-mode" not in str(error) and "holomorphic" not in str(error):
+            raise
+        raise DifferentiableCompileError(
+            f"{what} are complex arguments, or callbacks whose rules are backward only. {remedy}"
+        ) from error
+
+
+def _forward(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> Any:
+    slope = jax.jacfwd(fn, argnums=argnums)(*args)
+    return (fn(*args), slope) if name == "value_and_grad" else slope
 
 
 def _where(name: str, fn: Function) -> str:

@@ -82,8 +82,8 @@ def vjp(
         argnums: as of ``grad``.
 
     Returns:
-        the value, and the derivative by each differentiated argument: a tuple, or one where
-        ``argnums`` is an integer.
+        the value, and the derivative by the differentiated argument, the first without
+        ``argnums``; a tuple where ``argnums`` is a sequence.
 
     Raises:
         TypeError: where the cotangents do not fit the result.
@@ -92,7 +92,7 @@ def vjp(
     Example:
         >>> import bellhop
         >>> f = bellhop.qjit(lambda x: bellhop.vjp(lambda y: y**3, [x], [2.0]))
-        >>> value, (cotangent,) = f(2.0)
+        >>> value, cotangent = f(2.0)
         >>> float(value), float(cotangent)
         (8.0, 24.0)
 
@@ -110,7 +110,7 @@ def vjp(
     else:
         value, pullback = jax.vjp(function, *primals)
         slopes = pullback(_weights(f, cotangents, value))
-    return value, slopes[0] if isinstance(argnums, int) else slopes
+    return value, slopes if isinstance(argnums, Sequence) else slopes[0]
 
 
 def _positions(name: str, f: Function, params: Sequence[Any], argnums: Argnums | None) -> list[int]:

@@ -42,9 +42,8 @@ def test_vjp(setting, method, argnums):
     value, pullback = jax.vjp(several, X, Y)
     weights = jax.tree.map(lambda leaf: 2.0 * jnp.ones_like(leaf) - leaf, value)
     slopes = pullback(weights)
-    expected = {0: slopes[0], 1: slopes[1]}.get(argnums) if isinstance(argnums, int) else None
-    if expected is None:
-        expected = tuple(slopes[index] for index in (argnums or (0,)))
+    is_one = argnums is None or isinstance(argnums, int)
+    expected = slopes[argnums or 0] if is_one else tuple(slopes[index] for index in argnums)
     result = SETTINGS[setting](
         lambda x, y: bellhop.vjp(several, [x, y], weights, argnums=argnums, method=method)
     )(X, Y)
