@@ -41,8 +41,9 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
       : (!stablehlo.token, tensor<i64>, tensor<i64>, tensor<f64>) -> (!stablehlo.token, tensor<i64>)
   %z = func.call @accelerate_cuda_0__far(%x) : (tensor<f64>) -> tensor<f64>
   %r = "quantum.seed"() {circuit = 0 : i64} : () -> tensor<4xui32>
-  %s0 = "quantum.begin"(%r, %x, %p) {library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64,
-      shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 1 : i64}
+  %s0 = "quantum.begin"(%r, %x, %p) {name = "c", site = "f.py:9", library = "l", factory = "F",
+      kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64,
+      seeded = 1 : i64}
       : (tensor<4xui32>, tensor<f64>, tensor<1xf64>) -> tensor<2xui32>
   %s1 = "quantum.gate"(%s0, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>,
       constants = array<f64: 0.5>, wires = array<i64: -1>, control_wires = array<i64: 1>,

@@ -42,6 +42,7 @@ from bellhop.frameworks.to_torch import to_torch  # noqa: E402
 from bellhop.mapping import vmap  # noqa: E402
 from bellhop.measure import measure  # noqa: E402
 from bellhop.mitigate import mitigate_with_zne  # noqa: E402
+from bellhop.observe.profile import profile  # noqa: E402
 from bellhop.observe.progress import progress  # noqa: E402
 from bellhop.ops import adjoint, ctrl  # noqa: E402
 from bellhop.options import CompileOptions  # noqa: E402
@@ -103,6 +104,7 @@ __all__ = [
     "mitigate_with_zne",
     "passes",
     "pipeline",
+    "profile",
     "progress",
     "pure_callback",
     "qjit",

@@ -15,6 +15,10 @@ from typing import Any
 import jax
 
 from bellhop_mlir.pipelines import PASSES
+from bellhop_runtime import profile_clock, record_span
+
+# The stage that is none of compilation.
+RUN = "run"
 
 # What JAX reports when XLA has compiled a module.
 _XLA_EVENT = "/jax/core/compile/backend_compile_duration"
@@ -88,6 +92,10 @@ class Recording:
         return "\n".join(row.rstrip() for row in rows)
 
 
+# One for each recording and each profile that is open, in whatever context: what asks whether
+# there are any is on the way of every call.
+observers: list[object] = []
+
 # Who wants measurements.
 recordings: contextvars.ContextVar[tuple[Recording, ...]] = contextvars.ContextVar(
     "bellhop_recordings", default=()
@@ -97,12 +105,14 @@ recordings: contextvars.ContextVar[tuple[Recording, ...]] = contextvars.ContextV
 @contextlib.contextmanager
 def recording() -> Iterator[Recording]:
     """Record the stages of what is compiled inside."""
-    _listen_to_xla()
+    listen_to_xla()
     recording = Recording()
     token = recordings.set((*recordings.get(), recording))
+    observers.append(recording)
     try:
         yield recording
     finally:
+        observers.remove(recording)
         recordings.reset(token)
 
 
@@ -114,21 +124,27 @@ class Stopwatch:
 
     def lap(self, name: str, module: Any = None) -> None:
         """Record the time since the last stage as that of ``name``."""
-        if not recordings.get():
+        if not observers:
             return
         now = time.perf_counter(), time.process_time()
-        lines = None if module is None else str(module).count("\n")
+        is_recorded = bool(recordings.get()) and module is not None
+        lines = str(module).count("\n") if is_recorded else None
         _record(Measurement(name, now[0] - self._start[0], now[1] - self._start[1], lines))
         self._start = time.perf_counter(), time.process_time()
 
 
 def _record(measurement: Measurement) -> None:
+    if measurement.name != RUN:
+        name = "passes" if measurement.name in PASSES else measurement.name
+        record_span("compilation", name, "", profile_clock() - int(measurement.wall * 1e9), False)
     for recording in recordings.get():
         recording.measurements.append(measurement)
 
 
 @functools.cache
-def _listen_to_xla() -> None:
+def listen_to_xla() -> None:
+    """Have JAX tell how long XLA takes."""
+
     def listen(event: str, duration: float, **_: Any) -> None:
         if event == _XLA_EVENT:
             _record(Measurement("XLA", duration))

@@ -19,7 +19,7 @@ from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
 from bellhop.first_runs import FirstRuns, signature_of
 from bellhop.inspection import Inspectable, Made, Replacement
-from bellhop.instruments import Stopwatch, recording, recordings
+from bellhop.instruments import RUN, Stopwatch, observers, recording, recordings
 from bellhop.lowering import Code, compile_program, host_device, table_handle
 from bellhop.options import CompileOptions, compile_options
 from bellhop.signature import (
@@ -35,7 +35,7 @@ from bellhop.signature import (
 )
 from bellhop.tracing import compiling, traced
 from bellhop.workspace import make_workspace, write_stages
-from bellhop_runtime import CallbackTable, wait_for_taps
+from bellhop_runtime import CallbackTable, profile_clock, record_span, wait_for_taps
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -123,7 +123,7 @@ class QJIT(Inspectable, Generic[P, R]):
             if (
                 self._first_runs.threads
                 or self.compile_options.verbose
-                or recordings.get()
+                or observers
                 or len(runs) > RUNS_FOR_EACH_CLIENT
             ):
                 result = self._run_specially(static, arguments, named)
@@ -155,7 +155,16 @@ class QJIT(Inspectable, Generic[P, R]):
             run = self._run_aside if self._first_runs.threads else self._run
         if self.compile_options.verbose or recordings.get():
             run = self._observed(run)
-        return run(static, args, kwargs)
+        if not observers:
+            return run(static, args, kwargs)
+        begin, failed = profile_clock(), True
+        try:
+            result = jax.block_until_ready(run(static, args, kwargs))
+            failed = False
+        finally:
+            site = definition_site(self.original_function)
+            record_span("program", self._name(), site, begin, failed)
+        return result
 
     def _separate(self, args: Any, kwargs: Any) -> tuple[Static, Any, Any]:
         """Return static arguments, and the others as the program takes them."""
@@ -338,7 +347,7 @@ class QJIT(Inspectable, Generic[P, R]):
                 self._lower(*arguments).compile()
             stopwatch = Stopwatch()
             result = jax.block_until_ready(run(*arguments))
-            stopwatch.lap("run")
+            stopwatch.lap(RUN)
             return result
 
         return observed

@@ -215,6 +215,9 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
                 description=f"region '{name}' on {describe_target(target)}",
                 site=site,
                 arguments=Arguments.LENT,
+                kind=f"region on {describe_target(target)}",
+                name=name,
+                definition=site,
             )
         )
         nested.erase()

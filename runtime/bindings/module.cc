@@ -11,6 +11,7 @@
 #include "bellhop/large_memory.h"
 #include "bellhop/numpy_arrays.h"
 #include "bellhop/pending_regions.h"
+#include "bellhop/profile.h"
 #include "bellhop/progress.h"
 #include "bellhop/python_call.h"
 #include "bellhop/registry.h"
@@ -67,8 +68,13 @@ std::vector<BufferView> buffers_of(nb::list arrays) {
 }
 
 void call(Callback& callback, nb::list arguments, nb::list results) {
-  PyObject* exception = invoke(callback, buffers_of(arguments), buffers_of(results));
+  const std::vector<BufferView> in = buffers_of(arguments);
+  const std::vector<BufferView> out = buffers_of(results);
+  CallTimer timer;
+  timer.of(CallTimer::Part::kCall, callback, in, out);
+  PyObject* exception = invoke(callback, in, out);
   if (exception == nullptr) return;
+  timer.fails();
   PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception,
                 PyException_GetTraceback(exception));
   throw nb::python_error();
@@ -76,6 +82,8 @@ void call(Callback& callback, nb::list arguments, nb::list results) {
 
 void tap_now(const std::shared_ptr<Callback>& callback, nb::list arguments) {
   const std::vector<BufferView> buffers = buffers_of(arguments);
+  CallTimer timer;
+  timer.of(CallTimer::Part::kTap, *callback, buffers, {});
   nb::gil_scoped_release no_gil;
   tap(callback, buffers);
 }
@@ -87,6 +95,34 @@ nb::tuple tap_failures() {
     exceptions.append(nb::steal(exception));
   }
   return nb::make_tuple(exceptions, failures.dropped);
+}
+
+nb::list rows(const Profile& profile) {
+  nb::list result;
+  for (const Profile::Row& row : profile.rows()) {
+    result.append(nb::make_tuple(row.place.kind, row.place.name, row.place.site,
+                                 row.place.definition, row.calls, row.sum.failed,
+                                 row.sum.busy, row.sum.waited, row.sum.bytes_out,
+                                 row.sum.bytes_in));
+  }
+  return result;
+}
+
+nb::bytes crossings(const Profile& profile) {
+  const std::vector<Crossing> crossings = profile.crossings();
+  return nb::bytes(crossings.data(), crossings.size() * sizeof(Crossing));
+}
+
+// Of the thread that asks, until now.
+void record_span(const std::string& kind, const std::string& name,
+                 const std::string& definition, int64_t begin, bool failed) {
+  Crossing crossing;
+  crossing.begin = begin;
+  crossing.end = profile_clock();
+  crossing.busy = crossing.end - begin;
+  crossing.failed = failed;
+  record(kind + '\n' + name + '\n' + definition, {kind, name, "", definition},
+         crossing);
 }
 
 nb::list bars() {
@@ -174,6 +210,7 @@ NB_MODULE(_runtime, m) {
       [] {
         forget_taps();
         forget_bars();
+        forget_profiles();
         forget_calls();
       },
       "Begin anew in the child of a fork.");
@@ -197,6 +234,20 @@ NB_MODULE(_runtime, m) {
       .value("COPIES", Arguments::kCopies, "Arrays of its own.")
       .value("LENT", Arguments::kLent, "Views that it may hold, but reads no more.");
 
+  nb::class_<Profile>(m, "Profile", "What crosses the border between start and stop.")
+      .def(nb::init<size_t>(), "limit"_a)
+      .def("start", &Profile::start)
+      .def("stop", &Profile::stop)
+      .def("rows", &rows,
+           "Kind, name, site, definition, calls, failed ones, nanoseconds, those for "
+           "the "
+           "GIL, bytes out and bytes in of each place.")
+      .def("crossings", &crossings, "All crossings, as an array of the C++ structure.");
+  m.def("record_span", &record_span, "kind"_a, "name"_a, "definition"_a, "begin"_a,
+        "failed"_a, "Record what this thread did since `begin`.");
+  m.def("profile_clock", &profile_clock, "Nanoseconds of the clock of profiles.");
+  m.def("profile_thread", &profile_thread, "The number of this thread in profiles.");
+
   nb::class_<Bars>(m, "Bars", "How far the runs of a loop are.").def(nb::init<>());
 
   nb::class_<Callback>(m, "Callback", nb::type_slots(callback_slots),
@@ -205,14 +256,17 @@ NB_MODULE(_runtime, m) {
           "__init__",
           [](Callback* self, nb::callable function, nb::callable convert,
              std::string description, std::string site, Arguments arguments,
-             bool writes, bool takes_device, std::shared_ptr<Bars> bars) {
-            new (self) Callback(function.ptr(), convert.ptr(), std::move(description),
-                                std::move(site), arguments,
-                                writes ? Results::kWritten : Results::kReturned,
-                                takes_device, std::move(bars));
+             bool writes, bool takes_device, std::shared_ptr<Bars> bars,
+             std::string kind, std::string name, std::string definition) {
+            new (self) Callback(
+                function.ptr(), convert.ptr(), std::move(description), std::move(site),
+                arguments, writes ? Results::kWritten : Results::kReturned,
+                takes_device, std::move(bars),
+                Origin{std::move(kind), std::move(name), std::move(definition)});
           },
           "function"_a, "convert"_a, "description"_a, "site"_a, "arguments"_a,
-          "writes"_a = false, "takes_device"_a = false, "bars"_a = nb::none())
+          "writes"_a = false, "takes_device"_a = false, "bars"_a = nb::none(),
+          "kind"_a = "callback", "name"_a = "", "definition"_a = "")
       .def("__call__", &call, "arguments"_a, "results"_a,
            "Call it as a program does, with arrays for the program's buffers.")
       .def_static("tap", &tap_now, "callback"_a, "arguments"_a,

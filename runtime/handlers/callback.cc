@@ -9,6 +9,7 @@
 #include "bellhop/failures.h"
 #include "bellhop/invocation.h"
 #include "bellhop/pending_regions.h"
+#include "bellhop/profile.h"
 #include "bellhop/python_call.h"
 #include "bellhop/registry.h"
 #include "bellhop/session.h"
@@ -18,7 +19,8 @@ namespace bellhop {
 namespace {
 
 XLA_FFI_Error* fail(const XLA_FFI_CallFrame& frame, const CallbackTable& table,
-                    const Callback& callback, PyObject* exception) {
+                    const Callback& callback, PyObject* exception, CallTimer& timer) {
+  timer.fails();
   std::string text = Py_TYPE(exception)->tp_name;
   if (PyObject* message = PyObject_Str(exception)) {
     if (const char* utf8 = PyUnicode_AsUTF8(message)) text += std::string(": ") + utf8;
@@ -55,15 +57,19 @@ XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
   Buffers arguments(frame->args.args, 1, frame->args.size);
   Buffers results(frame->rets.rets, 0, frame->rets.size);
 
+  CallTimer timer;
   const PythonCall python;
   if (!python) return error(frame->api, kProcessEnds);
+  timer.has_gil();
   const CallbackTable* table = nullptr;
   Callback* callback = callback_of(*frame, &table);
   if (callback == nullptr) return no_such_callback(*frame);
   int32_t ordinal;
   if (callback->takes_device) append_device(*frame, arguments, &ordinal);
+  timer.of(CallTimer::Part::kCall, *callback, arguments.span(), results.span());
   PyObject* exception = invoke(*callback, arguments.span(), results.span());
-  return exception == nullptr ? nullptr : fail(*frame, *table, *callback, exception);
+  return exception == nullptr ? nullptr
+                              : fail(*frame, *table, *callback, exception, timer);
 }
 
 // Threading: as above; the region goes on, without the GIL, when it has returned.
@@ -73,14 +79,17 @@ XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
   Buffers arguments(frame->args.args, 1, frame->args.size);
 
+  CallTimer timer;
   const PythonCall python;
   if (!python) return error(frame->api, kProcessEnds);
+  timer.has_gil();
   const CallbackTable* table = nullptr;
   Callback* callback = callback_of(*frame, &table);
   if (callback == nullptr) return no_such_callback(*frame);
+  timer.of(CallTimer::Part::kStart, *callback, arguments.span(), {});
   PyObject* finish = nullptr;
   PyObject* exception = start(*callback, arguments.span(), &finish);
-  if (exception != nullptr) return fail(*frame, *table, *callback, exception);
+  if (exception != nullptr) return fail(*frame, *table, *callback, exception, timer);
   const uint64_t ticket = keep_pending(run_id(*frame), finish);
   std::memcpy(static_cast<XLA_FFI_Buffer*>(frame->rets.rets[0])->data, &ticket,
               sizeof(ticket));
@@ -96,8 +105,10 @@ XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
               sizeof(ticket));
   Buffers results(frame->rets.rets, 0, frame->rets.size);
 
+  CallTimer timer;
   const PythonCall python;
   if (!python) return error(frame->api, kProcessEnds);
+  timer.has_gil();
   const CallbackTable* table = nullptr;
   Callback* callback = callback_of(*frame, &table);
   if (callback == nullptr) return no_such_callback(*frame);
@@ -108,9 +119,11 @@ XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
                      " was not started, or its results were taken already; this is an "
                      "error of bellhop, please report it");
   }
+  timer.of(CallTimer::Part::kWait, *callback, {}, results.span());
   PyObject* exception = finish(*callback, pending, results.span());
   Py_DECREF(pending);
-  return exception == nullptr ? nullptr : fail(*frame, *table, *callback, exception);
+  return exception == nullptr ? nullptr
+                              : fail(*frame, *table, *callback, exception, timer);
 }
 
 }  // namespace

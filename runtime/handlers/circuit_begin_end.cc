@@ -5,6 +5,7 @@
 
 #include "bellhop/circuit_ffi.h"
 #include "bellhop/circuit_handlers.h"
+#include "bellhop/profile.h"
 #include "bellhop/session.h"
 
 namespace bellhop {
@@ -39,7 +40,7 @@ Tree tree_of(std::int64_t value) {
 ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     std::string_view library, std::string_view factory, std::string_view kwargs,
     std::int64_t qubits, std::int64_t shots, std::int64_t record, std::int64_t tree,
-    std::int64_t seeded) {
+    std::int64_t seeded, std::string_view /*name*/, std::string_view /*site*/) {
   return instantiate<BeginState>([&] {
     return std::make_unique<BeginState>(
         BeginState{Beginning{DevicePool::get(std::string(library), std::string(factory),
@@ -86,7 +87,9 @@ XLA_FFI_DEFINE_HANDLER(kPrepareBegin, prepare_begin,
                            .Attr<std::int64_t>("shots")
                            .Attr<std::int64_t>("record")
                            .Attr<std::int64_t>("tree")
-                           .Attr<std::int64_t>("seeded"));
+                           .Attr<std::int64_t>("seeded")
+                           .Attr<std::string_view>("name")
+                           .Attr<std::string_view>("site"));
 
 XLA_FFI_DEFINE_HANDLER(kBegin, begin,
                        ffi::Ffi::Bind()
@@ -101,9 +104,12 @@ XLA_FFI_DEFINE_HANDLER(kEnd, end,
 }  // namespace
 
 Target circuit_begin_target() {
-  return {"bellhop_circuit_begin", with_state_type<BeginState, kPrepareBegin>, kBegin};
+  return {"bellhop_circuit_begin", with_state_type<BeginState, kPrepareBegin>,
+          profiled<kBegin, CircuitStep::kBegin>};
 }
 
-Target circuit_end_target() { return {"bellhop_circuit_end", nullptr, kEnd}; }
+Target circuit_end_target() {
+  return {"bellhop_circuit_end", nullptr, profiled<kEnd, CircuitStep::kEnd>};
+}
 
 }  // namespace bellhop

@@ -5,6 +5,7 @@
 #include "bellhop/circuit_ffi.h"
 #include "bellhop/circuit_handlers.h"
 #include "bellhop/gate_table.h"
+#include "bellhop/profile.h"
 
 namespace bellhop {
 namespace {
@@ -62,7 +63,8 @@ XLA_FFI_DEFINE_HANDLER(kGates, gates,
 }  // namespace
 
 Target circuit_gates_target() {
-  return {"bellhop_circuit_gates", with_state_type<GatesState, kPrepareGates>, kGates};
+  return {"bellhop_circuit_gates", with_state_type<GatesState, kPrepareGates>,
+          profiled<kGates>};
 }
 
 }  // namespace bellhop

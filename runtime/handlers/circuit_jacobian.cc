@@ -4,6 +4,7 @@
 #include "bellhop/circuit_ffi.h"
 #include "bellhop/circuit_handlers.h"
 #include "bellhop/jacobian.h"
+#include "bellhop/profile.h"
 
 namespace bellhop {
 namespace {
@@ -33,7 +34,7 @@ XLA_FFI_DEFINE_HANDLER(kJacobian, jacobian,
 }  // namespace
 
 Target circuit_jacobian_target() {
-  return {"bellhop_circuit_jacobian", nullptr, kJacobian};
+  return {"bellhop_circuit_jacobian", nullptr, profiled<kJacobian>};
 }
 
 }  // namespace bellhop

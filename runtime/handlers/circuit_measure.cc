@@ -5,6 +5,7 @@
 #include "bellhop/circuit_ffi.h"
 #include "bellhop/circuit_handlers.h"
 #include "bellhop/measurement_list.h"
+#include "bellhop/profile.h"
 
 namespace bellhop {
 namespace {
@@ -76,7 +77,7 @@ XLA_FFI_DEFINE_HANDLER(kMeasure, measure,
 
 Target circuit_measure_target() {
   return {"bellhop_circuit_measure", with_state_type<MeasureState, kPrepareMeasure>,
-          kMeasure};
+          profiled<kMeasure>};
 }
 
 }  // namespace bellhop

@@ -4,6 +4,7 @@
 #include "bellhop/circuit_ffi.h"
 #include "bellhop/circuit_handlers.h"
 #include "bellhop/mid_measurement.h"
+#include "bellhop/profile.h"
 
 namespace bellhop {
 namespace {
@@ -38,7 +39,7 @@ XLA_FFI_DEFINE_HANDLER(kMidMeasure, mid_measure,
 }  // namespace
 
 Target circuit_mid_measure_target() {
-  return {"bellhop_circuit_mid_measure", nullptr, kMidMeasure};
+  return {"bellhop_circuit_mid_measure", nullptr, profiled<kMidMeasure>};
 }
 
 }  // namespace bellhop

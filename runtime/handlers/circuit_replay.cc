@@ -6,6 +6,7 @@
 
 #include "bellhop/circuit_ffi.h"
 #include "bellhop/circuit_handlers.h"
+#include "bellhop/profile.h"
 #include "bellhop/replay.h"
 
 namespace bellhop {
@@ -119,12 +120,12 @@ XLA_FFI_DEFINE_HANDLER(kReplayJacobian, run_again_for_jacobian,
 
 Target circuit_replay_target() {
   return {"bellhop_circuit_replay", with_state_type<ReplayState, kPrepareReplay>,
-          kReplay};
+          profiled<kReplay>};
 }
 
 Target circuit_replay_jacobian_target() {
   return {"bellhop_circuit_replay_jacobian",
-          with_state_type<ReplayState, kPrepareReplay>, kReplayJacobian};
+          with_state_type<ReplayState, kPrepareReplay>, profiled<kReplayJacobian>};
 }
 
 }  // namespace bellhop

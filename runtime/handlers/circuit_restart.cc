@@ -1,6 +1,7 @@
 // handlers/circuit_restart.cc: bellhop_circuit_restart.
 #include "bellhop/circuit_ffi.h"
 #include "bellhop/circuit_handlers.h"
+#include "bellhop/profile.h"
 #include "bellhop/session.h"
 
 namespace bellhop {
@@ -33,7 +34,7 @@ XLA_FFI_DEFINE_HANDLER(kRestart, restart,
 }  // namespace
 
 Target circuit_restart_target() {
-  return {"bellhop_circuit_restart", nullptr, kRestart};
+  return {"bellhop_circuit_restart", nullptr, profiled<kRestart>};
 }
 
 }  // namespace bellhop

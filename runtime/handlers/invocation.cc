@@ -2,6 +2,7 @@
 #include "bellhop/invocation.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 
@@ -9,10 +10,18 @@
 #include "bellhop/small_array.h"
 
 namespace bellhop {
+namespace {
+
+uint64_t next_number() {
+  static std::atomic<uint64_t> numbers = 0;
+  return ++numbers;
+}
+
+}  // namespace
 
 Callback::Callback(PyObject* function, PyObject* convert, std::string description,
                    std::string site, Arguments arguments, Results results,
-                   bool takes_device, std::shared_ptr<Bars> bars)
+                   bool takes_device, std::shared_ptr<Bars> bars, Origin origin)
     : function(Py_NewRef(function)),
       convert(Py_NewRef(convert)),
       description(std::move(description)),
@@ -20,6 +29,8 @@ Callback::Callback(PyObject* function, PyObject* convert, std::string descriptio
       arguments(arguments),
       results(results),
       takes_device(takes_device),
+      origin(std::move(origin)),
+      number(next_number()),
       bars(std::move(bars)) {}
 
 Callback::~Callback() {

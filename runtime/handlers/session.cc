@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bellhop/pending_regions.h"
+#include "bellhop/profile.h"
 #include "bellhop/progress.h"
 
 namespace bellhop {
@@ -67,6 +68,7 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   if (session.steps.capacity() > 4096) session.steps = {};
   session.steps.clear();
   lock.unlock();
+  profile_failed_circuit(place);
   give_place(place);
   table().live.fetch_sub(1, std::memory_order_relaxed);
   if (failed) return;

@@ -9,6 +9,7 @@
 #include "bellhop/call_frame.h"
 #include "bellhop/gil.h"
 #include "bellhop/invocation.h"
+#include "bellhop/profile.h"
 #include "bellhop/python_call.h"
 #include "bellhop/registry.h"
 #include "bellhop/tap_queue.h"
@@ -63,16 +64,25 @@ void consume(TapQueue& queue) {
   Gil gil;
   while (true) {
     TapChunk* chunk = nullptr;
+    int64_t taken = 0;
     {
       NoGil no_gil;
       chunk = queue.take();
+      if (is_profiled()) taken = profile_clock();
     }
     if (chunk == nullptr) return;
+    // The first call of a chunk waits for the GIL, for all of them.
+    int64_t waited = taken == 0 ? 0 : profile_clock() - taken;
     Turns turns;
     queue.consume(chunk,
                   [&](Callback& callback, std::span<const BufferView> arguments) {
-                    if (PyObject* exception = invoke(callback, arguments, {}))
+                    CallTimer timer;
+                    timer.of(CallTimer::Part::kTapped, callback, arguments, {});
+                    timer.has_waited(std::exchange(waited, 0));
+                    if (PyObject* exception = invoke(callback, arguments, {})) {
+                      timer.fails();
                       keep(exception);
+                    }
                     turns.next();
                   });
   }
@@ -103,6 +113,8 @@ XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
   if (callback == nullptr) return no_such_callback(*frame);
   int32_t ordinal;
   if ((*callback)->takes_device) append_device(*frame, arguments, &ordinal);
+  CallTimer timer;
+  timer.of(CallTimer::Part::kTap, **callback, arguments.span(), {});
   try {
     tap(*callback, arguments.span());
   } catch (const std::exception& exception) {

@@ -105,6 +105,8 @@ def begin(
         library=library,
         factory=factory,
         kwargs=KWARGS,
+        name="circuit",
+        site="here:1",
         **{name: np.int64(value) for name, value in attributes.items()},
     )
 

@@ -61,6 +61,8 @@ def run_again(
             library=LIBRARY,
             factory=FACTORY,
             kwargs="{}",
+            name="circuit",
+            site="here:1",
             **{name: np.int64(value) for name, value in begin.items()},
         )
         state = call(

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 
-from bellhop._source import function_name, qualified_name
+from bellhop._source import definition_site, function_name, qualified_name
 from bellhop.errors import DifferentiableCompileError
 from bellhop_runtime import DTYPES, Arguments, Callback
 
@@ -112,8 +112,17 @@ class CallbackTarget:
             arguments=Arguments.COPIES if self.copies else Arguments.VIEWS,
             writes=self.writes,
             takes_device=self.takes_device,
+            kind=self.flavour,
+            name=self.name,
+            definition=self._definition,
             bars=self.function.bars if self.flavour == "progress" else None,  # type: ignore[attr-defined]
         )
+
+    @property
+    def _definition(self) -> str:
+        site = definition_site(self.function)
+        # What is not written in Python is known by where it is called.
+        return site if ":" in site else self.site
 
     @property
     def _takes_leaves(self) -> bool:

@@ -67,11 +67,13 @@ class CircuitBody:
     Attributes:
         closed: the jaxpr.
         where: the QNode and its line, for errors.
+        site: its line.
     """
 
-    def __init__(self, closed: ClosedJaxpr, where: str) -> None:
+    def __init__(self, closed: ClosedJaxpr, where: str, site: str) -> None:
         self.closed = closed
         self.where = where
+        self.site = site
 
     def __repr__(self) -> str:
         return str(self.closed.jaxpr)
@@ -160,11 +162,11 @@ def _jvp(
     if randomness is Randomness.TREE:
         # Each run has residuals of its own, so each gives its derivative, and these add up.
         runs = run_with_derivative(known, linear, n_out, given)
-        outs = bind(CircuitBody(runs, body.where), primals, **static)
+        outs = bind(CircuitBody(runs, body.where, body.site), primals, **static)
         derivatives = outs[n_out - 1 :]
         linear_outs = iter(apply_derivative(derivatives, given, sum(out_nonzero[1:])))
     else:
-        outs = bind(CircuitBody(known, body.where), primals, **static)
+        outs = bind(CircuitBody(known, body.where, body.site), primals, **static)
         residuals = outs[len(outs) - len(residual_avals) :] if residual_avals else []
         linear_outs = iter(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *given))
     results = outs[: n_out - 1]
@@ -209,6 +211,8 @@ def _lower(
         # In a second derivative, outcomes that do not happen count too.
         tree=0 if not is_tree else 2 if record > 1 else 1,
         seeded=is_drawn,
+        name=name,
+        site=body.site,
         passes=device.passes,
     )
 

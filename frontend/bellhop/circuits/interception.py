@@ -91,7 +91,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     # Constants come first now; the handle must, for the circuit primitive.
     has_rows = rows.size is not None
     order = _handle_first(jaxpr, len(consts), has_rows=has_rows)
-    body = circuit_primitive.CircuitBody(order, where)
+    body = circuit_primitive.CircuitBody(order, where, definition_site(qnode.func))
 
     def run(row: Any) -> list[Any]:
         return circuit_primitive.bind(

@@ -3,7 +3,8 @@
     %r = "quantum.seed"() {circuit = 0 : i64}
     %s0 = "quantum.begin"(%r, %anchor) {
         library = "...", factory = "LightningSimulator", kwargs = "{}", qubits = 2 : i64,
-        shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 1 : i64}
+        shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 1 : i64, name = "f",
+        site = "f.py:1"}
     %s1 = "quantum.gate"(%s0, %params, %offset, %wires) {name = "RX", adjoint = false,
         slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>,
         control_wires = array<i64>, control_values = array<i64>}
@@ -79,6 +80,8 @@ ATTRIBUTES = {
         "record": "i64",
         "tree": "i64",
         "seeded": "i64",
+        "name": "string",
+        "site": "string",
     },
     "quantum.gate": {
         "name": "string",
@@ -194,11 +197,14 @@ def begin(
     record: bool,
     tree: int,
     seeded: bool,
+    name: str,
+    site: str,
     passes: Sequence[str] = (),
 ) -> ir.Value:
     """Build a ``quantum.begin`` and return the state.
 
-    The first anchor is the seed, if there is one; transform-circuits runs ``passes``.
+    The first anchor is the seed, if there is one; transform-circuits runs ``passes``.  ``site`` is
+    the line of the quantum function, which profiles show with its ``name``.
     """
     i64 = ir.IntegerType.get_signless(64)
     asked = {"passes": ir.StringAttr.get(" ".join(passes))} if passes else {}
@@ -215,6 +221,8 @@ def begin(
             "record": ir.IntegerAttr.get(i64, int(record)),
             "tree": ir.IntegerAttr.get(i64, tree),
             "seeded": ir.IntegerAttr.get(i64, int(seeded)),
+            "name": ir.StringAttr.get(name),
+            "site": ir.StringAttr.get(site),
             **asked,
         },
     ).result

@@ -31,6 +31,13 @@ enum class Results : uint8_t {
   kWritten,  // into writable views of the program's buffers
 };
 
+// What a profile says of a callback.
+struct Origin {
+  std::string kind;
+  std::string name;
+  std::string definition;  // file:line of the user's function
+};
+
 // One Python function. `function` takes the argument leaves as arrays and returns
 // the result leaf, or a tuple of result leaves where there is not exactly one;
 // `convert` is asked for a result that is not exactly what was declared. Where results
@@ -38,7 +45,7 @@ enum class Results : uint8_t {
 struct Callback {
   Callback(PyObject* function, PyObject* convert, std::string description,
            std::string site, Arguments arguments, Results results, bool takes_device,
-           std::shared_ptr<Bars> bars = nullptr);
+           std::shared_ptr<Bars> bars = nullptr, Origin origin = {});
   ~Callback();
   Callback(const Callback&) = delete;
   Callback& operator=(const Callback&) = delete;
@@ -54,6 +61,9 @@ struct Callback {
   // Small argument arrays of an earlier call, by position, that nobody kept: filling
   // one again costs a fraction of making one. Null where there is none.
   std::vector<PyObject*> spares;
+  Origin origin;
+  // Another one for each callback that there ever was.
+  uint64_t number;
   // Those of the loop that it tells of, if it does.
   std::shared_ptr<Bars> bars;
 };
