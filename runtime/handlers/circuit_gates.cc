@@ -20,11 +20,11 @@ ffi::TypeId GatesState::id = {};
 
 ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
     std::string_view names, ffi::Span<const std::int64_t> code,
-    ffi::Span<const double> constants) {
+    ffi::Span<const double> constants, std::int64_t turns) {
   return instantiate<GatesState>([&] {
     return std::make_unique<GatesState>(
         GatesState{GateTable(names, std::span(code.begin(), code.size()),
-                             std::span(constants.begin(), constants.size()))});
+                             std::span(constants.begin(), constants.size()), turns)});
   });
 }
 
@@ -48,7 +48,8 @@ XLA_FFI_DEFINE_HANDLER(kPrepareGates, prepare_gates,
                        ffi::Ffi::BindInstantiate()
                            .Attr<std::string_view>("names")
                            .Attr<ffi::Span<const std::int64_t>>("code")
-                           .Attr<ffi::Span<const double>>("constants"));
+                           .Attr<ffi::Span<const double>>("constants")
+                           .Attr<std::int64_t>("turns"));
 
 XLA_FFI_DEFINE_HANDLER(kGates, gates,
                        ffi::Ffi::Bind()

@@ -139,16 +139,31 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
 void GateTable::apply(Session& session, std::span<const double> params,
                       std::int32_t offset,
                       std::span<const std::int32_t> dynamic_wires) const {
-  if (params.size() < params_) {
-    throw CircuitError("A run of gates uses " + std::to_string(params_) +
+  if (params.size() / turns_ < params_) {
+    throw CircuitError("A run of gates uses " + std::to_string(turns_ * params_) +
                        " parameters and was given " + std::to_string(params.size()) +
                        ".");
   }
-  if (dynamic_wires.size() < dynamic_wires_) {
-    throw CircuitError("A run of gates uses " + std::to_string(dynamic_wires_) +
-                       " dynamic wires and was given " +
-                       std::to_string(dynamic_wires.size()) + ".");
+  if (dynamic_wires.size() / turns_ < dynamic_wires_) {
+    throw CircuitError(
+        "A run of gates uses " + std::to_string(turns_ * dynamic_wires_) +
+        " dynamic wires and was given " + std::to_string(dynamic_wires.size()) + ".");
   }
+  for (std::size_t turn = 0; turn < turns_; ++turn) {
+    const std::size_t first = turn * params_;
+    apply_turn(session, params.subspan(first, params_),
+               offset < 0 ? offset : offset + static_cast<std::int32_t>(first),
+               dynamic_wires.subspan(turn * dynamic_wires_, dynamic_wires_));
+  }
+  if (!session.keeps_steps) return;
+  Step& step = session.steps.emplace_back(Step{this, offset, {}, {}, {}});
+  if (offset < 0) step.params.assign(params.begin(), params.end());
+  step.wires.assign(dynamic_wires.begin(), dynamic_wires.end());
+}
+
+void GateTable::apply_turn(Session& session, std::span<const double> params,
+                           std::int32_t offset,
+                           std::span<const std::int32_t> dynamic_wires) const {
   const Inputs inputs{params, constants_, dynamic_wires};
   Device& device = *session.device;
   for (const Gate& gate : gates_) {
@@ -170,10 +185,6 @@ void GateTable::apply(Session& session, std::span<const double> params,
       session.tape.is_behind = session.record;
     }
   }
-  if (!session.keeps_steps) return;
-  Step& step = session.steps.emplace_back(Step{this, offset, {}, {}, {}});
-  if (offset < 0) step.params.assign(params.begin(), params.end());
-  step.wires.assign(dynamic_wires.begin(), dynamic_wires.end());
 }
 
 }  // namespace bellhop

@@ -111,7 +111,7 @@ def begin(
     )
 
 
-def gates(state, run, params=(), offset=0, wires=()):
+def gates(state, run, params=(), offset=0, wires=(), turns=1):
     names: list[str] = []
     code: list[int] = []
     constants: list[float] = []
@@ -144,6 +144,7 @@ def gates(state, run, params=(), offset=0, wires=()):
         names="\n".join(names),
         code=np.array(code, np.int64),
         constants=np.array(constants, np.float64),
+        turns=np.int64(turns),
     )
 
 
@@ -462,6 +463,44 @@ def test_run_time_parameters_wires_and_constants_mix():
     np.testing.assert_allclose(got, expected)
 
 
+def test_turns_take_their_parameters_and_wires_one_after_another():
+    turn = [
+        Gate("RX", [Wire(1)], [Param(2)]),
+        Gate("CRY", [Wire(0), Wire(1)], [Param(0)]),
+        Gate("RZ", [Wire(0)], [Param(1)]),
+        Gate("Hadamard", [1]),
+    ]
+    params, wires = np.linspace(0.1, 0.9, 9), [0, 1, 2, 0, 1, 2]
+
+    def program(turns):
+        state = begin(3)
+        for i in range(1 if turns == 3 else 3):
+            these = slice(3 * i, None if turns == 3 else 3 * i + 3)
+            those = slice(2 * i, None if turns == 3 else 2 * i + 2)
+            state = gates(state, turn, params[these], wires=wires[those], turns=turns)
+        state, amplitudes = measure(state, to_measurements([qml.state()], 3))
+        end(state)
+        return amplitudes
+
+    together, apart = (jax.jit(lambda t=turns: program(t))() for turns in (3, 1))
+    np.testing.assert_allclose(together, apart, atol=1e-15)
+
+
+def test_turns_need_parameters_and_wires_for_each():
+    def program(turns, params, wires):
+        state = gates(begin(2), [Gate("RX", [Wire(0)], [Param(0)])], params, 0, wires, turns)
+        end(state)
+
+    for turns, params, wires, message in (
+        (3, [0.1, 0.2], [0, 1, 0], "uses 3 parameters and was given 2"),
+        (3, [0.1, 0.2, 0.3], [0, 1], "uses 3 dynamic wires and was given 2"),
+        (0, [], [], "1 or more turns, got 0"),
+    ):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+            jax.jit(lambda: program(turns, params, wires))()  # noqa: B023
+    check_still_right()
+
+
 def test_run_time_matrix_and_state():
     matrix, vector = unitary_group.rvs(2, random_state=7), unitary_group.rvs(4, random_state=8)[0]
     run = [
@@ -662,6 +701,25 @@ def test_offset_places_parameters():
     _, plain = run_jacobian(run, z, [0.3, 0.4], qubits=1)
     _, moved = run_jacobian(run, z, [0.3, 0.4], qubits=1, columns=5, offset=2)
     np.testing.assert_allclose(moved, np.pad(plain, ((0, 0), (2, 1))))
+
+
+def test_turns_number_their_parameters_one_after_another():
+    params = np.linspace(0.2, 1.4, 6)
+    turn = [Gate("RX", [0], [Param(1)]), Gate("RY", [1], [Param(0)]), Gate("CNOT", [0, 1])]
+
+    def program(turns):
+        state = begin(2, record=True)
+        for i in range(3 // turns):
+            of_turn = slice(2 * turns * i, 2 * turns * (i + 1))
+            state = gates(state, turn, params[of_turn], 2 * turns * i, turns=turns)
+        state, _ = measure(state, to_measurements([qml.expval(qml.Z(1))], 2))
+        state, derivative = jacobian(state, 1, 6)
+        end(state)
+        return derivative
+
+    together, apart = (jax.jit(lambda t=turns: program(t))() for turns in (3, 1))
+    assert np.abs(apart).min() > 1e-3
+    np.testing.assert_allclose(together, apart, atol=1e-14)
 
 
 def test_negative_offset_means_not_differentiable():
@@ -879,6 +937,7 @@ def test_malformed_gate_table_is_reported(code, message):
             names="Any",
             code=np.array(code, np.int64),
             constants=np.zeros(0),
+            turns=np.int64(1),
         )
         end(state)
 

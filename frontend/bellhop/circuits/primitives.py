@@ -30,13 +30,14 @@ from bellhop.errors import CompileError, DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.quantum import Gate
+from bellhop_mlir.transforms.fuse_gates import encode
 
 # The offset of parameters without a derivative, in runtime/contract.toml.
 NOT_DIFFERENTIABLE = -1
 
 HANDLE = ShapedArray((2,), np.dtype(np.uint32))
 
-# gates: handle, params f64[n], offset i32[], dynamic_wires i32[m] -> handle
+# gates: handle, params f64[turns * n], offset i32[], dynamic_wires i32[turns * m] -> handle
 gates_p = Primitive("quantum_gates")
 # mid_measure: handle, wire i32[] -> handle, outcome bool[]
 mid_measure_p = Primitive("quantum_mid_measure")
@@ -70,13 +71,13 @@ def _gates_aval(*_: Any, **__: Any) -> ShapedArray:
 
 
 def _gates_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, gates: tuple[Gate, ...], obstacle: str
+    primals: Sequence[Any], tangents: Sequence[Any], *, obstacle: str, **static: Any
 ) -> Any:
     reason = _circuit_obstacle.get() or obstacle
     if reason and type(tangents[1]) is not ad.Zero:
         raise DifferentiableCompileError(reason)
     # The derivative reaches the measurement through its parameters, not through the state.
-    return gates_p.bind(*primals, gates=gates, obstacle=obstacle), _no_tangent()
+    return gates_p.bind(*primals, obstacle=obstacle, **static), _no_tangent()
 
 
 def _no_tangent() -> Any:
@@ -169,12 +170,23 @@ def recorded(record: bool) -> Iterator[None]:
 
 
 def _gates_lower(
-    ctx: Any, state: Any, params: Any, offset: Any, wires: Any, *, gates: Any, **_: Any
+    ctx: Any,
+    state: Any,
+    params: Any,
+    offset: Any,
+    wires: Any,
+    *,
+    gates: tuple[Gate, ...],
+    turns: int,
+    **_: Any,
 ) -> Any:
     allow_our_dialects(ctx)
     if not _is_recorded.get():
         # Nobody asks where the parameters stand, so loops need not count them.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
+    if turns > 1:
+        # Gates that the passes look at are those of one turn.
+        return [quantum.gates(state, [params, offset, wires], *encode(gates), turns)]
     for gate in gates:
         state = quantum.gate(state, params, offset, wires, gate)
     return [state]

@@ -23,6 +23,7 @@ from bellhop.circuits.primitives import (
 )
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.sampling import Asked, Frequency
+from bellhop.circuits.turns import stacked_turns
 from bellhop.circuits.wires import WireMap, as_int32, is_dynamic
 from bellhop.control_flow.tracing import Step, traced_branches, traced_step
 
@@ -35,6 +36,10 @@ _DYNAMIC_WHILE_LOOP = (
     "gates in a while_loop are differentiated. Use a for_loop whose bounds are Python numbers, "
     "with a cond in its body, or finite differences of the whole: bellhop.grad(f, method='fd')."
 )
+
+
+# The parameters of the gates of so many turns of a loop are held at once.
+_TURNS_IN_ONE_CALL = 1 << 18
 
 
 class Circuit(QueuedCircuit):
@@ -54,7 +59,7 @@ class Circuit(QueuedCircuit):
         rows: Rows,
     ) -> None:
         super().__init__(where, rows)
-        self._handle = handle
+        self._state = handle
         self._differentiation = differentiation
         self.device = device
         self.wires = wires
@@ -67,11 +72,24 @@ class Circuit(QueuedCircuit):
         self._frequencies: list[np.ndarray] = []
         self._obstacle_here = ""
         self._is_fresh = True
+        # Where gates may wait to be applied: those that wait, at most one run of them.
+        self._waiting: list[GateRun] | None = None
 
     @property
     def handle(self) -> Any:
         """The state after everything that was flushed."""
         return self._handle
+
+    @property
+    def _handle(self) -> Any:
+        waiting, self._waiting = self._waiting, None
+        for run in waiting or ():
+            self._apply(run, run.params_vector(), run.wires_vector())
+        return self._state
+
+    @_handle.setter
+    def _handle(self, handle: Any) -> None:
+        self._state = handle
 
     def apply(self, operations: list[Any]) -> None:
         """Append the gates of operations."""
@@ -91,20 +109,26 @@ class Circuit(QueuedCircuit):
 
     def _bind(self, run: GateRun) -> None:
         self._is_fresh = False
+        if self._waiting == []:
+            self._waiting.append(run)
+        else:
+            self._apply(run, run.params_vector(), run.wires_vector())
+
+    def _apply(self, run: GateRun, params: Any, wires: Any, turns: int = 1) -> None:
         obstacle = self._gates_obstacle(run)
-        params = run.params_vector()
         self._handle = gates_p.bind(
             self._handle,
             params,
             jnp.int32(NOT_DIFFERENTIABLE) if obstacle else self._offset,
-            run.wires_vector(),
+            wires,
             gates=tuple(run.gates),
+            turns=turns,
             obstacle=obstacle,
         )
         if run.n_params and not obstacle:
-            self._offset = self._offset + jnp.int32(run.n_params)
+            self._offset = self._offset + jnp.int32(turns * run.n_params)
             self._params.append(params)
-            self._frequencies.append(np.asarray(run.frequencies, np.uint8))
+            self._frequencies.append(np.tile(np.asarray(run.frequencies, np.uint8), turns))
 
     def _gates_obstacle(self, run: GateRun) -> str:
         """Say why a derivative by the parameters of gates is none; nothing where it is one."""
@@ -133,20 +157,48 @@ class Circuit(QueuedCircuit):
                 next carried values.
             carried: the first carried values.
         """
-        trip = jnp.asarray(0)
         if isinstance(trips, int):
-            carried, step, frequencies = self._traced_step("for_loop", iteration, carried, trip)
-            state, stacked = jax.lax.scan(step, self._state(carried), jnp.arange(trips))
+            return self._static_loop(trips, iteration, carried)
+        carried, step, _ = self._traced_step(
+            "for_loop", iteration, carried, jnp.asarray(0), obstacle=_DYNAMIC_FOR_LOOP
+        )
+        state = jax.lax.fori_loop(
+            0, trips, lambda trip, state: step(state, trip)[0], self._circuit_state(carried)
+        )
+        return self._resume(state)
+
+    def _static_loop(
+        self, trips: int, iteration: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run a loop of static length.
+
+        Where an iteration is no more than a run of gates, the loop computes their parameters,
+        and one call of the runtime applies the gates of all iterations after it.
+        """
+        trip = jnp.asarray(0)
+        gates: list[GateRun] = []
+        carried, step, frequencies = self._traced_step(
+            "for_loop",
+            iteration,
+            carried,
+            trip,
+            gates_apart=gates if 1 < trips <= _TURNS_IN_ONE_CALL else None,
+        )
+        if not gates:
+            state, stacked = jax.lax.scan(step, self._circuit_state(carried), jnp.arange(trips))
             self._params.append(jnp.ravel(stacked))
             self._frequencies.append(np.tile(frequencies, trips))
-        else:
-            carried, step, _ = self._traced_step(
-                "for_loop", iteration, carried, trip, obstacle=_DYNAMIC_FOR_LOOP
-            )
-            state = jax.lax.fori_loop(
-                0, trips, lambda trip, state: step(state, trip)[0], self._state(carried)
-            )
-        return self._resume(state)
+            return self._resume(state)
+        handle, offset = self._handle, self._offset
+
+        def turn(carried: tuple[Any, ...], trip: Any) -> tuple[tuple[Any, ...], Any]:
+            (carried, *_), inputs = step((carried, handle, offset), trip)
+            return carried, inputs
+
+        carried, inputs = stacked_turns(turn, carried, trips)
+        params, wires = map(jnp.ravel, inputs)
+        self._apply(gates[-1], params, wires, trips)
+        return tuple(carried)
 
     def while_loop(
         self,
@@ -163,10 +215,10 @@ class Circuit(QueuedCircuit):
             "while_loop", iteration, carried, obstacle=_DYNAMIC_WHILE_LOOP
         )
         return self._resume(
-            jax.lax.while_loop(check, lambda state: step(state)[0], self._state(carried))
+            jax.lax.while_loop(check, lambda state: step(state)[0], self._circuit_state(carried))
         )
 
-    def _state(self, carried: tuple[Any, ...]) -> Any:
+    def _circuit_state(self, carried: tuple[Any, ...]) -> Any:
         return carried, self._handle, self._offset
 
     def _resume(self, state: Any) -> tuple[Any, ...]:
@@ -180,12 +232,15 @@ class Circuit(QueuedCircuit):
         carried: tuple[Any, ...],
         *others: Any,
         obstacle: str = "",
+        gates_apart: list[GateRun] | None = None,
     ) -> tuple[tuple[Any, ...], Step, np.ndarray]:
         """Trace an iteration with gates.
 
         Returns:
             the carried values in their types, a function that goes from state to state, and
-            the frequencies of the parameters of an iteration.
+            the frequencies of the parameters of an iteration.  Where the iteration is a run of
+            gates and ``gates_apart`` is a list, that run is left there, and the function
+            returns its parameters and wires instead of applying it.
         """
         self.flush_active(construct)
         frequencies = np.zeros(0, np.uint8)
@@ -193,8 +248,16 @@ class Circuit(QueuedCircuit):
         def recorded(carried: tuple[Any, ...], handle: Any, offset: Any, *others: Any) -> Any:
             nonlocal frequencies
             with self._part(handle, offset, obstacle):
+                if gates_apart is not None and not self.device.passes:
+                    gates_apart.clear()
+                    self._waiting = []
                 with self.queue():
                     carried = iteration(carried, *others)
+                if gates_apart is not None and self._waiting:
+                    run = self._waiting.pop()
+                    gates_apart.append(run)
+                    inputs = run.params_vector(), run.wires_vector()
+                    return carried, (handle, offset, inputs)
                 frequencies = self._frequencies_vector()
                 return carried, (self._handle, self._offset, self._params_vector())
 
@@ -225,6 +288,7 @@ class Circuit(QueuedCircuit):
         try:
             yield
         finally:
+            self._waiting = None
             self._handle, self._offset, self._params, self._frequencies, self._obstacle_here = outer
 
     def branch(

@@ -44,13 +44,13 @@ _DEPTH = 64
 # fmt: off
 _NAMES = (
     "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
-    "broadcast_in_dim", "cbrt", "ceil", "clamp", "complex", "conj", "convert_element_type",
-    "copy", "cos", "cosh", "digamma", "div", "dynamic_slice", "eq", "erf", "erf_inv", "erfc",
-    "exp", "exp2", "expm1", "floor", "ge", "gt", "imag", "integer_pow", "is_finite", "le",
-    "lgamma", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or",
-    "pow", "real", "reduce_max", "reduce_min", "reduce_prod", "reduce_sum", "rem", "reshape",
-    "round", "rsqrt", "select_n", "sign", "sin", "sinh", "sqrt", "square", "squeeze", "sub",
-    "tan", "tanh", "transpose", "xor",
+    "broadcast_in_dim", "cbrt", "ceil", "clamp", "complex", "concatenate", "conj",
+    "convert_element_type", "copy", "cos", "cosh", "digamma", "div", "dynamic_slice", "eq",
+    "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt", "imag",
+    "integer_pow", "is_finite", "le", "lgamma", "log", "log1p", "logistic", "lt", "max", "min",
+    "mul", "ne", "neg", "not", "or", "pow", "real", "reduce_max", "reduce_min", "reduce_prod",
+    "reduce_sum", "rem", "reshape", "round", "rsqrt", "select_n", "sign", "sin", "sinh", "sqrt",
+    "square", "squeeze", "stack", "sub", "tan", "tanh", "transpose", "xor",
 )
 # fmt: on
 _ELEMENTWISE = frozenset(getattr(lax, f"{name}_p") for name in _NAMES if hasattr(lax, f"{name}_p"))
@@ -332,7 +332,7 @@ class _Planner:
         self._depths: dict[Any, int] = {}
         self._plans: dict[tuple[int, ...], tuple[Sequence[Any], _Plan]] = {}
         for eqn in equations:
-            if _is_elementwise(eqn):
+            if is_elementwise(eqn):
                 depth = 1 + max((self._depth(atom) for atom in eqn.invars), default=0)
                 if depth <= _DEPTH:
                     self._equations[eqn.outvars[0]] = eqn
@@ -415,15 +415,16 @@ class _Planner:
 _CONSTANT = "constant"
 
 
-def _is_elementwise(eqn: Any) -> bool:
+def is_elementwise(eqn: Any) -> bool:
+    """Tell whether an equation computes each element by itself, or picks and arranges them."""
     if len(eqn.outvars) != 1 or eqn.effects:
         return False
     if eqn.primitive is jit_p:
         inner = eqn.params["jaxpr"]
-        return not inner.consts and all(map(_is_elementwise, inner.jaxpr.eqns))
+        return not inner.consts and all(map(is_elementwise, inner.jaxpr.eqns))
     if eqn.primitive is lax.slice_p:
         return eqn.params["strides"] is None
-    return eqn.primitive in _ELEMENTWISE
+    return eqn.primitive in _ELEMENTWISE or eqn.primitive is pack_p
 
 
 def _computation(eqn: Any) -> Callable[..., Any]:

@@ -8,7 +8,8 @@
     %s1 = "quantum.gate"(%s0, %params, %offset, %wires) {name = "RX", adjoint = false,
         slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>,
         control_wires = array<i64>, control_values = array<i64>}
-    %s2 = "quantum.gates"(%s0, %params, %offset, %wires) {names, code, constants}
+    %s2 = "quantum.gates"(%s0, %params, %offset, %wires) {names, code, constants,
+        turns = 1 : i64}
     %s2a, %m = "quantum.mid_measure"(%s2, %wire) {postselect = -1 : i64, reset = 0 : i64,
         site = "f.py:3"}
     %s2b, %more = "quantum.restart"(%s2a)
@@ -21,7 +22,8 @@
 The handle is ``tensor<2xui32>``; every operation takes the state before it and returns
 the state after it, so data dependence is program order.  A slot ``s >= 0`` is
 ``%params[s]`` and ``s < 0`` is ``constants[-1-s]``; a wire ``w < 0`` is ``%wires[-1-w]``.
-``quantum.gates`` is a straight run of gates as the runtime takes it.  Codes are those of
+``quantum.gates`` is a straight run of gates, or the turns of a loop of one, as the runtime
+takes it.  Codes are those of
 ``runtime/contract.toml``.
 """
 
@@ -92,7 +94,12 @@ ATTRIBUTES = {
         "control_wires": "array<i64>",
         "control_values": "array<i64>",
     },
-    "quantum.gates": {"names": "string", "code": "array<i64>", "constants": "array<f64>"},
+    "quantum.gates": {
+        "names": "string",
+        "code": "array<i64>",
+        "constants": "array<f64>",
+        "turns": "i64",
+    },
     "quantum.mid_measure": {"postselect": "i64", "reset": "i64", "site": "string"},
     "quantum.restart": {},
     "quantum.measure": {"code": "array<i64>"},
@@ -290,6 +297,7 @@ def gates(
     names: Sequence[str],
     code: Sequence[int],
     constants: Sequence[float],
+    turns: int = 1,
 ) -> ir.Value:
     """Build a ``quantum.gates`` and return the state after it."""
     return ir.Operation.create(
@@ -300,6 +308,7 @@ def gates(
             "names": ir.StringAttr.get("\n".join(names)),
             "code": ir.DenseI64ArrayAttr.get(list(code)),
             "constants": ir.DenseF64ArrayAttr.get(list(constants)),
+            "turns": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), turns),
         },
     ).result
 

@@ -40,18 +40,22 @@ class GateTable {
  public:
   // `names`, `code` and `constants` as in the contract; throws CircuitError.
   GateTable(std::string_view names, std::span<const std::int64_t> code,
-            std::span<const double> constants);
+            std::span<const double> constants, std::int64_t turns);
 
-  // Applies the gates, in order. params[s] is differentiable parameter offset + s
-  // where the session records, and none of them is where offset < 0.
+  // Applies the gates, in order, in each turn. params[s] is differentiable parameter
+  // offset + s where the session records, and none of them is where offset < 0.
   void apply(Session& session, std::span<const double> params, std::int32_t offset,
              std::span<const std::int32_t> dynamic_wires) const;
 
  private:
+  void apply_turn(Session& session, std::span<const double> params, std::int32_t offset,
+                  std::span<const std::int32_t> dynamic_wires) const;
+
   std::vector<Gate> gates_;
   std::vector<double> constants_;
-  std::size_t params_ = 0;  // how many of each the code refers to
+  std::size_t params_ = 0;  // how many of each the code refers to: those of a turn
   std::size_t dynamic_wires_ = 0;
+  std::size_t turns_;
 };
 
 }  // namespace bellhop
