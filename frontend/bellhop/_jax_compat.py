@@ -32,6 +32,8 @@ Each name, what it is for, and why no public name serves:
   several.
 * ``partitioning``: how the module that is being lowered is spread over devices; a lowering rule
   sees it in its context only.
+* ``without_mesh``: what the user's mesh must not reach; ``jax.set_mesh`` sets one, but none
+  cannot be set where a program is being traced.
 * ``raw_platform``: what JAX lowers for, ``cuda`` where the public name is ``gpu``.
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform a
   jaxpr that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take
@@ -85,6 +87,7 @@ __all__ = [
     "run_compiled",
     "run_without_fast_calls",
     "trace_state_clean",
+    "without_mesh",
 ]
 
 backends_are_initialized = xla_bridge.backends_are_initialized
@@ -140,6 +143,16 @@ def partitioning(context: mlir.ModuleContext) -> tuple[Partitioning, int]:
     if isinstance(axes, sharding_impls.ShardingContext) and axes.num_devices > 1:
         return Partitioning.AUTOMATIC, axes.num_devices
     return Partitioning.NONE, 1
+
+
+@contextlib.contextmanager
+def without_mesh() -> Iterator[None]:
+    """Trace and lower as where the user's program set no mesh."""
+    with (
+        jax.sharding.use_abstract_mesh(sharding_impls.empty_abstract_mesh),
+        sharding_impls._internal_use_concrete_mesh(sharding_impls.empty_concrete_mesh),
+    ):
+        yield
 
 
 def raw_platform(device: jax.Device) -> str:

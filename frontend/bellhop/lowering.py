@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop._jax_compat import ir_type
+from bellhop._jax_compat import ir_type, without_mesh
 from bellhop.delegation import Delegates
 from bellhop.devices import device_name
 from bellhop.errors import CompileError
@@ -212,7 +212,9 @@ def compile_program(
         keep_stages: whether to keep the text of the module after every pass.
     """
     stopwatch = Stopwatch()
-    traced = jax.jit(function, keep_unused=True).trace(*args)
+    # A program runs on one device, whatever mesh the user has set.
+    with without_mesh():
+        traced = jax.jit(function, keep_unused=True).trace(*args)
     if len(traced.jaxpr.in_avals) != len(jax.tree.leaves(args)):
         # JAX hands what is traced elsewhere over like a constant, as one more argument.
         raise jax.errors.UnexpectedTracerError(
@@ -221,7 +223,7 @@ def compile_program(
             "it as an argument."
         )
     stopwatch.lap("tracing")
-    with _lowering() as lowering:
+    with _lowering() as lowering, without_mesh():
         module = traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
         lowering.finish()
     stopwatch.lap("lowering", module)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop._jax_compat import Partitioning, partitioning
+from bellhop._jax_compat import Partitioning, partitioning, without_mesh
 
 _AXIS = "bellhop_devices"
 
@@ -70,4 +70,11 @@ def on_first_device(
     spread = jax.shard_map(
         call, mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False
     )
-    return mlir.lower_fun(spread, multiple_results=True)(ctx, *operands)
+    # The program may have a mesh of its own, in its context and in the types of its arrays.
+    plain = [jax.core.ShapedArray(aval.shape, aval.dtype) for aval in ctx.avals_in]
+    inner = ctx.replace(avals_in=plain)
+    with without_mesh():
+        results = mlir.lower_fun(spread, multiple_results=True)(inner, *operands)
+    if inner.tokens_out is not None:
+        ctx.set_tokens_out(inner.tokens_out)
+    return results

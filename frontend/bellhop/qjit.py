@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import jax
 
-from bellhop._jax_compat import run_compiled, trace_state_clean
+from bellhop._jax_compat import run_compiled, trace_state_clean, without_mesh
 from bellhop._source import definition_site, function_name, warn_user
 from bellhop.crowding import RUNS_FOR_EACH_CLIENT, moved, moved_back, runs, spare_device
 from bellhop.embedding import EffectsOnly, embedding_jit, jit_inputs, wait_for
@@ -102,7 +102,7 @@ class QJIT(Inspectable, Generic[P, R]):
         self._prints_later = False
         self._shows_progress = False
         self._separates = bool(self._static)
-        # Whether an argument was ever on another device than the program.
+        # Whether it was ever called with an argument, or under a mesh, of other devices.
         self._gathers = False
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
@@ -168,8 +168,6 @@ class QJIT(Inspectable, Generic[P, R]):
 
     def _separate(self, args: Any, kwargs: Any) -> tuple[Static, Any, Any]:
         """Return static arguments, and the others as the program takes them."""
-        if self._gathers:
-            args, kwargs = moved((args, kwargs), host_device())
         if self._static:
             return self._static.split(args, kwargs)
         if self._declared is not None:
@@ -181,6 +179,8 @@ class QJIT(Inspectable, Generic[P, R]):
     def _run(self, static: Static, args: Any, kwargs: Any) -> Any:
         run: Callable[[Static, Any, Any], Any]
         try:
+            if self._gathers:
+                return self._run_gathered(static, args, kwargs)
             if static is NO_STATIC:  # costs a tenth of a call to hand over
                 return self._jit(self._handle, args, kwargs)
             return self._jit(self._handle, args, kwargs, static)
@@ -191,8 +191,7 @@ class QJIT(Inspectable, Generic[P, R]):
         except ValueError as error:
             if self._gathers or "incompatible devices" not in str(error):
                 raise
-            self._gathers = self._separates = True
-            args, kwargs = moved((args, kwargs), host_device())
+            self._gathers = True
             run = self._run
         except TypeError:
             names = self._static.names_of_others(self.original_function)
@@ -202,6 +201,12 @@ class QJIT(Inspectable, Generic[P, R]):
             if self._first_runs.threads:
                 self._first_runs.end()
         return run(static, args, kwargs)
+
+    def _run_gathered(self, static: Static, args: Any, kwargs: Any) -> Any:
+        """Run with arguments that are on the program's device, and without a mesh."""
+        args, kwargs = moved((args, kwargs), host_device())
+        with without_mesh():
+            return self._jit(*jit_inputs(self._handle, args, kwargs, static))
 
     def _run_uncompiled(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run one operation after another, as ``jax.disable_jit`` asks."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import bellhop
 
@@ -247,6 +247,31 @@ def test_qjit_gathers_beside_static_and_declared_arguments(halves):
         return 2 * x
 
     np.testing.assert_array_equal(declared(halves), 2 * np.arange(8.0))
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+def test_under_a_mesh_that_the_user_set(kind, seen):
+    call = call_of("pure", seen)
+    device = qml.device("lightning.qubit", wires=1)
+
+    @bellhop.qjit
+    @qml.qnode(device)
+    def circuit(x):
+        qml.RX(x, wires=0)
+        return qml.expval(qml.Z(0))
+
+    program = bellhop.qjit(call)
+    mesh = jax.make_mesh((2,), ("a",), axis_types=(kind,))
+    with jax.set_mesh(mesh):
+        x = jax.device_put(jnp.arange(8.0), NamedSharding(mesh, PartitionSpec("a")))
+        np.testing.assert_array_equal(jax.jit(lambda x: call(x) + 1)(x), 2 * np.arange(8.0) + 1)
+        assert [array.shape for array in seen] == [(8,)]
+        for _ in range(2):
+            np.testing.assert_array_equal(program(x), 2 * np.arange(8.0))
+            np.testing.assert_array_equal(program(np.arange(3.0)), 2 * np.arange(3.0))
+            np.testing.assert_allclose(circuit(0.3), np.cos(0.3))
+            np.testing.assert_allclose(bellhop.qjit(bellhop.grad(circuit))(0.3), -np.sin(0.3))
+    np.testing.assert_array_equal(program(np.arange(3.0)), 2 * np.arange(3.0))
 
 
 def test_disable_jit_runs_a_program_by_operations(seen):
