@@ -6,7 +6,13 @@ from typing import Any
 
 from bellhop_mlir.transforms.transform_circuits import CIRCUIT_PASSES
 
-__all__ = ["apply_pass", "cancel_inverses", "merge_rotations", "pipeline"]
+__all__ = [
+    "apply_pass",
+    "cancel_inverses",
+    "merge_loop_boundaries",
+    "merge_rotations",
+    "pipeline",
+]
 
 # Where a QNode holds its passes; PennyLane copies a QNode with all that it holds.
 _ATTRIBUTE = "_bellhop_passes"
@@ -148,6 +154,36 @@ def merge_rotations(qnode: Any) -> Any:
         (2, 0)
     """
     return apply_pass("merge-rotations")(qnode)
+
+
+def merge_loop_boundaries(qnode: Any) -> Any:
+    """Cancel and merge gates at the end of a loop with those at the beginning of its next turn.
+
+    Gates with constant parameters take part, in loops of any number of turns.
+
+    Args:
+        qnode: the QNode.
+
+    Returns:
+        a QNode, whose circuits are so simplified in compiled programs; elsewhere it is the same.
+
+    Example:
+        >>> import bellhop, pennylane as qml
+        >>> @bellhop.qjit
+        ... @bellhop.passes.merge_loop_boundaries
+        ... @qml.qnode(qml.device("lightning.qubit", wires=1))
+        ... def circuit(x):
+        ...     @bellhop.for_loop(0, 100, 1)
+        ...     def loop(i):
+        ...         qml.Hadamard(0)
+        ...         qml.RX(x, 0)
+        ...         qml.Hadamard(0)
+        ...     loop()
+        ...     return qml.expval(qml.Z(0))
+        >>> circuit(0.4)
+        Array(1., dtype=float64)
+    """
+    return apply_pass("merge-loop-boundaries")(qnode)
 
 
 def _with_passes(qnode: Any, names: tuple[str, ...]) -> Any:

@@ -379,10 +379,18 @@ def _is_applied(op: Any) -> bool:
     if op.batch_size is not None:
         # Its parts are asked for one by one.
         return False
-    if isinstance(op, qml.ops.Pow) and any(map(_is_traced, op.data)):
+    if _has_power(op) and any(map(_is_traced, op.data)):
         # A power of a matrix is not differentiable everywhere, and decompositions are.
         return not op.has_decomposition
     return stopping_condition(op, allow_mcms=False) and op.has_matrix
+
+
+def _has_power(op: Any) -> bool:
+    while isinstance(op, qml.ops.SymbolicOp):
+        if isinstance(op, qml.ops.Pow):
+            return True
+        op = op.base
+    return False
 
 
 def _is_traced(value: Any) -> bool:

@@ -9,7 +9,8 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import functions
 from bellhop_mlir.dialects import quantum
 
-_ROTATIONS = frozenset(
+# Of one parameter, and angles add up.
+ROTATIONS = frozenset(
     {
         *("RX", "RY", "RZ", "PhaseShift", "CRX", "CRY", "CRZ", "ControlledPhaseShift"),
         *("MultiRZ", "IsingXX", "IsingYY", "IsingZZ"),
@@ -88,7 +89,7 @@ class _Merging:
         return True
 
     def _meet(self, earlier: Placed, later: Placed) -> list[Placed] | None:
-        if earlier.gate.name not in _ROTATIONS or not earlier.acts_as(later):
+        if earlier.gate.name not in ROTATIONS or not earlier.acts_as(later):
             return None
         one, other = self._sum(earlier), self._sum(later)
         if (one.slots or other.slots) and not _may_compute(earlier, later):

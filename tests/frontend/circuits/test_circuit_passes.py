@@ -239,3 +239,94 @@ def test_passes_of_the_program_and_of_a_circuit():
 def test_errors(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def static(x, n):
+    """Loop as often as Python knows; the body is a function of its own."""
+    del n
+
+    @bellhop.for_loop(0, 4, 1)
+    def loop(i):
+        qml.Hadamard(0)
+        qml.RY(0.4, wires=2)
+        qml.RX(x * (i + 1), wires=0)
+        qml.CNOT(wires=[0, 1])
+        qml.RX(0.2, wires=2)
+        qml.Hadamard(0)
+        qml.S(1)
+        qml.adjoint(qml.RY(0.1, wires=2))
+
+    loop()
+
+
+def dynamic(x, n):
+    """Loop as often as the program computes."""
+
+    @bellhop.for_loop(0, n, 1)
+    def loop(i):
+        qml.T(1)
+        qml.CRX(0.3, wires=[0, 2])
+        qml.CNOT(wires=[0, 1])
+        qml.RX(x * i, wires=0)
+        qml.CRX(0.5, wires=[0, 2])
+        qml.adjoint(qml.T(1))
+
+    loop()
+
+
+def measured(x, n):
+    """Loop with a measurement between the ends."""
+    del n
+
+    @bellhop.for_loop(0, 3, 1)
+    def loop(i):
+        qml.SWAP(wires=[0, 1])
+        qml.RX(x + i, wires=0)
+        bellhop.cond(bellhop.measure(0))(lambda: qml.RY(x, wires=2))()
+        qml.SWAP(wires=[1, 0])
+
+    loop()
+
+
+# Each with its gates a turn, without and with the pass, and how many moved out of the loop.
+LOOPS = {
+    "static": (static, 8, 5, 2),
+    "dynamic": (dynamic, 6, 3, 2),
+    "measured": (measured, 4, 2, 1),
+}
+
+
+def looped(body):
+    @qml.qnode(LIGHTNING)
+    def circuit(x, n):
+        for wire in range(3):
+            qml.RY(0.3 + wire, wires=wire)
+        body(x, n)
+        return qml.expval(qml.X(0) @ qml.Y(1)), qml.probs(wires=[0, 2]), qml.expval(qml.Z(1))
+
+    return circuit
+
+
+@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("by", ["QNode", "program"])
+def test_merge_loop_boundaries(assert_close, name, by):
+    body, before, after, moved = LOOPS[name]
+    plain = bellhop.qjit(looped(body))
+    if by == "QNode":
+        merged = bellhop.qjit(bellhop.passes.merge_loop_boundaries(looped(body)))
+    else:
+        pipeline = {"merge_loop_boundaries": {}}
+        merged = bellhop.qjit(looped(body), circuit_transform_pipeline=pipeline)
+    for n in (0, 1, 4):
+        assert_close(merged(0.7, n), plain(0.7, n))
+    # A gate that moved stands before the loop, and its inverse after it.
+    assert gate_count(plain) == 3 + before
+    assert gate_count(merged) == 3 + 2 * moved + after
+
+
+def test_merge_loop_boundaries_of_differentiated_loops(assert_close):
+    def gradient(qnode):
+        return bellhop.qjit(bellhop.grad(lambda x: qnode(x, 4)[0]))
+
+    merged = gradient(bellhop.passes.merge_loop_boundaries(looped(static)))
+    assert_close(merged(0.7), gradient(looped(static))(0.7))

@@ -1,0 +1,191 @@
+"""merge-loop-boundaries: the end of a loop's body meets the beginning of its next turn."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from bellhop_mlir._adjacent_gates import Placed, chains, with_angle
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import functions, named, symbol
+from bellhop_mlir.dialects import quantum
+from bellhop_mlir.transforms.cancel_inverses import are_inverse
+from bellhop_mlir.transforms.merge_rotations import ROTATIONS
+
+
+@dataclass(frozen=True)
+class MergeLoopBoundaries:
+    """Cancel or merge gates at the end of a loop's body with those at its beginning.
+
+    Before::
+
+        %r = stablehlo.while(%s = %0, ...) ... do {
+          %1 = "quantum.gate"(%s, ...) {name = "Hadamard", wires = array<i64: 0>, ...}
+          %2 = "quantum.gate"(%1, ...) {name = "T", wires = array<i64: 0>, ...}
+          %3 = "quantum.gate"(%2, ...) {name = "Hadamard", wires = array<i64: 0>, ...}
+          stablehlo.return %3, ...
+        }
+
+    After::
+
+        %a = "quantum.gate"(%0, ...) {name = "Hadamard", wires = array<i64: 0>, ...}
+        %r = stablehlo.while(%s = %a, ...) ... do {
+          %2 = "quantum.gate"(%s, ...) {name = "T", wires = array<i64: 0>, ...}
+          stablehlo.return %2, ...
+        }
+        %b = "quantum.gate"(%r, ...) {name = "Hadamard", wires = array<i64: 0>, ...}
+
+    The gate ``A`` that a body begins with is taken out: ``A`` comes before the loop and its
+    inverse after it, and in the body ``A`` comes last, where it meets what was there.  That
+    holds for any number of turns, none included.  It is done for gates with constant parameters
+    that undo each other, and for rotations about the same axis by constant angles.
+
+    A body that is a function of its own is changed if nobody else calls it.
+    """
+
+    name: ClassVar[str] = "merge-loop-boundaries"
+
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        return self.apply_to(functions(module).values())
+
+    def apply_to(self, circuits: Iterable[ir.Operation]) -> bool:
+        """Change these functions in place; return whether any changed."""
+        found = False
+        for function in list(circuits):
+            for loop in named(function, "stablehlo.while"):
+                found |= _merge(loop)
+        return found
+
+
+def _merge(loop: ir.Operation) -> bool:
+    found = False
+    state = quantum.state_type()
+    for index, result in enumerate(loop.results):
+        if result.type == state:
+            while _merge_once(loop, index):
+                found = True
+    return found
+
+
+def _merge_once(loop: ir.Operation, index: int) -> bool:
+    """Take one gate out of the body of a loop whose state is carried under an index."""
+    body = _body(loop, index)
+    if body is None:
+        return False
+    first, last = body
+    for front in _without_others_before(first):
+        for back in _without_others_before(list(reversed(last))):
+            if front.op == back.op:
+                continue
+            inverse, merged = _meeting(front, back)
+            if inverse is None:
+                continue
+            _put_around(loop, index, front, inverse)
+            if merged is not None:
+                with ir.InsertionPoint(back.op), back.op.location:
+                    state, params, offset, wires = back.op.operands
+                    after = quantum.gate(state, params, offset, wires, merged.gate)
+                back.op.results[0].replace_all_uses_with(after)
+            else:
+                back.op.results[0].replace_all_uses_with(back.op.operands[0])
+            back.op.erase()
+            front.op.results[0].replace_all_uses_with(front.op.operands[0])
+            front.op.erase()
+            return True
+    return False
+
+
+def _meeting(front: Placed, back: Placed) -> tuple[Placed | None, Placed | None]:
+    """Return the inverse of the gate in front, and what the one at the back becomes with it."""
+    if not front.is_constant() or not back.is_constant() or not front.acts_as(back):
+        return None, None
+    if are_inverse(back, front):
+        return back, None
+    if front.gate.name not in ROTATIONS:
+        return None, None
+    one, other = (-p.angles[0] if p.gate.adjoint else p.angles[0] for p in (front, back))
+    total = one + other
+    return with_angle(front, -one), with_angle(back, total) if total != 0.0 else None
+
+
+def _without_others_before(chain: Sequence[Placed]) -> Iterator[Placed]:
+    """Yield the gates that no other comes before on any of their wires."""
+    touched: set[int] = set()
+    for placed in chain:
+        if any(wire < 0 for wire in placed.wires):
+            # It may act on any wire.
+            return
+        if not touched & {*placed.wires}:
+            yield placed
+        touched |= {*placed.wires}
+
+
+def _body(loop: ir.Operation, index: int) -> tuple[list[Placed], list[Placed]] | None:
+    """Return the gates that a loop's body begins with, and those that it ends with."""
+    block = loop.regions[1].blocks[0]
+    start = block.arguments[index]
+    end = list(block.operations)[-1].operands[index]
+    callee = _called_body(start, end)
+    function = loop
+    if callee is not None:
+        function, start, end = callee
+    first = last = None
+    for chain in chains(function):
+        if chain[0].op.operands[0] == start:
+            first = chain
+        if chain[-1].op.results[0] == end:
+            last = chain
+    return None if first is None or last is None else (first, last)
+
+
+def _called_body(start: ir.Value, end: ir.Value) -> tuple[ir.Operation, ir.Value, ir.Value] | None:
+    """Return the function that is all of a body, with its state at the beginning and the end."""
+    calls = [use.owner.operation for use in start.uses]
+    if len(calls) != 1 or calls[0].name != "func.call":
+        return None
+    (call,) = calls
+    positions = [position for position, value in enumerate(call.results) if value == end]
+    if not positions:
+        return None
+    module = call
+    while module.name != "builtin.module":
+        module = module.parent.operation
+    name = symbol(call)
+    if sum(symbol(other) == name for other in named(module, "func.call")) != 1:
+        return None
+    in_module: Any = ir.SymbolTable(module)[name]
+    function = in_module.operation
+    block = function.regions[0].blocks[0]
+    argument = list(call.operands).index(start)
+    returned = list(block.operations)[-1].operands[positions[0]]
+    return function, block.arguments[argument], returned
+
+
+def _put_around(loop: ir.Operation, index: int, before: Placed, after: Placed) -> None:
+    """Put constant gates before and after a loop."""
+    with ir.InsertionPoint(loop), before.op.location:
+        loop.operands[index] = _constant_gate(loop.operands[index], before)
+    result = loop.results[index]
+    users = [(use.owner, use.operand_number) for use in result.uses]
+    with ir.InsertionPoint.after(loop), after.op.location:
+        state = _constant_gate(result, after)
+    for user, number in users:
+        user.operands[number] = state
+
+
+def _constant_gate(state: ir.Value, placed: Placed) -> ir.Value:
+    """Build a gate with constant parameters that reads nothing of where it stood."""
+    params = _constant("dense<> : tensor<0xf64>")
+    not_differentiable = _constant("dense<-1> : tensor<i32>")
+    wires = _constant("dense<> : tensor<0xi32>")
+    angles = tuple(float(angle) for angle in placed.angles)
+    slots = tuple(-1 - number for number in range(len(angles)))
+    gate = replace(placed.gate, slots=slots, constants=angles)
+    return quantum.gate(state, params, not_differentiable, wires, gate)
+
+
+def _constant(text: str) -> ir.Value:
+    value = ir.Attribute.parse(text)
+    create = ir.Operation.create
+    type_ = ir.DenseElementsAttr(value).type
+    return create("stablehlo.constant", results=[type_], attributes={"value": value}).result
