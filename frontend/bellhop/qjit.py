@@ -245,6 +245,11 @@ class QJIT(Inspectable, Generic[P, R]):
     def __repr__(self) -> str:
         return f"<qjit {getattr(self, '__qualname__', repr(self.original_function))}>"
 
+    @property
+    def static_arguments(self) -> StaticArguments:
+        """Which arguments are part of the program; false where none is."""
+        return self._static
+
     def aot_compile(self) -> None:
         """Compile for the types that the annotations declare, as far as ``target`` says.
 

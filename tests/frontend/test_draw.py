@@ -192,3 +192,17 @@ def test_notebooks_get_mermaid_where_there_is_no_graphviz(drawing, monkeypatch, 
 def test_only_functions_are_drawn():
     with pytest.raises(TypeError, match="draw takes a function, got 3"):
         bellhop.draw(3)
+
+
+def test_static_arguments_are_no_arrows():
+    @bellhop.qjit(static_argnums=1, static_argnames="scale")
+    def f(x, n, y, *, scale):
+        for _ in range(n):
+            x = bellhop.pure_callback(np.sin, float)(x)
+        return scale * x + y["a"]
+
+    drawn = str(bellhop.draw(f)(0.3, 2, {"a": 1.0}, scale=2.0))
+    assert drawn.count("pure_callback") == 2
+    assert '(["x"])' in drawn
+    assert '(["y"])' in drawn
+    assert '(["n"])' not in drawn

@@ -179,6 +179,10 @@ class GateList:
 
     def _decompose(self, base: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
         with qml.QueuingManager.stop_recording():
+            if base.name == "TmpPauliRot":
+                # A part of SpecialUnitary, which asks for the value of its angle.
+                word = base.hyperparameters["pauli_word"]
+                return [qml.PauliRot(base.data[0], word, wires=base.wires)]
             if depth < DECOMPOSITION_DEPTH and base.has_decomposition:
                 return base.decomposition()
             if base.name != "QubitUnitary" and base.has_matrix and len(base.wires) <= _MATRIX_WIRES:

@@ -150,6 +150,11 @@ def _handle_first(jaxpr: Any, n_consts: int, *, has_rows: bool) -> ClosedJaxpr:
 def _wire_map(
     qnode: qml.QNode, leaves: list[Any], in_tree: Any, dynamic: list[int], where: str
 ) -> WireMap:
+    if any(map(is_dynamic, qnode.device.wires or ())):
+        raise CompileError(
+            f"{where}: how many wires its device has is computed in the program, and XLA's arrays "
+            "have one shape. Make that number static: qjit(static_argnums=...)."
+        )
     labels = qnode.device.wires or _used_wires(qnode, leaves, in_tree, dynamic, where)
     return WireMap(labels, where)
 

@@ -15,6 +15,7 @@ from bellhop.drawing.from_jaxpr import program_graph
 from bellhop.drawing.graph import Graph
 from bellhop.drawing.mermaid import mermaid
 from bellhop.qjit import QJIT
+from bellhop.signature import Static
 from bellhop.tracing import traced
 
 _TEXTS = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
@@ -122,10 +123,16 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
 
     @functools.wraps(function)
     def drawn(*args: Any, **kwargs: Any) -> Drawing:
-        closed, out_shape = jax.make_jaxpr(traced(function), return_shape=True)(*args, **kwargs)
+        called, names = function, _arguments(function, args, kwargs)
+        if isinstance(fn, QJIT) and fn.static_arguments:
+            static, args, kwargs = fn.static_arguments.split(args, kwargs)
+            # As the program is, so is the drawing: static arguments are no arrows.
+            names = _dynamic_arguments(fn.static_arguments.names_of_others(function), args, kwargs)
+            called = lambda *args, **kwargs: _call_with(static, function, args, kwargs)
+        closed, out_shape = jax.make_jaxpr(traced(called), return_shape=True)(*args, **kwargs)
         paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(out_shape)[0]]
         results = ["result" + jax.tree_util.keystr(path[:1]) for path in paths]
-        return Drawing(program_graph(closed, _arguments(function, args, kwargs), results))
+        return Drawing(program_graph(closed, names, results))
 
     return drawn
 
@@ -165,6 +172,17 @@ def _arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> list[tup
         positional = {f"argument {i}": value for i, value in enumerate(args)}
     values = [*positional.items(), *sorted(kwargs.items())]
     return [(name, len(jax.tree.leaves(value))) for name, value in values]
+
+
+def _dynamic_arguments(names: list[str], args: Any, kwargs: Any) -> list[tuple[str, int]]:
+    values = [*zip(names, args, strict=False), *sorted(kwargs.items())]
+    values += [(f"argument {i}", args[i]) for i in range(len(names), len(args))]
+    return [(name, len(jax.tree.leaves(value))) for name, value in values]
+
+
+def _call_with(static: Static, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    args, kwargs = static.merge(args, kwargs)
+    return function(*args, **kwargs)
 
 
 def _graphviz_is_there() -> bool:

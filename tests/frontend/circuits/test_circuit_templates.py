@@ -3,9 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+
+import bellhop
 
 ONES = np.ones
 UNITARY = qml.RX.compute_matrix(0.3) @ qml.RY.compute_matrix(0.5)
@@ -61,3 +65,19 @@ def test_template(compare: Any, name: str) -> None:
         return qml.probs(wires=range(4)), qml.expval(qml.X(0)), qml.expval(qml.Y(1) @ qml.Z(2))
 
     compare(circuit, 0.37)
+
+
+@pytest.mark.parametrize("n_wires", [1, 2])
+def test_special_unitary_with_angles_of_the_program(n_wires):
+    def circuit(angles):
+        qml.Hadamard(0)
+        qml.SpecialUnitary(angles, wires=range(n_wires))
+        qml.RX(0.2, 0)
+        return qml.expval(qml.Z(0) + 0.3 * qml.X(1))
+
+    angles = jnp.linspace(0.1, 0.9, 4**n_wires - 1)
+    compiled = qml.QNode(circuit, qml.device("lightning.qubit", wires=2))
+    reference = qml.QNode(circuit, qml.device("default.qubit", wires=2))
+    value, slope = bellhop.qjit(bellhop.value_and_grad(compiled))(angles)
+    np.testing.assert_allclose(value, reference(angles), atol=1e-9)
+    np.testing.assert_allclose(slope, jax.grad(reference)(angles), atol=1e-9)

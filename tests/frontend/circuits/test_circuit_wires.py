@@ -81,3 +81,13 @@ def test_number_of_wires_may_depend_on_static_arguments(
     for n in (1, 3):
         actual = bellhop.qjit(lambda x, n=n: lightning(circuit, wires=None)(x, n))(0.3)
         assert_close(actual, reference(circuit, wires=None)(0.3, n))
+
+
+def test_a_device_has_a_known_number_of_wires():
+    def f(n):
+        device = qml.device("lightning.qubit", wires=n)
+        return qml.QNode(lambda: [qml.Hadamard(0), qml.probs()][1], device)()
+
+    with pytest.raises(bellhop.CompileError, match="how many wires its device has is computed"):
+        bellhop.qjit(f)(2)
+    assert bellhop.qjit(f, static_argnums=0)(2).shape == (4,)
