@@ -20,7 +20,9 @@ def configure_taps() -> None:
     if text is None:
         return
     if not text.isdecimal():
-        raise ValueError(f"BELLHOP_TAP_QUEUE_BYTES={text!r} is not a number of bytes.")
+        raise ValueError(
+            f"BELLHOP_TAP_QUEUE_BYTES={text!r} is not a number of bytes. Write digits only."
+        )
     set_tap_limit(int(text))
 
 

@@ -30,7 +30,10 @@ def enable_cache(path: str | os.PathLike[str]) -> None:
     """
     folder = Path(path).expanduser().resolve()
     if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is not a folder, so it cannot hold compiled programs.")
+        raise NotADirectoryError(
+            f"{folder} is not a folder, so it cannot hold compiled programs. Give the "
+            "path of a folder, or of none."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -200,7 +200,7 @@ def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[An
         if not -len(args) <= argnum < len(args):
             raise ValueError(
                 f"{_where(name, fn)} differentiates argument {argnum}, and it is called with "
-                f"{len(args)}."
+                f"{len(args)}. Choose another one: argnums counts from 0."
             )
         for leaf in jax.tree.leaves(args[argnum]):
             if not _is_inexact(leaf):
@@ -235,7 +235,7 @@ def _check_result(name: str, fn: Function, result: Any, *, scalar: bool) -> None
         if not _is_inexact(leaf):
             raise DifferentiableCompileError(
                 f"{_where(name, fn)}: the result is of type {_type_name(leaf)}, which has no "
-                "derivative."
+                "derivative. Return floats."
             )
         if jnp.issubdtype(jnp.result_type(leaf), jnp.complexfloating):
             raise DifferentiableCompileError(

@@ -45,7 +45,7 @@ def resolve_target(dev: Any) -> Target:
     ):
         devices = [_device_of_name(each) if isinstance(each, str) else each for each in dev]
         if len(set(devices)) != len(devices):
-            raise ValueError(f"accelerate: dev={dev!r} names a device twice.")
+            raise ValueError(f"accelerate: dev={dev!r} names a device twice. Name each once.")
         if len(devices) == 1:
             return devices[0]
         return NamedSharding(Mesh(np.array(devices), ("devices",)), PartitionSpec("devices"))

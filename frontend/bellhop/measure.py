@@ -54,7 +54,10 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
     The interface is that of PennyLane's and Catalyst's ``measure``.
     """
     if not is_tracing():
-        raise CompileError("bellhop.measure stands outside of a QNode that qjit compiles.")
+        raise CompileError(
+            "bellhop.measure stands outside of a QNode that qjit compiles. Call it in a quantum "
+            "function, and that inside qjit."
+        )
     if not (postselect is None or (isinstance(postselect, int) and postselect in (0, 1))):
         raise CompileError(f"measure: postselect must be 0 or 1; it is {postselect!r}.")
     from bellhop.circuits.mid_circuit import measure_wire

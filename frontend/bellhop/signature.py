@@ -178,7 +178,9 @@ class DeclaredSignature:
             try:
                 bound = self._signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise TypeError(f"{self._name}() cannot be called so: {error}.") from None
+                raise TypeError(
+                    f"{self._name}() cannot be called so: {error}. It takes ({self})."
+                ) from None
             bound.apply_defaults()
             args = bound.args
         leaves, tree = jax.tree.flatten(args)

@@ -128,7 +128,10 @@ def load(path: str | os.PathLike[str]) -> "LoadedFunction":
                 file.read(f"{number}.mlir").decode() for number in range(len(metadata["programs"]))
             ]
     except (zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise CompileError(f"{path} is no function that bellhop saved: {error}.") from error
+        raise CompileError(
+            f"{path} is no function that bellhop saved: {error}. Give the path "
+            "that f.save(path) wrote."
+        ) from error
     programs = [
         _decode(encoded, make_local(module))
         for encoded, module in zip(metadata["programs"], modules, strict=True)
@@ -145,7 +148,8 @@ def _check(metadata: dict[str, Any], path: Any) -> None:
     if metadata["x64"] != jax.config.jax_enable_x64:
         raise CompileError(
             f"{path} was saved with jax_enable_x64={metadata['x64']}, and it is "
-            f"{jax.config.jax_enable_x64} here."
+            f"{jax.config.jax_enable_x64} here. Set jax.config.update('jax_enable_x64', "
+            f"{metadata['x64']}) before it is loaded."
         )
 
 
@@ -190,7 +194,7 @@ def _decode_target(encoded: dict[str, Any]) -> CallbackTarget:
     except (ImportError, AttributeError) as error:
         raise CompileError(
             f"the saved program calls {fields['flavour']} {fields['function']}, which cannot be "
-            f"imported here: {error}."
+            f"imported here: {error}. Put its module where Python finds it."
         ) from error
     fields |= {
         "function": function,

@@ -44,7 +44,7 @@ def make_local(module: str) -> str:
                 return str(path)
         raise CompileError(
             f"the saved program runs circuits by {name['file']} of the package {name['package']}, "
-            "which is not installed here."
+            "which is not installed here. Install it."
         )
 
     return _LIBRARY.sub(local, module)

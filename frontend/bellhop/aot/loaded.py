@@ -29,7 +29,9 @@ class LoadedFunction(QJIT[Any, Any]):
         self._saved = programs
 
         def original_function(*_: Any, **__: Any) -> NoReturn:
-            raise CompileError(f"{self!r} was loaded from a file and cannot be traced.")
+            raise CompileError(
+                f"{self!r} was loaded from a file and cannot be traced. Call it as it is."
+            )
 
         original_function.__name__ = original_function.__qualname__ = name
         super().__init__(original_function, CompileOptions(seed=seed))
@@ -69,7 +71,8 @@ class LoadedFunction(QJIT[Any, Any]):
         there_are = "; ".join(f"({describe(saved.in_avals)})" for saved in self._saved)
         raise TypeError(
             f"{self!r} was saved with programs for the arguments {there_are}, and is called with "
-            f"({describe(leaves)}) of structure {tree}."
+            f"({describe(leaves)}) of structure {tree}. Call it so before f.save(path), which "
+            "writes a program for each signature."
         )
 
 

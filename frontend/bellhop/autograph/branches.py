@@ -158,7 +158,7 @@ class _Conditional:
             if jax.tree.structure(a) != jax.tree.structure(b):
                 raise AutoGraphError(
                     f"{where}: {what} has the structure {jax.tree.structure(a)} after one branch "
-                    f"and {jax.tree.structure(b)} after the other."
+                    f"and {jax.tree.structure(b)} after the other. Give it one structure."
                 )
 
 

@@ -105,6 +105,6 @@ class Carried:
                 raise AutoGraphError(
                     f"the loop at {user_site()} changes the structure of '{name}': "
                     f"{jax.tree.structure(old)} before, {jax.tree.structure(new)} after an "
-                    "iteration."
+                    "iteration. Keep one structure, with all its parts before the loop."
                 )
         return jax.tree.leaves(self._arrays(values))

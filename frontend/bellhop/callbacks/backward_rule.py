@@ -31,7 +31,7 @@ def checked_cotangents(cotangents: Any, args: tuple[Any, ...], name: str) -> tup
     if len(cotangents) != len(args):
         raise TypeError(
             f"{what} returned {len(cotangents)} cotangents for {len(args)} "
-            f"argument{'s' * (len(args) != 1)}."
+            f"argument{'s' * (len(args) != 1)}. Return one for each, None for zero."
         )
     return tuple(
         _checked_cotangent(cotangent, arg, f"{what}: the cotangent of argument {index}")

@@ -70,7 +70,9 @@ def tap_queue_limit(bytes: int | None = None) -> int:
         1000000
     """
     if bytes is not None and bytes < 0:
-        raise ValueError(f"the limit of the queue of taps is a number of bytes, got {bytes}.")
+        raise ValueError(
+            f"the limit of the queue of taps is a number of bytes, got {bytes}. Give 0 or more."
+        )
     return tap_limit() if bytes is None else set_tap_limit(bytes)
 
 

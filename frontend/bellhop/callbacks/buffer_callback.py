@@ -31,7 +31,9 @@ class ExecutionContext:
     @property
     def stream(self) -> int:
         """The stream of the GPU: on the CPU there is none, and this raises RuntimeError."""
-        raise RuntimeError("a buffer_callback that runs on the CPU has no stream.")
+        raise RuntimeError(
+            "a buffer_callback that runs on the CPU has no stream. Read it on a GPU only."
+        )
 
 
 _CONTEXT = ExecutionContext()
@@ -185,5 +187,8 @@ def _checked_aliases(
                 f"{describe(results[result])}, and what shares memory is of one type."
             )
     if len({result for _, result in pairs}) < len(pairs):
-        raise ValueError(f"{what} has input_output_aliases {dict(pairs)}, two for one result.")
+        raise ValueError(
+            f"{what} has input_output_aliases {dict(pairs)}, two for one result. Give each result "
+            "one argument at most."
+        )
     return pairs

@@ -61,7 +61,7 @@ def calling_style(
     is_call = bool(args or kwargs)
     if _JAX_NAME in kwargs:
         if result_type is not MISSING:
-            raise TypeError(f"{name} is given the result type twice, by position and by name.")
+            raise TypeError(f"{name} is given the result type twice. Give it once.")
         result_type = kwargs.pop(_JAX_NAME)
     if function is None and (args or kwargs):
         raise TypeError(f"{name} has arguments ({', '.join(kwargs)}) and no function to call.")

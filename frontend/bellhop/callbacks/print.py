@@ -131,21 +131,28 @@ def _check_fields(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
     try:
         fields = list(_fields(fmt))
     except ValueError as error:
-        raise ValueError(f"print({fmt!r}) is not a format string: {error}.") from None
+        raise ValueError(
+            f"print({fmt!r}) is not a format string: {error}. Write '{{{{' for a brace."
+        ) from None
     automatic = sum(name == "" for name in fields)
     numbered = [int(name) for name in fields if name.isdigit()]
     named = {name for name in fields if name and not name.isdigit()}
     if automatic and numbered:
-        raise ValueError(f"print({fmt!r}) has fields with numbers and fields without.")
+        raise ValueError(
+            f"print({fmt!r}) has fields with numbers and fields without. Use one kind."
+        )
     needed = max([automatic, *(number + 1 for number in numbered)])
     if needed != len(args):
         raise ValueError(
             f"print({fmt!r}) has fields for {needed} positional values and got {len(args)}."
         )
     if missing := sorted(named - set(kwargs)):
-        raise ValueError(f"print({fmt!r}) has no value for {', '.join(missing)}.")
+        raise ValueError(f"print({fmt!r}) has no value for {', '.join(missing)}. Pass it by name.")
     if unused := sorted(set(kwargs) - named):
-        raise ValueError(f"print({fmt!r}) has no field for {', '.join(unused)}.")
+        raise ValueError(
+            f"print({fmt!r}) has no field for {', '.join(unused)}. Put it into the "
+            "text, or leave the value out."
+        )
 
 
 def _fields(fmt: str) -> Iterator[str]:
@@ -154,6 +161,6 @@ def _fields(fmt: str) -> Iterator[str]:
         if name is None:
             continue
         if conversion not in (None, "r", "s", "a"):
-            raise ValueError(f"unknown conversion '{conversion}'")
+            raise ValueError(f"unknown conversion '{conversion}', expected 'r', 's' or 'a'")
         yield name.split(".")[0].split("[")[0]
         yield from _fields(specification or "")

@@ -291,8 +291,8 @@ def _moved_by_data(
                 if measurement.kind == VAR:
                     raise DifferentiableCompileError(
                         "a variance is differentiated by the coefficients or the matrix of its "
-                        "observable. Compute it from the expectation values of the observable "
-                        "and its square."
+                        "observable. Compute it from qml.expval of the observable and of its "
+                        "square."
                     )
                 terms.append(Measurement(EXPVAL, terms=(code,)))
                 weights.append(weight)

@@ -215,7 +215,7 @@ def check_postselection(qnode: qml.QNode, where: str) -> None:
     if qnode.execute_kwargs.get("postselect_mode") == "hw-like":
         raise CompileError(
             f"{where}: postselect_mode='hw-like' drops shots, and XLA's arrays have one shape; it "
-            "is not supported by bellhop. With 'fill-shots' (the default) every shot is "
+            "is not supported by bellhop. Use 'fill-shots' (the default): every shot is "
             "postselected."
         )
 

@@ -27,7 +27,9 @@ def measure_wire(
         raise CompileError(f"measure ({site}) takes one wire, and was given {len(labels)}.")
     if circuit is None:
         if not QueuingManager.recording():
-            raise CompileError(f"measure ({site}) stands outside of a QNode.")
+            raise CompileError(
+                f"measure ({site}) stands outside of a QNode. Call it in a quantum function."
+            )
         qml.Identity(labels)
         return as_outcome(jnp.zeros((), bool))
     outcome = circuit.mid_measure(

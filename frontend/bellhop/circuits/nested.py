@@ -33,7 +33,7 @@ class _Part(QueuedCircuit):
         """Refuse: what is measured has no inverse, and is not controlled."""
         raise CompileError(
             f"{self.where}: a measure ({site}) stands in an adjoint or ctrl of a function, which "
-            "cannot hold measurements."
+            "cannot hold measurements. Measure outside of it."
         )
 
 

@@ -52,7 +52,7 @@ def call_on_tape(
         if transform.classical_cotransform is not None or transform.is_informative:
             raise CompileError(
                 f"{where}: the transform {transform_name(transform)} is not supported by bellhop. "
-                "Derivatives are bellhop.grad and bellhop.jacobian of the QNode."
+                "Use bellhop.grad or bellhop.jacobian of the QNode for derivatives."
             )
     recorder = _Tape(where, f"the transform {names}")
     with circuit_scope(recorder), recorder.queue():

@@ -114,7 +114,7 @@ class TracedCircuit(QueuedCircuit):
         else:
             raise CompileError(
                 f"{self._where}: the device does not apply {op.name}, and PennyLane has no "
-                "decomposition of it."
+                "decomposition of it. Use gates that it has."
             )
         self._is_fresh = False
 
@@ -371,7 +371,10 @@ class TracedCircuit(QueuedCircuit):
         return jnp.sum(jnp.real(jnp.conj(left) * right))
 
     def _unsupported(self, what: str) -> CompileError:
-        return CompileError(f"{self._where}: {what} on default.qubit: not supported by bellhop.")
+        return CompileError(
+            f"{self._where}: {what} on default.qubit: not supported by bellhop. Use "
+            "qml.device('lightning.qubit', wires=...)."
+        )
 
 
 def _is_applied(op: Any) -> bool:

@@ -134,7 +134,7 @@ def _check_outcomes(qnode: qml.QNode, n_outcomes: int, shots: Shots, where: str)
     ):
         raise CompileError(
             f"{where}: mcm_method={method!r} is not supported by bellhop on default.qubit, which "
-            "goes through all outcomes: 'tree-traversal', or 'deferred'."
+            "goes through all outcomes. Use 'tree-traversal' or 'deferred'."
         )
     if n_outcomes > _MOST_OUTCOMES:
         raise CompileError(

@@ -67,7 +67,9 @@ def cond(
     """
     if true_fn is None:
         if false_fn is not None or elifs:
-            raise TypeError("cond: false_fn or elifs without a true_fn.")
+            raise TypeError(
+                "cond: false_fn or elifs without a true_fn. Give all functions, or decorate them."
+            )
         return lambda function: Conditional(pred, function)
     conditional = Conditional(pred, true_fn)
     for condition, function in elifs:

@@ -131,13 +131,13 @@ def _check_same(construct: str, first: str, one: Any, second: str, other: Any) -
     if jax.tree.structure(one) != jax.tree.structure(other):
         raise TypeError(
             f"{construct}: the structures differ: {first} has {jax.tree.structure(one)}, and "
-            f"{second} returns {jax.tree.structure(other)}."
+            f"{second} returns {jax.tree.structure(other)}. Return the same structure."
         )
     shapes = [[leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (one, other)]
     if shapes[0] != shapes[1]:
         raise TypeError(
             f"{construct}: the shapes differ: {first} has {_listed(one)}, and {second} returns "
-            f"{_listed(other)}."
+            f"{_listed(other)}. Return arrays of the same shapes."
         )
 
 

@@ -64,7 +64,9 @@ def torch_dtype(dtype: Any) -> Any:
     """
     found = _torch_dtypes().get(np.dtype(dtype))
     if found is None:
-        raise TypeError(f"PyTorch has no tensors of type {np.dtype(dtype).name}.")
+        raise TypeError(
+            f"PyTorch has no tensors of type {np.dtype(dtype).name}. Cast the array first."
+        )
     return found
 
 
@@ -75,7 +77,7 @@ def numpy_dtype(dtype: Any) -> np.dtype:
         TypeError: naming the dtype, where it has none.
     """
     if dtype not in _numpy_dtypes():
-        raise TypeError(f"JAX has no arrays of type {dtype}.")
+        raise TypeError(f"JAX has no arrays of type {dtype}. Convert the tensor: x.to(...).")
     return _numpy_dtypes()[dtype]
 
 

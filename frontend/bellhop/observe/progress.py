@@ -93,7 +93,7 @@ def _of_body(over: Any, desc: str) -> Callable[[F], F]:
         )
     total = as_integer("progress: the number of iterations", over)
     if isinstance(total, int) and total < 0:
-        raise ValueError(f"progress: the number of iterations is {total}.")
+        raise ValueError(f"progress: the number of iterations is {total}; it must not be negative.")
     # Not before: it brings tqdm, and tracing.
     from bellhop.observe.loop_progress import LoopProgress
 

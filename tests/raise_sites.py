@@ -1,0 +1,159 @@
+"""Every place where the package makes an error, and the message that users get there."""
+
+import ast
+import builtins
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LIST = ROOT / "tests" / "errors.toml"
+PYTHON = ("frontend", "mlir")
+OURS = {
+    "AutoGraphError",
+    "CallbackException",
+    "CompileError",
+    "DifferentiableCompileError",
+    "PassError",
+    "ResultTypeError",
+    "VerificationError",
+}
+# Three words this long are no accident.
+_LONG_ENOUGH = 12
+_ABOUT_ERRORS = ("raise_sites.py", "test_error_messages.py")
+# Functions whose arguments are the text of the error that they make.
+MAKERS = {"_unsupported": "CompileError"}
+
+
+@dataclass(frozen=True, order=True)
+class Site:
+    """A place where an error is made.
+
+    Attributes:
+        file: where, from the root of the repository.
+        inside: the function, with its class.
+        error: what is raised.
+        message: its text, with ``{...}`` for what it is told.
+    """
+
+    file: str
+    inside: str
+    error: str
+    message: str
+
+
+def sites() -> set[Site]:
+    """Return all of them, in Python and in C++."""
+    found: set[Site] = set()
+    for room in PYTHON:
+        for file in sorted((ROOT / room).rglob("*.py")):
+            found |= set(_in_python(file))
+    for file in sorted((ROOT / "runtime").rglob("*")):
+        if file.suffix in (".cc", ".h"):
+            found |= set(_in_cpp(file))
+    return found
+
+
+def reviewed() -> dict[tuple[str, str], dict[str, str]]:
+    """Return what ``errors.toml`` says, by file and message."""
+    entries = tomllib.loads(LIST.read_text())["error"]
+    return {
+        (entry["file"], entry["message"]): {
+            key: entry[key] for key in ("test", "why", "plain") if key in entry
+        }
+        for entry in entries
+    }
+
+
+def is_quoted(message: str, texts: str) -> bool:
+    """Tell whether three words of a message, one after another, stand in the texts of the tests."""
+    for literal in re.split(r"\{[^}]*\}|%\w+", message):
+        words = literal.split()
+        for start in range(len(words) - 2):
+            run = " ".join(words[start : start + 3])
+            if len(run) >= _LONG_ENOUGH and run in texts:
+                return True
+    return False
+
+
+def texts_of_tests() -> str:
+    """Return every string in the tests, patterns among them, as one text."""
+    found = [file.read_text() for file in (ROOT / "tests").rglob("*.mlir")]
+    for file in (ROOT / "tests").rglob("*.py"):
+        if file.name not in _ABOUT_ERRORS:
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    found.append(node.value.replace("\\", ""))
+    return "\n".join(" ".join(text.split()) for text in found)
+
+
+def _in_python(file: Path) -> Iterator[Site]:
+    name = str(file.relative_to(ROOT))
+
+    def visit(node: ast.AST, inside: tuple[str, ...]) -> Iterator[Site]:
+        for child in ast.iter_child_nodes(node):
+            within = inside
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                within = (*inside, child.name)
+            if isinstance(child, ast.Call) and isinstance(child.func, ast.Name):
+                error = MAKERS.get(child.func.id, child.func.id)
+                if _is_error(error) and inside[-1:] != (child.func.id,):
+                    texts = [_text(argument) for argument in child.args]
+                    yield Site(name, ".".join(within), error, " ".join(texts))
+            yield from visit(child, within)
+
+    yield from visit(ast.parse(file.read_text()), ())
+
+
+def _is_error(name: str) -> bool:
+    value = getattr(builtins, name, None)
+    return name in OURS or (isinstance(value, type) and issubclass(value, Exception))
+
+
+def _text(node: ast.expr) -> str:
+    """Return the text that an expression makes, with its variable parts in braces."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(_text(part) for part in parts)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _text(left) + _text(right)
+        case ast.FormattedValue(value=value):
+            return "{" + ast.unparse(value) + "}"
+    return "{" + ast.unparse(node) + "}"
+
+
+_CPP = re.compile(
+    r"throw (?P<thrown>CircuitError|std::\w+)\(|PyErr_(?:Format|SetString)\(\s*PyExc_(?P<set>\w+),"
+)
+_PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^"]+)')
+
+
+def _in_cpp(file: Path) -> Iterator[Site]:
+    source = file.read_text()
+    name = str(file.relative_to(ROOT))
+    for match in _CPP.finditer(source):
+        call = _until_closed(source, match.end())
+        message = ""
+        for text, code in _PIECE.findall(call):
+            message += text if text or not code.strip(" \n+,()") else "{" + _squeezed(code) + "}"
+        yield Site(name, "", match["thrown"] or match["set"], re.sub(r"\\n", " ", message))
+
+
+def _until_closed(source: str, start: int) -> str:
+    depth, at, quoted = 1, start, False
+    while depth:
+        character = source[at]
+        if character == '"' and source[at - 1] != "\\":
+            quoted = not quoted
+        elif not quoted:
+            depth += {"(": 1, ")": -1}.get(character, 0)
+        at += 1
+    return source[start : at - 1]
+
+
+def _squeezed(code: str) -> str:
+    return " ".join(code.strip(" \n+,").split())
