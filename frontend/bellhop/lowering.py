@@ -21,6 +21,7 @@ from bellhop.delegation import Delegates
 from bellhop.devices import device_name
 from bellhop.errors import CompileError
 from bellhop.instruments import Stopwatch
+from bellhop.module_text import ModuleText
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.pipelines import OPTIMIZATION, run_pipeline
@@ -295,7 +296,7 @@ def optimize(
     def observe(name: str, module: ir.Module) -> None:
         stopwatch.lap(name, module)
         if keep_stages:
-            stages[name] = str(module)
+            stages[name] = ModuleText(module)
 
     with module.context, ir.Location.unknown():
         module.context.allow_unregistered_dialects = True
@@ -335,8 +336,8 @@ def optimize(
         return Program(code, jaxpr, text, optimized, stages, tuple(targets), kept)
 
 
-def _text(module: ir.Module, elides: bool) -> str:
-    return module.operation.get_asm(large_elements_limit=16) if elides else str(module)
+def _text(module: ir.Module, elides: bool) -> ModuleText:
+    return ModuleText(module.operation.get_asm(large_elements_limit=16) if elides else module)
 
 
 def _count_tokens(module: ir.Module) -> int:

@@ -1,0 +1,53 @@
+"""The text of a module, which notebooks show in colours."""
+
+import functools
+from typing import Any
+
+
+class ModuleText(str):
+    """A module as text: a string, which Pygments highlights where it is there."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str | None:
+        try:
+            from pygments import highlight
+            from pygments.formatters import HtmlFormatter
+        except ImportError:
+            return None
+        html: str = highlight(self, _lexer(), HtmlFormatter(noclasses=True, nobackground=True))
+        return html
+
+
+@functools.cache
+def _lexer() -> Any:
+    """Return a lexer of MLIR, which Pygments does not know."""
+    from pygments import token
+    from pygments.lexer import RegexLexer
+
+    class MlirLexer(RegexLexer):
+        name = "MLIR"
+        tokens = {
+            "root": [
+                (r"\s+", token.Whitespace),
+                (r"//.*?$", token.Comment.Single),
+                (r'"(?:[^"\\]|\\.)*"', token.String),
+                (r"%[\w$.-]+(?:[:#]\d+)?", token.Name.Variable),
+                (r"@[\w$.-]+", token.Name.Function),
+                (r"\^\w+", token.Name.Label),
+                (r"#[\w.]*", token.Name.Constant),
+                (r"![\w.]+", token.Keyword.Type),
+                (r"\b(?:tensor|tuple|complex|array|dense)(?=<)", token.Keyword.Type),
+                (r"\b(?:bf16|[fF]\d+|u?i\d+|index|none)\b", token.Keyword.Type),
+                (r"(?:\d+x)+(?:bf16|f\d+|u?i\d+)?", token.Keyword.Type),
+                (r"\b(?:module|func|public|private|return|loc|attributes)\b(?!\.)", token.Keyword),
+                (r"\b(?:true|false)\b", token.Keyword.Constant),
+                (r"[A-Za-z_]\w*(?:\.[\w$]+)+", token.Name.Builtin),
+                (r"[A-Za-z_][\w$]*", token.Name.Attribute),
+                (r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)", token.Number),
+                (r"->|[-+*/=<>:,(){}\[\]?]", token.Punctuation),
+                (r".", token.Text),
+            ]
+        }
+
+    return MlirLexer()
