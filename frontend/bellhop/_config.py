@@ -6,7 +6,12 @@ import warnings
 import jax
 from jax.extend import source_info_util
 
-from bellhop._jax_compat import backends_are_initialized, cpu_dispatch_is_asynchronous
+import bellhop_mlir
+from bellhop._jax_compat import (
+    backends_are_initialized,
+    cpu_dispatch_is_asynchronous,
+    hide_frames_of,
+)
 from bellhop_runtime import set_tap_limit
 
 
@@ -34,9 +39,12 @@ def configure_jax() -> None:
     CPU dispatch must be synchronous: with asynchronous dispatch, executions whose callbacks
     use JAX wait for threads that wait for them (jax-ml/jax#24255, jax-ml/jax#25861).
 
-    Locations in programs are the user's lines, not those of this package.
+    Locations in programs are the user's lines, not those of this package, and so are the
+    tracebacks that users see; ``jax_traceback_filtering`` brings the others back.
     """
     source_info_util.register_exclusion(os.path.dirname(__file__))
+    for package in (__file__, bellhop_mlir.__file__):
+        hide_frames_of(os.path.dirname(package) + os.sep)
     if os.environ.get("BELLHOP_X64", "1") != "0":
         jax.config.update("jax_enable_x64", True)
     if cpu_dispatch_is_asynchronous():

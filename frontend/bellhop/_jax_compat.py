@@ -38,6 +38,8 @@ Each name, what it is for, and why no public name serves:
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform a
   jaxpr that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take
   functions, and run what they trace.
+* ``traceback_util``: which frames JAX leaves out of the tracebacks that users see, and how
+  ``jax_traceback_filtering`` says; public JAX has the option alone.
 * ``core.is_concrete``: what PennyLane 0.45 asks of every tracer by its former public name, which
   jax 0.11 removed; it is put back there.
 """
@@ -58,6 +60,7 @@ from jax._src import (  # noqa: TID251
     effects,
     pjit,
     sharding_impls,
+    traceback_util,
     util,
     xla_bridge,
 )
@@ -74,6 +77,8 @@ __all__ = [
     "choose_platforms_of_jits",
     "convert_constvars_jaxpr",
     "cpu_dispatch_is_asynchronous",
+    "hide_frames",
+    "hide_frames_of",
     "hold_weakly_in_caches",
     "ir_type",
     "jvp_jaxpr",
@@ -100,6 +105,24 @@ partial_eval_jaxpr_nounits = partial_eval.partial_eval_jaxpr_nounits
 def cpu_dispatch_is_asynchronous() -> bool:
     """Tell how the CPU backend will dispatch, or does."""
     return xla_bridge._CPU_ENABLE_ASYNC_DISPATCH.value
+
+
+hide_frames_of = traceback_util.register_exclusion
+
+
+# Leaves tracebacks as they are where a newer JAX has it no more; a test tells.
+_filtering_mode: Any = getattr(traceback_util, "_filtering_mode", lambda: "off")
+
+
+def hide_frames(error: BaseException) -> None:
+    """Leave out of an error's traceback what JAX leaves out of its own, as its option says."""
+    mode = _filtering_mode()
+    if error.__traceback__ is None or mode == "off":
+        return
+    if mode == "tracebackhide":
+        traceback_util._add_tracebackhide_to_hidden_frames(error.__traceback__)
+    else:
+        error.__traceback__ = traceback_util.filter_traceback(error.__traceback__)
 
 
 def hold_weakly_in_caches(parameter_type: type[Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import jax
 
-from bellhop._jax_compat import run_compiled, trace_state_clean, without_mesh
+from bellhop._jax_compat import hide_frames, run_compiled, trace_state_clean, without_mesh
 from bellhop._source import definition_site, function_name, warn_user
 from bellhop.crowding import RUNS_FOR_EACH_CLIENT, moved, moved_back, runs, spare_device
 from bellhop.embedding import EffectsOnly, embedding_jit, jit_inputs, wait_for
@@ -137,15 +137,23 @@ class QJIT(Inspectable, Generic[P, R]):
         except RUN_ERRORS as error:
             failure = python_failure(error)
             if failure is None:
+                hide_frames(error)
                 raise
+        except BaseException as error:
+            hide_frames(error)
+            raise
         finally:
             runs.pop()
             if self._prints_later:
                 wait_for_taps()
             if self._shows_progress:
                 self._finish_bars()
-        # Outside the handler, so that XLA's account of it is not the context.
-        raise failure
+        try:
+            # Outside the handler, so that XLA's account of it is not the context.
+            raise failure
+        except BaseException:
+            hide_frames(failure)
+            raise
 
     def _run_specially(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run where other runs, or what is wanted of this one, stand in the way of a fast call."""
