@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 WERROR ?= OFF
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test stress soak sanitize docs lint format bench wheel clean
+.PHONY: help demo test stress soak sanitize docs linkcheck lint format bench wheel clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run the tests"
@@ -13,6 +13,7 @@ help:
 	@echo "make soak    run millions of callbacks and look at the memory that they leave"
 	@echo "make sanitize  test the runtime under Address, UndefinedBehavior and ThreadSanitizer"
 	@echo "make docs    run and build the documentation, and compare what it prints"
+	@echo "make linkcheck  ask every address in the documentation whether it is there (online)"
 	@echo "make lint    what CI checks besides the tests"
 	@echo "make format  format Python and C++"
 	@echo "make bench   time the same programs under bellhop, JAX and Catalyst"
@@ -50,6 +51,9 @@ sanitize: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W --keep-going -b html doc doc/_build/html
 	$(BIN)/python doc/check_outputs.py
+
+linkcheck: $(VENV)/.installed-docs
+	$(BIN)/sphinx-build -b linkcheck -D nb_execution_mode=off doc doc/_build/linkcheck
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
