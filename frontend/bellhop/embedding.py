@@ -10,6 +10,10 @@ from bellhop.lowering import Code
 from bellhop.program import program_p
 from bellhop.signature import NO_STATIC, Static
 
+# Makes a program of static arguments, those with a position and those with a name; returns it and
+# the structure of its result.
+Compile = Callable[[Static, Any, Any], tuple[Code, Any]]
+
 
 class EffectsOnly:
     """What a program without results returns inside its ``jax.jit``.
@@ -45,7 +49,7 @@ def jit_inputs(handle: jax.Array, args: Any, kwargs: Any, static: Static) -> tup
 
 
 def embedding_jit(
-    compile_: Callable[[Static, Any, Any], tuple[Code, Any]],
+    compile_: Compile,
     run_uncompiled: Callable[[Static, Any, Any], Any],
     first_runs: FirstRuns,
     name: str,
@@ -55,8 +59,7 @@ def embedding_jit(
     JAX traces it for each new signature, and that is when a program is made.
 
     Args:
-        compile_: makes a program and returns it and the structure of its result; takes static
-            arguments, those with a position and those with a name.
+        compile_: makes a program.
         run_uncompiled: runs the function itself, on the same arguments.
         first_runs: those of the function.
         name: what the function is called.

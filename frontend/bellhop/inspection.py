@@ -10,6 +10,7 @@ from bellhop.devices import device_name
 from bellhop.errors import CompileError
 from bellhop.foreign import missing_attribute
 from bellhop.lowering import Program, host_device, optimize
+from bellhop.runner import Runner
 from bellhop.signature import Static
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
@@ -73,10 +74,7 @@ class Inspectable:
     """The stages of the newest program of a function."""
 
     _made: list[Made]
-
-    if TYPE_CHECKING:
-
-        def _lower(self, static: Static, args: Any, kwargs: Any) -> Any: ...
+    _runner: Runner
 
     @property
     def jaxpr(self) -> Any:
@@ -105,7 +103,7 @@ class Inspectable:
         """JAX's executable of the newest program; None where nothing is compiled yet."""
         if not self._made:
             return None
-        compiled: jax.stages.Compiled = self._lower(*self._made[-1].signature).compile()
+        compiled: jax.stages.Compiled = self._runner.lower(*self._made[-1].signature).compile()
         return compiled
 
     @property

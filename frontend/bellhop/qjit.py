@@ -11,17 +11,17 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import jax
 
-from bellhop._jax_compat import hide_frames, run_compiled, trace_state_clean, without_mesh
+from bellhop._jax_compat import hide_frames, trace_state_clean
 from bellhop._source import definition_site, function_name, warn_user
-from bellhop.crowding import RUNS_FOR_EACH_CLIENT, moved, moved_back, runs, spare_device
-from bellhop.embedding import EffectsOnly, embedding_jit, jit_inputs, wait_for
+from bellhop.crowding import RUNS_FOR_EACH_CLIENT, runs
+from bellhop.embedding import EffectsOnly, wait_for
 from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
-from bellhop.first_runs import FirstRuns, signature_of
 from bellhop.inspection import Inspectable, Made, Replacement
 from bellhop.instruments import RUN, Stopwatch, observers, recording, recordings
-from bellhop.lowering import Code, compile_program, host_device, table_handle
+from bellhop.lowering import Code, compile_program
 from bellhop.options import CompileOptions, compile_options
+from bellhop.runner import Runner
 from bellhop.signature import (
     NO_STATIC,
     DeclaredSignature,
@@ -91,19 +91,14 @@ class QJIT(Inspectable, Generic[P, R]):
         self._made: list[Made] = []
         self._replacement: Replacement | None = None
         self._table = CallbackTable(published=False, seed=options.seed)
-        # Committed to the CPU: the program itself runs there, whatever JAX's default is.
-        self._handle = jax.device_put(table_handle(self._table), host_device())
-        self._first_runs = FirstRuns()
-        self._jit = embedding_jit(
-            self._compile, self._run_uncompiled, self._first_runs, self._name()
+        self._runner = Runner(
+            self._name(), self._table, self._compile, self._run_uncompiled, self._refuse
         )
         # Whether a program calls the runtime: what it does there is done when the call returns.
         self._waits = False
         self._prints_later = False
         self._shows_progress = False
         self._separates = bool(self._static)
-        # Whether it was ever called with an argument, or under a mesh, of other devices.
-        self._gathers = False
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
             self._declared = declared_signature(function)
@@ -121,14 +116,14 @@ class QJIT(Inspectable, Generic[P, R]):
         runs.append(None)
         try:
             if (
-                self._first_runs.threads
+                self._runner.first_runs.threads
                 or self.compile_options.verbose
                 or observers
                 or len(runs) > RUNS_FOR_EACH_CLIENT
             ):
                 result = self._run_specially(static, arguments, named)
             else:
-                result = self._run(static, arguments, named)
+                result = self._runner.run(static, arguments, named)
             if self._waits:
                 wait_for(result)
             if type(result) is EffectsOnly:
@@ -158,9 +153,11 @@ class QJIT(Inspectable, Generic[P, R]):
     def _run_specially(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run where other runs, or what is wanted of this one, stand in the way of a fast call."""
         if len(runs) > RUNS_FOR_EACH_CLIENT:
-            run = self._run_on_spare_device
+            run = self._runner.run_on_spare_device
+        elif self._runner.first_runs.threads:
+            run = self._runner.run_aside
         else:
-            run = self._run_aside if self._first_runs.threads else self._run
+            run = self._runner.run
         if self.compile_options.verbose or recordings.get():
             run = self._observed(run)
         if not observers:
@@ -184,68 +181,15 @@ class QJIT(Inspectable, Generic[P, R]):
                 return NO_STATIC, promoted, {}
         return NO_STATIC, args, kwargs
 
-    def _run(self, static: Static, args: Any, kwargs: Any) -> Any:
-        run: Callable[[Static, Any, Any], Any]
-        try:
-            if self._gathers:
-                return self._run_gathered(static, args, kwargs)
-            if static is NO_STATIC:  # costs a tenth of a call to hand over
-                return self._jit(self._handle, args, kwargs)
-            return self._jit(self._handle, args, kwargs, static)
-        except RecursionError as error:
-            if "Recursively calling jit" not in str(error):
-                raise
-            run = self._run_aside
-        except ValueError as error:
-            if self._gathers or "incompatible devices" not in str(error):
-                raise
-            self._gathers = True
-            run = self._run
-        except TypeError:
-            names = self._static.names_of_others(self.original_function)
-            check_arrays(self._where(), names, args, kwargs)
-            raise
-        finally:
-            if self._first_runs.threads:
-                self._first_runs.end()
-        return run(static, args, kwargs)
-
-    def _run_gathered(self, static: Static, args: Any, kwargs: Any) -> Any:
-        """Run with arguments that are on the program's device, and without a mesh."""
-        args, kwargs = moved((args, kwargs), host_device())
-        with without_mesh():
-            return self._jit(*jit_inputs(self._handle, args, kwargs, static))
-
     def _run_uncompiled(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run one operation after another, as ``jax.disable_jit`` asks."""
         args, kwargs = static.merge(args, kwargs)
         return traced(self.user_function)(*args, **kwargs)
 
-    def _run_aside(
-        self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
-    ) -> Any:
-        """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
-        self._first_runs.wait_for_trace(signature_of(static, args, kwargs))
-        handle = self._handle if device is None else moved(self._handle, device)
-        executable = self._lower(static, args, kwargs, handle).compile()
-        return run_compiled(executable, *jit_inputs(handle, args, kwargs, static))
-
-    def _run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
-        """Run where there is room, and bring the results to where they are otherwise."""
-        device = spare_device()
-        args, kwargs = moved((args, kwargs), device)
-        return moved_back(self._run_aside(static, args, kwargs, device))
-
-    def _lower(
-        self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
-    ) -> Any:
-        is_nested = self._first_runs.is_mine()
-        handle = self._handle if handle is None else handle
-        try:
-            return self._jit.lower(*jit_inputs(handle, args, kwargs, static))
-        finally:
-            if not is_nested:
-                self._first_runs.end()
+    def _refuse(self, args: Any, kwargs: Any) -> None:
+        """Say what is wrong with arguments that JAX refused, where it is their type."""
+        names = self._static.names_of_others(self.original_function)
+        check_arrays(self._where(), names, args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -280,10 +224,9 @@ class QJIT(Inspectable, Generic[P, R]):
             )
         with self._reporting():
             if self.compile_options.target == "binary":
-                self._lower(NO_STATIC, self._declared.args, {}).compile()
+                self._runner.lower(NO_STATIC, self._declared.args, {}).compile()
             else:
-                self._jit.trace(self._handle, self._declared.args, {})
-                self._first_runs.end()
+                self._runner.trace(self._declared.args, {})
 
     def jit_compile(self, args: Any, **kwargs: Any) -> bool:
         """Compile for arguments, without running.
@@ -305,7 +248,7 @@ class QJIT(Inspectable, Generic[P, R]):
         """
         static, arguments, named = self._separate(args, kwargs)
         with self._reporting():
-            self._lower(static, arguments, named).compile()
+            self._runner.lower(static, arguments, named).compile()
         given, taken = jax.tree.leaves((args, kwargs)), jax.tree.leaves((arguments, named))
         return not self._static and any(map(operator.is_not, given, taken))
 
@@ -355,14 +298,14 @@ class QJIT(Inspectable, Generic[P, R]):
             >>> "stablehlo.multiply" in lowered.as_text()
             True
         """
-        return self._lower(*self._separate(args, kwargs))
+        return self._runner.lower(*self._separate(args, kwargs))
 
     def _observed(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return ``run`` with the stages of compilation, and the run after it, measured."""
 
         def observed(*arguments: Any) -> Any:
             with self._reporting():
-                self._lower(*arguments).compile()
+                self._runner.lower(*arguments).compile()
             stopwatch = Stopwatch()
             result = jax.block_until_ready(run(*arguments))
             stopwatch.lap(RUN)
@@ -408,7 +351,7 @@ class QJIT(Inspectable, Generic[P, R]):
         """Compile the newest program again at its next call, from another module."""
         self._program()
         self._replacement = Replacement(self._made[-1], stage, text)
-        self._jit.clear_cache()
+        self._runner.jit.clear_cache()
 
     @staticmethod
     def _is_for(made: Made, static: Static, args: Any, kwargs: Any) -> bool:

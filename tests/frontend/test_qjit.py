@@ -342,7 +342,7 @@ def test_cached_calls_stay_on_the_fast_path_of_jit(monkeypatch):
     for i in range(5):
         f(float(i))
     assert slow == []
-    assert f._jit._cache_size() == 1
+    assert f._runner.jit._cache_size() == 1
     f(np.ones(()))
     assert slow, "the probe must see what leaves the fast path"
 
