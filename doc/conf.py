@@ -18,6 +18,8 @@ extensions = [
 exclude_patterns = ["_build", "expected", "README.md"]
 html_theme = "sphinx_book_theme"
 html_title = "Bellhop"
+# The search stands in the side bar; the header would hold another one, and nothing else.
+html_theme_options = {"navbar_persistent": []}
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
