@@ -5,6 +5,7 @@
 // do: Bellhop makes an error of the program out of what is thrown here.
 #include <bellhop/quantum_device.h>
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -19,6 +20,7 @@ class Reversible final : public Catalyst::Runtime::QuantumDevice {
     std::vector<QubitIdType> added(count);
     std::iota(added.begin(), added.end(), QubitIdType(bits_.size()));
     bits_.resize(bits_.size() + count);
+    is_possible_ = true;
     return added;
   }
   void ReleaseQubits(const std::vector<QubitIdType>&) override { bits_.clear(); }
@@ -75,21 +77,21 @@ class Reversible final : public Catalyst::Runtime::QuantumDevice {
     return ObsIdType(observables_.size()) - 1;
   }
   double Expval(ObsIdType observable) override {
-    double sign = 1;
+    double sign = is_possible_ ? 1 : 0;
     for (QubitIdType wire : observables_.at(observable))
       sign *= bits_.at(wire) ? -1 : 1;
     return sign;
   }
   double Var(ObsIdType) override { return 0; }
 
-  // Bellhop draws the outcome of a measurement from these.
+  // Bellhop asks here whether an outcome that is to be postselected can be.
   void PartialProbs(DataView<double, 1>& probabilities,
                     const std::vector<QubitIdType>& wires) override {
     std::size_t certain = 0;
     for (QubitIdType wire : wires) certain = 2 * certain + bits_.at(wire);
     for (std::size_t i = 0; i < probabilities.sizes[0]; ++i) {
       probabilities.data[probabilities.offset + i * probabilities.strides[0]] =
-          i == certain ? 1 : 0;
+          i == certain && is_possible_ ? 1 : 0;
     }
   }
   void Probs(DataView<double, 1>& probabilities) override {
@@ -108,10 +110,19 @@ class Reversible final : public Catalyst::Runtime::QuantumDevice {
     }
   }
 
-  void MatrixOperation(const std::vector<Complex>&, const std::vector<QubitIdType>&,
-                       bool, const std::vector<QubitIdType>&,
+  // Of matrices only those by which Bellhop projects a qubit on an outcome: one 1,
+  // from the basis state of its column to that of its row, and else 0.
+  void MatrixOperation(const std::vector<Complex>& matrix,
+                       const std::vector<QubitIdType>& wires, bool,
+                       const std::vector<QubitIdType>&,
                        const std::vector<bool>&) override {
-    refuse("matrices");
+    const auto ones = std::count(matrix.begin(), matrix.end(), Complex(1));
+    const auto zeros = std::count(matrix.begin(), matrix.end(), Complex(0));
+    if (wires.size() != 1 || ones != 1 || zeros != 3) refuse("matrices");
+    const auto at =
+        std::find(matrix.begin(), matrix.end(), Complex(1)) - matrix.begin();
+    is_possible_ &= bits_.at(wires[0]) == (at % 2 != 0);
+    bits_[wires[0]] = at / 2 != 0;
   }
   void SetBasisState(DataView<std::int8_t, 1>& bits,
                      std::vector<QubitIdType>& wires) override {
@@ -157,6 +168,7 @@ class Reversible final : public Catalyst::Runtime::QuantumDevice {
 
   std::vector<bool> bits_;
   std::vector<std::vector<QubitIdType>> observables_;
+  bool is_possible_ = true;  // whether the outcomes so far are
   std::size_t shots_ = 0;
   bool outcome_ = false;
 };
