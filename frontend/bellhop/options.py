@@ -37,8 +37,10 @@ class CompileOptions:
         circuit_transform_pipeline: the passes of all circuits that have none of their own, as
             ``pipeline`` takes them.
         seed: of the outcomes of measurements and the samples, from 0 to 2**64 - 1: the first
-            call, the second and so on give what they give in every process.  Without it they
-            differ.  Inside another qjit function, that one's seed counts.
+            call, the second and so on give what they give in every process.  Without it, it is
+            drawn from the generator of the first device with random outcomes, which
+            ``qml.device(..., seed=)`` seeds; without that too they differ.  Inside another qjit
+            function, that one's seed counts.
 
     Example:
         >>> import bellhop

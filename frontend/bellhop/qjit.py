@@ -369,8 +369,10 @@ class QJIT(Inspectable, Generic[P, R]):
         def flat_function(*leaves: Any) -> list[Any]:
             nonlocal out_tree
             args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
-            with compiling(self.compile_options):
+            with compiling(self.compile_options) as seeds:
                 result = traced(self.user_function)(*args, **kwargs)
+            if seeds:
+                self._table.seed_unless_given(seeds[0])
             arrays, out_tree = result_arrays(self._where(), result)
             return arrays
 

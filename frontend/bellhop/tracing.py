@@ -46,14 +46,28 @@ def converting() -> Iterator[None]:
         _converts.reset(token)
 
 
+_seeds: contextvars.ContextVar[list[int] | None] = contextvars.ContextVar(
+    "bellhop_seeds", default=None
+)
+
+
+def offer_seed(draw: Callable[[], int]) -> None:
+    """Offer a seed for the program that is traced, which takes one where it has none."""
+    options, seeds = _options.get(), _seeds.get()
+    if options is not None and options.seed is None and seeds is not None:
+        seeds.append(draw())
+
+
 @contextlib.contextmanager
-def compiling(options: "CompileOptions") -> Iterator[None]:
-    """Trace what runs inside with these options."""
-    token = _options.set(options)
+def compiling(options: "CompileOptions") -> Iterator[list[int]]:
+    """Trace what runs inside with these options; yield the seeds that it offers."""
+    seeds: list[int] = []
+    tokens = _options.set(options), _seeds.set(seeds)
     try:
-        yield
+        yield seeds
     finally:
-        _options.reset(token)
+        _options.reset(tokens[0])
+        _seeds.reset(tokens[1])
 
 
 @contextlib.contextmanager

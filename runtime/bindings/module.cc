@@ -281,6 +281,12 @@ NB_MODULE(_runtime, m) {
       .def("reserve", &CallbackTable::reserve, "key"_a,
            "Take the first key from this one on that no program has.")
       .def("set_program", &CallbackTable::set_program, "key"_a, "callbacks"_a)
+      .def(
+          "seed_unless_given",
+          [](CallbackTable& self, std::uint64_t seed) {
+            self.random().seed_unless_given(seed);
+          },
+          "seed"_a, "Take a seed, unless there is one.")
       .def("clear", &CallbackTable::clear)
       .def("__len__", [](const CallbackTable& self) { return self.size(); })
       .def_prop_ro("callbacks", &CallbackTable::callbacks, "All that it holds.")

@@ -14,16 +14,25 @@ std::uint64_t entropy() {
 }  // namespace
 
 RandomStream::RandomStream(std::optional<std::uint64_t> seed)
-    : seed_(seed ? *seed : entropy()) {}
+    : given_(seed.has_value()), seed_(seed ? *seed : entropy()) {}
+
+void RandomStream::seed_unless_given(std::uint64_t seed) {
+  std::lock_guard lock(mutex_);
+  if (given_) return;
+  given_ = true;
+  seed_ = seed;
+}
 
 Seed RandomStream::next(std::int64_t circuit) {
   std::uint64_t run = 0;
+  std::uint64_t base = 0;
   {
     std::lock_guard lock(mutex_);
     run = runs_[circuit]++;
+    base = seed_;
   }
   const auto low = [](std::uint64_t word) { return static_cast<std::uint32_t>(word); };
-  std::seed_seq words{low(seed_), low(seed_ >> 32), low(circuit), low(run),
+  std::seed_seq words{low(base), low(base >> 32), low(circuit), low(run),
                       low(run >> 32)};
   Seed seed;
   words.generate(seed.begin(), seed.end());

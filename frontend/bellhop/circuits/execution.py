@@ -16,6 +16,7 @@ from bellhop.circuits.circuit_primitive import Randomness
 from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE, restart_p
 from bellhop.circuits.sampling import sampled_statistics
+from bellhop.circuits.seeds import offer_seed_of
 from bellhop.circuits.statistics import Statistic, exact_statistics
 from bellhop.circuits.vectorize import vectorized
 from bellhop.errors import CompileError
@@ -127,7 +128,10 @@ def trace_circuit(
         measured = statistics[1:] if method == TREE else statistics
         return finished(values, measured, out_tree, shots)
 
-    return Traced(closed, spec, _randomness(method, shots), finish)
+    randomness = _randomness(method, shots)
+    if randomness not in (Randomness.NONE, Randomness.TREE):
+        offer_seed_of(qnode.device)
+    return Traced(closed, spec, randomness, finish)
 
 
 def _randomness(method: str | None, shots: Shots) -> Randomness:

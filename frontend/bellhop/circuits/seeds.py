@@ -12,6 +12,7 @@ from bellhop._jax_compat import register_effect
 from bellhop.batching import batch_one_by_one
 from bellhop.lowering import allow_our_dialects, lowering_in_progress
 from bellhop.plain_jit import lower_alone
+from bellhop.tracing import offer_seed
 from bellhop_mlir.dialects import quantum
 
 
@@ -20,6 +21,13 @@ class _RandomEffect(Effect):
 
     def __str__(self) -> str:
         return "Random"
+
+
+def offer_seed_of(device: Any) -> None:
+    """Offer the program a seed from a device's generator, which ``seed=`` of the device seeds."""
+    generator = getattr(device, "_rng", None)
+    if generator is not None:
+        offer_seed(lambda: int(generator.integers(2**63)))
 
 
 # Not in jax.checkpoint, which would draw other outcomes when it runs a circuit again.

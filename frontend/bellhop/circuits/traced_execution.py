@@ -18,7 +18,7 @@ from bellhop.circuits.execution import (
     shots_of,
 )
 from bellhop.circuits.rewrites import rewrites_of
-from bellhop.circuits.seeds import random_key
+from bellhop.circuits.seeds import offer_seed_of, random_key
 from bellhop.circuits.statistics import Statistic
 from bellhop.circuits.traced_device import TracedCircuit
 from bellhop.circuits.traced_shots import ShotsOfWay, draw
@@ -85,6 +85,8 @@ def run_traced(
         jax.ShapeDtypeStruct((), jnp.uint32), ways, jnp.ones(()), no_key, ROW_STRUCT, *inputs
     )
     out_tree, values_tree = trees
+    if shots.total:
+        offer_seed_of(qnode.device)
 
     def of_row(row: Any) -> Any:
         key = random_key(row, *inputs) if shots.total else no_key

@@ -19,11 +19,15 @@ class RandomStream {
   // Without a seed, one that the system makes up.
   explicit RandomStream(std::optional<std::uint64_t> seed);
 
+  // Takes a seed in place of one that the system made up; the first counts.
+  void seed_unless_given(std::uint64_t seed);
+
   Seed next(std::int64_t circuit);
 
  private:
-  const std::uint64_t seed_;
   std::mutex mutex_;
+  bool given_;
+  std::uint64_t seed_;
   std::unordered_map<std::int64_t, std::uint64_t> runs_;
 };
 

@@ -207,3 +207,36 @@ def test_what_has_no_shots(lightning: Any, name: str) -> None:
     body, message = COMPILE_ERRORS[name]
     with pytest.raises(bellhop.CompileError, match=message):
         bellhop.qjit(qml.set_shots(lightning(body), 5))()
+
+
+@pytest.mark.parametrize("name", ["lightning.qubit", "default.qubit"])
+def test_the_seed_of_a_device_is_that_of_programs_without_one(name):
+    def samples(device_seed, **options):
+        options_of_device = {} if device_seed is None else {"seed": device_seed}
+        device = qml.device(name, wires=1, **options_of_device)
+
+        @bellhop.qjit(**options)
+        @qml.set_shots(64)
+        @qml.qnode(device)
+        def circuit():
+            qml.Hadamard(0)
+            return qml.sample(wires=0)
+
+        return np.array([circuit(), circuit()]).tobytes()
+
+    assert samples(3) == samples(3) != samples(4)
+    assert samples(None) != samples(None)
+    # The program's own comes first.
+    assert samples(3, seed=5) == samples(4, seed=5) == samples(None, seed=5)
+
+
+def test_programs_of_one_device_have_outcomes_of_their_own():
+    device = qml.device("lightning.qubit", wires=1, seed=3)
+
+    def circuit():
+        qml.Hadamard(0)
+        return qml.sample(wires=0)
+
+    qnode = qml.set_shots(qml.QNode(circuit, device), 64)
+    one, other = bellhop.qjit(lambda: qnode())(), bellhop.qjit(lambda: qnode())()
+    assert np.asarray(one).tobytes() != np.asarray(other).tobytes()
