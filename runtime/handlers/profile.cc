@@ -177,10 +177,9 @@ void record(const std::string& key, const Place& place, Crossing crossing) {
   recorder->record(key, place, crossing);
 }
 
-void CallTimer::of(Part part, const Callback& callback,
-                   std::span<const BufferView> arguments,
-                   std::span<const BufferView> results) {
-  if (begin_ == 0) return;
+void CallTimer::describe(Part part, const Callback& callback,
+                         std::span<const BufferView> arguments,
+                         std::span<const BufferView> results) {
   part_ = part;
   callback_ = &callback;
   bytes_out_ = bytes_of(arguments);
@@ -188,6 +187,7 @@ void CallTimer::of(Part part, const Callback& callback,
 }
 
 void CallTimer::finish() {
+  if (callback_ == nullptr) return;
   Crossing crossing;
   crossing.begin = begin_;
   crossing.end = profile_clock();

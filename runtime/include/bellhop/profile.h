@@ -91,7 +91,8 @@ class CallTimer {
 
   CallTimer() : begin_(is_profiled() ? profile_clock() : 0) {}
   ~CallTimer() {
-    if (begin_ != 0 && callback_ != nullptr) finish();
+    if (begin_ != 0) [[unlikely]]
+      finish();
   }
   CallTimer(const CallTimer&) = delete;
   CallTimer& operator=(const CallTimer&) = delete;
@@ -100,7 +101,10 @@ class CallTimer {
     if (begin_ != 0) waited_ = profile_clock() - begin_;
   }
   void of(Part part, const Callback& callback, std::span<const BufferView> arguments,
-          std::span<const BufferView> results);
+          std::span<const BufferView> results) {
+    if (begin_ != 0) [[unlikely]]
+      describe(part, callback, arguments, results);
+  }
   // It waited for the GIL before the timer was made.
   void has_waited(int64_t nanoseconds) {
     begin_ -= begin_ == 0 ? 0 : nanoseconds;
@@ -109,6 +113,9 @@ class CallTimer {
   void fails() { failed_ = true; }
 
  private:
+  void describe(Part part, const Callback& callback,
+                std::span<const BufferView> arguments,
+                std::span<const BufferView> results);
   void finish();
 
   int64_t begin_;
