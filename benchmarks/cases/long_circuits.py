@@ -1,8 +1,9 @@
-"""Many gates on 4 qubits: 2000 in straight-line code, 20000 in a compiled loop.
+"""Many gates on 4 qubits, in straight-line code and in compiled loops.
 
-The first asks whether compilation stays bearable when a program is unrolled, the
-second what one gate costs.  Limit: Lightning's own time, approximated through
-its Python bindings.
+The first ask whether compilation stays bearable when a program is unrolled, with angles that are
+given and angles that are computed; the loops what one gate costs, and whether that and the
+compile time stay the same from 2000 gates to 200 000, gradients included.  Limit: Lightning's
+own time, approximated through its Python bindings.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from benchmarks.gates import Gate, Lightning, apply, parameters
 
 WIRES = 4
 PAIRS = 1000
-ITERATIONS = 10_000
+ITERATIONS = 1_000, 10_000, 100_000
 ANGLE = 0.1
 
 
@@ -60,29 +61,77 @@ def _unrolled_limit() -> Program:
     return Program(Lightning(WIRES, gates, parameters(gates), wire=0).expectation, compiles=False)
 
 
-def _loop_qjit(api: Any) -> Program:
+def _computed_qnode(device: str, **options: Any) -> Any:
+    import pennylane as qml
+
+    @qml.qnode(qml.device(device, wires=WIRES), **options)
+    def circuit(angle: Any) -> Any:
+        for index in range(PAIRS):
+            wire = index % WIRES
+            qml.RX(angle * index, wires=wire)
+            qml.CNOT(wires=(wire, (wire + 1) % WIRES))
+        return qml.expval(qml.PauliZ(0))
+
+    return circuit
+
+
+def _computed_qjit(api: Any) -> Program:
+    import jax.numpy as jnp
+
+    return synchronous(api.qjit(_computed_qnode("lightning.qubit")), jnp.asarray(ANGLE))
+
+
+def _computed_limit() -> Program:
+    gates = _unrolled_gates()
+    angles = ANGLE * np.arange(PAIRS)
+    return Program(Lightning(WIRES, gates, angles, wire=0).expectation, compiles=False)
+
+
+def _loop_qjit(api: Any, iterations: int, gradient: bool) -> Program:
     import jax.numpy as jnp
     import pennylane as qml
 
-    @qml.qnode(qml.device("lightning.qubit", wires=WIRES))
+    @qml.qnode(qml.device("lightning.qubit", wires=WIRES), diff_method="adjoint")
     def circuit(angle: Any) -> Any:
         def body(index: Any) -> None:
             # An angle that depends on the index keeps the gates from being merged.
             qml.RX(angle * index, wires=0)
             qml.CNOT(wires=(0, 1))
 
-        api.for_loop(0, ITERATIONS, 1)(body)()
+        api.for_loop(0, iterations, 1)(body)()
         return qml.expval(qml.PauliZ(1))
 
-    return synchronous(api.qjit(circuit), jnp.asarray(ANGLE))
+    def program(angle: Any) -> Any:
+        return (api.grad(circuit) if gradient else circuit)(angle)
+
+    return synchronous(api.qjit(program), jnp.asarray(ANGLE))
 
 
-def _loop_limit() -> Program:
+def _loop_limit(iterations: int, gradient: bool) -> Program:
     gates: list[Gate] = []
-    for index in range(ITERATIONS):
+    for index in range(iterations):
         gates += [Gate("RX", (0,), index), Gate("CNOT", (0, 1))]
-    angles = ANGLE * np.arange(ITERATIONS)
-    return Program(Lightning(WIRES, gates, angles, wire=1).expectation, compiles=False)
+    angles = ANGLE * np.arange(iterations)
+    lightning = Lightning(WIRES, gates, angles, wire=1)
+    if not gradient:
+        return Program(lightning.expectation, compiles=False)
+    return Program(lambda: lightning.gradient() @ np.arange(iterations), compiles=False)
+
+
+def _loop_case(iterations: int, gradient: bool) -> Case:
+    what = "gates-loop-gradient" if gradient else "gates-loop"
+    return Case(
+        name=f"{what}-{2 * iterations}",
+        title=f"{2 * iterations} gates in a compiled loop{', gradient' if gradient else ''}",
+        limit="lightning.qubit through its Python bindings",
+        builders={
+            **qjit_builders(lambda api: _loop_qjit(api, iterations, gradient)),
+            LIMIT: lambda: _loop_limit(iterations, gradient),
+        },
+        unavailable={"jax": "default.qubit under jax.jit unrolls loops of gates"},
+        items=2 * iterations,
+        unit="gate",
+    )
 
 
 CASES = [
@@ -99,12 +148,13 @@ CASES = [
         unit="gate",
     ),
     Case(
-        name="gates-loop",
-        title=f"{2 * ITERATIONS} gates in a compiled loop",
+        name="gates-computed",
+        title=f"{2 * PAIRS} gates in straight-line code, angles computed one by one",
         limit="lightning.qubit through its Python bindings",
-        builders={**qjit_builders(_loop_qjit), LIMIT: _loop_limit},
-        unavailable={"jax": "default.qubit under jax.jit unrolls loops of gates"},
-        items=2 * ITERATIONS,
+        builders={**qjit_builders(_computed_qjit), LIMIT: _computed_limit},
+        unavailable={"jax": "default.qubit takes minutes to compile so many gates"},
+        items=2 * PAIRS,
         unit="gate",
     ),
+    *(_loop_case(iterations, gradient) for gradient in (False, True) for iterations in ITERATIONS),
 ]
