@@ -32,6 +32,8 @@ Each name, what it is for, and why no public name serves:
   several.
 * ``partitioning``: how the module that is being lowered is spread over devices; a lowering rule
   sees it in its context only.
+* ``pxla._dce_jaxpr``: a cache of JAX's that keeps programs, and so users' functions, for ever;
+  public JAX clears all of its caches or none.
 * ``without_mesh``: what the user's mesh must not reach; ``jax.set_mesh`` sets one, but none
   cannot be set where a program is being traced.
 * ``raw_platform``: what JAX lowers for, ``cuda`` where the public name is ``gpu``.
@@ -79,6 +81,7 @@ __all__ = [
     "cpu_dispatch_is_asynchronous",
     "hide_frames",
     "hide_frames_of",
+    "forget_lowering",
     "hold_weakly_in_caches",
     "ir_type",
     "jvp_jaxpr",
@@ -166,6 +169,16 @@ def partitioning(context: mlir.ModuleContext) -> tuple[Partitioning, int]:
     if isinstance(axes, sharding_impls.ShardingContext) and axes.num_devices > 1:
         return Partitioning.AUTOMATIC, axes.num_devices
     return Partitioning.NONE, 1
+
+
+def forget_lowering(jaxpr: Any) -> None:
+    """Let JAX forget what it kept when a jaxpr was lowered with all of its inputs.
+
+    Since jax 0.11 that is the jaxpr itself, in a cache that is to drop it when it dies.
+    """
+    evict = getattr(getattr(pxla, "_dce_jaxpr", None), "evict_weakref", None)
+    if evict is not None:
+        evict(jaxpr)
 
 
 @contextlib.contextmanager

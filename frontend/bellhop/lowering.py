@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop._jax_compat import ir_type, without_mesh
+from bellhop._jax_compat import forget_lowering, ir_type, without_mesh
 from bellhop.delegation import Delegates
 from bellhop.devices import device_name
 from bellhop.errors import CompileError
@@ -227,6 +227,7 @@ def compile_program(
     with _lowering() as lowering, without_mesh():
         module = traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
         lowering.finish()
+    forget_lowering(traced.jaxpr)
     stopwatch.lap("lowering", module)
     _check_devices(module)
     out_avals = tuple(traced.jaxpr.out_avals)
