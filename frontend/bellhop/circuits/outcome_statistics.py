@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
+from bellhop.circuits.process_kind import kind
 from bellhop.errors import CompileError
 
 mp = qml.measurements
@@ -23,7 +24,7 @@ def values_of(process: Any, where: str) -> list[Any]:
     for value in values:
         if not isinstance(value, jax.core.Tracer) or value.shape:
             raise CompileError(
-                f"{where}: {_name(process)} of {value!r}, which is not the outcome of a "
+                f"{where}: {kind(process)} of {value!r}, which is not the outcome of a "
                 "mid-circuit measurement. Measure with bellhop.measure."
             )
     return values
@@ -55,17 +56,6 @@ def exact_of_outcomes(process: Any, where: str) -> tuple[list[Any], Callable[[An
             frequencies = jax.nn.one_hot(as_index(outcomes), 2 ** len(outcomes), dtype=float)
             return [frequencies], lambda means: means[0]
     raise CompileError(
-        f"{where}: {_name(process)} of mid-circuit outcomes without shots: not supported by "
+        f"{where}: {kind(process)} of mid-circuit outcomes without shots: not supported by "
         "bellhop. Set them: qml.set_shots(circuit, 100)."
     )
-
-
-def _name(process: Any) -> str:
-    names = {
-        mp.ExpectationMP: "expval",
-        mp.VarianceMP: "var",
-        mp.ProbabilityMP: "probs",
-        mp.SampleMP: "sample",
-        mp.CountsMP: "counts",
-    }
-    return names.get(type(process), type(process).__name__)

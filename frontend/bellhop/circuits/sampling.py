@@ -21,10 +21,10 @@ from bellhop.circuits.outcome_statistics import (
     exact_of_outcomes,
     values_of,
 )
+from bellhop.circuits.process_kind import kind
 from bellhop.circuits.statistics import (
     Statistic,
     as_diagonals,
-    kind,
     terms_of,
     unsupported,
     variance,

@@ -16,6 +16,7 @@ from bellhop.circuits.bases import Diagonal, diagonalized
 from bellhop.circuits.measurements import MeasurementList
 from bellhop.circuits.observables import HasNoMatrixError, Matrix, as_sum_of_products
 from bellhop.circuits.outcome_statistics import exact_of_outcomes
+from bellhop.circuits.process_kind import kind
 from bellhop.errors import CompileError
 
 mp = qml.measurements
@@ -36,19 +37,6 @@ class Statistic:
     values: Any
     finish: Callable[[Any], Any] = lambda values: values
     is_of_shots: bool = False
-
-
-def kind(process: Any) -> str:
-    """Return the user's name of a measurement process, or that of its class."""
-    names = {
-        mp.ExpectationMP: "expval",
-        mp.VarianceMP: "var",
-        mp.ProbabilityMP: "probs",
-        mp.SampleMP: "sample",
-        mp.CountsMP: "counts",
-        mp.StateMP: "state",
-    }
-    return names.get(type(process), type(process).__name__)
 
 
 def unsupported(where: str, what: str, instead: str) -> CompileError:

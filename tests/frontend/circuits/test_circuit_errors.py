@@ -177,8 +177,9 @@ def test_device_without_a_plugin() -> None:
 
 
 def test_transform() -> None:
-    with raises_naming_the_circuit("the transform undo_swaps is not supported by bellhop; cancel"):
-        bellhop.qjit(qml.transforms.undo_swaps(circuit(expval)))(0.3)
+    message = "the transform param_shift is not supported by bellhop. Use bellhop.grad"
+    with raises_naming_the_circuit(message):
+        bellhop.qjit(qml.gradients.param_shift(circuit(expval)))(0.3)
 
 
 def test_types_of_32_bits() -> None:
