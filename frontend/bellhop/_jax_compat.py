@@ -184,6 +184,10 @@ def forget_lowering(jaxpr: Any) -> None:
 @contextlib.contextmanager
 def without_mesh() -> Iterator[None]:
     """Trace and lower as where the user's program set no mesh."""
+    if sharding_impls.get_abstract_mesh().empty and sharding_impls.get_concrete_mesh().empty:
+        # To JAX's caches, an empty mesh that was set is not the one that never was.
+        yield
+        return
     with (
         jax.sharding.use_abstract_mesh(sharding_impls.empty_abstract_mesh),
         sharding_impls._internal_use_concrete_mesh(sharding_impls.empty_concrete_mesh),

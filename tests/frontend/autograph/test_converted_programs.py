@@ -357,8 +357,8 @@ def test_a_vjp_of_a_function_with_control_flow():
     def products(x):
         return bellhop.vjp(f, [x], [1.0]), bellhop.jvp(f, [x], [1.0]), bellhop.grad(f)(x)
 
-    assert products(3.0) == ((9.0, (6.0,)), (9.0, 6.0), 6.0)
-    assert products(0.5) == ((0.5, (1.0,)), (0.5, 1.0), 1.0)
+    assert products(3.0) == ((9.0, 6.0), (9.0, 6.0), 6.0)
+    assert products(0.5) == ((0.5, 1.0), (0.5, 1.0), 1.0)
 
 
 def test_controls_and_inverses_of_operators_and_functions():

@@ -55,7 +55,9 @@ def test_context_has_no_stream_on_the_cpu(form):
         out[...] = 1.0
 
     assert form(bellhop.buffer_callback(look, float))() == 1.0
-    assert messages == ["a buffer_callback that runs on the CPU has no stream."]
+    assert messages == [
+        "a buffer_callback that runs on the CPU has no stream. Read it on a GPU only."
+    ]
 
 
 def test_pytrees_of_arguments_and_results(form):
