@@ -72,11 +72,21 @@ def test_folding_applies_every_gate_so_many_times(folding):
 
 
 def test_loops_are_folded_locally():
+    # Of a length that the program computes, so that its gates stand in the module one by one.
+    def looped(x, n):
+        @bellhop.for_loop(0, n, 1)
+        def loop(i):
+            qml.RX(x * i, wires=0)
+            qml.CNOT([0, 1])
+
+        loop()
+        return qml.expval(qml.Z(0)), qml.probs(wires=1)
+
     f = bellhop.qjit(
         bellhop.mitigate_with_zne(qnode(looped), scale_factors=(1, 3), folding="local-all")
     )
-    values, probabilities = f(0.3)
-    expected = bellhop.qjit(qnode(looped))(0.3)
+    values, probabilities = f(0.3, 3)
+    expected = bellhop.qjit(qnode(looped))(0.3, 3)
     np.testing.assert_allclose(values, expected[0], atol=1e-6)
     np.testing.assert_allclose(probabilities, expected[1], atol=1e-6)
     assert gates(f) == 2 * (1 + 3)
