@@ -155,5 +155,5 @@ def test_pieces_are_decomposed_between_loops():
 
 @pytest.mark.parametrize("transform", [qml.gradients.param_shift, qml.metric_tensor])
 def test_transforms_that_differentiate_are_refused(transform):
-    with pytest.raises(bellhop.CompileError, match="is not supported by bellhop. Derivatives are"):
+    with pytest.raises(bellhop.CompileError, match="is not supported by bellhop. Use bellhop.grad"):
         bellhop.qjit(transform(ON(terms)))(0.3)
