@@ -162,7 +162,7 @@ def test_derivatives():
             "jacobian": qml.jacobian(circuit)(x),
             "value": qml.value_and_grad(circuit)(x)[1],
             "jvp": qml.jvp(circuit, [x], [1.0])[1],
-            "vjp": qml.vjp(circuit, [x], [1.0])[1][0],
+            "vjp": qml.vjp(circuit, [x], [1.0])[1],
             "fd": qml.grad(circuit, method="fd", h=1e-6)(x),
         }
 
