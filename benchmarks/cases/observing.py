@@ -78,12 +78,44 @@ def _callbacks(is_profiled: bool) -> Program:
     return Program(run)
 
 
+def _scan(is_shown: bool) -> Program:
+    import jax
+    import jax.numpy as jnp
+
+    import bellhop
+
+    @bellhop.qjit
+    def loop(x: Any) -> Any:
+        body = lambda x, _: (jnp.sin(x) + 0.5, None)
+        if is_shown:
+            body = bellhop.progress(ITERATIONS, "scan")(body)
+        return jax.lax.scan(body, x, length=ITERATIONS)[0].sum()
+
+    x = jnp.linspace(0.0, 1.0, WIDTH)
+
+    def run() -> Any:
+        with _nowhere():
+            return loop(x).block_until_ready()
+
+    return Program(run)
+
+
 CASES = [
     Case(
         name="progress-loop",
         title=f"bar of a loop of {ITERATIONS} iterations of 10 us",
         limit="the loop without a bar",
         builders={"bellhop": lambda: _loop("loop"), LIMIT: lambda: _loop(None)},
+        unavailable=_ALONE,
+        items=ITERATIONS,
+        unit="iteration",
+        targets=(Target(LIMIT, 0.99),),
+    ),
+    Case(
+        name="progress-scan",
+        title=f"bar of a jax.lax.scan of {ITERATIONS} iterations of 10 us",
+        limit="the scan without a bar",
+        builders={"bellhop": lambda: _scan(True), LIMIT: lambda: _scan(False)},
         unavailable=_ALONE,
         items=ITERATIONS,
         unit="iteration",

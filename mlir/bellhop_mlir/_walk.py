@@ -80,6 +80,24 @@ def types(values: Sequence[ir.Value]) -> list[ir.Type]:
     return [value.type for value in values]
 
 
+def producer(value: ir.Value) -> ir.Operation | None:
+    """Return the operation whose result a value is; None for the argument of a block."""
+    owner = value.owner
+    return owner if isinstance(owner, ir.Operation) else getattr(owner, "operation", None)
+
+
+def integer(value: ir.Value) -> int | None:
+    """Return the constant integer that a value is, or None."""
+    op = producer(value)
+    if op is None or op.name != "stablehlo.constant":
+        return None
+    attribute = op.attributes["value"]
+    is_scalar = ir.RankedTensorType(value.type).rank == 0
+    if not is_scalar or not isinstance(attribute, ir.DenseIntElementsAttr):
+        return None
+    return int(attribute[0])
+
+
 def replace(op: ir.Operation, results: list[ir.Value]) -> None:
     """Put ``results`` in the place of the results of ``op`` and erase it."""
     for old, new in zip(op.results, results, strict=True):

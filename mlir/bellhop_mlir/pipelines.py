@@ -8,6 +8,7 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir.transforms import Pass
 from bellhop_mlir.transforms.canonicalize_callbacks import CanonicalizeCallbacks
 from bellhop_mlir.transforms.canonicalize_regions import CanonicalizeRegions
+from bellhop_mlir.transforms.coalesce_progress import CoalesceProgress
 from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
 from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
@@ -28,6 +29,7 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
     InlineAccelerate,
     CanonicalizeCallbacks,
     HoistCallbacks,
+    CoalesceProgress,
     FuseAccelerate,
     CanonicalizeRegions,
 )

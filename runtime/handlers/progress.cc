@@ -106,9 +106,9 @@ XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
   };
   const int64_t first = operand(1).dtype == XLA_FFI_DataType_TOKEN ? 2 : 1;
   try {
-    const int64_t next = advance(*callback, run_id(*frame), device_ordinal(*frame),
-                                 integer(operand(first)), integer(operand(first + 1)));
-    store(*static_cast<XLA_FFI_Buffer*>(frame->rets.rets[frame->rets.size - 1]), next);
+    const int64_t due = advance(*callback, run_id(*frame), device_ordinal(*frame),
+                                integer(operand(first)), integer(operand(first + 1)));
+    store(*static_cast<XLA_FFI_Buffer*>(frame->rets.rets[frame->rets.size - 1]), due);
   } catch (const std::exception& exception) {
     return error(frame->api, std::string(exception.what()) + " (progress of " +
                                  (*callback)->site + ")");
@@ -142,33 +142,35 @@ Bar* Bars::take() {
 }
 
 int64_t advance(const std::shared_ptr<Callback>& callback, int64_t run_id,
-                int32_t device, int64_t index, int64_t total) {
+                int32_t device, int64_t done, int64_t total) {
   Bar* bar = callback->bars->find(run_id);
   if (bar != nullptr && bar->device.load(std::memory_order_relaxed) != device) {
-    return index + kStride;
+    return kStride;
   }
-  if (bar == nullptr || index == kLoopBegins || !is_open(*bar)) {
+  const bool begins = done == kLoopBegins;
+  const bool is_new = begins || bar == nullptr || !is_open(*bar);
+  if (is_new) {
+    if (done == 0) return kStride;  // the end of a loop that has ended
+    if (total < 0 && !begins && bar != nullptr) total = bar->total;
     const auto [begun, wakes] = begin(callback, bar, run_id, device, total);
     bar = begun;
     if (wakes) tap(callback, {});
+  } else if (total >= 0) {
+    bar->total.store(total, std::memory_order_relaxed);
   }
-  int64_t next = 0;
-  int64_t count = index + 1;
-  if (index == kNextIteration) {
-    count = bar->count.load(std::memory_order_relaxed) + 1;
-  } else {
-    const int64_t time = now();
-    const int64_t nanoseconds = time - bar->told_at.exchange(time);
-    const int64_t iterations = count - bar->told.exchange(count);
-    const bool is_short = std::chrono::nanoseconds{nanoseconds} < kShort * iterations;
-    next = index + (is_short ? kStride : 1);
+  if (begins) done = 0;
+  const int64_t count = bar->count.fetch_add(done, std::memory_order_relaxed) + done;
+  const int64_t time = now();
+  const std::chrono::nanoseconds elapsed{time - bar->told_at.exchange(time)};
+  const bool is_short = !is_new && elapsed < kShort * done;
+  const int64_t due = is_short ? kStride : 1;
+  const int64_t promised = bar->total.load(std::memory_order_relaxed);
+  if (promised > count) return std::min(due, promised - count);
+  if (promised >= 0 && !begins) {
+    std::lock_guard lock(all->mutex);
+    if (is_open(*bar)) end(*bar, /*failed=*/false);
   }
-  bar->count.store(count, std::memory_order_relaxed);
-  if (count != total) return next;
-  std::lock_guard lock(all->mutex);
-  bar->total = total;
-  if (is_open(*bar)) end(*bar, /*failed=*/false);
-  return next;
+  return due;
 }
 
 void fail_bars(int64_t run_id) noexcept {

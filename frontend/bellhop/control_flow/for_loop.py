@@ -90,13 +90,14 @@ def for_loop(
                 return unwrap(run(trips, iteration, init))
 
             def telling(carried: tuple[Any, ...], trip: Any) -> tuple[Any, ...]:
-                next_told, *before = carried
-                after = iteration(tuple(before), trip)
-                return bar.advance(next_told, trip, after), *after
+                after = iteration(carried, trip)
+                bar.advance(after=after)
+                return after
 
-            _, *last = run(trips, telling, (bar.begin(trips), *init))
+            bar.begin(trips)
+            last = run(trips, telling, init)
             bar.end(trips)
-            return unwrap(tuple(last))
+            return unwrap(last)
 
         return loop if progress is None else in_one_program(loop)
 

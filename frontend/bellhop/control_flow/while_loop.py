@@ -73,12 +73,13 @@ def while_loop(
                 return unwrap(run(condition, iteration, init))
 
             def telling(carried: tuple[Any, ...]) -> tuple[Any, ...]:
-                next_told, count, *before = carried
+                count, *before = carried
                 after = iteration(tuple(before))
-                return bar.advance(next_told, count, after), count + 1, *after
+                bar.advance(after=after)
+                return count + 1, *after
 
-            first = (bar.begin(), 0, *init)
-            _, count, *last = run(lambda carried: condition(carried[2:]), telling, first)
+            bar.begin()
+            count, *last = run(lambda carried: condition(carried[1:]), telling, (0, *init))
             bar.end(count)
             return unwrap(tuple(last))
 

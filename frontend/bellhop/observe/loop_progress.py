@@ -18,12 +18,10 @@ from bellhop.callbacks.primitive import (
 from bellhop.callbacks.target import CallbackTarget
 from bellhop.observe.bars import LoopLabel
 
-# What stands for the number of an iteration, in runtime/contract.toml.
-BEGINS, NEXT = -1, -2
-# What stands for how many there are; what the loop began with stays.
-UNKNOWN = -1
+# What stands for how many iterations are done, and how many there are, in runtime/contract.toml.
+BEGINS = UNKNOWN = -1
 
-# index, total, anchors... -> index of the iteration to tell of next
+# done, total, anchors... -> how many iterations to do before the next one
 progress_p = Primitive("bellhop_progress")
 
 
@@ -45,60 +43,37 @@ class LoopProgress:
             copies=True,
         )
 
-    def begin(self, total: Any = UNKNOWN) -> Any:
-        """Tell that the loop begins.
+    def begin(self, total: Any = UNKNOWN) -> None:
+        """Tell that the loop begins, and how many iterations it has, if that is known."""
+        self._tell(BEGINS, total)
+
+    def advance(self, total: Any = UNKNOWN, *, after: Any) -> None:
+        """Tell that one more iteration is done.
 
         Args:
-            total: how many iterations there are, if that is known.
-
-        Returns:
-            the iteration to tell of next, for ``advance``.
-        """
-        return self._tell(BEGINS, total)
-
-    def advance(self, next_told: Any, index: Any, after: Any) -> Any:
-        """Tell that an iteration is done, if it is one to tell of.
-
-        Args:
-            next_told: the iteration to tell of.
-            index: the number of this one, from 0 on.
+            total: how many there are, if that is known; the last one ends the loop.
             after: a pytree that it returned, among other things.
-
-        Returns:
-            the iteration to tell of next.
         """
-        return jax.lax.cond(
-            index >= next_told,
-            lambda: self._tell(index, UNKNOWN, *_arrays(after)),
-            lambda: next_told,
-        )
+        anchors = [leaf for leaf in jax.tree.leaves(after) if isinstance(leaf, jax.Array)]
+        self._tell(1, total, *anchors)
 
-    def advance_by_one(self, total: Any, after: Any) -> None:
-        """Tell that one more iteration is done; the last one ends the loop."""
-        self._tell(NEXT, total, *_arrays(after))
-
-    def end(self, count: Any) -> None:
+    def end(self, total: Any) -> None:
         """Tell that the loop has ended, after so many iterations."""
-        self._tell(count - 1, count)
+        self._tell(0, total)
 
-    def _tell(self, index: Any, total: Any, *anchors: Any) -> Any:
-        numbers = [jax.lax.convert_element_type(number, int) for number in (index, total)]
-        return progress_p.bind(*numbers, *anchors, target=self._target)[0]
-
-
-def _arrays(tree: Any) -> list[jax.Array]:
-    return [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]
+    def _tell(self, done: int, total: Any, *anchors: Any) -> None:
+        numbers = [jax.lax.convert_element_type(number, int) for number in (done, total)]
+        progress_p.bind(*numbers, *anchors, target=self._target)
 
 
 def _batch(
     operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
 ) -> tuple[list[Any], list[Any]]:
     """Show one bar for the whole batch: that of the element that is furthest."""
-    numbers = [
-        number if dim is None else jnp.max(number, axis=dim, initial=BEGINS)
-        for number, dim in zip(operands[:2], dims[:2], strict=True)
-    ]
-    return progress_p.bind(*numbers, *operands[2:], target=target), [None]
+    done, total, *anchors = operands
+    if dims[1] is not None:
+        total = jnp.max(total, axis=dims[1], initial=UNKNOWN)
+    return progress_p.bind(done, total, *anchors, target=target), [None]
 
 
 def _jvp(
@@ -127,8 +102,8 @@ pe.partial_eval_jaxpr_custom_rules[progress_p] = _partial_eval
 
 
 @progress_p.def_impl
-def _now(index: Any, total: Any, *_: Any, target: CallbackTarget) -> list[Any]:
+def _now(done: Any, total: Any, *_: Any, target: CallbackTarget) -> list[Any]:
     """Show it where no program runs, as in a loop of Python's."""
     label: Any = target.function
     label.advance_in_python(int(total))
-    return [jnp.asarray(index)]
+    return [jnp.asarray(done)]

@@ -103,7 +103,7 @@ def _of_body(over: Any, desc: str) -> Callable[[F], F]:
         @functools.wraps(body)
         def step(*args: Any, **kwargs: Any) -> Any:
             result = body(*args, **kwargs)
-            loop.advance_by_one(total, after=result)
+            loop.advance(total, after=result)
             return result
 
         return step  # type: ignore[return-value]

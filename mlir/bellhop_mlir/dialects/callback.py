@@ -10,9 +10,9 @@
 program.  ``callback.call`` calls one; an ordered call takes a ``!stablehlo.token`` first
 and returns the next one first.  With ``aliases = array<i64: argument, result, ...>``, counted
 without tokens, each result is written in the memory of the argument before it.
-Nobody waits for a call of kind ``tap``.  One of kind ``progress`` takes the index of the iteration
-that is done and how many there are, then anchors: values that it comes after; it returns the index
-of the next iteration to tell of.
+Nobody waits for a call of kind ``tap``.  One of kind ``progress`` takes how many iterations were
+done since the last one (-1: the loop begins), and how many there are (-1: unknown), then anchors:
+values that it comes after; it returns how many to do before the next one.
 ``callback.accelerate`` runs a function of this module on a device.
 """
 
@@ -26,6 +26,8 @@ from bellhop_mlir.errors import VerificationError
 
 KINDS = ("pure", "io", "debug", "tap", "progress", "start", "done")
 TICKET = "tensor<2xui32>"
+# How many iterations a loop has, to a call of kind progress that does not know.
+UNKNOWN_TOTAL = -1
 # Marks a pure call that no optimiser may move out of the loop that it stands in.
 STAYS = "bellhop.stays"
 

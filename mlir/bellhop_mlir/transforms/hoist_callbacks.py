@@ -9,7 +9,7 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import call_graph, drop_unused_functions, reaching
 from bellhop_mlir._outline import inline
 from bellhop_mlir._purity import impure_functions, is_pure
-from bellhop_mlir._walk import functions, named, operations, symbol, types
+from bellhop_mlir._walk import functions, integer, named, operations, producer, symbol, types
 from bellhop_mlir.dialects.callback import STAYS
 
 
@@ -242,27 +242,11 @@ def _has_turn(loop: ir.Operation) -> bool:
     """Tell whether a loop counts up from a constant to a larger one, as JAX's do."""
     block = loop.regions[0].blocks[0]
     *_, end = (op.operation for op in block.operations)
-    compare = _owner(end.operands[0])
+    compare = producer(end.operands[0])
     if compare is None or compare.name != "stablehlo.compare":
         return False
     left, right = compare.operands
     starts = dict(zip(block.arguments, loop.operands, strict=True))
-    first, bound = _integer(starts.get(left, left)), _integer(right)
+    first, bound = integer(starts.get(left, left)), integer(right)
     less = "LT>" in str(compare.attributes["comparison_direction"])
     return less and first is not None and bound is not None and first < bound
-
-
-def _owner(value: ir.Value) -> ir.Operation | None:
-    owner = value.owner
-    return owner if isinstance(owner, ir.Operation) else getattr(owner, "operation", None)
-
-
-def _integer(value: ir.Value) -> int | None:
-    op = _owner(value)
-    if op is None or op.name != "stablehlo.constant":
-        return None
-    attribute = op.attributes["value"]
-    is_scalar = ir.RankedTensorType(value.type).rank == 0
-    if not is_scalar or not isinstance(attribute, ir.DenseIntElementsAttr):
-        return None
-    return int(attribute[0])

@@ -27,9 +27,8 @@ struct Bar {
   std::atomic<int64_t> count = 0;
   std::atomic<int64_t> total = 0;  // below zero: not known
 
-  // When the loop last told of itself, and its count then.
+  // When the loop last told of itself.
   std::atomic<int64_t> told_at = 0;
-  std::atomic<int64_t> told = 0;
 
   // Guarded by the mutex of all bars.
   uint64_t number = 0;  // another one for each line that is shown
@@ -57,15 +56,14 @@ class Bars {
   std::atomic<Bar*> head_ = nullptr;
 };
 
-// What an iteration says in place of its number.
+// What a loop says in place of how many iterations are done.
 inline constexpr int64_t kLoopBegins = -1;
-inline constexpr int64_t kNextIteration = -2;
 
-// Says that iteration `index` of a loop of `total` is done; returns the next one to
-// tell of. Any thread may call it, without the GIL: it may leave a call of the callback
-// to the thread of taps.
+// Says that `done` more iterations of a loop of `total` are done; returns how many more
+// to do before the next call. Any thread may call it, without the GIL: it may leave a
+// call of the callback to the thread of taps.
 int64_t advance(const std::shared_ptr<Callback>& callback, int64_t run_id,
-                int32_t device, int64_t index, int64_t total);
+                int32_t device, int64_t done, int64_t total);
 
 // Ends the bars of a run that failed. Any thread may call it.
 void fail_bars(int64_t run_id) noexcept;

@@ -171,6 +171,58 @@ def test_a_bar_that_was_promised_more_ends_with_the_program(shown):
     assert shown() == [("nine", 4, 9)]
 
 
+@pytest.mark.parametrize("total", [3, 20])
+def test_a_body_that_runs_more_often_than_was_told_has_another_bar(total, shown):
+    f = bellhop.qjit(lambda xs: jax.lax.scan(bellhop.progress(total, "more")(step), 0.0, xs))
+    f(jnp.arange(2.0 * total))
+    assert set(shown()) == {("more", total, total)}
+
+
+def test_a_body_of_several_loops_has_one_bar(shown):
+    body = bellhop.progress(55, "all")(step)
+
+    @bellhop.qjit
+    def f():
+        total = 0.0
+        for n in (1, 30, 24):
+            total = jax.lax.scan(body, total, jnp.ones(n))[0]
+        return total
+
+    assert f() == 55
+    assert shown() == [("all", 55, 55)]
+
+
+@pytest.mark.parametrize("loop", [*LOOPS, "for_loop"])
+def test_short_iterations_need_not_tell(loop, shown):
+    if loop == "for_loop":
+        f = bellhop.qjit(lambda: summed(40, loop))
+    else:
+        f = bellhop.qjit(lambda: LOOPS[loop](bellhop.progress(40, loop), 40))
+    assert f() == 780
+    told_in_conditional = r'stablehlo\.if"[^}]*"callback\.call"[^}]*kind = "progress"'
+    assert re.search(told_in_conditional, f.mlir_opt)
+    assert shown() == [(loop, 40, 40)]
+
+
+def test_loops_of_long_iterations_tell_each_time(shown):
+    seen = []
+
+    @bellhop.pure_callback
+    def slow(x) -> float:
+        time.sleep(0.02)
+        seen.extend(look[5] for look in look_at_bars())
+        return x
+
+    f = bellhop.qjit(
+        lambda: jax.lax.scan(
+            bellhop.progress(20, "slow")(lambda x, _: (slow(x + 1.0), None)), 0.0, length=20
+        )[0]
+    )
+    assert f() == 20
+    shown()
+    assert set(seen) >= set(range(2, 20))
+
+
 def test_total_computed_by_the_program(shown):
     @bellhop.qjit
     def f(n):

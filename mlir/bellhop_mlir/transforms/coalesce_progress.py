@@ -1,0 +1,177 @@
+"""coalesce-progress: a loop tells of several iterations at once."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import integer, named, replace, types
+from bellhop_mlir.dialects.callback import UNKNOWN_TOTAL, is_token
+
+
+@dataclass(frozen=True)
+class CoalesceProgress:
+    """Call the runtime only in the iterations that it asks to be told of.
+
+    Before::
+
+        %0:2 = stablehlo.while(%t = %token, %v = %x) : !stablehlo.token, tensor<f64>
+          cond { ... }
+          do {
+            %1 = stablehlo.sine %v
+            %2:2 = "callback.call"(%t, %one, %total, %1) {callee = @f, kind = "progress"}
+            stablehlo.return %2#0, %1
+          }
+
+    After::
+
+        %0:3 = stablehlo.while(%t = %token, %v = %x, %count = dense<[1, 1]>)
+            : !stablehlo.token, tensor<f64>, tensor<2xi64>
+          cond { ... }
+          do {
+            %1 = stablehlo.sine %v
+            %2 = stablehlo.compare GE, %count[0], %count[1]
+            %3:2 = "stablehlo.if"(%2) ({
+              %4:2 = "callback.call"(%t, %count[0], %total, %1) {callee = @f, kind = "progress"}
+              stablehlo.return %4#0, [%one, %4#1]
+            }, {
+              %4 = stablehlo.add %count, dense<[1, 0]>
+              stablehlo.return %t, %4
+            })
+            stablehlo.return %3#0, %1, %3#1
+          }
+        %5 = stablehlo.subtract %0#2[0], %one
+        %6:2 = "callback.call"(%0#0, %5, %unknown) {callee = @f, kind = "progress"}
+
+    ``%count`` is which iteration goes on, counted from the last call, and which is to make the
+    next: one value is carried at less cost than two.
+
+    A call that is not in each iteration, such as one in a conditional, stays as it is.
+
+    Preconditions: functions that call Python are inlined into loops, as hoist-callbacks does.
+    """
+
+    name: ClassVar[str] = "coalesce-progress"
+
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        if not any(map(_is_telling, named(module.operation, "callback.call"))):
+            return False
+        found = False
+        # The operation of a loop that is changed is another one afterwards.
+        for loop in reversed(named(module.operation, "stablehlo.while")):
+            while loop is not None:
+                loop = _coalesce(loop)
+                found = found or loop is not None
+        return found
+
+
+def _is_telling(op: ir.Operation) -> bool:
+    """Tell whether an operation tells of one iteration."""
+    if op.name != "callback.call" or ir.StringAttr(op.attributes["kind"]).value != "progress":
+        return False
+    return integer(op.operands[1 if is_token(op.operands[0].type) else 0]) == 1
+
+
+def _coalesce(loop: ir.Operation) -> ir.Operation | None:
+    """Coalesce one call in the body of a loop; return the loop in its place, or None."""
+    end, *_ = list(loop.regions[1].blocks[0].operations)[-1:]
+    tokens = [index for index, value in enumerate(end.operands) if is_token(value.type)]
+    for op in loop.regions[1].blocks[0].operations:
+        call = op.operation
+        if _is_telling(call) and len(tokens) == 1 and is_token(call.operands[0].type):
+            return _with_count(loop, call, tokens[0])
+    return None
+
+
+def _with_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operation:
+    number = ir.RankedTensorType(call.operands[1].type)
+    pair = ir.RankedTensorType.get([2], number.element_type)
+    with ir.InsertionPoint(loop), loop.location:
+        counting = ir.Operation.create(
+            "stablehlo.while",
+            results=[*types(loop.results), pair],
+            operands=[*loop.operands, _constant(pair, [1, 1])],
+            regions=2,
+        )
+    for old, new in zip(loop.regions, counting.regions, strict=True):
+        block = old.blocks[0]
+        block.append_to(new)
+        count = block.add_argument(pair, loop.location)
+    _tell_if_due(call, count)
+    with ir.InsertionPoint.after(counting), call.location:
+        going = _element(counting.results[-1], 0)
+        done = _create("stablehlo.subtract", number, [going, _constant(number, 1)])
+        told = ir.Operation.create(
+            "callback.call",
+            results=types(call.results),
+            operands=[counting.results[token], done, _constant(number, UNKNOWN_TOTAL)],
+            attributes={name: call.attributes[name] for name in ("callee", "kind")},
+        )
+    results = list(counting.results)[:-1]
+    results[token] = told.results[0]
+    replace(loop, results)
+    return counting
+
+
+def _tell_if_due(call: ir.Operation, count: ir.Value) -> None:
+    """Put a call into a conditional, and carry which iteration goes on."""
+    token, one, *_ = call.operands
+    with ir.InsertionPoint(call), call.location:
+        is_due = _create(
+            "stablehlo.compare",
+            ir.RankedTensorType.get([], ir.IntegerType.get_signless(1)),
+            [_element(count, 0), _element(count, 1)],
+            comparison_direction="#stablehlo<comparison_direction GE>",
+            compare_type="#stablehlo<comparison_type SIGNED>",
+        )
+        guard = ir.Operation.create(
+            "stablehlo.if", results=[token.type, count.type], operands=[is_due], regions=2
+        )
+    call.results[0].replace_all_uses_with(guard.results[0])
+    telling, silent = (region.blocks.append() for region in guard.regions)
+    with ir.InsertionPoint(telling), call.location:
+        done = _element(count, 0)
+        call.move_after(done.owner)
+        call.operands[1] = done
+        _return([call.results[0], _pair(count.type, one, call.results[1])])
+    with ir.InsertionPoint(silent), call.location:
+        step = _constant(count.type, [1, 0])
+        _return([token, _create("stablehlo.add", count.type, [count, step])])
+    *_, end = (op.operation for op in guard.block.operations)
+    with ir.InsertionPoint(end), end.location:
+        _return([*end.operands, guard.results[1]])
+    end.erase()
+
+
+def _return(operands: list[ir.Value]) -> ir.Operation:
+    return ir.Operation.create("stablehlo.return", operands=operands)
+
+
+def _element(pair: ir.Value, index: int) -> ir.Value:
+    element = ir.RankedTensorType(pair.type).element_type
+    one = _create(
+        "stablehlo.slice",
+        ir.RankedTensorType.get([1], element),
+        [pair],
+        start_indices=f"array<i64: {index}>",
+        limit_indices=f"array<i64: {index + 1}>",
+        strides="array<i64: 1>",
+    )
+    return _create("stablehlo.reshape", ir.RankedTensorType.get([], element), [one])
+
+
+def _pair(type_: ir.Type, *numbers: ir.Value) -> ir.Value:
+    one = ir.RankedTensorType.get([1], ir.RankedTensorType(type_).element_type)
+    elements = [_create("stablehlo.reshape", one, [number]) for number in numbers]
+    return _create("stablehlo.concatenate", type_, elements, dimension="0 : i64")
+
+
+def _create(name: str, type_: ir.Type, operands: list[ir.Value], **attributes: str) -> ir.Value:
+    parsed = {key: ir.Attribute.parse(text) for key, text in attributes.items()}
+    return ir.Operation.create(name, results=[type_], operands=operands, attributes=parsed).results[
+        0
+    ]
+
+
+def _constant(type_: ir.Type, value: int | list[int]) -> ir.Value:
+    return _create("stablehlo.constant", type_, [], value=f"dense<{value}> : {type_}")
