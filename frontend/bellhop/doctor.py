@@ -14,7 +14,7 @@ import bellhop
 from bellhop._jax_compat import cpu_dispatch_is_asynchronous
 
 _PACKAGES = ("pennylane-bellhop", "jax", "jaxlib", "numpy", "pennylane", "pennylane-lightning")
-_OPTIONAL = ("torch", "optax")
+_OPTIONAL = ("pennylane-lightning-kokkos", "torch", "optax")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from bellhop.errors import CompileError
 
 _LIBRARY = re.compile(r'(?<=library = ")[^"]*(?=")')
+_LIGHTNING_LIBRARY = re.compile(r"liblightning_(\w+)_catalyst\.\w+")
 _PORTABLE = re.compile(r"package:(?P<package>[\w.]+)/(?P<file>.+)")
 
 
@@ -40,7 +41,7 @@ def make_local(module: str) -> str:
         for directory in (spec.submodule_search_locations or ()) if spec is not None else ():
             path = Path(directory) / name["file"]
             if path.exists():
-                _check_version(name["package"])
+                _check_version(name["package"], name["file"])
                 return str(path)
         raise CompileError(
             f"the saved program runs circuits by {name['file']} of the package {name['package']}, "
@@ -50,8 +51,9 @@ def make_local(module: str) -> str:
     return _LIBRARY.sub(local, module)
 
 
-def _check_version(package: str) -> None:
-    if package == "pennylane_lightning":
+def _check_version(package: str, file: str) -> None:
+    kind = _LIGHTNING_LIBRARY.fullmatch(file)
+    if package == "pennylane_lightning" and kind is not None:
         from bellhop.circuits.device import check_version
 
-        check_version("lightning.")
+        check_version(f"lightning.{kind[1]}")

@@ -5,6 +5,7 @@ import importlib.metadata
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pennylane as qml
 
 from bellhop.errors import CompileError
@@ -54,13 +55,53 @@ def check_version(name: str) -> None:
     """Refuse a device whose plugin is of an untested version."""
     if not name.startswith("lightning."):
         return
-    version = importlib.metadata.version("pennylane-lightning")
+    package = _lightning_package(name)
+    version = importlib.metadata.version(package)
     if not version.startswith(tuple(f"{tested}." for tested in _TESTED_LIGHTNING)):
         raise CompileError(
-            f"pennylane-lightning {version} is not a version that bellhop was tested with "
+            f"{package} {version} is not a version that bellhop was tested with "
             f"({', '.join(_TESTED_LIGHTNING)}), and its compiled interface may differ. Install "
-            f"pennylane-lightning=={_TESTED_LIGHTNING[-1]}.*."
+            f"{package}=={_TESTED_LIGHTNING[-1]}.*."
         )
+
+
+def _lightning_package(name: str) -> str:
+    """Return the distribution with a Lightning device; each but lightning.qubit has its own."""
+    package = f"pennylane-lightning-{name.partition('.')[2]}"
+    try:
+        importlib.metadata.distribution(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "pennylane-lightning"
+    return package
+
+
+def check_options(device: Any, where: str) -> None:
+    """Refuse options of a Lightning device that its compiled interface does not take.
+
+    Raises:
+        CompileError: names the QNode, the option, and what to do.
+    """
+    if not device.name.startswith("lightning."):
+        return
+    kokkos_args = getattr(device, "_sv_init_kwargs", {}).get("kokkos_args")
+    for is_set, option, instead in (
+        (
+            device.c_dtype != np.complex128,
+            "c_dtype=complex64",
+            "Leave it out: compiled circuits have complex128 states.",
+        ),
+        (getattr(device, "_mpi", False), "mpi=True", "Call the QNode uncompiled."),
+        (
+            kokkos_args is not None,
+            "kokkos_args",
+            "Set the environment variable KOKKOS_NUM_THREADS instead.",
+        ),
+    ):
+        if is_set:
+            raise CompileError(
+                f"{where}: the option {option} of {device.name} does not reach compiled "
+                f"circuits. {instead}"
+            )
 
 
 # State preparations go through functions of the plugin's own and are in no list.
@@ -72,6 +113,7 @@ _NOT_THROUGH_PLUGIN = ("PCPhase",)
 # Listed by Lightning as supported when it runs from Python, where they become matrices.
 _PYTHON_ONLY = (
     "BlockEncode",
+    "ControlledQubitUnitary",
     "DiagonalQubitUnitary",
     "ECR",
     "ISWAP",

@@ -76,6 +76,18 @@ def is_measurement(value: Any) -> bool:
     return isinstance(value, qml.measurements.MeasurementProcess)
 
 
+def check_measurements(processes: Sequence[Any], where: str) -> None:
+    """Refuse the result of a quantum function that is anything else than measurements.
+
+    Devices whose circuits are parts of the program take no other values.
+    """
+    if not processes or not all(map(is_measurement, processes)):
+        raise CompileError(
+            f"{where}: a quantum function must return measurements (a pytree of qml.expval, "
+            f"qml.probs, ...) and, on this device, nothing else; it returned {processes}."
+        )
+
+
 def trace_circuit(
     record: Callable[..., tuple[Any, Any]],
     inputs: Sequence[Any],

@@ -26,7 +26,7 @@ _MATRIX_WIRES = 10
 _NOT_RECORDED = ("QubitUnitary", "StatePrep", "BasisState")
 _COMPLEX_DATA = ("QubitUnitary", "StatePrep")
 _NOTHING_TO_APPLY = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
-OBSERVABLES = (
+_OBSERVABLES = (
     qml.Hermitian,
     qml.Projector,
     qml.SparseHamiltonian,
@@ -34,7 +34,25 @@ OBSERVABLES = (
     qml.ops.SProd,
     qml.ops.Sum,
 )
-MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
+_MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
+
+
+def check_is_gate(op: Any, where: str) -> None:
+    """Refuse what stands among the operations of a circuit and is none.
+
+    Raises:
+        CompileError: names the QNode and what to write instead.
+    """
+    if op.name in _MID_CIRCUIT:
+        raise CompileError(
+            f"{where}: a mid-circuit measurement, or an operation that depends on one, was made "
+            "by PennyLane alone. Use bellhop.measure and bellhop.cond."
+        )
+    if isinstance(op, _OBSERVABLES):
+        raise CompileError(
+            f"{where}: the observable {op.name} stands where gates are collected. Make it where "
+            "it is measured, after all loops, or outside the QNode."
+        )
 
 
 @dataclass
@@ -130,16 +148,7 @@ class GateList:
             return
         if depth == 0:
             self._site, self._written = self._sites(op), op.name
-        if op.name in MID_CIRCUIT:
-            raise CompileError(
-                f"{self._where}: a mid-circuit measurement, or an operation that depends on one, "
-                "was made by PennyLane alone. Use bellhop.measure and bellhop.cond."
-            )
-        if isinstance(op, OBSERVABLES):
-            raise CompileError(
-                f"{self._where}: the observable {op.name} stands where gates are collected. Make "
-                "it where it is measured, after all loops, or outside the QNode."
-            )
+        check_is_gate(op, self._where)
         op = self._rows.of(op)
         base, adjoint, controls = split(op, self._gate_set)
         is_traced = any(isinstance(value, jax.core.Tracer) for value in base.data)
@@ -164,12 +173,13 @@ class GateList:
             )
 
     def _can_record(self, base: qml.operation.Operator) -> bool:
-        """Tell whether the adjoint method can pass a gate on its way to others.
+        """Tell whether a gate can stand on Lightning's tape, which all derivatives record.
 
         Even with constant parameters Lightning stops at a gate of several (Rot), or of none
         that it differentiates by; matrices and bits are not recorded.
         """
-        return not base.data or base.name in _NOT_RECORDED or self._differentiates(base.name)
+        is_recorded = self._gate_set.differentiates(base.name)
+        return not base.data or base.name in _NOT_RECORDED or is_recorded
 
     def _differentiates(self, name: str) -> bool:
         if self._by_differences:

@@ -13,11 +13,12 @@ from bellhop._jax_compat import convert_constvars_jaxpr
 from bellhop._source import definition_site, function_name
 from bellhop.circuits import circuit_primitive
 from bellhop.circuits.broadcasting import ROW_STRUCT, Rows
-from bellhop.circuits.device import GateSet, device_spec
+from bellhop.circuits.device import GateSet, check_options, device_spec
 from bellhop.circuits.diff_method import chosen_differentiation
 from bellhop.circuits.execution import is_measurement, trace_circuit
 from bellhop.circuits.mitigation import current_mitigation
 from bellhop.circuits.nested import fold
+from bellhop.circuits.null_device import is_null_device, run_null
 from bellhop.circuits.primitives import check_x64
 from bellhop.circuits.recording import Circuit
 from bellhop.circuits.rewrites import global_folding, rewrites_of
@@ -61,7 +62,9 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if needs_tape(qnode):
         return call_on_tape(qnode, args, kwargs, where, call_qnode)
     if is_traced_device(qnode.device):
-        return _call_traced(qnode, args, kwargs, where)
+        return _call_in_program(run_traced, qnode, args, kwargs, where)
+    if is_null_device(qnode.device):
+        return _call_in_program(run_null, qnode, args, kwargs, where)
     check_x64(where)
     _check_supported(qnode, where)
     leaves, in_tree = jax.tree.flatten((args, kwargs))
@@ -106,10 +109,10 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return rows.run(lambda row: traced.finish(run(row)))
 
 
-def _call_traced(
-    qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any], where: str
+def _call_in_program(
+    run: Any, qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any], where: str
 ) -> Any:
-    """Trace a call of a QNode on default.qubit, whose state is a value of the program."""
+    """Trace a call of a QNode whose device is no plugin but a part of the program."""
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     wires = _wire_map(qnode, leaves, in_tree, dynamic, where)
@@ -119,7 +122,7 @@ def _call_traced(
         args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
         return fold(qnode.func, global_folding())(*args, **kwargs)
 
-    return run_traced(function, inputs, qnode=qnode, wires=wires, where=where)
+    return run(function, inputs, qnode=qnode, wires=wires, where=where)
 
 
 def _passes(qnode: qml.QNode) -> tuple[str, ...]:
@@ -198,3 +201,4 @@ def _check_supported(qnode: qml.QNode, where: str) -> None:
             "(get_c_interface), so it cannot run inside qjit. Use "
             "qml.device('lightning.qubit', wires=...) or 'default.qubit'."
         )
+    check_options(qnode.device, where)

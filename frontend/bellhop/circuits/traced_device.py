@@ -20,7 +20,7 @@ from pennylane.devices.qubit import apply_operation, create_initial_state, measu
 from pennylane.operation import StatePrepBase
 
 from bellhop.circuits.broadcasting import Rows
-from bellhop.circuits.gates import DECOMPOSITION_DEPTH, MID_CIRCUIT, OBSERVABLES
+from bellhop.circuits.gates import DECOMPOSITION_DEPTH, check_is_gate
 from bellhop.circuits.observables import Factor, HasNoMatrixError, Named, as_sum_of_products
 from bellhop.circuits.outcome_statistics import exact_of_outcomes
 from bellhop.circuits.primitives import undifferentiable
@@ -91,16 +91,7 @@ class TracedCircuit(QueuedCircuit):
         return jnp.asarray(state, jax.dtypes.canonicalize_dtype(complex))
 
     def _apply(self, op: Any, depth: int = 0) -> None:
-        if op.name in MID_CIRCUIT:
-            raise CompileError(
-                f"{self._where}: {op.name} stands where gates are collected. Use bellhop.measure "
-                "and bellhop.cond."
-            )
-        if isinstance(op, OBSERVABLES):
-            raise CompileError(
-                f"{self._where}: the observable {op.name} stands where gates are collected. Make "
-                "it where it is measured, after all loops, or outside the QNode."
-            )
+        check_is_gate(op, self._where)
         op = self.rows.of(op)
         if self._is_fresh and isinstance(op, StatePrepBase):
             mapped = self._on_qubits(op)

@@ -12,6 +12,7 @@ from bellhop.circuits.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.execution import (
     ONE_SHOT,
     Shots,
+    check_measurements,
     check_postselection,
     finished,
     is_measurement,
@@ -70,7 +71,7 @@ def run_traced(
         with circuit_scope(circuit), circuit.queue():
             result = function(*inputs)
         processes, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
-        _check_measurements(processes, where)
+        check_measurements(processes, where)
         n_outcomes = circuit.n_outcomes
         if n_outcomes:
             _check_outcomes(qnode, n_outcomes, shots, where)
@@ -118,14 +119,6 @@ def run_traced(
         return finished(values, statistics, out_tree, shots)
 
     return rows.run(of_row)
-
-
-def _check_measurements(processes: Sequence[Any], where: str) -> None:
-    if not processes or not all(map(is_measurement, processes)):
-        raise CompileError(
-            f"{where}: a quantum function must return measurements (a pytree of qml.expval, "
-            f"qml.probs, ...) and, on default.qubit, nothing else; it returned {processes}."
-        )
 
 
 def _check_outcomes(qnode: qml.QNode, n_outcomes: int, shots: Shots, where: str) -> None:

@@ -1,0 +1,222 @@
+"""Circuits on ``null.qubit``: traced and checked, and nothing of them is left in the program.
+
+Results are the constants that PennyLane's device gives: zeros, and for states, probabilities and
+counts all weight on the first outcome.  So it tells what everything around a circuit costs.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.circuits.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.execution import Shots, check_measurements, is_measurement, shots_of
+from bellhop.circuits.gates import check_is_gate
+from bellhop.circuits.outcome_statistics import values_of
+from bellhop.circuits.queue import QueuedCircuit
+from bellhop.circuits.rewrites import rewrites_of
+from bellhop.circuits.statistics import unsupported
+from bellhop.circuits.wires import WireMap, is_dynamic
+from bellhop.control_flow.branches import choose
+from bellhop.control_flow.for_loop import repeat
+from bellhop.control_flow.while_loop import repeat_while
+from bellhop.errors import CompileError
+from bellhop.tracing import circuit_scope
+
+mp = qml.measurements
+
+# A result of more numbers than these is a mistake rather than a wish.
+_MOST_QUBITS = 30
+
+
+def is_null_device(device: Any) -> bool:
+    """Tell whether circuits on a PennyLane device are left out of the program."""
+    return isinstance(device, qml.devices.NullQubit)
+
+
+def run_null(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    *,
+    qnode: qml.QNode,
+    wires: WireMap,
+    where: str,
+) -> Any:
+    """Trace a call of a QNode on ``null.qubit``.
+
+    Args:
+        function: the quantum function, of the inputs.
+        inputs: arrays.
+        qnode: the QNode, for its options.
+        wires: of its device.
+        where: the QNode and its line, for errors.
+
+    Returns:
+        constants in place of the measurements, in the structure that the quantum function
+        returned.
+
+    Raises:
+        CompileError: for what other devices would refuse too, and for an option of the device.
+    """
+    for option, value in qnode.device.device_kwargs.items():
+        if value:
+            raise CompileError(
+                f"{where}: the option {option} of null.qubit is not supported by bellhop. "
+                "Use qml.specs of the QNode, uncompiled, to count gates."
+            )
+    shots = shots_of(qnode)
+    rows = Rows(None, where)
+
+    def run(row: Any, *inputs: Any) -> Any:
+        nonlocal rows
+        rows = Rows(row, where)
+        circuit = _NullCircuit(wires, where, rows)
+        circuit.rewrites = rewrites_of(qnode)
+        with circuit_scope(circuit), circuit.queue():
+            result = function(*inputs)
+        processes, tree = jax.tree.flatten(result, is_leaf=is_measurement)
+        check_measurements(processes, where)
+        for process in processes:
+            circuit.check_observable(process.obs)
+        return _results(processes, tree, shots, wires, where)
+
+    jax.eval_shape(run, ROW_STRUCT, *inputs)
+    return rows.run(lambda row: run(row, *inputs))
+
+
+class _NullCircuit(QueuedCircuit):
+    """A circuit whose gates are looked at, and nothing more."""
+
+    def __init__(self, wires: WireMap, where: str, rows: Rows) -> None:
+        super().__init__(where, rows)
+        self._wires = wires
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        for op in operations:
+            check_is_gate(op, self._where)
+            self.rows.of(op)
+            for wire in op.wires:
+                self._check_wire(wire)
+
+    def _check_wire(self, wire: Any) -> None:
+        if is_dynamic(wire):
+            self._wires.dynamic(wire)
+        else:
+            self._wires(wire)
+
+    def for_loop(
+        self, trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run a loop whose body has gates; return the carried values."""
+        self.flush_active("for_loop")
+        return repeat(trips, self._part(iteration), carried)
+
+    def while_loop(
+        self, condition: Callable[..., Any], iteration: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run a loop whose body has gates while a condition on the carried values holds."""
+        self.flush_active("while_loop")
+        goes_on = lambda carried: self.evaluate_condition(condition, carried)
+        return repeat_while(goes_on, self._part(iteration), carried)
+
+    def branch(
+        self,
+        construct: str,
+        index: Any,
+        names: Sequence[str],
+        branches: Sequence[Callable[[], Any]],
+    ) -> Any:
+        """Run the branch with a number, which may have gates; return its result."""
+        self.flush_active(construct)
+        return choose(construct, index, names, [self._part(branch) for branch in branches])
+
+    def _part(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            with self.queue():
+                return function(*args)
+
+        return run
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Return the outcome zero, or the one that is asked for."""
+        del reset, site
+        self.flush_active("measure")
+        self._check_wire(label)
+        return jnp.asarray(postselect == 1)
+
+
+def _results(processes: Sequence[Any], tree: Any, shots: Shots, wires: WireMap, where: str) -> Any:
+    def copy(of_copy: int | None) -> Any:
+        results = [_Result(process, of_copy, wires, where).value() for process in processes]
+        return jax.tree.unflatten(tree, results)
+
+    if shots.is_vector:
+        return tuple(map(copy, shots.copies))
+    return copy(shots.total or None)
+
+
+class _Result:
+    """What one measurement gives."""
+
+    def __init__(self, process: Any, shots: int | None, wires: WireMap, where: str) -> None:
+        self._process = process
+        self._shots = shots
+        self._wires = wires
+        self._where = where
+
+    def value(self) -> Any:
+        process = self._process
+        if process.mv is not None:
+            return self._of_outcomes(len(values_of(process, self._where)))
+        for wire in process.wires:
+            self._wires(wire)
+        n = len(process.wires) or len(self._wires)
+        match process:
+            case mp.StateMP() if not isinstance(process, mp.DensityMatrixMP):
+                return self._first(n)
+            case mp.ProbabilityMP():
+                return self._first(n)
+            case mp.CountsMP():
+                if process.obs is None:
+                    return self._counts(np.arange(2 ** self._checked(n)))
+                return self._counts(np.unique(np.round(process.eigvals(), 12)))
+            case mp.SampleMP() if self._shots is None:
+                raise unsupported(
+                    self._where, "sample without shots", "Set them: qml.set_shots(circuit, 100)."
+                )
+            case mp.ClassicalShadowMP():
+                dtype: Any = np.int8
+            case _:
+                dtype = process.numeric_type
+        return jnp.zeros(process.shape(self._shots, len(self._wires)), dtype)
+
+    def _of_outcomes(self, n: int) -> Any:
+        match self._process:
+            case mp.ProbabilityMP():
+                return self._first(n)
+            case mp.CountsMP():
+                return self._counts(np.arange(2 ** self._checked(n)))
+            case mp.SampleMP():
+                several = isinstance(self._process.mv, list)
+                return jnp.zeros((self._shots, n) if several else self._shots, int)
+        return jnp.zeros(())
+
+    def _first(self, qubits: int) -> Any:
+        return jnp.zeros(2 ** self._checked(qubits)).at[0].set(1.0)
+
+    def _counts(self, values: np.ndarray) -> Any:
+        if self._shots is None:
+            raise unsupported(
+                self._where, "counts without shots", "Set them: qml.set_shots(circuit, 100)."
+            )
+        return jnp.asarray(values), jnp.zeros(len(values), int).at[0].set(self._shots)
+
+    def _checked(self, qubits: int) -> int:
+        if qubits > _MOST_QUBITS:
+            raise unsupported(
+                self._where, f"a result of 2**{qubits} numbers", "Measure fewer wires."
+            )
+        return qubits
