@@ -21,6 +21,10 @@ Each name, what it is for, and why no public name serves:
   parameters refer to, here users' functions; there is no public way.
 * ``trace_state_clean``: whether a call stands under a transformation.  Public JAX has
   only the deprecated ``unsafe_*`` queries, which do not see every transformation.
+* ``callback.emit_python_callback``: how JAX lowers all of its own callbacks, whose functions only
+  the executable of their own module gets; public JAX registers a rule for each primitive, and the
+  primitives are not public.
+* ``source_info_util``: the user's line that an equation is from, which JAX puts into locations.
 * ``run_compiled``: runs a compiled program without JAX's cache of fast calls, which refuses
   a program that calls itself in its first run; ``Compiled.__call__`` has no way around it.
 * ``ExecuteReplicated.__call__``: to wait for programs that call us.
@@ -62,6 +66,7 @@ from jax._src import (  # noqa: TID251
     effects,
     pjit,
     sharding_impls,
+    source_info_util,
     traceback_util,
     util,
     xla_bridge,
@@ -81,6 +86,7 @@ __all__ = [
     "cpu_dispatch_is_asynchronous",
     "hide_frames",
     "hide_frames_of",
+    "emit_callbacks_by",
     "forget_lowering",
     "hold_weakly_in_caches",
     "ir_type",
@@ -94,6 +100,7 @@ __all__ = [
     "register_ordered_effect",
     "run_compiled",
     "run_without_fast_calls",
+    "site_of_equation",
     "trace_state_clean",
     "without_mesh",
 ]
@@ -434,6 +441,29 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool]) -> None:
         pjit._get_fastpath_data = fast_call
     if _fast_call_ahead_of_time is not None:
         pxla.MeshExecutable.create_cpp_call = fast_call_ahead_of_time
+
+
+_emit_python_callback = callback.emit_python_callback
+
+
+def emit_callbacks_by(emit: Callable[..., Any], where: Callable[[], bool]) -> None:
+    """Lower JAX's own callbacks in another way than JAX does.
+
+    Args:
+        emit: takes and returns what ``emit_python_callback`` does.
+        where: tells whether to, for what is being lowered.
+    """
+
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        return (emit if where() else _emit_python_callback)(*args, **kwargs)
+
+    callback.emit_python_callback = chosen
+
+
+def site_of_equation(ctx: mlir.LoweringRuleContext) -> str:
+    """Return ``file:line`` of the user's code that the equation being lowered is from."""
+    frame = source_info_util.user_frame(ctx.traceback)
+    return "<unknown>" if frame is None else f"{frame.file_name}:{frame.start_line}"
 
 
 def convert_constvars_jaxpr(closed: ClosedJaxpr) -> Jaxpr:

@@ -1,0 +1,183 @@
+"""jax.pure_callback, io_callback, debug.callback and debug.print inside qjit."""
+
+import gc
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+from jax.experimental import io_callback
+
+import bellhop
+
+SCALAR = jax.ShapeDtypeStruct((), jnp.float64)
+
+
+def test_pure_callback_in_a_loop_and_a_conditional():
+    @bellhop.qjit
+    def f(x):
+        def step(x, _):
+            y = jax.pure_callback(np.sin, SCALAR, x)
+            return jax.lax.cond(y > 0.5, lambda: y, lambda: 2 * y), y
+
+        return jax.lax.scan(step, x, None, length=4)
+
+    x, expected = 1.2, []
+    for _ in range(4):
+        expected.append(np.sin(x))
+        x = expected[-1] if expected[-1] > 0.5 else 2 * expected[-1]
+    last, all_ = f(1.2)
+    np.testing.assert_allclose(last, x)
+    np.testing.assert_allclose(all_, expected)
+
+
+@pytest.mark.parametrize("method", ["sequential", "expand_dims", "broadcast_all"])
+def test_pure_callback_with_trees_under_vmap(method):
+    def host(tree, scale):
+        return {"sum": np.asarray(tree["a"] + tree["b"]) * np.asarray(scale)}
+
+    @bellhop.qjit
+    def f(a, b):
+        call = lambda a: jax.pure_callback(
+            host, {"sum": SCALAR}, {"a": a, "b": b}, 2.0, vmap_method=method
+        )
+        return jax.vmap(call)(a)
+
+    a = np.arange(3.0)
+    np.testing.assert_allclose(f(a, 0.5)["sum"], 2 * (a + 0.5))
+
+
+def test_a_custom_derivative_around_pure_callback():
+    @jax.custom_jvp
+    def sine(x):
+        return jax.pure_callback(np.sin, SCALAR, x)
+
+    sine.defjvp(lambda primals, tangents: (sine(*primals), jnp.cos(primals[0]) * tangents[0]))
+    np.testing.assert_allclose(bellhop.qjit(bellhop.grad(sine))(0.3), np.cos(0.3))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_io_callback_is_called_once_a_turn(ordered):
+    seen = []
+
+    def host(x):
+        seen.append(float(x))
+        return np.float64(len(seen))
+
+    @bellhop.qjit
+    def f(n):
+        return jax.lax.fori_loop(
+            0, n, lambda i, total: total + io_callback(host, SCALAR, i * 0.5, ordered=ordered), 0.0
+        )
+
+    assert f(4) == 1 + 2 + 3 + 4
+    assert sorted(seen) == [0.0, 0.5, 1.0, 1.5]
+    assert not ordered or seen == sorted(seen)
+
+
+def test_printing(capsys):
+    @bellhop.qjit
+    def f(x):
+        jax.debug.print("x = {}, twice = {twice}", x, twice=2 * x)
+        jax.vmap(lambda y: jax.debug.print("y = {}", y, ordered=True))(jnp.arange(2))
+        jax.debug.print("no numbers")
+        return x
+
+    f(1.5)
+    f(2.5)
+    printed = capsys.readouterr().out.splitlines()
+    expected = ["no numbers", "x = 1.5, twice = 3.0", "y = 0", "y = 1"]
+    assert sorted(printed[:4]) == expected
+    assert "x = 2.5, twice = 5.0" in printed
+
+
+def test_debug_callback_in_a_function_without_results_and_under_grad():
+    seen = []
+
+    @bellhop.qjit
+    def f(x):
+        jax.debug.callback(lambda x, *, name: seen.append((float(x), name)), x, name="x")
+
+    f(1.5)
+    assert seen == [(1.5, "x")]
+
+    @bellhop.qjit
+    @bellhop.grad
+    def g(x):
+        jax.debug.callback(lambda x: seen.append(float(x)), x)
+        return x**2
+
+    assert g(3.0) == 6.0
+    assert seen[1:] == [3.0]
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_inside_a_circuit(device):
+    seen = []
+
+    @bellhop.qjit
+    @qml.qnode(qml.device(device, wires=1))
+    def circuit(x):
+        qml.RX(jax.pure_callback(np.sin, SCALAR, x), wires=0)
+        jax.debug.callback(lambda x: seen.append(float(x)), x)
+        return qml.expval(qml.Z(0))
+
+    np.testing.assert_allclose(circuit(0.3), np.cos(np.sin(0.3)))
+    assert seen == [0.3]
+
+
+def test_inside_a_region_of_the_same_device():
+    region = bellhop.accelerate(
+        lambda x: jax.pure_callback(np.sin, SCALAR, x) * 2, dev=jax.devices("cpu")[0]
+    )
+    np.testing.assert_allclose(bellhop.qjit(lambda x: region(x) + 1)(0.3), 2 * np.sin(0.3) + 1)
+
+
+def test_an_exception_is_the_same_object_and_later_calls_work():
+    error = KeyError("no such thing")
+
+    def host(x):
+        if x > 1:
+            raise error
+        return x
+
+    f = bellhop.qjit(lambda x: jax.pure_callback(host, SCALAR, x))
+    with pytest.raises(KeyError) as raised:
+        f(2.0)
+    assert raised.value is error
+    (note,) = error.__notes__
+    assert "raised in callback 'pure_callback'" in note
+    assert __file__ in note
+    assert f(0.5) == 0.5
+
+
+def test_a_wrong_result_is_an_error():
+    f = bellhop.qjit(lambda x: jax.pure_callback(lambda x: np.zeros(3), SCALAR, x))
+    with pytest.raises(TypeError, match=r"returned float64\[3\], declared float64\[\]"):
+        f(0.5)
+
+
+def test_arguments_may_be_kept_and_functions_go():
+    kept = []
+    function = lambda x: kept.append(x)
+    gone = weakref.ref(function)
+    f = bellhop.qjit(lambda x: jax.debug.callback(function, x))
+    for number in range(3):
+        f(np.full(1000, float(number)))
+    assert [float(x.sum()) for x in kept] == [0, 1000, 2000]
+    f = function = None
+    gc.collect()
+    assert gone() is None
+
+
+def test_in_a_plain_jit_they_are_left_to_jax():
+    f = jax.jit(lambda x: jax.pure_callback(np.sin, SCALAR, x))
+    assert "xla_ffi_python_cpu_callback" in f.lower(0.3).as_text()
+    np.testing.assert_allclose(f(0.3), np.sin(0.3))
+
+
+def test_a_qjit_function_inside_a_plain_jit():
+    inner = bellhop.qjit(lambda x: jax.pure_callback(np.sin, SCALAR, x))
+    np.testing.assert_allclose(jax.jit(lambda x: inner(x) + 1)(0.3), np.sin(0.3) + 1)
