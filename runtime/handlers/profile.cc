@@ -177,6 +177,14 @@ void record(const std::string& key, const Place& place, Crossing crossing) {
   recorder->record(key, place, crossing);
 }
 
+void CallTimer::begin() {
+  waited_ = bytes_out_ = bytes_in_ = 0;
+  callback_ = nullptr;
+  part_ = Part::kCall;
+  failed_ = false;
+  begin_ = profile_clock();
+}
+
 void CallTimer::describe(Part part, const Callback& callback,
                          std::span<const BufferView> arguments,
                          std::span<const BufferView> results) {

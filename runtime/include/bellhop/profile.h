@@ -89,7 +89,10 @@ class CallTimer {
   // What of a call it is: the rows of a profile.
   enum class Part : char { kCall, kStart, kWait, kTap, kTapped };
 
-  CallTimer() : begin_(is_profiled() ? profile_clock() : 0) {}
+  CallTimer() {
+    if (is_profiled()) [[unlikely]]
+      begin();
+  }
   ~CallTimer() {
     if (begin_ != 0) [[unlikely]]
       finish();
@@ -98,7 +101,8 @@ class CallTimer {
   CallTimer& operator=(const CallTimer&) = delete;
 
   void has_gil() {
-    if (begin_ != 0) waited_ = profile_clock() - begin_;
+    if (begin_ != 0) [[unlikely]]
+      waited_ = profile_clock() - begin_;
   }
   void of(Part part, const Callback& callback, std::span<const BufferView> arguments,
           std::span<const BufferView> results) {
@@ -107,7 +111,9 @@ class CallTimer {
   }
   // It waited for the GIL before the timer was made.
   void has_waited(int64_t nanoseconds) {
-    begin_ -= begin_ == 0 ? 0 : nanoseconds;
+    if (begin_ == 0) [[likely]]
+      return;
+    begin_ -= nanoseconds;
     waited_ = nanoseconds;
   }
   void fails() { failed_ = true; }
@@ -116,15 +122,17 @@ class CallTimer {
   void describe(Part part, const Callback& callback,
                 std::span<const BufferView> arguments,
                 std::span<const BufferView> results);
+  void begin();
   void finish();
 
-  int64_t begin_;
-  int64_t waited_ = 0;
-  int64_t bytes_out_ = 0;
-  int64_t bytes_in_ = 0;
-  const Callback* callback_ = nullptr;
-  Part part_ = Part::kCall;
-  bool failed_ = false;
+  int64_t begin_ = 0;
+  // Not set where no profile is open, to cost nothing there.
+  int64_t waited_;
+  int64_t bytes_out_;
+  int64_t bytes_in_;
+  const Callback* callback_;
+  Part part_;
+  bool failed_;
 };
 
 // Circuits: a row for each, with the time in the device and not that of the program
