@@ -93,6 +93,13 @@ def test_progress():
     raises("of a bar, a string;", looped, error=TypeError)
 
 
+def test_profiles():
+    raises("number of crossings, got", bellhop.profile, limit=-1, error=ValueError)
+    with bellhop.profile() as profile:
+        pass
+    raises("a profile is used once. Make", profile.__enter__, error=RuntimeError)
+
+
 def test_pictures(tmp_path, monkeypatch):
     drawing = bellhop.draw(lambda x: x)(1.0)
     raises("give a name that ends", drawing.save, tmp_path / "picture.txt", error=ValueError)
@@ -138,8 +145,8 @@ def test_a_version_of_lightning_that_is_not_tested(monkeypatch):
         check_version.cache_clear()
 
 
-def _circuit(*gates, result=lambda: qml.expval(qml.Z(0)), shots=None):
-    @qml.qnode(qml.device("lightning.qubit", wires=2), shots=shots)
+def _circuit(*gates, result=lambda: qml.expval(qml.Z(0)), **options):
+    @qml.qnode(qml.device("lightning.qubit", wires=2), **options)
     def circuit(x):
         for gate in gates:
             gate(x)
@@ -161,11 +168,18 @@ def test_an_outcome_that_does_not_happen():
     impossible = _circuit(lambda x: bellhop.measure(0, postselect=1))
     # In every branch of the tree it has the weight zero: the result is 0 / 0, and no error.
     assert np.isnan(float(bellhop.qjit(impossible)(0.1)))
+    one_branch = _circuit(
+        lambda x: bellhop.measure(0, postselect=1), mcm_method="single-branch-statistics"
+    )
+    raises("(postselect), which does not happen in this state", bellhop.qjit(one_branch), 0.1)
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
 def test_torch_functions():
     torch = pytest.importorskip("torch")
     raises("must return tensors, numbers,", bellhop.call_torch(lambda x: "text"), 1.0)
+    half = bellhop.call_torch(lambda x: torch.zeros(2, dtype=torch.complex32))
+    raises("JAX has no arrays of type", half, 1.0)
     needs_data = bellhop.call_torch(lambda x: torch.ones(int(x)))
     raises("on tensors without data,", needs_data, 1.0, error=bellhop.CompileError)
     module = bellhop.call_torch(torch.nn.Linear(1, 1))

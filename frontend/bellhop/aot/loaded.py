@@ -13,7 +13,7 @@ from bellhop.lowering import device_name, host_device, optimize
 from bellhop.options import CompileOptions
 from bellhop.qjit import QJIT, Made
 from bellhop.signature import Static, describe
-from bellhop_mlir.errors import PassError
+from bellhop_mlir.errors import PassError, VerificationError
 
 
 class LoadedFunction(QJIT[Any, Any]):
@@ -59,8 +59,11 @@ class LoadedFunction(QJIT[Any, Any]):
                 jaxpr=None,
                 out_avals=saved.out_avals,
             )
-        except (PassError, StopIteration) as error:
-            raise CompileError(f"{self!r} cannot run here: {error}") from error
+        except (PassError, VerificationError) as error:
+            raise CompileError(
+                f"{self!r} cannot run here: {error}. Save it anew with this version of bellhop, "
+                "and for the devices that are here."
+            ) from error
         signature = jax.tree.unflatten(saved.in_tree, saved.in_avals)
         return Made(program, (static, *signature), saved.out_tree)
 

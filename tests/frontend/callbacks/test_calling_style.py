@@ -67,7 +67,7 @@ def test_arguments_need_a_function():
         bellhop.pure_callback(x=3)
     with pytest.raises(TypeError, match=r"callback has arguments \(x\) and no function to call"):
         bellhop.debug.callback(x=3)
-    with pytest.raises(TypeError, match="result type twice"):
+    with pytest.raises(TypeError, match="is given the result"):
         bellhop.pure_callback(weighted, VECTOR, 1.0, result_shape_dtypes=VECTOR)
 
 

@@ -206,7 +206,7 @@ def test_files_that_are_something_else(path):
     f.save(path)
     changed = path.with_name("changed")
     for key, value, message in (
-        ("format", 99, "has format 99"),
+        ("format", 99, "has format 99, and this bellhop reads"),
         ("x64", False, "saved with jax_enable_x64=False"),
     ):
         with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
@@ -217,6 +217,18 @@ def test_files_that_are_something_else(path):
                 new.writestr(name, content)
         with pytest.raises(bellhop.CompileError, match=message):
             bellhop.load(changed)
+
+
+def test_programs_of_another_version(path):
+    f = bellhop.qjit(lambda x: bellhop.pure_callback(programs.divide, float)(x))
+    f(1.0)
+    f.save(path)
+    changed = path.with_name("changed")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name).replace(b'kind = "pure"', b'kind = "later"'))
+    with pytest.raises(bellhop.CompileError, match=r"cannot run here: .*has kind 'later'"):
+        bellhop.load(changed)(1.0)
 
 
 def test_a_callback_that_is_gone_is_named(path, monkeypatch):
