@@ -21,7 +21,7 @@ from bellhop.delegation import Delegates
 from bellhop.devices import device_name
 from bellhop.errors import CompileError
 from bellhop.instruments import Stopwatch
-from bellhop.module_text import ModuleText
+from bellhop.module_text import ModuleText, Snapshot
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.pipelines import OPTIMIZATION, run_pipeline
@@ -33,7 +33,7 @@ from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.overlap_regions import OverlapRegions
 from bellhop_mlir.transforms.split_long_blocks import SplitLongBlocks
-from bellhop_mlir.transforms.transform_circuits import TransformCircuits
+from bellhop_mlir.transforms.transform_circuits import TransformCircuits, circuits_with_passes
 from bellhop_runtime import CallbackTable
 
 if TYPE_CHECKING:
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 # The name of the stage before the first pass.
 LOWERED = "lowered"
-
-# How a module shows that a circuit asks for passes of its own.
-_PASSES_OF_CIRCUITS = 'passes = "'
 
 
 @dataclass
@@ -166,7 +163,7 @@ class Program:
     Attributes:
         code: what runs.
         jaxpr: the traced function.
-        mlir: the module as lowered.
+        lowered: the module before the passes.
         mlir_opt: the module after the optimising passes.
         stages: the module as lowered and after each pass, where asked for.
         targets: its callbacks, as its declarations number them.
@@ -175,11 +172,16 @@ class Program:
 
     code: Code
     jaxpr: Any
-    mlir: str
+    lowered: Snapshot
     mlir_opt: str
     stages: dict[str, str]
     targets: tuple["CallbackTarget", ...]
     delegates: Delegates | None = None
+
+    @property
+    def mlir(self) -> str:
+        """The text of the module before the passes."""
+        return self.lowered.text
 
     @property
     def prints_later(self) -> bool:
@@ -285,8 +287,8 @@ def optimize(
         out_avals: the results.
         keep_stages: whether to keep the text of the module after every pass.
         delegates: whether JAX makes the callbacks, instead of the runtime.
-        elides: whether to leave large constants out of the texts, whose writing takes longer
-            than all else where there are many megabytes of them.
+        elides: whether to leave large constants out of the text after the passes, whose writing
+            takes longer than all else where there are many megabytes of them.
         after: the stage that the module is, where it is not the first.
     """
     from bellhop.regions import take_regions
@@ -301,15 +303,15 @@ def optimize(
 
     with module.context, ir.Location.unknown():
         module.context.allow_unregistered_dialects = True
-        text = _text(module, elides)
+        lowered = Snapshot(module)
         if keep_stages:
-            stages[after] = text
+            stages[after] = lowered.text
         passes: list[Pass] = [
             pass_(device=device) if pass_ is InlineAccelerate else pass_() for pass_ in OPTIMIZATION
         ]
         if after != LOWERED:
             passes = passes[[pass_.name for pass_ in passes].index(after) + 1 :]
-        elif _PASSES_OF_CIRCUITS in text:
+        elif circuits_with_passes(module):
             passes.insert(0, TransformCircuits())
         run_pipeline(module, passes, observe)
         optimized = _text(module, elides)
@@ -334,7 +336,7 @@ def optimize(
             out_avals,
             delegates=None if kept is None else weakref.ref(kept),
         )
-        return Program(code, jaxpr, text, optimized, stages, tuple(targets), kept)
+        return Program(code, jaxpr, lowered, optimized, stages, tuple(targets), kept)
 
 
 def _text(module: ir.Module, elides: bool) -> ModuleText:

@@ -3,6 +3,11 @@
 import functools
 from typing import Any
 
+from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
+
+from bellhop_mlir._bindings import make_context
+
 
 class ModuleText(str):
     """A module as text: a string, which Pygments highlights where it is there."""
@@ -17,6 +22,26 @@ class ModuleText(str):
             return None
         html: str = highlight(self, _lexer(), HtmlFormatter(noclasses=True, nobackground=True))
         return html
+
+
+class Snapshot:
+    """A module as it was when this was made.
+
+    It is kept as bytecode: to write the text of 2000 gates takes as long as all passes over them,
+    and few programs are ever read.
+
+    Args:
+        module: which may be changed afterwards.
+    """
+
+    def __init__(self, module: ir.Module) -> None:
+        self._bytecode = mlir.module_to_bytecode(module)
+
+    @functools.cached_property
+    def text(self) -> ModuleText:
+        """The text of the module."""
+        with make_context(), ir.Location.unknown():
+            return ModuleText(ir.Module.parse(self._bytecode))
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import named
-from bellhop_mlir.dialects.quantum import Gate, GateReader
+from bellhop_mlir.dialects.quantum import Gate, read_gate
 
 # Gates whose wires, beginning with the numbered one, may stand in any order.
 _SYMMETRIC_FROM = {
@@ -66,14 +66,13 @@ def _kind(gate: Gate) -> tuple[object, ...]:
 
 def chains(function: ir.Operation) -> Iterator[list[Placed]]:
     """Yield the gates of a function that follow one another without anything between."""
-    read = GateReader()
     chain: list[Placed] = []
     for op in named(function, "quantum.gate"):
         last = chain[-1].op if chain else None
         if last is not None and not (op.operands[0] == last.results[0] and op.block == last.block):
             yield chain
             chain = []
-        chain.append(Placed(op, read(op)))
+        chain.append(Placed(op, read_gate(op)))
     if chain:
         yield chain
 

@@ -210,16 +210,21 @@ class GateList:
         if not self.runs or self.runs[-1].is_differentiable != has_derivative:
             self.runs.append(GateRun(has_derivative))
         run = self.runs[-1]
-        slots, constants = _parameters(base, run, _frequencies(base, bool(controls)))
-        gate_wires = self._indices(base.wires, run)
+        wires = base.wires
+        slots: tuple[int, ...] = ()
+        constants: tuple[float, ...] = ()
+        if base.data:
+            bits = _frequencies(base, len(wires), bool(controls))
+            slots, constants = _parameters(base, run, bits)
+        gate_wires = self._indices(wires, run)
         control_wires = self._indices((wire for wire, _ in controls), run)
         can_fail = min(gate_wires + control_wires, default=0) < 0
         run.gates.append(
             Gate(
                 name=_name(base) + (f"@{self._site}" if can_fail else ""),
                 wires=gate_wires,
-                slots=tuple(slots),
-                constants=tuple(constants),
+                slots=slots,
+                constants=constants,
                 adjoint=adjoint,
                 control_wires=control_wires,
                 control_values=tuple(int(bool(value)) for _, value in controls),
@@ -253,18 +258,19 @@ def _in_form(
     return parts
 
 
-def _frequencies(base: qml.operation.Operator, is_controlled: bool) -> int:
+def _frequencies(base: qml.operation.Operator, n_wires: int, is_controlled: bool) -> int:
     if base.name == "BasisState":
         # Bits are not shifted.
         return NO_FREQUENCIES
     if base.name in _NOT_RECORDED:
         return UNKNOWN_FREQUENCIES
-    return frequencies(base, is_controlled=is_controlled)
+    gate: Any = type(base)
+    return frequencies(gate, n_wires, is_controlled)
 
 
 def _parameters(
     op: qml.operation.Operator, run: GateRun, bits: int
-) -> tuple[list[int], list[float]]:
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return slots and constants of a gate; the run takes what is known at run time."""
     slots: list[int] = []
     constants: list[float] = []
@@ -279,7 +285,7 @@ def _parameters(
         for number in np.ravel(np.real(array)):
             constants.append(float(number))
             slots.append(-len(constants))
-    return slots, constants
+    return tuple(slots), tuple(constants)
 
 
 def _doubles(value: Any, *, is_complex: bool) -> Any:

@@ -28,14 +28,15 @@ UNKNOWN_FREQUENCIES = 255
 _GENERATOR_WIRES = 6
 
 
-def frequencies(base: qml.operation.Operator, *, is_controlled: bool) -> int:
-    """Return the bits of the frequencies of a gate's parameter."""
-    gate: Any = type(base)
-    return _frequencies(gate, len(base.wires), is_controlled)
-
-
 @functools.cache
-def _frequencies(gate: Any, n_wires: int, is_controlled: bool) -> int:
+def frequencies(gate: Any, n_wires: int, is_controlled: bool) -> int:
+    """Return the bits of the frequencies of a gate's parameter.
+
+    Args:
+        gate: its class.
+        n_wires: how many wires it has, without those of controls that were taken off it.
+        is_controlled: whether any were.
+    """
     eigenvalues = _eigenvalues(gate, n_wires)
     if eigenvalues is None:
         return UNKNOWN_FREQUENCIES

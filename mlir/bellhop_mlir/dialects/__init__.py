@@ -21,14 +21,11 @@ def verify(module: ir.Module) -> None:
     """
     module.operation.verify()
     with module.context:
-        verifiers = {
-            "callback.": callback.verifier(module),
-            "quantum.": quantum.verifier(),
-        }
+        verifiers = {"callback": callback.verifier(module), "quantum": quantum.verifier()}
         for op in operations(module.operation):
-            for prefix, verify_operation in verifiers.items():
-                if op.name.startswith(prefix):
-                    _located(verify_operation, op)
+            verify_operation = verifiers.get(op.name.partition(".")[0])
+            if verify_operation is not None:
+                _located(verify_operation, op)
 
 
 def _located(verify_operation: Callable[[ir.Operation], None], op: ir.Operation) -> None:

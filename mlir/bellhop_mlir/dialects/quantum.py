@@ -5,9 +5,8 @@
         library = "...", factory = "LightningSimulator", kwargs = "{}", qubits = 2 : i64,
         shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 1 : i64, name = "f",
         site = "f.py:1"}
-    %s1 = "quantum.gate"(%s0, %params, %offset, %wires) {name = "RX", adjoint = false,
-        slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>,
-        control_wires = array<i64>, control_values = array<i64>}
+    %s1 = "quantum.gate"(%s0, %params, %offset, %wires) {name = "RX", slots = array<i64: 0>,
+        wires = array<i64: 0>}
     %s2 = "quantum.gates"(%s0, %params, %offset, %wires) {names, code, constants,
         turns = 1 : i64}
     %s2a, %m = "quantum.mid_measure"(%s2, %wire) {postselect = -1 : i64, reset = 0 : i64,
@@ -22,6 +21,8 @@
 The handle is ``tensor<2xui32>``; every operation takes the state before it and returns
 the state after it, so data dependence is program order.  A slot ``s >= 0`` is
 ``%params[s]`` and ``s < 0`` is ``constants[-1-s]``; a wire ``w < 0`` is ``%wires[-1-w]``.
+A gate may have ``constants``, ``adjoint``, ``control_wires`` and ``control_values`` too; what
+it lacks is empty, or false.
 ``quantum.gates`` is a straight run of gates, or the turns of a loop of one, as the runtime
 takes it.  Codes are those of
 ``runtime/contract.toml``.
@@ -69,8 +70,8 @@ _RESULTS: dict[str, tuple[str, ...]] = {
     "quantum.end": (),
 }
 
-# The attributes of an operation and their types.  Those of all but quantum.gate go to the
-# runtime as they are.
+# The attributes that an operation must have and their types.  Those of all but quantum.gate go
+# to the runtime as they are.
 ATTRIBUTES = {
     "quantum.seed": {"circuit": "i64"},
     "quantum.begin": {
@@ -85,15 +86,7 @@ ATTRIBUTES = {
         "name": "string",
         "site": "string",
     },
-    "quantum.gate": {
-        "name": "string",
-        "adjoint": "bool",
-        "slots": "array<i64>",
-        "constants": "array<f64>",
-        "wires": "array<i64>",
-        "control_wires": "array<i64>",
-        "control_values": "array<i64>",
-    },
+    "quantum.gate": {"name": "string", "wires": "array<i64>"},
     "quantum.gates": {
         "names": "string",
         "code": "array<i64>",
@@ -127,16 +120,20 @@ class Gate:
     control_values: tuple[int, ...] = ()
 
 
-_GATE_ATTRIBUTES = {
-    "name": ir.StringAttr,
-    "wires": ir.DenseI64ArrayAttr,
-    "slots": ir.DenseI64ArrayAttr,
-    "constants": ir.DenseF64ArrayAttr,
-    "adjoint": ir.BoolAttr,
-    "control_wires": ir.DenseI64ArrayAttr,
-    "control_values": ir.DenseI64ArrayAttr,
+# Those that a gate may lack.
+_OPTIONAL_OF_GATES = {
+    "slots": "array<i64>",
+    "constants": "array<f64>",
+    "adjoint": "bool",
+    "control_wires": "array<i64>",
+    "control_values": "array<i64>",
 }
-_GATE_TYPES = list(_GATE_ATTRIBUTES.values())
+_CLASSES = {"string": ir.StringAttr, "bool": ir.BoolAttr}
+_CLASSES |= {"array<i64>": ir.DenseI64ArrayAttr, "array<f64>": ir.DenseF64ArrayAttr}
+_OF_GATES = {
+    name: _CLASSES[type_]
+    for name, type_ in (ATTRIBUTES["quantum.gate"] | _OPTIONAL_OF_GATES).items()
+}
 
 
 @register_dialect
@@ -146,46 +143,30 @@ class QuantumDialect(ir.Dialect):
     DIALECT_NAMESPACE = "quantum"
 
 
-class GateReader:
-    """Reads the static attributes of many gates, each distinct attribute once.
+def read_gate(op: ir.Operation) -> Gate:
+    """Return the static attributes of a ``quantum.gate``.
 
-    MLIR keeps equal attributes once, so that looking one up is cheaper than decoding it.
+    Raises:
+        VerificationError: if it lacks one, or one is of another type.
     """
-
-    def __init__(self) -> None:
-        self._decoded: dict[ir.Attribute, Any] = {}
-
-    def __call__(self, op: ir.Operation) -> Gate:
-        """Return the static attributes of a ``quantum.gate``.
-
-        Raises:
-            VerificationError: if it lacks one, or one is of another type.
-        """
-        attributes = op.attributes
-        try:
-            found = [attributes[name] for name in _GATE_ATTRIBUTES]
-        except KeyError:
-            found = []
-        if list(map(type, found)) != _GATE_TYPES:
-            # Slower, and says what is wrong.
-            require_attributes(op, ATTRIBUTES["quantum.gate"])
-        return Gate(**dict(zip(_GATE_ATTRIBUTES, map(self._decode, found), strict=True)))
-
-    def _decode(self, attribute: ir.Attribute) -> Any:
-        value = self._decoded.get(attribute)
-        if value is None:
-            value = _elements(attribute) if _is_array(attribute) else attribute.value
-            self._decoded[attribute] = value
-        return value
-
-
-def _is_array(attribute: ir.Attribute) -> bool:
-    return isinstance(attribute, ir.DenseI64ArrayAttr | ir.DenseF64ArrayAttr)
-
-
-def _elements(array: ir.Attribute) -> tuple[Any, ...]:
-    # Indexing is three times as fast as iterating.
-    return tuple([array[index] for index in range(len(array))])
+    # Circuits have thousands of gates: what is wrong is found out where something is.
+    fields: dict[str, Any] = {}
+    for name, attribute in op.attributes.items():
+        class_ = _OF_GATES.get(name)
+        if class_ is None:
+            continue
+        if type(attribute) is not class_:
+            require_attributes(op, {name: _OPTIONAL_OF_GATES.get(name, "")})
+        is_array = class_ is ir.DenseI64ArrayAttr or class_ is ir.DenseF64ArrayAttr
+        # Indexing is three times as fast as iterating.
+        fields[name] = (
+            tuple([attribute[index] for index in range(len(attribute))])
+            if is_array
+            else attribute.value
+        )
+    if "name" not in fields or "wires" not in fields:
+        require_attributes(op, ATTRIBUTES["quantum.gate"])
+    return Gate(**fields)
 
 
 def state_type() -> ir.Type:
@@ -275,19 +256,21 @@ def gate(
 ) -> ir.Value:
     """Build a ``quantum.gate`` and return the state after it."""
     array = ir.DenseI64ArrayAttr.get
+    attributes = {"name": ir.StringAttr.get(gate.name), "wires": array(gate.wires)}
+    if gate.slots:
+        attributes["slots"] = array(gate.slots)
+    if gate.constants:
+        attributes["constants"] = ir.DenseF64ArrayAttr.get(gate.constants)
+    if gate.adjoint:
+        attributes["adjoint"] = ir.BoolAttr.get(True)
+    if gate.control_wires:
+        attributes["control_wires"] = array(gate.control_wires)
+        attributes["control_values"] = array(gate.control_values)
     return ir.Operation.create(
         "quantum.gate",
         results=[state.type],
         operands=[state, params, offset, wires],
-        attributes={
-            "name": ir.StringAttr.get(gate.name),
-            "adjoint": ir.BoolAttr.get(gate.adjoint),
-            "slots": array(list(gate.slots)),
-            "constants": ir.DenseF64ArrayAttr.get(list(gate.constants)),
-            "wires": array(list(gate.wires)),
-            "control_wires": array(list(gate.control_wires)),
-            "control_values": array(list(gate.control_values)),
-        },
+        attributes=attributes,
     ).result
 
 
@@ -368,32 +351,32 @@ def verifier() -> Callable[[ir.Operation], None]:
 
     It may be called for one operation after another.
     """
-    read = GateReader()
-    state = state_type()
-    # What gates take beside the state; in a run of gates it is the same.
-    checked: set[tuple[ir.Value, ...]] = set()
+    two_states = [state_type()] * 2
+    # What the gate before takes beside the state; in a run of gates it is the same.
+    of_run: list[ir.Value] | None = None
 
     def verify(op: ir.Operation) -> None:
-        if op.name not in ATTRIBUTES:
-            raise VerificationError(f"unknown operation {op.name}")
-        operands = tuple(op.operands)
-        results = types(op.results)
-        is_checked = (
-            op.name == "quantum.gate"
-            and operands[1:] in checked
-            and operands[0].type == state
-            and results == [state]
-        )
-        if not is_checked:
-            _verify_types(op, "operands", types(operands), _OPERANDS[op.name])
-            _verify_types(op, "results", results, _RESULTS[op.name])
-        if op.name == "quantum.gate":
-            checked.add(operands[1:])
-            _verify_gate(read(op), *operands[1:])
-        else:
-            require_attributes(op, ATTRIBUTES[op.name])
+        nonlocal of_run
+        name = op.name
+        if name != "quantum.gate":
+            if name not in ATTRIBUTES:
+                raise VerificationError(f"unknown operation {name}")
+            _verify_operands_and_results(op)
+            require_attributes(op, ATTRIBUTES[name])
+            return
+        operands = list(op.operands)
+        others = operands[1:]
+        if others != of_run or types([operands[0], *op.results]) != two_states:
+            _verify_operands_and_results(op)
+            of_run = others
+        _verify_gate(read_gate(op), others)
 
     return verify
+
+
+def _verify_operands_and_results(op: ir.Operation) -> None:
+    _verify_types(op, "operands", types(op.operands), _OPERANDS[op.name])
+    _verify_types(op, "results", types(op.results), _RESULTS[op.name])
 
 
 def _verify_types(
@@ -413,16 +396,19 @@ def _form(type_: str) -> str:
     return type_ if type_ in (STATE, SEED) else re.sub(r"\d+x", "?x", type_)
 
 
-def _verify_gate(gate: Gate, params: ir.Value, _: ir.Value, dynamic_wires: ir.Value) -> None:
+def _verify_gate(gate: Gate, others: Sequence[ir.Value]) -> None:
     if len(gate.control_wires) != len(gate.control_values):
         raise VerificationError(
             f"quantum.gate {gate.name} has {len(gate.control_wires)} control wires and "
             f"{len(gate.control_values)} control values"
         )
-    slots, wires = gate.slots, gate.wires + gate.control_wires
-    _verify_index(gate, "constant", -1 - min(slots, default=0), len(gate.constants))
-    _verify_index(gate, "parameter", max(slots, default=-1), _length(params))
-    _verify_index(gate, "dynamic wire", -1 - min(wires, default=0), _length(dynamic_wires))
+    params, _, dynamic_wires = others
+    if gate.slots:
+        _verify_index(gate, "constant", -1 - min(gate.slots), len(gate.constants))
+        _verify_index(gate, "parameter", max(gate.slots), _length(params))
+    lowest = min(gate.wires + gate.control_wires, default=0)
+    if lowest < 0:
+        _verify_index(gate, "dynamic wire", -1 - lowest, _length(dynamic_wires))
 
 
 def _length(vector: ir.Value) -> int:

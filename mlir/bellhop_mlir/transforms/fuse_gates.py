@@ -34,11 +34,10 @@ class FuseGates:
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        read = quantum.GateReader()
         runs = _runs(module)
         for run in runs:
             first, last = run[0], run[-1]
-            names, code, constants = encode(map(read, run))
+            names, code, constants = encode(map(quantum.read_gate, run))
             with ir.InsertionPoint(last), first.location:
                 state, *others = first.operands
                 state = quantum.gates(state, others, names, code, constants)

@@ -62,11 +62,8 @@ class TransformCircuits:
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         by_name, graph = functions(module), call_graph(module)
-        asked = False
-        for op in named(module.operation, "quantum.begin"):
-            if "passes" not in op.attributes:
-                continue
-            asked = True
+        asking = circuits_with_passes(module)
+        for op in asking:
             names = ir.StringAttr(op.attributes["passes"]).value.split()
             del op.attributes["passes"]
             circuit = [by_name[name] for name in sorted(reachable(graph, _entries(op)))]
@@ -76,7 +73,12 @@ class TransformCircuits:
                         f"there is no circuit pass '{name}'; there are {', '.join(CIRCUIT_PASSES)}"
                     )
                 CIRCUIT_PASSES[name]().apply_to(circuit)
-        return asked
+        return bool(asking)
+
+
+def circuits_with_passes(module: ir.Module) -> list[ir.Operation]:
+    """Return the beginnings of the circuits that ask for passes of their own."""
+    return [op for op in named(module.operation, "quantum.begin") if "passes" in op.attributes]
 
 
 def _entries(begin: ir.Operation) -> list[str]:

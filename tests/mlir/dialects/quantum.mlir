@@ -89,32 +89,11 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 }
 
 // -----
-// TEST: gate_without_adjoint
-// REFUSED
+// TEST: gate_of_no_more_than_it_needs
 
-// CHECK: bellhop-opt: quantum.gate lacks the attribute 'adjoint'
+// CHECK: {name = "CNOT", wires = array<i64: 0, 1>}
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: gate_without_slots
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate lacks the attribute 'slots'
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: gate_without_constants
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate lacks the attribute 'constants'
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "CNOT", wires = array<i64: 0, 1>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   return
 }
 
@@ -125,26 +104,6 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 // CHECK: bellhop-opt: quantum.gate lacks the attribute 'wires'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: gate_without_control_wires
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate lacks the attribute 'control_wires'
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: gate_without_control_values
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate lacks the attribute 'control_values'
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   return
 }
 
