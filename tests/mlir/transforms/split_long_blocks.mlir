@@ -45,6 +45,22 @@ func.func public @main(%x: tensor<f64>) -> tensor<f64> {
 // CHECK-NEXT: stablehlo.multiply %[[P]], %[[TWO]]
 
 // -----
+// TEST: what_stays_repeats_constants_too
+
+// CHECK-LABEL: func.func public @main
+func.func public @main(%x: tensor<f64>) -> tensor<f64> {
+  // CHECK: %[[C:.+]] = call @main_part_3
+  // CHECK-NEXT: %[[TWO:.+]] = stablehlo.constant dense<2.0
+  // CHECK-NEXT: stablehlo.multiply %[[C]], %[[TWO]]
+  %two = stablehlo.constant dense<2.0> : tensor<f64>
+  %0 = stablehlo.custom_call @f(%x) : (tensor<f64>) -> tensor<f64>
+  %1 = stablehlo.custom_call @f(%0) : (tensor<f64>) -> tensor<f64>
+  %2 = stablehlo.custom_call @f(%1) : (tensor<f64>) -> tensor<f64>
+  %3 = stablehlo.multiply %2, %two : tensor<f64>
+  return %3 : tensor<f64>
+}
+
+// -----
 // TEST: what_a_loop_captures_is_taken_and_its_own_block_is_split_too
 
 // CHECK-LABEL: func.func public @main

@@ -1,0 +1,137 @@
+"""Parts of a block, which become functions of their own."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import enclosing_function, fresh_symbol, operations, types
+
+_BLOCKS_OF = ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if")
+
+
+@dataclass
+class Part:
+    """Operations of one block.
+
+    Attributes:
+        operations: in order.
+        inputs: what they take from outside, in order of use; the value says nothing.
+        constants: what they take from outside that is constant, and the operation that makes it.
+        outputs: what other parts take of it.
+    """
+
+    operations: list[ir.Operation] = field(default_factory=list)
+    inputs: dict[ir.Value, None] = field(default_factory=dict)
+    constants: dict[ir.Value, ir.Operation] = field(default_factory=dict)
+    outputs: dict[ir.Value, None] = field(default_factory=dict)
+
+
+def blocks(module: ir.Module) -> Iterator[ir.Block]:
+    """Yield the blocks of functions, loops and conditionals."""
+    for op in operations(module.operation):
+        if op.name in _BLOCKS_OF:
+            for region in op.regions:
+                yield from region.blocks
+
+
+def connect(parts: Sequence[Part]) -> None:
+    """Find out what each part takes from outside, and what of it others use.
+
+    Args:
+        parts: of one block, together all of it; none uses what a later one makes.
+    """
+    home: dict[ir.Value, Part] = {}
+    constants: dict[ir.Value, ir.Operation] = {}
+    for part in parts:
+        inside: set[ir.Value] = set()
+        for op in part.operations:
+            for each in (op, *(operations(op) if len(op.regions) else ())):
+                for value in each.operands:
+                    if value in inside:
+                        continue
+                    if value in constants and home[value] is not part:
+                        part.constants[value] = constants[value]
+                    elif home.get(value) is not part:
+                        part.inputs[value] = None
+                        if value in home:
+                            home[value].outputs[value] = None
+                for region in each.regions:
+                    for block in region.blocks:
+                        inside.update(block.arguments)
+                if each is not op:
+                    inside.update(each.results)
+            for result in op.results:
+                home[result] = part
+                if op.name == "stablehlo.constant":
+                    constants[result] = op
+
+
+def outline(module: ir.Module, part: Part, stem: str, **attributes: str) -> None:
+    """Move a part into a function, which is not inlined, and call it where the part began.
+
+    The later parts of the block are outlined first: what a part takes is then still what it was.
+
+    Args:
+        module: gets the function.
+        part: connected with the others of its block.
+        stem: what the name of the function ends with, after that of the one it comes from.
+        attributes: what else XLA is told of the call.
+    """
+    first = part.operations[0]
+    inputs, outputs = list(part.inputs), list(part.outputs)
+    symbol = fresh_symbol(module, f"{enclosing_function(first)}_{stem}")
+    with first.location:
+        function = ir.Operation.create(
+            "func.func",
+            regions=1,
+            attributes={
+                "sym_name": ir.StringAttr.get(symbol),
+                "sym_visibility": ir.StringAttr.get("private"),
+                "function_type": ir.TypeAttr.get(
+                    ir.FunctionType.get(types(inputs), types(outputs))
+                ),
+            },
+            ip=ir.InsertionPoint(module.body),
+        )
+        body = function.regions[0].blocks.append(*types(inputs))
+        told = {"inlineable": "false", **attributes}
+        call = ir.Operation.create(
+            "func.call",
+            results=types(outputs),
+            operands=inputs,
+            attributes={
+                "callee": ir.FlatSymbolRefAttr.get(symbol),
+                "mhlo.frontend_attributes": ir.DictAttr.get(
+                    {name: ir.StringAttr.get(value) for name, value in told.items()}
+                ),
+            },
+            ip=ir.InsertionPoint(first),
+        )
+        inner: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
+        for old, new in zip(outputs, call.results, strict=True):
+            old.replace_all_uses_with(new)
+            inner[new] = old
+        with ir.InsertionPoint(body):
+            for value, constant in part.constants.items():
+                inner[value] = constant.clone().results[0]
+            end = ir.Operation.create("func.return", operands=outputs)
+    for op in part.operations:
+        op.move_before(end)
+    _rename(part, inner)
+
+
+def keep(part: Part) -> None:
+    """Let a part stay where it is, with constants of its own in place of those that move."""
+    own: dict[ir.Value, ir.Value] = {}
+    with ir.InsertionPoint(part.operations[0]):
+        for value, constant in part.constants.items():
+            own[value] = constant.clone().results[0]
+    _rename(part, own)
+
+
+def _rename(part: Part, names: Mapping[ir.Value, ir.Value]) -> None:
+    for op in part.operations:
+        for each in (op, *(operations(op) if len(op.regions) else ())):
+            for index, value in enumerate(each.operands):
+                if value in names:
+                    each.operands[index] = names[value]
