@@ -31,6 +31,7 @@ from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackT
 from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
+from bellhop_mlir.transforms.outline_scalars import OutlineScalars
 from bellhop_mlir.transforms.overlap_regions import OverlapRegions
 from bellhop_mlir.transforms.split_long_blocks import SplitLongBlocks
 from bellhop_mlir.transforms.transform_circuits import TransformCircuits, circuits_with_passes
@@ -326,7 +327,7 @@ def optimize(
         if delegates:
             conversion.insert(0, DelegateCallbacks())
         else:
-            conversion.append(SplitLongBlocks())
+            conversion += [OutlineScalars(), SplitLongBlocks()]
             table.set_program(key, callbacks)
         run_pipeline(module, conversion, observe, verified=True)
         kept = Delegates(targets, callbacks) if delegates else None

@@ -18,6 +18,7 @@ from bellhop_mlir.transforms.fuse_gates import FuseGates
 from bellhop_mlir.transforms.hoist_callbacks import HoistCallbacks
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.outline_regions import OutlineRegions
+from bellhop_mlir.transforms.outline_scalars import OutlineScalars
 from bellhop_mlir.transforms.overlap_regions import OverlapRegions
 from bellhop_mlir.transforms.split_long_blocks import SplitLongBlocks
 from bellhop_mlir.transforms.transform_circuits import CIRCUIT_PASSES, TransformCircuits
@@ -38,6 +39,7 @@ CONVERSION: tuple[type[Pass], ...] = (
     OverlapRegions,
     ConvertCallbackToRuntime,
     ConvertQuantumToRuntime,
+    OutlineScalars,
     SplitLongBlocks,
 )
 PIPELINE: tuple[type[Pass], ...] = OPTIMIZATION + CONVERSION

@@ -334,9 +334,10 @@ class _Planner:
         for eqn in equations:
             if is_elementwise(eqn):
                 depth = 1 + max((self._depth(atom) for atom in eqn.invars), default=0)
-                if depth <= _DEPTH:
+                # Not counted anew in each piece: values of a chain are not of one depth.
+                self._depths[eqn.outvars[0]] = depth
+                if depth % _DEPTH:
                     self._equations[eqn.outvars[0]] = eqn
-                    self._depths[eqn.outvars[0]] = depth
 
     def _depth(self, atom: Any) -> int:
         return 0 if isinstance(atom, Literal) else self._depths.get(atom, 0)

@@ -184,3 +184,25 @@ def test_program_does_not_grow_with_the_gates(
 
 def _first(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: function(*args)[0]
+
+
+def test_a_long_chain_is_computed_once(lightning: Any, reference: Any, assert_close: Any) -> None:
+    """Its pieces are not vectors of the same depth, each element of which is computed again."""
+    steps = 150
+
+    def circuit(x: Any) -> Any:
+        for k in range(steps):
+            x = qml.math.sin(x) * 1.05
+            qml.RX(x, wires=k % 2)
+            qml.CNOT(wires=[0, 1])
+        return qml.expval(qml.PauliZ(0))
+
+    compiled, plain = (
+        bellhop.qjit(bellhop.value_and_grad(lightning(circuit, 2))),
+        reference(circuit, 2),
+    )
+    value, derivative = compiled(0.3)
+    x = qml.numpy.array(0.3, requires_grad=True)
+    assert_close(value, plain(x))
+    assert_close(derivative, qml.grad(plain)(x))
+    assert compiled.mlir.count("stablehlo.sine") == steps

@@ -1,0 +1,132 @@
+"""outline-scalars: long straight-line computations of scalars become functions, each one kernel."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._parts import Part, blocks, connect, outline
+from bellhop_mlir._walk import functions, operations, symbol
+
+# What computes a scalar from scalars, or picks one.
+# fmt: off
+_NAMES = (
+    "abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "convert", "cosine",
+    "divide", "exponential", "exponential_minus_one", "floor", "is_finite", "log",
+    "log_plus_one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or",
+    "power", "remainder", "reshape", "round_nearest_afz", "round_nearest_even", "rsqrt",
+    "select", "sign", "sine", "slice", "sqrt", "subtract", "tan", "tanh", "xor",
+)
+# fmt: on
+_SCALAR = frozenset(f"stablehlo.{name}" for name in _NAMES)
+
+
+@dataclass(frozen=True)
+class OutlineScalars:
+    """Move long rows of operations on scalars into functions, of thirty-two each.
+
+    Before, with ``size=2``::
+
+        %0 = stablehlo.sine %x : tensor<f64>
+        %1 = stablehlo.multiply %0, %x : tensor<f64>
+        %2 = stablehlo.sine %1 : tensor<f64>
+        return %1, %2 : tensor<f64>, tensor<f64>
+
+    After::
+
+        %0 = call @main_scalars_1(%x) {mhlo.frontend_attributes = {inlineable = "false",
+            xla_cpu_small_call = "true"}} : (tensor<f64>) -> tensor<f64>
+        %1 = call @main_scalars_2(%0) {...} : (tensor<f64>) -> tensor<f64>
+        return %0, %1 : tensor<f64>, tensor<f64>
+
+    XLA's CPU backend makes a kernel of each scalar that is used more than once, and repeats in it
+    all that the scalar is computed from: where each comes from the one before, as angles of
+    unrolled gates may, its work is quadratic, and 400 steps took it 37 s.  A function ends the
+    repetition, and a call of the kind that XLA makes of its own small loops is one kernel: then
+    they take half a second.  An XLA that does not know the attribute makes a kernel of each
+    scalar, as it would anyway.
+
+    Args:
+        size: operations in a function, constants not counted.  A row that is no longer stays.
+
+    Preconditions: none.  Constants stay where they are, and are repeated.
+    """
+
+    name: ClassVar[str] = "outline-scalars"
+
+    size: int = 32
+
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        is_scalar = _Scalars(functions(module))
+        changed = False
+        for block in list(blocks(module)):
+            if len(block.operations) <= self.size:
+                continue
+            parts, moving = self._parts(block, is_scalar)
+            if not moving:
+                continue
+            connect(parts)
+            for number, part in reversed(list(enumerate(moving, 1))):
+                outline(module, part, f"scalars_{number}", xla_cpu_small_call="true")
+            changed = True
+        return changed
+
+    def _parts(self, block: ir.Block, is_scalar: "_Scalars") -> tuple[list[Part], list[Part]]:
+        """Return the parts of a block in order, and those of them that move."""
+        parts, moving = [Part()], []
+        row: list[ir.Operation] = []
+        for view in block.operations:
+            op = view.operation
+            if op.name == "stablehlo.constant":
+                parts[-1].operations.append(op)
+            elif is_scalar(op):
+                row.append(op)
+            else:
+                if len(row) > self.size:
+                    pieces = [
+                        Part(row[start : start + self.size])
+                        for start in range(0, len(row), self.size)
+                    ]
+                    moving += pieces
+                    parts += [*pieces, Part()]
+                else:
+                    parts[-1].operations += row
+                row = []
+                parts[-1].operations.append(op)
+        return parts, moving
+
+
+class _Scalars:
+    """Tells which operations do no more than compute scalars.
+
+    Args:
+        functions: those of the module, by symbol.
+    """
+
+    def __init__(self, functions: Mapping[str, ir.Operation]) -> None:
+        self._functions = functions
+        self._of_functions: dict[str, bool] = {}
+
+    def __call__(self, op: ir.Operation) -> bool:
+        name = op.name
+        if name == "func.call":
+            # One that XLA is told more of is a part already.
+            is_plain = "mhlo.frontend_attributes" not in op.attributes
+            return is_plain and self._is_function_of_scalars(symbol(op))
+        return name in _SCALAR and _is_number(op.results[0].type)
+
+    def _is_function_of_scalars(self, name: str) -> bool:
+        if name not in self._of_functions:
+            self._of_functions[name] = all(
+                op.name in ("stablehlo.constant", "func.return") or self(op)
+                for op in operations(self._functions[name])
+            )
+        return self._of_functions[name]
+
+
+def _is_number(type_: ir.Type) -> bool:
+    tensor = ir.RankedTensorType(type_)
+    return all(size == 1 for size in tensor.shape) and isinstance(
+        tensor.element_type, ir.FloatType | ir.IntegerType
+    )
