@@ -28,7 +28,6 @@ class _Attempt:
     def __init__(
         self, target: CallbackTarget, call: Callable[[CallbackTarget, Sequence[Any]], Any]
     ) -> None:
-        functools.update_wrapper(self, target.function)
         self._target = target
         self._call = call
         self._numbers = itertools.count(1)
@@ -71,23 +70,21 @@ def attempted(
         the call, which never fails, and what makes of its results those of the target, or raises.
     """
     attempt = _Attempt(target, call)
-    parts: dict[str, Any]
-    parts = {"copies": target.copies, "site": target.site, "flavour": target.flavour}
-    outcome = CallbackTarget(
-        function=attempt,
-        in_tree=jax.tree.structure(((0,) * arity, {})),
-        out_tree=jax.tree.structure((0,) * (1 + len(target.result_avals))),
-        result_avals=(ShapedArray((), jnp.int32), *target.result_avals),
-        **parts,
-    )
-    report = functools.update_wrapper(functools.partial(attempt.settle), target.function)
-    settling = CallbackTarget(
-        function=report,
-        in_tree=jax.tree.structure(((0,), {})),
-        out_tree=jax.tree.structure(None),
-        result_avals=(),
-        **parts,
-    )
+
+    def part(function: Any, arity: int, out_tree: Any, *result_avals: Any) -> CallbackTarget:
+        return CallbackTarget(
+            flavour=target.flavour,
+            function=functools.update_wrapper(function, target.function),
+            in_tree=jax.tree.structure(((0,) * arity, {})),
+            out_tree=jax.tree.structure(out_tree),
+            result_avals=result_avals,
+            site=target.site,
+            copies=target.copies,
+        )
+
+    number_and_results = ShapedArray((), jnp.int32), *target.result_avals
+    outcome = part(attempt, arity, (0,) * len(number_and_results), *number_and_results)
+    settling = part(functools.partial(attempt.settle), 1, None)
 
     def settle(number: Any, *results: Any) -> Sequence[Any]:
         report_p.bind(number, target=settling)
