@@ -43,7 +43,7 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   %r = "quantum.seed"() {circuit = 0 : i64} : () -> tensor<4xui32>
   %s0 = "quantum.begin"(%r, %x, %p) {name = "c", site = "f.py:9", library = "l", factory = "F",
       kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64,
-      seeded = 1 : i64}
+      seeded = 1 : i64, rows = 0 : i64}
       : (tensor<4xui32>, tensor<f64>, tensor<1xf64>) -> tensor<2xui32>
   %s1 = "quantum.gate"(%s0, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>,
       constants = array<f64: 0.5>, wires = array<i64: -1>, control_wires = array<i64: 1>,
@@ -52,7 +52,7 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   %m1, %bit = "quantum.mid_measure"(%s1, %o) {postselect = -1 : i64, reset = 0 : i64,
       site = "f.py:3"} : (tensor<2xui32>, tensor<i32>) -> (tensor<2xui32>, tensor<i1>)
   %m2, %more = "quantum.restart"(%m1) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i1>)
-  %s2, %e, %psi = "quantum.measure"(%m2, %p) {code = array<i64: 0, 3, 0, 3>}
+  %s2, %e, %psi = "quantum.measure"(%m2, %p) {code = array<i64: 0, 3, 0, 3>, jacobian = 0 : i64}
       : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>, tensor<4xcomplex<f64>>)
   %s3, %j = "quantum.jacobian"(%s2) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
   %s4, %es = "quantum.replay"(%s3, %p, %p, %i, %a) {code = array<i64: 0, 3, 0>}
@@ -125,7 +125,12 @@ def _fits(value: str, form: str) -> bool:
     assert match, f"the contract has the type '{form}'"
     dimensions = [part.strip() for part in match[2].split(",") if part.strip()]
     pattern = "".join(
-        rf"{dimension}x" if dimension.isdigit() else r"\d+x" for dimension in dimensions
+        rf"{dimension}x"
+        if dimension.isdigit()
+        else r"(\d+x)?"
+        if dimension.endswith("?")
+        else r"\d+x"
+        for dimension in dimensions
     )
     return re.fullmatch(rf"tensor<{pattern}{match[1]}>", value) is not None
 
@@ -174,6 +179,9 @@ def test_all_but_pure_callbacks_have_a_side_effect(emitted: list[dict[str, Any]]
         (["tensor<i32>"], ["offset: i32[]"], True),
         (["tensor<7xf64>"], ["params: f64[n]"], True),
         (["tensor<7xf32>"], ["params: f64[n]"], False),
+        (["tensor<7xf64>"], ["params: f64[rows?, n]"], True),
+        (["tensor<3x7xf64>"], ["params: f64[rows?, n]"], True),
+        (["tensor<2x3x7xf64>"], ["params: f64[rows?, n]"], False),
         (["tensor<7x2xf64>"], ["jacobian: f64[expvals, parameters]"], True),
         (["tensor<2xui32>"], ["state: ui32[2]", "value: any ..."], True),
         (["tensor<2xui32>", "f", "g"], ["state: ui32[2]", "value: any ..."], True),

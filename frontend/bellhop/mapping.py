@@ -18,8 +18,9 @@ def vmap(
 ) -> Any:
     """Map a function over axes of its arguments.
 
-    What JAX computes is computed for all elements at once; circuits and callbacks run once for
-    each element, unless a callback asks for another way with its ``vmap_method``.
+    What JAX computes is computed for all elements at once.  Circuits run once for each element,
+    shared among the cores; callbacks too, one after another, unless one asks for another way
+    with its ``vmap_method``.
 
     Args:
         fn: the function; a QNode, a qjit function or any Python function of both.

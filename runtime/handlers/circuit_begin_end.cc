@@ -40,13 +40,17 @@ Tree tree_of(std::int64_t value) {
 ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     std::string_view library, std::string_view factory, std::string_view kwargs,
     std::int64_t qubits, std::int64_t shots, std::int64_t record, std::int64_t tree,
-    std::int64_t seeded, std::string_view /*name*/, std::string_view /*site*/) {
+    std::int64_t seeded, std::int64_t rows, std::string_view /*name*/,
+    std::string_view /*site*/) {
   return instantiate<BeginState>([&] {
+    if (rows > 0 && tree != 0) {
+      throw CircuitError("The rows of a batch do not go through a tree of outcomes.");
+    }
     return std::make_unique<BeginState>(
         BeginState{Beginning{DevicePool::get(std::string(library), std::string(factory),
                                              std::string(kwargs)),
                              natural("qubits", qubits), natural("shots", shots),
-                             record != 0, tree_of(tree)},
+                             record != 0, tree_of(tree), natural("rows", rows)},
                    seeded != 0});
   });
 }
@@ -88,6 +92,7 @@ XLA_FFI_DEFINE_HANDLER(kPrepareBegin, prepare_begin,
                            .Attr<std::int64_t>("record")
                            .Attr<std::int64_t>("tree")
                            .Attr<std::int64_t>("seeded")
+                           .Attr<std::int64_t>("rows")
                            .Attr<std::string_view>("name")
                            .Attr<std::string_view>("site"));
 

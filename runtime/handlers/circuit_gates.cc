@@ -29,17 +29,23 @@ ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
 }
 
 // Threads: any, several at once; operations on one session wait for each other.
-// The session is borrowed, and ends here if a gate fails.
+// The session is borrowed, and ends here if a gate fails; a batch keeps copies.
 ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
-                 ffi::BufferR1<ffi::F64> params, ffi::BufferR0<ffi::S32> offset,
-                 ffi::BufferR1<ffi::S32> dynamic_wires, HandleResult result) {
+                 ffi::Buffer<ffi::F64> params, ffi::BufferR0<ffi::S32> offset,
+                 ffi::Buffer<ffi::S32> dynamic_wires, HandleResult result) {
   return guarded(run, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
-    state->table.apply(
-        lease.session, std::span(params.typed_data(), params.element_count()),
-        *offset.typed_data(),
-        std::span(dynamic_wires.typed_data(), dynamic_wires.element_count()));
+    const std::int32_t first = *offset.typed_data();
+    const std::size_t rows = lease->rows;
+    if (rows > 0) {
+      state->table.keep(lease.session, read_per_row(params, rows), first,
+                        read_per_row(dynamic_wires, rows));
+    } else {
+      state->table.apply(
+          lease.session, std::span(params.typed_data(), params.element_count()), first,
+          std::span(dynamic_wires.typed_data(), dynamic_wires.element_count()));
+    }
     write_handle(result, name);
   });
 }
@@ -56,9 +62,9 @@ XLA_FFI_DEFINE_HANDLER(kGates, gates,
                            .Ctx<ffi::State<GatesState>>()
                            .Ctx<ffi::RunId>()
                            .Arg<HandleBuffer>()
-                           .Arg<ffi::BufferR1<ffi::F64>>()
+                           .Arg<ffi::Buffer<ffi::F64>>()
                            .Arg<ffi::BufferR0<ffi::S32>>()
-                           .Arg<ffi::BufferR1<ffi::S32>>()
+                           .Arg<ffi::Buffer<ffi::S32>>()
                            .Ret<ffi::BufferR1<ffi::U32>>());
 
 }  // namespace

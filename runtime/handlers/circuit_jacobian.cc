@@ -16,6 +16,7 @@ ffi::Error jacobian(ffi::RunId run, HandleBuffer handle, HandleResult result,
   return guarded(run, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
+    require_one_circuit(lease.session);
     const auto shape = matrix->dimensions();
     adjoint_jacobian(
         lease.session, std::span(matrix->typed_data(), matrix->element_count()),

@@ -1,11 +1,14 @@
 // handlers/circuit_measure.cc: bellhop_circuit_measure.
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "bellhop/circuit_ffi.h"
 #include "bellhop/circuit_handlers.h"
+#include "bellhop/jacobian.h"
 #include "bellhop/measurement_list.h"
 #include "bellhop/profile.h"
+#include "bellhop/replay.h"
 
 namespace bellhop {
 namespace {
@@ -16,14 +19,15 @@ struct MeasureState {
   static constexpr const char* kTypeName = "bellhop_circuit_measure_state";
   static ffi::TypeId id;
   MeasurementList list;
+  bool jacobian;  // the last result
 };
 ffi::TypeId MeasureState::id = {};
 
 ffi::ErrorOr<std::unique_ptr<MeasureState>> prepare_measure(
-    ffi::Span<const std::int64_t> code) {
+    ffi::Span<const std::int64_t> code, std::int64_t jacobian) {
   return instantiate<MeasureState>([&] {
-    return std::make_unique<MeasureState>(
-        MeasureState{MeasurementList(std::span(code.begin(), code.size()))});
+    return std::make_unique<MeasureState>(MeasureState{
+        MeasurementList(std::span(code.begin(), code.size())), jacobian != 0});
   });
 }
 
@@ -41,35 +45,66 @@ Output output_of(const ffi::RemainingRets& values, std::size_t i) {
                               : Output::Type::kBit};
 }
 
-// Threads: any, several at once; operations on one session wait for each other.
+Jacobians jacobians_of(const ffi::RemainingRets& values) {
+  const std::size_t last = values.size() - 1;
+  const Output output = output_of(values, last);
+  const auto shape = (**values.get<ffi::AnyBuffer>(last)).dimensions();
+  if (output.type != Output::Type::kReal || shape.size() < 2) {
+    throw CircuitError(
+        "The Jacobian of a measurement: expected two dimensions of f64.");
+  }
+  const auto size = [&](std::size_t behind) {
+    return static_cast<std::size_t>(shape[shape.size() - behind]);
+  };
+  return {std::span(static_cast<double*>(output.data), output.size), size(2), size(1)};
+}
+
+// Threads: any, several at once; operations on one session wait for each other, and
+// the rows of a batch are shared with XLA's threads.
 // The session is borrowed, and ends here if a measurement fails.
-ffi::Error measure(MeasureState* state, ffi::RunId run, HandleBuffer handle,
-                   ffi::BufferR1<ffi::F64> data, HandleResult result,
+ffi::Error measure(MeasureState* state, ffi::RunId run, ffi::ThreadPool pool,
+                   HandleBuffer handle, ffi::Buffer<ffi::F64> data, HandleResult result,
                    ffi::RemainingRets values) {
   return guarded(run, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
+    const std::size_t rows = lease->rows;
+    std::optional<Jacobians> jacobians;
+    if (state->jacobian) jacobians = jacobians_of(values);
     std::vector<Output> outputs;
     outputs.reserve(values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      outputs.push_back(output_of(values, i));
+    for (std::size_t i = 0; i < values.size() - (state->jacobian ? 1 : 0); ++i) {
+      Output output = output_of(values, i);
+      if (rows > 0) output.size /= rows;
+      outputs.push_back(output);
     }
-    state->list.measure(lease.session,
-                        std::span(data.typed_data(), data.element_count()), outputs);
+    const Measuring measuring{state->list, read_per_row(data, rows), outputs};
+    if (rows > 0) {
+      run_batch(lease.session, measuring, jacobians ? &*jacobians : nullptr,
+                helpers_of(pool));
+    } else {
+      state->list.measure(lease.session, measuring.data.values, outputs);
+      if (jacobians) {
+        adjoint_jacobian(lease.session, jacobians->values, jacobians->expvals,
+                         jacobians->columns);
+      }
+    }
     write_handle(result, name);
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(
-    kPrepareMeasure, prepare_measure,
-    ffi::Ffi::BindInstantiate().Attr<ffi::Span<const std::int64_t>>("code"));
+XLA_FFI_DEFINE_HANDLER(kPrepareMeasure, prepare_measure,
+                       ffi::Ffi::BindInstantiate()
+                           .Attr<ffi::Span<const std::int64_t>>("code")
+                           .Attr<std::int64_t>("jacobian"));
 
 XLA_FFI_DEFINE_HANDLER(kMeasure, measure,
                        ffi::Ffi::Bind()
                            .Ctx<ffi::State<MeasureState>>()
                            .Ctx<ffi::RunId>()
+                           .Ctx<ffi::ThreadPool>()
                            .Arg<HandleBuffer>()
-                           .Arg<ffi::BufferR1<ffi::F64>>()
+                           .Arg<ffi::Buffer<ffi::F64>>()
                            .Ret<ffi::BufferR1<ffi::U32>>()
                            .RemainingRets());
 

@@ -18,6 +18,7 @@ ffi::Error mid_measure(std::int64_t postselect, std::int64_t reset,
   return guarded(run, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
+    require_one_circuit(lease.session);
     const MidMeasurement measurement{postselect, reset != 0, std::string(site)};
     *outcome->typed_data() =
         measure_wire(lease.session, measurement, *wire.typed_data());

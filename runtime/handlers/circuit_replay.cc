@@ -1,5 +1,6 @@
 // handlers/circuit_replay.cc: bellhop_circuit_replay and
 // bellhop_circuit_replay_jacobian.
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
@@ -29,7 +30,7 @@ ffi::ErrorOr<std::unique_ptr<ReplayState>> prepare_replay(
   });
 }
 
-using Vector = ffi::BufferR1<ffi::F64>;
+using Numbers = ffi::Buffer<ffi::F64>;  // of all rows of a batch, or of each
 using Indices = ffi::BufferR2<ffi::S32>;
 using Amounts = ffi::BufferR2<ffi::F64>;
 
@@ -49,15 +50,17 @@ Shifts read_shifts(const Indices& indices, const Amounts& amounts) {
           static_cast<std::size_t>(shape[1])};
 }
 
-// Threads: any, several at once; operations on one session wait for each other.
+// Threads: any, several at once; operations on one session wait for each other, and
+// the runs are shared with XLA's threads.
 // The session is borrowed, and ends here if a run fails.
-ffi::Error run_again(ReplayState* state, ffi::RunId run, HandleBuffer handle,
-                     Vector data, Vector params, Indices indices, Amounts amounts,
-                     HandleResult result, ffi::RemainingRets values) {
+ffi::Error run_again(ReplayState* state, ffi::RunId run, ffi::ThreadPool pool,
+                     HandleBuffer handle, Numbers data, Numbers params, Indices indices,
+                     Amounts amounts, HandleResult result, ffi::RemainingRets values) {
   return guarded(run, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     const Shifts shifts = read_shifts(indices, amounts);
+    const std::size_t runs = std::max<std::size_t>(lease->rows, 1) * shifts.rows;
     std::vector<Output> outputs;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const ffi::AnyBuffer value = **values.get<ffi::AnyBuffer>(i);
@@ -65,25 +68,30 @@ ffi::Error run_again(ReplayState* state, ffi::RunId run, HandleBuffer handle,
         throw CircuitError("Result " + std::to_string(i) +
                            " of a circuit that is run again: expected type f64.");
       }
-      const std::size_t rows = shifts.rows == 0 ? 1 : shifts.rows;
-      outputs.push_back({value.untyped_data(), value.element_count() / rows});
+      outputs.push_back({value.untyped_data(),
+                         value.element_count() / std::max<std::size_t>(runs, 1)});
     }
-    replay(lease.session, span_of(params), shifts, state->list, span_of(data), outputs);
+    replay(lease.session, read_per_row(params, lease->rows), shifts,
+           {state->list, read_per_row(data, lease->rows), outputs}, helpers_of(pool));
     write_handle(result, name);
   });
 }
 
-// Threads: any, several at once; operations on one session wait for each other.
+// Threads: any, several at once; operations on one session wait for each other, and
+// the runs are shared with XLA's threads.
 // The session is borrowed, and ends here if a run fails.
 ffi::Error run_again_for_jacobian(ReplayState* state, ffi::RunId run,
-                                  HandleBuffer handle, Vector data, Vector params,
-                                  Indices indices, Amounts amounts, HandleResult result,
-                                  ffi::ResultBufferR3<ffi::F64> jacobians) {
+                                  ffi::ThreadPool pool, HandleBuffer handle,
+                                  Numbers data, Numbers params, Indices indices,
+                                  Amounts amounts, HandleResult result,
+                                  ffi::Result<ffi::Buffer<ffi::F64>> jacobians) {
   return guarded(run, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
-    replay_jacobian(lease.session, span_of(params), read_shifts(indices, amounts),
-                    state->list, span_of(data), span_of(*jacobians));
+    replay_jacobian(lease.session, read_per_row(params, lease->rows),
+                    read_shifts(indices, amounts),
+                    {state->list, read_per_row(data, lease->rows), {}},
+                    span_of(*jacobians), helpers_of(pool));
     write_handle(result, name);
   });
 }
@@ -96,9 +104,10 @@ XLA_FFI_DEFINE_HANDLER(kReplay, run_again,
                        ffi::Ffi::Bind()
                            .Ctx<ffi::State<ReplayState>>()
                            .Ctx<ffi::RunId>()
+                           .Ctx<ffi::ThreadPool>()
                            .Arg<HandleBuffer>()
-                           .Arg<Vector>()
-                           .Arg<Vector>()
+                           .Arg<Numbers>()
+                           .Arg<Numbers>()
                            .Arg<Indices>()
                            .Arg<Amounts>()
                            .Ret<ffi::BufferR1<ffi::U32>>()
@@ -108,13 +117,14 @@ XLA_FFI_DEFINE_HANDLER(kReplayJacobian, run_again_for_jacobian,
                        ffi::Ffi::Bind()
                            .Ctx<ffi::State<ReplayState>>()
                            .Ctx<ffi::RunId>()
+                           .Ctx<ffi::ThreadPool>()
                            .Arg<HandleBuffer>()
-                           .Arg<Vector>()
-                           .Arg<Vector>()
+                           .Arg<Numbers>()
+                           .Arg<Numbers>()
                            .Arg<Indices>()
                            .Arg<Amounts>()
                            .Ret<ffi::BufferR1<ffi::U32>>()
-                           .Ret<ffi::BufferR3<ffi::F64>>());
+                           .Ret<ffi::Buffer<ffi::F64>>());
 
 }  // namespace
 

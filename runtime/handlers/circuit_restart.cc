@@ -14,6 +14,7 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
   return guarded(run, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
+    require_one_circuit(lease.session);
     Session& session = lease.session;
     *more->typed_data() = session.branches.advance();
     session.attempt([] { return std::string("A circuit's return to its zero state"); },

@@ -130,6 +130,14 @@ bool DevicePool::reset(Device& device) const {
   }
 }
 
+void DevicePool::renew(std::unique_ptr<Device>& device) {
+  if (device->observable_load > kObservableLoadKept) {
+    device = take(device->qubits.size(), device->shots);
+  } else {
+    clear(*device);
+  }
+}
+
 void DevicePool::give(std::unique_ptr<Device> device) noexcept {
   if (device->observable_load > kObservableLoadKept) return;
   const std::size_t qubits = device->qubits.size();
@@ -137,7 +145,7 @@ void DevicePool::give(std::unique_ptr<Device> device) noexcept {
     // On Lightning a basis state of all qubits is a whole new state, 70 times faster
     // at 4 qubits than releasing and allocating them. Of other plugins only the
     // latter is certain.
-    if (!is_lightning_ || qubits > kQubitsKeptIdle) {
+    if (qubits > 0 && (!is_lightning_ || qubits > kQubitsKeptIdle)) {
       device->plugin->ReleaseQubits(device->qubits);
       device->qubits.clear();
     }

@@ -136,19 +136,36 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
 
 }  // namespace
 
+void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires) const {
+  if (params / turns_ < params_) {
+    throw CircuitError("A run of gates uses " + std::to_string(turns_ * params_) +
+                       " parameters and was given " + std::to_string(params) + ".");
+  }
+  if (dynamic_wires / turns_ < dynamic_wires_) {
+    throw CircuitError(
+        "A run of gates uses " + std::to_string(turns_ * dynamic_wires_) +
+        " dynamic wires and was given " + std::to_string(dynamic_wires) + ".");
+  }
+}
+
+void GateTable::keep(Session& batch, const PerRow<std::span<const double>>& params,
+                     std::int32_t offset,
+                     const PerRow<std::span<const std::int32_t>>& dynamic_wires) const {
+  check_sizes(params.size(), dynamic_wires.size());
+  const auto copy = [](const auto& numbers) {
+    return std::vector(numbers.values.begin(), numbers.values.end());
+  };
+  batch.steps.push_back({this,
+                         offset,
+                         {copy(params), params.stride},
+                         {copy(dynamic_wires), dynamic_wires.stride},
+                         {}});
+}
+
 void GateTable::apply(Session& session, std::span<const double> params,
                       std::int32_t offset,
                       std::span<const std::int32_t> dynamic_wires) const {
-  if (params.size() / turns_ < params_) {
-    throw CircuitError("A run of gates uses " + std::to_string(turns_ * params_) +
-                       " parameters and was given " + std::to_string(params.size()) +
-                       ".");
-  }
-  if (dynamic_wires.size() / turns_ < dynamic_wires_) {
-    throw CircuitError(
-        "A run of gates uses " + std::to_string(turns_ * dynamic_wires_) +
-        " dynamic wires and was given " + std::to_string(dynamic_wires.size()) + ".");
-  }
+  check_sizes(params.size(), dynamic_wires.size());
   for (std::size_t turn = 0; turn < turns_; ++turn) {
     const std::size_t first = turn * params_;
     apply_turn(session, params.subspan(first, params_),
@@ -157,8 +174,8 @@ void GateTable::apply(Session& session, std::span<const double> params,
   }
   if (!session.keeps_steps) return;
   Step& step = session.steps.emplace_back(Step{this, offset, {}, {}, {}});
-  if (offset < 0) step.params.assign(params.begin(), params.end());
-  step.wires.assign(dynamic_wires.begin(), dynamic_wires.end());
+  if (offset < 0) step.params.values.assign(params.begin(), params.end());
+  step.wires.values.assign(dynamic_wires.begin(), dynamic_wires.end());
 }
 
 void GateTable::apply_turn(Session& session, std::span<const double> params,

@@ -37,7 +37,7 @@ class Recorder {
       if (is_new) profile->rows_.push_back({place});
       crossing.place = found->second;
       Profile::Row& row = profile->rows_[found->second];
-      ++row.calls;
+      row.calls += crossing.calls;
       row.sum.busy += crossing.busy;
       row.sum.waited += crossing.waited;
       row.sum.bytes_out += crossing.bytes_out;
@@ -137,10 +137,10 @@ std::string text_of(const XLA_FFI_Attrs& attributes, std::string_view name) {
   return span == nullptr ? std::string() : std::string(span->ptr, span->len);
 }
 
-bool is_set(const XLA_FFI_Attrs& attributes, std::string_view name) {
+int64_t number_of(const XLA_FFI_Attrs& attributes, std::string_view name) {
   const auto* scalar =
       static_cast<const XLA_FFI_Scalar*>(attribute_named(attributes, name));
-  return scalar != nullptr && *static_cast<const int64_t*>(scalar->value) != 0;
+  return scalar == nullptr ? 0 : *static_cast<const int64_t*>(scalar->value);
 }
 
 void record_circuit(Recorder::Circuit circuit, bool failed) {
@@ -232,7 +232,9 @@ XLA_FFI_Error* profile_step(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler,
       if (error == nullptr) {
         // Its operands are anchors.
         crossing.bytes_out = 0;
-        const bool records = is_set(frame->attrs, "record");
+        const bool records = number_of(frame->attrs, "record") != 0;
+        const int64_t rows = number_of(frame->attrs, "rows");
+        crossing.calls = rows == 0 ? 1 : static_cast<int32_t>(rows);
         circuit.place = {records ? "circuit, derivative" : "circuit",
                          text_of(frame->attrs, "name"), "",
                          text_of(frame->attrs, "site")};

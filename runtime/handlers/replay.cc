@@ -1,7 +1,12 @@
-// handlers/replay.cc: a recorded circuit, run again with other parameters.
+// handlers/replay.cc: gates that were kept, run on devices of their own.
 #include "bellhop/replay.h"
 
 #include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +16,98 @@
 
 namespace bellhop {
 namespace {
+
+// States that are worked on at a time are to stay in the caches of their cores, and not
+// to take up the memory: so many bytes of them all together. Larger states run one
+// after another, each with all threads that the plugin has.
+constexpr std::size_t kBytesOfStates = std::size_t{64} << 20;
+
+// How many threads may run circuits of so many qubits.
+std::size_t teams(std::size_t qubits, const Helpers& helpers, std::size_t runs) {
+  const std::size_t by_memory = (kBytesOfStates / sizeof(std::complex<double>)) >>
+                                std::min<std::size_t>(qubits, 63);
+  return std::max<std::size_t>(1, std::min({by_memory, helpers.threads, runs}));
+}
+
+// Seeds of the runs of one call, where they draw samples: each run has its own,
+// whatever thread it is on.
+class RunSeeds {
+ public:
+  explicit RunSeeds(Device& device) {
+    if (device.shots == 0) return;
+    for (std::uint32_t& word : words_.emplace()) {
+      word = static_cast<std::uint32_t>(device.generator());
+    }
+  }
+
+  void seed(std::mt19937& generator, std::size_t run) const {
+    if (!words_) return;
+    const auto& [a, b, c, d] = *words_;
+    std::seed_seq words{a,
+                        b,
+                        c,
+                        d,
+                        static_cast<std::uint32_t>(run),
+                        static_cast<std::uint32_t>(run >> 32)};
+    generator.seed(words);
+  }
+
+ private:
+  std::optional<std::array<std::uint32_t, 4>> words_;
+};
+
+// Runs the gates that a circuit was applied, on one thread. Its device goes back to the
+// pool at the end, or is destroyed where something was thrown.
+class Runner {
+ public:
+  Runner(const Session& kept, bool adjoint, std::size_t teams)
+      : kept_(kept),
+        pool_(kept.device->pool),
+        team_(pool_.threads(), kept.qubits, teams) {
+    session_.device = pool_.take(kept.qubits, kept.device->shots);
+    session_.record = adjoint;
+  }
+  ~Runner() {
+    if (is_sound_) pool_.give(std::move(session_.device));
+  }
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
+  // Where there are no `params`, each step has its own.
+  template <typename Measure>
+  void run(std::size_t row, std::span<const double> params, const RunSeeds& seeds,
+           std::size_t number, Measure&& measure) {
+    is_sound_ = false;
+    if (is_used_) pool_.renew(session_.device);
+    is_used_ = true;
+    seeds.seed(session_.device->generator, number);
+    session_.touched = false;
+    session_.tape.clear();
+    session_.tape.recording = session_.record;
+    if (session_.record) session_.device->plugin->StartTapeRecording();
+    for (const Step& step : kept_.steps) apply(step, row, params);
+    measure(session_);
+    if (session_.tape.recording) session_.device->plugin->StopTapeRecording();
+    is_sound_ = true;
+  }
+
+ private:
+  void apply(const Step& step, std::size_t row, std::span<const double> params) {
+    if (step.gates == nullptr) return project(session_, step.projection);
+    const bool has_own = step.offset < 0 || params.data() == nullptr;
+    step.gates->apply(session_,
+                      has_own ? step.params.of(row)
+                              : params.subspan(static_cast<std::size_t>(step.offset)),
+                      step.offset, step.wires.of(row));
+  }
+
+  const Session& kept_;
+  DevicePool& pool_;
+  SmallTeam team_;
+  Session session_;
+  bool is_used_ = false;
+  bool is_sound_ = true;
+};
 
 void check(const Session& recorded, std::size_t params, const Shifts& shifts) {
   if (!recorded.keeps_steps) throw CircuitError("it was not begun with record = 1.");
@@ -28,96 +125,108 @@ void check(const Session& recorded, std::size_t params, const Shifts& shifts) {
   }
 }
 
-// One run of the recorded gates. Its device goes back to the pool at the end, or is
-// destroyed where something is thrown.
-template <typename Measure>
-void run_again(const Session& recorded, std::span<const double> params, bool adjoint,
-               Measure&& measure) {
-  DevicePool& pool = recorded.device->pool;
-  Session session;
-  session.device = pool.take(recorded.device->qubits.size(), recorded.device->shots);
-  // Samples of a circuit with a seed are the same whatever device runs it again.
-  session.device->generator.seed(recorded.device->generator());
-  session.record = adjoint;
-  session.tape.recording = adjoint;
-  if (adjoint) session.device->plugin->StartTapeRecording();
-  for (const Step& step : recorded.steps) {
-    if (step.gates == nullptr) {
-      project(session, step.projection);
-      continue;
-    }
-    const auto of_step = step.offset < 0
-                             ? std::span<const double>(step.params)
-                             : params.subspan(static_cast<std::size_t>(step.offset));
-    step.gates->apply(session, of_step, step.offset, step.wires);
-  }
-  measure(session);
-  if (session.tape.recording) session.device->plugin->StopTapeRecording();
-  pool.give(std::move(session.device));
-}
+// All runs of one call.
+struct Runs {
+  const Session& kept;
+  PerRow<std::span<const double>> params;  // of replays
+  Shifts shifts;
+  const Measuring& measuring;
+  const Jacobians* jacobians;
 
-// Calls run(row, parameters of the row) for each row.
-template <typename Run>
-void for_each_row(std::span<const double> params, const Shifts& shifts, Run&& run) {
-  std::vector<double> shifted(params.begin(), params.end());
-  for (std::size_t row = 0; row < shifts.rows; ++row) {
-    const auto indices = shifts.indices.subspan(row * shifts.order, shifts.order);
-    const auto amounts = shifts.amounts.subspan(row * shifts.order, shifts.order);
-    for (std::size_t k = 0; k < shifts.order; ++k) {
-      shifted[static_cast<std::size_t>(indices[k])] += amounts[k];
-    }
-    run(row, std::span<const double>(shifted));
-    for (const std::int32_t index : indices) {
-      shifted[static_cast<std::size_t>(index)] =
-          params[static_cast<std::size_t>(index)];
-    }
+  void run(const Helpers& helpers) const {
+    const std::size_t rows = std::max<std::size_t>(kept.rows, 1) * shifts.rows;
+    if (jacobians != nullptr) check_jacobians(rows);
+    Helpers some = helpers;
+    some.threads = teams(kept.qubits, helpers, rows);
+    const RunSeeds seeds(*kept.device);
+    for_each_row(rows, some, [&]() -> RowWorker {
+      const auto runner =
+          std::make_shared<Runner>(kept, jacobians != nullptr, some.threads);
+      const auto shifted = std::make_shared<std::vector<double>>();
+      return [this, &seeds, runner, shifted](std::size_t number) {
+        const std::size_t row = number / shifts.rows;
+        const auto at = parameters(row, number % shifts.rows, *shifted);
+        const auto run = [&] {
+          runner->run(row, at, seeds, number,
+                      [&](Session& session) { measure(session, row, number); });
+        };
+        if (kept.rows == 0) return run();
+        const auto describe = [&] {
+          return "Row " + std::to_string(row) + " of a batch of " +
+                 std::to_string(kept.rows);
+        };
+        Session unused;
+        unused.attempt(describe, run);
+      };
+    });
   }
-}
+
+ private:
+  void check_jacobians(std::size_t rows) const {
+    const std::size_t expected = rows * jacobians->expvals * jacobians->columns;
+    if (jacobians->values.size() == expected) return;
+    throw CircuitError("expected " + std::to_string(expected) +
+                       " numbers for its Jacobians, got " +
+                       std::to_string(jacobians->values.size()) + ".");
+  }
+
+  std::span<const double> parameters(std::size_t row, std::size_t shift,
+                                     std::vector<double>& shifted) const {
+    const std::span<const double> here = params.of(row);
+    if (shifts.order == 0) return here;
+    shifted.assign(here.begin(), here.end());
+    for (std::size_t k = 0; k < shifts.order; ++k) {
+      const std::size_t place = shift * shifts.order + k;
+      shifted[static_cast<std::size_t>(shifts.indices[place])] += shifts.amounts[place];
+    }
+    return shifted;
+  }
+
+  void measure(Session& session, std::size_t row, std::size_t number) const {
+    std::vector<double> unused;
+    std::vector<Output> outputs;
+    for (const Output& output : measuring.outputs) outputs.push_back(output.of(number));
+    if (outputs.empty() && jacobians != nullptr) {
+      unused.resize(jacobians->expvals);
+      for (double& value : unused) outputs.push_back({&value, 1});
+    }
+    measuring.measurements.measure(session, measuring.data.of(row), outputs);
+    if (jacobians == nullptr) return;
+    const std::size_t size = jacobians->expvals * jacobians->columns;
+    adjoint_jacobian(session, jacobians->values.subspan(number * size, size),
+                     jacobians->expvals, jacobians->columns);
+  }
+};
 
 std::string describe() { return "A circuit that is run again for its derivative"; }
 
 }  // namespace
 
-void replay(const Session& recorded, std::span<const double> params,
-            const Shifts& shifts, const MeasurementList& measurements,
-            std::span<const double> data, std::span<const Output> outputs) {
+void run_batch(const Session& batch, const Measuring& measuring,
+               const Jacobians* jacobians, const Helpers& helpers) {
+  Shifts none;
+  none.rows = 1;
+  Runs{batch, {}, none, measuring, jacobians}.run(helpers);
+}
+
+void replay(const Session& recorded, const PerRow<std::span<const double>>& params,
+            const Shifts& shifts, const Measuring& measuring, const Helpers& helpers) {
   Session unused;
   unused.attempt(describe, [&] {
     check(recorded, params.size(), shifts);
-    for_each_row(params, shifts, [&](std::size_t row, std::span<const double> shifted) {
-      std::vector<Output> of_row(outputs.begin(), outputs.end());
-      for (Output& output : of_row) {
-        output.data = static_cast<double*>(output.data) + row * output.size;
-      }
-      run_again(recorded, shifted, false,
-                [&](Session& session) { measurements.measure(session, data, of_row); });
-    });
+    Runs{recorded, params, shifts, measuring, nullptr}.run(helpers);
   });
 }
 
-void replay_jacobian(const Session& recorded, std::span<const double> params,
-                     const Shifts& shifts, const MeasurementList& measurements,
-                     std::span<const double> data, std::span<double> jacobians) {
+void replay_jacobian(const Session& recorded,
+                     const PerRow<std::span<const double>>& params,
+                     const Shifts& shifts, const Measuring& measuring,
+                     std::span<double> jacobians, const Helpers& helpers) {
   Session unused;
   unused.attempt(describe, [&] {
     check(recorded, params.size(), shifts);
-    const std::size_t expvals = measurements.size();
-    const std::size_t size = expvals * params.size();
-    if (jacobians.size() != shifts.rows * size) {
-      throw CircuitError("expected " + std::to_string(shifts.rows * size) +
-                         " numbers for its Jacobians, got " +
-                         std::to_string(jacobians.size()) + ".");
-    }
-    for_each_row(params, shifts, [&](std::size_t row, std::span<const double> shifted) {
-      run_again(recorded, shifted, true, [&](Session& session) {
-        std::vector<double> values(expvals);
-        std::vector<Output> outputs;
-        for (double& value : values) outputs.push_back({&value, 1});
-        measurements.measure(session, data, outputs);
-        adjoint_jacobian(session, jacobians.subspan(row * size, size), expvals,
-                         params.size());
-      });
-    });
+    const Jacobians all{jacobians, measuring.measurements.size(), params.size()};
+    Runs{recorded, params, shifts, measuring, &all}.run(helpers);
   });
 }
 

@@ -87,9 +87,8 @@ Lease find(Handle handle) {
     if (session != nullptr) {
       std::unique_lock lock(session->mutex);
       if (session->device != nullptr && session->generation == handle.generation) {
-        const Device& device = *session->device;
         return Lease{*session, std::move(lock),
-                     SmallTeam(device.pool.threads(), device.qubits.size())};
+                     SmallTeam(session->device->pool.threads(), session->qubits)};
       }
     }
   }
@@ -114,14 +113,14 @@ void Tape::clear() {
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id) {
   std::unique_ptr<Device> device =
-      beginning.pool.take(beginning.qubits, beginning.shots);
+      beginning.pool.take(beginning.rows == 0 ? beginning.qubits : 0, beginning.shots);
   if (seed) {
     std::seed_seq words(seed->begin(), seed->end());
     device->generator.seed(words);
   }
   // No tape holds samples or projections; what is recorded of these is run again.
-  const bool on_tape =
-      beginning.record && beginning.shots == 0 && beginning.tree == Tree::kNone;
+  const bool on_tape = beginning.record && beginning.shots == 0 &&
+                       beginning.tree == Tree::kNone && beginning.rows == 0;
   if (on_tape) device->plugin->StartTapeRecording();
 
   const std::uint32_t place = claim_place();
@@ -135,11 +134,19 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   session.device_failed = false;
   session.tape.recording = on_tape;
   session.keeps_steps = beginning.record;
+  session.rows = beginning.rows;
+  session.qubits = beginning.qubits;
   table().live.fetch_add(1, std::memory_order_relaxed);
   return Handle{place, session.generation};
 }
 
 Lease open_session(Handle handle) { return find(handle); }
+
+void require_one_circuit(const Session& session) {
+  if (session.rows > 0) {
+    throw CircuitError("This operation is for one circuit, and was given a batch.");
+  }
+}
 
 void end_session(Handle handle) {
   Lease lease = find(handle);

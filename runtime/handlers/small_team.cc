@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+
 namespace bellhop {
 namespace {
 
@@ -16,14 +18,17 @@ ThreadControl ThreadControl::of(void* library) {
           reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"))};
 }
 
-SmallTeam::SmallTeam(const ThreadControl& control, std::size_t qubits) {
-  if (qubits > kQubitsOnOneThread || control.get_max_threads == nullptr ||
+SmallTeam::SmallTeam(const ThreadControl& control, std::size_t qubits,
+                     std::size_t teams) {
+  const bool is_small = qubits <= kQubitsOnOneThread;
+  if ((!is_small && teams <= 1) || control.get_max_threads == nullptr ||
       control.set_num_threads == nullptr) {
     return;
   }
   threads_ = control.get_max_threads();
   if (threads_ == 1) return;
-  control.set_num_threads(1);
+  const int share = is_small ? 1 : threads_ / static_cast<int>(teams);
+  control.set_num_threads(std::max(share, 1));
   restore_ = control.set_num_threads;
 }
 

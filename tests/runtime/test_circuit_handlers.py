@@ -93,11 +93,12 @@ def begin(
     record=False,
     tree=False,
     seeded=False,
+    rows=0,
     library=LIBRARY,
     factory=FACTORY,
 ):
     attributes = {"qubits": qubits, "shots": shots, "record": record}
-    attributes |= {"tree": tree, "seeded": seeded}
+    attributes |= {"tree": tree, "seeded": seeded, "rows": rows}
     return call(
         "bellhop_circuit_begin",
         HANDLE,
@@ -155,6 +156,7 @@ def measure(state, measurements, data=None):
         state,
         jnp.asarray(measurements.data if data is None else data, np.float64),
         code=np.array(measurements.code, np.int64),
+        jacobian=np.int64(0),
     )
 
 

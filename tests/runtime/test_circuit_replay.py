@@ -54,7 +54,7 @@ def run_again(
 
     @jax.jit
     def program(params: Any) -> Any:
-        begin = {"qubits": 1, "shots": 0, "record": record, "tree": 0, "seeded": 0}
+        begin = {"qubits": 1, "shots": 0, "record": record, "tree": 0, "seeded": 0, "rows": 0}
         state = call(
             "bellhop_circuit_begin",
             HANDLE,
@@ -88,7 +88,12 @@ def run_again(
             code=np.asarray(code, np.int64),
         )
         state, value = call(
-            "bellhop_circuit_measure", (HANDLE, f64()), state, np.zeros(0), code=np.array(EXPVAL)
+            "bellhop_circuit_measure",
+            (HANDLE, f64()),
+            state,
+            np.zeros(0),
+            code=np.array(EXPVAL),
+            jacobian=np.int64(0),
         )
         call("bellhop_circuit_end", (), state)
         return value, again

@@ -1,24 +1,35 @@
 """The primitive that a QNode is: one circuit, from allocation to release.
 
-Batching must not enter a circuit, and differentiation must keep every quantum operation
-where its inputs are known; so the circuit's own jaxpr is a parameter of the primitive.
+Differentiation must keep every quantum operation where its inputs are known, and a batch is
+another circuit only when it is lowered; so the circuit's own jaxpr, that of a row, is a parameter
+of the primitive.
 """
 
 import enum
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Primitive
-from jax.interpreters import ad, mlir
+from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax_compat import (
     hold_weakly_in_caches,
     jvp_jaxpr,
     partial_eval_jaxpr_nounits,
 )
-from bellhop.batching import batch_one_by_one
+from bellhop.batching import call_one_by_one
+from bellhop.circuits.batch import (
+    Batch,
+    batched,
+    map_in_parts,
+    of_rows,
+    rows_at_once,
+    rows_together,
+)
 from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE, recorded, undifferentiable_gates
 from bellhop.circuits.seeds import random_effect
@@ -90,29 +101,33 @@ def bind(
     name: str,
     record: int,
     randomness: Randomness = Randomness.NONE,
+    batch: Batch | None = None,
 ) -> list[Any]:
     """Run a circuit.
 
     Args:
         body: takes the handle of a fresh state and the inputs; returns the handle after the
             last operation and the results; in a tree, those of one run.
-        inputs: arrays.
+        inputs: arrays; in a batch, those of all rows.
         device: where it runs.
         name: the QNode's name.
         record: how often it was differentiated; if so, the gates are recorded.
         randomness: what becomes of random outcomes.
+        batch: the rows, where there are many circuits of this body.
     """
     static = {"device": device, "name": name, "record": record, "randomness": randomness}
-    return circuit_p.bind(*inputs, body=body, **static)
+    return circuit_p.bind(*inputs, body=body, batch=batch, **static)
 
 
 @circuit_p.def_effectful_abstract_eval
-def _aval(*_: Any, body: CircuitBody, randomness: Randomness, **__: Any) -> tuple[list[Any], Any]:
+def _aval(
+    *_: Any, body: CircuitBody, randomness: Randomness, batch: Batch | None, **__: Any
+) -> tuple[list[Any], Any]:
     # Printing in the quantum function is an effect of the program.
     effects = body.closed.effects
     if randomness.is_drawn:
         effects = effects | {random_effect}
-    return body.closed.out_avals[1:], effects
+    return [of_rows(aval, batch) for aval in body.closed.out_avals[1:]], effects
 
 
 @circuit_p.def_impl
@@ -131,10 +146,12 @@ def _jvp(
     name: str,
     record: int,
     randomness: Randomness,
+    batch: Batch | None,
 ) -> tuple[list[Any], list[Any]]:
     """Linearize the circuit: one that returns residuals as well, and linear algebra after it.
 
-    The second part holds no quantum operation, so JAX transposes and batches it as usual.
+    The second part holds no quantum operation, so JAX transposes and batches it as usual.  Both
+    parts of a batch are those of a row, for all rows.
     """
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
     try:
@@ -157,6 +174,7 @@ def _jvp(
         "name": name,
         "record": record + 1,
         "randomness": randomness,
+        "batch": batch,
     }
     given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
     if randomness is Randomness.TREE:
@@ -168,11 +186,16 @@ def _jvp(
     else:
         outs = bind(CircuitBody(known, body.where, body.site), primals, **static)
         residuals = outs[len(outs) - len(residual_avals) :] if residual_avals else []
-        linear_outs = iter(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *given))
+        evaluate = functools.partial(eval_jaxpr, linear.jaxpr, linear.consts)
+        if batch is not None:
+            axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
+            in_axes = (*(0 for _ in residuals), *axes)
+            evaluate = jax.vmap(evaluate, in_axes=in_axes, axis_size=batch.rows)
+        linear_outs = iter(evaluate(*residuals, *given))
     results = outs[: n_out - 1]
     result_tangents = [
-        next(linear_outs) if yes else ad.Zero(aval.to_tangent_aval())
-        for aval, yes in zip(body.closed.out_avals[1:], out_nonzero[1:], strict=True)
+        next(linear_outs) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())
+        for result, yes in zip(results, out_nonzero[1:], strict=True)
     ]
     return results, result_tangents
 
@@ -180,7 +203,36 @@ def _jvp(
 ad.primitive_jvps[circuit_p] = _jvp
 
 
-batch_one_by_one(circuit_p)
+def _batch(
+    operands: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    body: CircuitBody,
+    randomness: Randomness,
+    batch: Batch | None,
+    **static: Any,
+) -> tuple[list[Any], list[int]]:
+    """Run the circuits of all elements as one batch.
+
+    One after another run those that measure in the middle, as they go ways of their own, and
+    those that have effects, which are in the order of the elements.
+    """
+    params = {"body": body, "randomness": randomness, "batch": batch, **static}
+    is_straight = randomness in (Randomness.NONE, Randomness.SAMPLES)
+    if not is_straight or body.closed.effects:
+        return call_one_by_one(circuit_p, operands, dims, **params)
+    all_rows, inputs = batched(batch, operands, dims)
+    if all_rows.rows == 0:
+        outs = [jnp.zeros(of_rows(a, all_rows).shape, a.dtype) for a in body.closed.out_avals[1:]]
+    else:
+        outs = circuit_p.bind(*inputs, **{**params, "batch": all_rows})
+    if batch is not None:
+        elements = all_rows.rows // batch.rows
+        outs = [out.reshape(elements, batch.rows, *out.shape[1:]) for out in outs]
+    return outs, [0] * len(outs)
+
+
+batching.primitive_batchers[circuit_p] = _batch
 
 
 def _lower(
@@ -191,11 +243,28 @@ def _lower(
     name: str,
     record: int,
     randomness: Randomness,
+    batch: Batch | None,
 ) -> Any:
+    static: dict[str, Any] = {
+        "body": body,
+        "device": device,
+        "name": name,
+        "record": record,
+        "randomness": randomness,
+    }
     lowering = lowering_in_progress()
     if lowering is None:
-        static = {"device": device, "name": name, "record": record, "randomness": randomness}
-        return lower_alone(ctx, circuit_p, operands, {"body": body, **static})
+        return lower_alone(ctx, circuit_p, operands, {"batch": batch, **static})
+    closed = body.closed
+    if batch is not None:
+        together = rows_together(closed, batch)
+        at_once = 1 if together is None else rows_at_once(closed)
+        if together is None or at_once < batch.rows:
+            one = functools.partial(circuit_p.bind, batch=None, **static)
+            parts = functools.partial(map_in_parts, one, batch, rows=at_once)
+            in_parts = mlir.lower_fun(lambda *inputs: parts(inputs=inputs), multiple_results=True)
+            return in_parts(ctx, *operands)
+        closed = together
     allow_our_dialects(ctx)
     is_drawn = randomness.is_drawn
     is_tree = randomness is Randomness.TREE
@@ -211,6 +280,7 @@ def _lower(
         # In a second derivative, outcomes that do not happen count too.
         tree=0 if not is_tree else 2 if record > 1 else 1,
         seeded=is_drawn,
+        rows=0 if batch is None else batch.rows,
         name=name,
         site=body.site,
         passes=device.passes,
@@ -220,7 +290,8 @@ def _lower(
         primitive=None, avals_in=[HANDLE, *ctx.avals_in], avals_out=[HANDLE, *ctx.avals_out]
     )
     symbol = f"circuit_{name}_recorded" if record else f"circuit_{name}"
-    closed = through_tree(body.closed) if is_tree else body.closed
+    if is_tree:
+        closed = through_tree(closed)
     with recorded(bool(record)):
         state, *results = mlir.core_call_lowering(
             inner, state, *operands, name=symbol, call_jaxpr=closed

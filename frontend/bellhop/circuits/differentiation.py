@@ -384,9 +384,10 @@ def _replay_aval(
     device: DeviceSpec,
     **_: Any,
 ) -> list[Any]:
-    rows = operands[-1].shape[0]
+    # In a batch, its own rows come first.
+    rows = (*operands[2].shape[:-1], operands[-1].shape[0])
     shapes = [measurement.result_shape(device) for measurement in measurements]
-    return [handle, *(ShapedArray((rows, *shape), np.dtype(dtype)) for shape, dtype in shapes)]
+    return [handle, *(ShapedArray((*rows, *shape), np.dtype(dtype)) for shape, dtype in shapes)]
 
 
 @replay_jacobian_p.def_abstract_eval
@@ -394,5 +395,6 @@ def _replay_jacobian_aval(
     handle: Any, *operands: Any, measurements: tuple[Measurement, ...], **_: Any
 ) -> list[Any]:
     params, index = operands[2:4]
-    shape = (index.shape[0], len(measurements), params.shape[0])
+    *batch, n_params = params.shape
+    shape = (*batch, index.shape[0], len(measurements), n_params)
     return [handle, ShapedArray(shape, np.dtype(np.float64))]

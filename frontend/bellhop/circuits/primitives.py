@@ -1,6 +1,8 @@
 """The primitives inside a circuit: gates, measurements, restarts and the adjoint derivative.
 
-All take the handle of the state before them and return the one after: ``uint32[2]``.
+All take the handle of the state before them and return the one after: ``uint32[2]``.  In a
+``batch``, parameters and data may have an axis of rows in front, and results but for the handle
+have one.
 """
 
 import contextlib
@@ -48,6 +50,9 @@ restart_p.multiple_results = True
 # measure: handle, coefficients f64[c], matrices f64[m], params f64[p] -> handle, values...
 measure_p = Primitive("quantum_measure")
 measure_p.multiple_results = True
+# measure_with_jacobian: the same -> handle, values..., f64[expvals, p]
+measure_with_jacobian_p = Primitive("quantum_measure_with_jacobian")
+measure_with_jacobian_p.multiple_results = True
 
 
 _circuit_obstacle: contextvars.ContextVar[str] = contextvars.ContextVar(
@@ -197,10 +202,28 @@ mlir.register_lowering(gates_p, _gates_lower, cacheable=False)
 
 @measure_p.def_abstract_eval
 def _measure_aval(
-    *_: Any, measurements: tuple[Measurement, ...], device: DeviceSpec, **__: Any
+    _handle: Any,
+    _coefficients: Any,
+    _matrices: Any,
+    params: Any,
+    *,
+    measurements: tuple[Measurement, ...],
+    device: DeviceSpec,
+    **_: Any,
 ) -> list[ShapedArray]:
+    rows = params.shape[:-1]
     shapes = [measurement.result_shape(device) for measurement in measurements]
-    return [HANDLE, *(ShapedArray(shape, np.dtype(dtype)) for shape, dtype in shapes)]
+    return [HANDLE, *(ShapedArray((*rows, *shape), np.dtype(dtype)) for shape, dtype in shapes)]
+
+
+@measure_with_jacobian_p.def_abstract_eval
+def _measure_with_jacobian_aval(
+    *operands: Any, measurements: tuple[Measurement, ...], **static: Any
+) -> list[ShapedArray]:
+    results = _measure_aval(*operands, measurements=measurements, **static)
+    *rows, n_params = operands[3].shape
+    shape = (*rows, len(measurements), n_params)
+    return [*results, ShapedArray(shape, np.dtype(np.float64))]
 
 
 def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
@@ -223,25 +246,26 @@ def _measure_lower(
     allow_our_dialects(ctx)
     data, code = _data_and_code(coefficients, matrices, measurements)
     types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
-    return quantum.measure(state, data, code, types)
+    has_jacobian = ctx.primitive is measure_with_jacobian_p
+    return quantum.measure(state, data, code, types, jacobian=has_jacobian)
 
 
 def _data_and_code(
     coefficients: Any, matrices: Any, measurements: Sequence[Measurement]
 ) -> tuple[Any, list[int]]:
     """Return the data and code of measurements as the runtime takes them."""
-    offset = ir.RankedTensorType(coefficients.type).shape[0]
+    *rows, offset = ir.RankedTensorType(coefficients.type).shape
     code = [
         number
         for measurement in measurements
         for number in _with_matrices_at(offset, measurement).code()
     ]
-    count = offset + ir.RankedTensorType(matrices.type).shape[0]
+    count = offset + ir.RankedTensorType(matrices.type).shape[-1]
     data = ir.Operation.create(
         "stablehlo.concatenate",
-        results=[ir.RankedTensorType.get([count], ir.F64Type.get())],
+        results=[ir.RankedTensorType.get([*rows, count], ir.F64Type.get())],
         operands=[coefficients, matrices],
-        attributes={"dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)},
+        attributes={"dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(rows))},
     ).result
     return data, code
 
@@ -264,6 +288,7 @@ def _moved(code: list[int], offset: int) -> list[int]:
 
 
 mlir.register_lowering(measure_p, _measure_lower, cacheable=False)
+mlir.register_lowering(measure_with_jacobian_p, _measure_lower, cacheable=False)
 
 
 def _jacobian_lower(ctx: Any, state: Any, *_: Any, **__: Any) -> Any:

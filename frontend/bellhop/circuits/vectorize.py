@@ -19,6 +19,7 @@ own batching rule.
 """
 
 import dataclasses
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
@@ -31,6 +32,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.extend.core.primitives import jit_p
 
+from bellhop.circuits.equations import evaluate, inputs_of, read
 from bellhop.circuits.pack import pack, pack_p
 
 # Fewer scalars than this are not worth a vector.
@@ -84,28 +86,15 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
         values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
         values.update(zip(jaxpr.invars, args, strict=True))
 
-        def read(atom: Any) -> Any:
-            return atom.val if isinstance(atom, Literal) else values[atom]
-
+        of = functools.partial(read, values=values)
         for step in steps:
             if isinstance(step, int):
                 values[equations[step].outvars[0]] = _spread(
-                    plans[step].evaluate(read), len(equations[step].invars)
+                    plans[step].evaluate(of), len(equations[step].invars)
                 )
             else:
-                inputs = list(dict.fromkeys(_inputs(step)))
-                outputs = [var for eqn in step for var in eqn.outvars]
-                part = jaxpr.replace(
-                    constvars=inputs,
-                    invars=[],
-                    outvars=outputs,
-                    eqns=step,
-                    debug_info=jaxpr.debug_info.with_unknown_names(),
-                )
-                values.update(
-                    zip(outputs, eval_jaxpr(part, [values[var] for var in inputs]), strict=True)
-                )
-        return [read(atom) for atom in jaxpr.outvars]
+                evaluate(jaxpr, step, values)
+        return [of(atom) for atom in jaxpr.outvars]
 
     return jax.make_jaxpr(run)(*closed.in_avals)
 
@@ -146,7 +135,7 @@ def _live_steps(
             live.update(plans[number].inputs())
             steps.append(number)
             continue
-        live.update(_inputs([eqn]))
+        live.update(inputs_of([eqn]))
         if not steps or isinstance(steps[-1], int):
             steps.append([])
         steps[-1].append(eqn)  # type: ignore[union-attr]
@@ -154,15 +143,6 @@ def _live_steps(
         if isinstance(step, list):
             step.reverse()
     return steps[::-1]
-
-
-def _inputs(equations: Sequence[Any]) -> Iterator[Any]:
-    made: set[Any] = set()
-    for eqn in equations:
-        for atom in eqn.invars:
-            if not isinstance(atom, Literal) and atom not in made:
-                yield atom
-        made.update(eqn.outvars)
 
 
 def _spread(value: Any, count: int) -> Any:

@@ -184,7 +184,9 @@ def _box(eqn: Any) -> tuple[Kind, list[str]] | None:
     if name == "quantum_circuit":
         device = params["device"]
         qubits = f"{device.qubits} qubit{'s' if device.qubits != 1 else ''}"
-        return Kind.CIRCUIT, [params["name"], f"{device.name}, {qubits}"]
+        lines = [params["name"], f"{device.name}, {qubits}"]
+        batch = params["batch"]
+        return Kind.CIRCUIT, lines if batch is None else [*lines, f"{batch.rows} times"]
     if name.startswith("bellhop_") and "target" in params:
         target = params["target"]
         return Kind.CALLBACK, list(dict.fromkeys((target.name, target.flavour)))

@@ -28,7 +28,8 @@ _CROSSING = np.dtype(
         ("bytes_in", np.int64),
         ("row", np.int32),
         ("thread", np.int32),
-        ("failed", np.int64),
+        ("failed", np.int32),
+        ("calls", np.int32),
     ]
 )
 
@@ -46,7 +47,7 @@ class Row:
         name: of the function.
         definition: ``file:line`` where that is.
         site: ``file:line`` where it is called, if that is known.
-        calls: how many there were.
+        calls: how many there were; a batch of circuits, which ``vmap`` makes, is one for each row.
         failed: how many of these raised.
         total: seconds outside the program, all together; of a circuit, those in its device.
         median: seconds of one; of those kept one by one.
@@ -132,7 +133,8 @@ class Profile:
         rows = []
         for index, row in enumerate(self._recorder.rows()):
             kind, name, site, definition, calls, failed, busy, waited, out, in_ = row
-            kept = crossings["busy"][crossings["row"] == index]
+            of_row = crossings[crossings["row"] == index]
+            kept = of_row["busy"] / of_row["calls"]
             median = float(np.median(kept)) / 1e9 if kept.size else float("nan")
             total = busy / 1e9
             rows.append(

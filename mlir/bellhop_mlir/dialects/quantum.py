@@ -3,8 +3,8 @@
     %r = "quantum.seed"() {circuit = 0 : i64}
     %s0 = "quantum.begin"(%r, %anchor) {
         library = "...", factory = "LightningSimulator", kwargs = "{}", qubits = 2 : i64,
-        shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 1 : i64, name = "f",
-        site = "f.py:1"}
+        shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 1 : i64, rows = 0 : i64,
+        name = "f", site = "f.py:1"}
     %s1 = "quantum.gate"(%s0, %params, %offset, %wires) {name = "RX", slots = array<i64: 0>,
         wires = array<i64: 0>}
     %s2 = "quantum.gates"(%s0, %params, %offset, %wires) {names, code, constants,
@@ -12,7 +12,7 @@
     %s2a, %m = "quantum.mid_measure"(%s2, %wire) {postselect = -1 : i64, reset = 0 : i64,
         site = "f.py:3"}
     %s2b, %more = "quantum.restart"(%s2a)
-    %s3, %e = "quantum.measure"(%s2, %data) {code = array<i64: 0, 3, 0>}
+    %s3, %e = "quantum.measure"(%s2, %data) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64}
     %s4, %j = "quantum.jacobian"(%s3)
     %s5, %es = "quantum.replay"(%s4, %data, %all_params, %index, %amount) {code}
     %s6, %js = "quantum.replay_jacobian"(%s5, %data, %all_params, %index, %amount) {code}
@@ -24,8 +24,12 @@ the state after it, so data dependence is program order.  A slot ``s >= 0`` is
 A gate may have ``constants``, ``adjoint``, ``control_wires`` and ``control_values`` too; what
 it lacks is empty, or false.
 ``quantum.gates`` is a straight run of gates, or the turns of a loop of one, as the runtime
-takes it.  Codes are those of
-``runtime/contract.toml``.
+takes it.  Codes are those of ``runtime/contract.toml``.
+
+With ``rows > 0`` it is a batch: so many circuits of the same operations, which the runtime runs
+on several threads.  What the rows do not share has an axis of rows in front (``%params``,
+``%wires``, ``%data``, ``%all_params``), and so has every result but the state.  With
+``jacobian = 1`` the last result of ``quantum.measure`` is the derivative.
 """
 
 import re
@@ -41,8 +45,12 @@ from bellhop_mlir.errors import VerificationError
 STATE = "tensor<2xui32>"
 SEED = "tensor<4xui32>"
 
-_RUN = (STATE, "tensor<?xf64>", "tensor<i32>", "tensor<?xi32>")
-_REPLAY = (STATE, "tensor<?xf64>", "tensor<?xf64>", "tensor<?x?xi32>", "tensor<?x?xf64>")
+# What stands in brackets may be missing: the rows of a batch.
+_NUMBERS = "tensor<[?x]?xf64>"
+_WIRES = "tensor<[?x]?xi32>"
+
+_RUN = (STATE, _NUMBERS, "tensor<i32>", _WIRES)
+_REPLAY = (STATE, _NUMBERS, _NUMBERS, "tensor<?x?xi32>", "tensor<?x?xf64>")
 _OPERANDS: dict[str, tuple[str, ...]] = {
     "quantum.seed": (),
     "quantum.begin": ("...",),
@@ -50,7 +58,7 @@ _OPERANDS: dict[str, tuple[str, ...]] = {
     "quantum.gates": _RUN,
     "quantum.mid_measure": (STATE, "tensor<i32>"),
     "quantum.restart": (STATE,),
-    "quantum.measure": (STATE, "tensor<?xf64>"),
+    "quantum.measure": (STATE, _NUMBERS),
     "quantum.jacobian": (STATE,),
     "quantum.replay": _REPLAY,
     "quantum.replay_jacobian": _REPLAY,
@@ -66,7 +74,7 @@ _RESULTS: dict[str, tuple[str, ...]] = {
     "quantum.measure": (STATE, "..."),
     "quantum.jacobian": (STATE, "tensor<?x?xf64>"),
     "quantum.replay": (STATE, "..."),
-    "quantum.replay_jacobian": (STATE, "tensor<?x?x?xf64>"),
+    "quantum.replay_jacobian": (STATE, "tensor<[?x]?x?x?xf64>"),
     "quantum.end": (),
 }
 
@@ -83,6 +91,7 @@ ATTRIBUTES = {
         "record": "i64",
         "tree": "i64",
         "seeded": "i64",
+        "rows": "i64",
         "name": "string",
         "site": "string",
     },
@@ -95,7 +104,7 @@ ATTRIBUTES = {
     },
     "quantum.mid_measure": {"postselect": "i64", "reset": "i64", "site": "string"},
     "quantum.restart": {},
-    "quantum.measure": {"code": "array<i64>"},
+    "quantum.measure": {"code": "array<i64>", "jacobian": "i64"},
     "quantum.jacobian": {},
     "quantum.replay": {"code": "array<i64>"},
     "quantum.replay_jacobian": {"code": "array<i64>"},
@@ -185,13 +194,15 @@ def begin(
     record: bool,
     tree: int,
     seeded: bool,
+    rows: int,
     name: str,
     site: str,
     passes: Sequence[str] = (),
 ) -> ir.Value:
     """Build a ``quantum.begin`` and return the state.
 
-    The first anchor is the seed, if there is one; transform-circuits runs ``passes``.  ``site`` is
+    The first anchor is the seed, if there is one; ``rows`` are those of a batch, or 0;
+    transform-circuits runs ``passes``.  ``site`` is
     the line of the quantum function, which profiles show with its ``name``.
     """
     i64 = ir.IntegerType.get_signless(64)
@@ -209,6 +220,7 @@ def begin(
             "record": ir.IntegerAttr.get(i64, int(record)),
             "tree": ir.IntegerAttr.get(i64, tree),
             "seeded": ir.IntegerAttr.get(i64, int(seeded)),
+            "rows": ir.IntegerAttr.get(i64, rows),
             "name": ir.StringAttr.get(name),
             "site": ir.StringAttr.get(site),
             **asked,
@@ -297,14 +309,30 @@ def gates(
 
 
 def measure(
-    state: ir.Value, data: ir.Value, code: Sequence[int], results: Sequence[ir.Type]
+    state: ir.Value,
+    data: ir.Value,
+    code: Sequence[int],
+    results: Sequence[ir.Type],
+    *,
+    jacobian: bool = False,
 ) -> list[ir.Value]:
-    """Build a ``quantum.measure``; return the state after it and the values."""
+    """Build a ``quantum.measure``; return the state after it and the values.
+
+    Args:
+        state: the state.
+        data: numbers of the observables.
+        code: the measurements.
+        results: types of the values.
+        jacobian: whether the last of the values is the derivative of the others.
+    """
     op = ir.Operation.create(
         "quantum.measure",
         results=[state.type, *results],
         operands=[state, data],
-        attributes={"code": ir.DenseI64ArrayAttr.get(list(code))},
+        attributes={
+            "code": ir.DenseI64ArrayAttr.get(list(code)),
+            "jacobian": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(jacobian)),
+        },
     )
     return list(op.results)
 
@@ -385,7 +413,11 @@ def _verify_types(
     forms = [_form(str(type_)) for type_ in observed]
     if expected[-1:] == ("...",):
         forms[len(expected) - 1 :] = ["..."]
-    if forms != list(expected):
+    fits = len(forms) == len(expected) and all(
+        form in (choice.replace("[?x]", ""), choice.replace("[?x]", "?x"))
+        for form, choice in zip(forms, expected, strict=True)
+    )
+    if not fits:
         raise VerificationError(
             f"{op.name} has {role} of types ({', '.join(map(str, observed))}); "
             f"they must be ({', '.join(expected)})"
@@ -411,8 +443,9 @@ def _verify_gate(gate: Gate, others: Sequence[ir.Value]) -> None:
         _verify_index(gate, "dynamic wire", -1 - lowest, _length(dynamic_wires))
 
 
-def _length(vector: ir.Value) -> int:
-    return ir.RankedTensorType(vector.type).shape[0]
+def _length(numbers: ir.Value) -> int:
+    """Return how many a row has."""
+    return ir.RankedTensorType(numbers.type).shape[-1]
 
 
 def _verify_index(gate: Gate, what: str, highest: int, count: int) -> None:

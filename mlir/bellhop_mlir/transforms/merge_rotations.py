@@ -38,7 +38,8 @@ class MergeRotations:
 
     Constant angles are summed here, and a sum of zero is no gate.  Angles that the program
     computes are summed where nobody differentiates by them (their offset is -1): the
-    derivative of a circuit counts its parameters, which stay as they are.
+    derivative of a circuit counts its parameters, which stay as they are.  In a batch, all of
+    this is done with the axis of rows in front.
     """
 
     name: ClassVar[str] = "merge-rotations"
@@ -145,16 +146,22 @@ def _is_minus_one(offset: ir.Value) -> bool:
     return int(ir.DenseIntElementsAttr(op.attributes["value"])[0]) == -1
 
 
-def _length(vector: ir.Value) -> int:
-    return ir.RankedTensorType(vector.type).shape[0]
+def _shape(params: ir.Value) -> list[int]:
+    """Return the shape: how many there are, in a batch with the rows in front."""
+    return list(ir.RankedTensorType(params.type).shape)
 
 
-def _vector_type(length: int) -> ir.Type:
-    return ir.RankedTensorType.get([length], ir.F64Type.get())
+def _length(params: ir.Value) -> int:
+    return _shape(params)[-1]
+
+
+def _type_of_length(params: ir.Value, length: int) -> ir.Type:
+    return ir.RankedTensorType.get([*_shape(params)[:-1], length], ir.F64Type.get())
 
 
 def _computed(params: ir.Value, total: _Sum) -> ir.Value:
-    one = _vector_type(1)
+    one = _type_of_length(params, 1)
+    rows = _shape(params)[:-1]
     value = None
     if total.constant != 0.0:
         splat = ir.DenseElementsAttr.get_splat(one, ir.FloatAttr.get_f64(total.constant))
@@ -165,9 +172,9 @@ def _computed(params: ir.Value, total: _Sum) -> ir.Value:
             "stablehlo.slice",
             one,
             [params],
-            start_indices=array([slot]),
-            limit_indices=array([slot + 1]),
-            strides=array([1]),
+            start_indices=array([*(0 for _ in rows), slot]),
+            limit_indices=array([*rows, slot + 1]),
+            strides=array([1 for _ in (*rows, slot)]),
         )
         if is_negative:
             angle = _op("stablehlo.negate", one, [angle])
@@ -176,10 +183,11 @@ def _computed(params: ir.Value, total: _Sum) -> ir.Value:
     return value
 
 
-def _concatenated(vectors: list[ir.Value]) -> ir.Value:
-    length = sum(map(_length, vectors))
-    dimension = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
-    return _op("stablehlo.concatenate", _vector_type(length), vectors, dimension=dimension)
+def _concatenated(parts: list[ir.Value]) -> ir.Value:
+    type_ = _type_of_length(parts[0], sum(map(_length, parts)))
+    axis = len(_shape(parts[0])) - 1
+    dimension = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axis)
+    return _op("stablehlo.concatenate", type_, parts, dimension=dimension)
 
 
 def _op(name: str, type_: ir.Type, operands: list[ir.Value], **attributes: ir.Attribute) -> Any:

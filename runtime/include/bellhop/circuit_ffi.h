@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "bellhop/row_team.h"
 #include "bellhop/session.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -39,6 +41,13 @@ inline void write_handle(HandleResult& result, Handle handle) {
   std::uint32_t* words = handle_words(*result);
   words[0] = handle.place;
   words[1] = handle.generation;
+}
+
+// The threads of XLA that may help a handler, for the length of its call.
+inline Helpers helpers_of(ffi::ThreadPool& pool) {
+  const std::int64_t threads = pool.num_threads();
+  return {threads < 1 ? 1 : static_cast<std::size_t>(threads),
+          [&pool](std::function<void()> task) { pool.Schedule(std::move(task)); }};
 }
 
 // Runs a handler's body. If it throws, its whole execution has failed, so the

@@ -73,6 +73,10 @@ class DevicePool {
   // throw.
   void clear(Device& device) const;
 
+  // Prepares a device that no call has failed on for the next circuit of the same kind;
+  // one that is worn out becomes another.
+  void renew(std::unique_ptr<Device>& device);
+
   // Takes back a device that no call has failed on, in any state but recording.
   void give(std::unique_ptr<Device> device) noexcept;
 

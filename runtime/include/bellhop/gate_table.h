@@ -47,7 +47,13 @@ class GateTable {
   void apply(Session& session, std::span<const double> params, std::int32_t offset,
              std::span<const std::int32_t> dynamic_wires) const;
 
+  // Keeps the gates for the rows of a batch, which run when it is measured.
+  void keep(Session& batch, const PerRow<std::span<const double>>& params,
+            std::int32_t offset,
+            const PerRow<std::span<const std::int32_t>>& dynamic_wires) const;
+
  private:
+  void check_sizes(std::size_t params, std::size_t dynamic_wires) const;
   void apply_turn(Session& session, std::span<const double> params, std::int32_t offset,
                   std::span<const std::int32_t> dynamic_wires) const;
 

@@ -57,6 +57,14 @@ struct Output {
   void* data = nullptr;
   std::size_t size = 0;
   Type type = Type::kReal;
+
+  // That of a row, where those of all rows follow one another from `data` on.
+  Output of(std::size_t row) const {
+    const std::size_t bytes = type == Type::kReal      ? sizeof(double)
+                              : type == Type::kComplex ? sizeof(std::complex<double>)
+                                                       : 1;
+    return {static_cast<std::byte*>(data) + row * size * bytes, size, type};
+  }
 };
 
 // Read-only after parsing, so any number of executions share one.

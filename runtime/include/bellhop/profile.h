@@ -27,7 +27,8 @@ struct Crossing {
   int64_t bytes_in = 0;
   int32_t place = 0;
   int32_t thread = 0;
-  int64_t failed = 0;
+  int32_t failed = 0;
+  int32_t calls = 1;  // a batch of circuits is one crossing of many
 };
 
 // Where crossings are made.

@@ -1,4 +1,5 @@
-// bellhop/replay.h: a recorded circuit, run again with other parameters.
+// bellhop/replay.h: gates that were kept, run on devices of their own: those of a
+// recorded circuit with other parameters, and those of each row of a batch.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +7,27 @@
 #include <span>
 
 #include "bellhop/measurement_list.h"
+#include "bellhop/per_row.h"
+#include "bellhop/row_team.h"
 #include "bellhop/session.h"
 
 namespace bellhop {
+
+// What each run measures, and where it goes. The result of measurement i in run r is
+// outputs[i].size numbers at index r * outputs[i].size of outputs[i].data.
+struct Measuring {
+  const MeasurementList& measurements;
+  PerRow<std::span<const double>> data;
+  std::span<const Output> outputs;
+};
+
+// Adjoint derivatives of expectation values: for each run a matrix with a row for each
+// expectation value and a column for each parameter.
+struct Jacobians {
+  std::span<double> values;
+  std::size_t expvals = 0;
+  std::size_t columns = 0;
+};
 
 // Points at which a circuit is run again: in row r, amounts[r * order + k] is added to
 // parameter indices[r * order + k], for each k < order.
@@ -19,17 +38,23 @@ struct Shifts {
   std::size_t order = 0;
 };
 
-// Runs the gates that `recorded` was applied again, on devices of their own, once for
-// each row, and measures. The result of measurement i in row r is outputs[i].size
-// numbers at index r * outputs[i].size of outputs[i].data. Throws CircuitError.
-void replay(const Session& recorded, std::span<const double> params,
-            const Shifts& shifts, const MeasurementList& measurements,
-            std::span<const double> data, std::span<const Output> outputs);
+// All of these share the runs among threads, and how many that are changes no result.
+// They throw CircuitError, that of the first run that fails.
 
-// The same for the adjoint derivative of expectation values: one matrix a row, with a
-// row for each measurement and a column for each of `params`.
-void replay_jacobian(const Session& recorded, std::span<const double> params,
-                     const Shifts& shifts, const MeasurementList& measurements,
-                     std::span<const double> data, std::span<double> jacobians);
+// Runs each row of a batch and measures it; with `jacobians`, takes derivatives too.
+void run_batch(const Session& batch, const Measuring& measuring,
+               const Jacobians* jacobians, const Helpers& helpers);
+
+// Runs the gates that `recorded` was applied again, once for each row of `shifts`, and
+// measures; where it is a batch, each of its rows so many times.
+void replay(const Session& recorded, const PerRow<std::span<const double>>& params,
+            const Shifts& shifts, const Measuring& measuring, const Helpers& helpers);
+
+// The same for the adjoint derivative of expectation values, which `measuring` has no
+// outputs for.
+void replay_jacobian(const Session& recorded,
+                     const PerRow<std::span<const double>>& params,
+                     const Shifts& shifts, const Measuring& measuring,
+                     std::span<double> jacobians, const Helpers& helpers);
 
 }  // namespace bellhop

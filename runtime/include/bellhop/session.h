@@ -12,6 +12,7 @@
 
 #include "bellhop/branches.h"
 #include "bellhop/device_pool.h"
+#include "bellhop/per_row.h"
 #include "bellhop/random_stream.h"
 #include "bellhop/small_team.h"
 
@@ -58,10 +59,11 @@ struct Projection {
 // A run of gates that was applied, or a projection, for when the circuit is run again.
 // The table is that of the executable which runs, so it outlives the circuit.
 struct Step {
-  const GateTable* gates;      // null: a projection
-  std::int32_t offset;         // of its differentiable parameters, or below zero
-  std::vector<double> params;  // where the offset is below zero
-  std::vector<std::int32_t> wires;
+  const GateTable* gates;  // null: a projection
+  std::int32_t offset;     // of its differentiable parameters, or below zero
+  // Kept where the offset is below zero, and in a batch.
+  PerRow<std::vector<double>> params;
+  PerRow<std::vector<std::int32_t>> wires;
   Projection projection;
 };
 
@@ -78,6 +80,10 @@ struct Session {
   Tape tape;
   bool keeps_steps = false;
   std::vector<Step> steps;
+  // Of a batch, whose gates wait until it is measured; zero for one circuit alone. The
+  // device of a batch has no qubits: each thread that runs rows of it takes its own.
+  std::size_t rows = 0;
+  std::size_t qubits = 0;
 
   // Runs a step of the circuit. What it throws becomes a CircuitError that begins
   // with describe(); unless it was one already, it came out of the plugin, and the
@@ -113,10 +119,13 @@ struct Beginning {
   std::size_t shots;
   bool record;
   Tree tree;
+  std::size_t rows;
 };
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id);
 Lease open_session(Handle handle);  // CircuitError where the handle is not live
+// For operations that there are not for a batch: CircuitError where it is one.
+void require_one_circuit(const Session& session);
 void end_session(Handle handle);
 
 // Ends all sessions of an execution that failed part-way, and its bars, and drops the

@@ -16,10 +16,11 @@ struct ThreadControl {
 
 // While it lives, parallel regions that this thread enters have one thread if the
 // circuit is small. A team costs more than the state's arithmetic then, and on a busy
-// machine its threads wait for one another for milliseconds.
+// machine its threads wait for one another for milliseconds. Where several circuits of
+// one batch run at a time, `teams` of them, they share the threads.
 class SmallTeam {
  public:
-  SmallTeam(const ThreadControl& control, std::size_t qubits);
+  SmallTeam(const ThreadControl& control, std::size_t qubits, std::size_t teams = 1);
   ~SmallTeam();
   SmallTeam(const SmallTeam&) = delete;
   SmallTeam& operator=(const SmallTeam&) = delete;

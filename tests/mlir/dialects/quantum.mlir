@@ -9,10 +9,10 @@
 // CHECK: "quantum.jacobian"
 // CHECK: "quantum.end"
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
   %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   %2 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, turns = 1 : i64} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  %3:2 = "quantum.measure"(%s, %p) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
+  %3:2 = "quantum.measure"(%s, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
   %4:2 = "quantum.jacobian"(%s) {} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
   "quantum.end"(%s) {} : (tensor<2xui32>) -> ()
   return
@@ -24,7 +24,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.begin lacks the attribute 'library'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
   return
 }
 
@@ -34,7 +34,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.begin lacks the attribute 'factory'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
   return
 }
 
@@ -44,7 +44,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.begin lacks the attribute 'kwargs'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
   return
 }
 
@@ -54,7 +54,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.begin lacks the attribute 'qubits'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
   return
 }
 
@@ -64,7 +64,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.begin lacks the attribute 'shots'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
   return
 }
 
@@ -153,7 +153,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: the attribute 'qubits' of quantum.begin is 1 : i32, but must be of type i64
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i32, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i32, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
   return
 }
 
@@ -193,7 +193,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.begin has results of types (); they must be (tensor<2xui32>)
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64} : (tensor<f64>) -> ()
+  "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64} : (tensor<f64>) -> ()
   return
 }
 
@@ -201,7 +201,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 // TEST: gate_without_operands
 // REFUSED
 
-// CHECK: bellhop-opt: quantum.gate has operands of types (); they must be (tensor<2xui32>, tensor<?xf64>, tensor<i32>, tensor<?xi32>)
+// CHECK: bellhop-opt: quantum.gate has operands of types (); they must be (tensor<2xui32>, tensor<[?x]?xf64>, tensor<i32>, tensor<[?x]?xi32>)
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   %0 = "quantum.gate"() {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : () -> tensor<2xui32>
   return
@@ -253,9 +253,9 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 // TEST: measure_without_data
 // REFUSED
 
-// CHECK: bellhop-opt: quantum.measure has operands of types (tensor<2xui32>); they must be (tensor<2xui32>, tensor<?xf64>)
+// CHECK: bellhop-opt: quantum.measure has operands of types (tensor<2xui32>); they must be (tensor<2xui32>, tensor<[?x]?xf64>)
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0:2 = "quantum.measure"(%s) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<f64>)
+  %0:2 = "quantum.measure"(%s) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<f64>)
   return
 }
 
@@ -265,7 +265,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.measure has results of types (tensor<f64>, tensor<2xui32>); they must be (tensor<2xui32>, ...)
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0:2 = "quantum.measure"(%s, %p) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<f64>, tensor<2xui32>)
+  %0:2 = "quantum.measure"(%s, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<f64>, tensor<2xui32>)
   return
 }
 

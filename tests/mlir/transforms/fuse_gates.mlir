@@ -136,7 +136,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<0xf64>) -> tensor<f64> {
   // CHECK-NEXT: %[[V:.+]]:2 = "quantum.measure"
   // CHECK-NEXT: "quantum.end"(%[[V]]#0)
   // CHECK-NEXT: return %[[V]]#1
-  %v:2 = "quantum.measure"(%s, %p) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>, tensor<0xf64>) -> (tensor<2xui32>, tensor<f64>)
+  %v:2 = "quantum.measure"(%s, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<0xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%v#0) : (tensor<2xui32>) -> ()
   return %v#1 : tensor<f64>
 }
