@@ -50,8 +50,7 @@ Jacobians jacobians_of(const ffi::RemainingRets& values) {
   const Output output = output_of(values, last);
   const auto shape = (**values.get<ffi::AnyBuffer>(last)).dimensions();
   if (output.type != Output::Type::kReal || shape.size() < 2) {
-    throw CircuitError(
-        "The Jacobian of a measurement: expected two dimensions of f64.");
+    throw CircuitError("A Jacobian of measured values has two dimensions of type f64.");
   }
   const auto size = [&](std::size_t behind) {
     return static_cast<std::size_t>(shape[shape.size() - behind]);

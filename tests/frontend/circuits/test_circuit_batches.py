@@ -1,4 +1,4 @@
-"""Batches: what vmap makes of a circuit, one call of the runtime for all rows.
+"""Batches: circuits that vmap makes one call of the runtime, for all rows.
 
 Values and derivatives are held against a loop of PennyLane's ``default.qubit``, not compiled, and
 its own backpropagation.
