@@ -18,6 +18,7 @@ from bellhop.circuits.diff_method import chosen_differentiation
 from bellhop.circuits.execution import is_measurement, trace_circuit
 from bellhop.circuits.mitigation import current_mitigation
 from bellhop.circuits.nested import fold
+from bellhop.circuits.nested_lists import take_lists_of_tracers
 from bellhop.circuits.null_device import is_null_device, run_null
 from bellhop.circuits.primitives import check_x64
 from bellhop.circuits.recording import Circuit
@@ -34,6 +35,7 @@ from bellhop.tracing import circuit_scope, current_options, is_tracing
 @functools.cache
 def intercept_qnodes() -> None:
     """Make QNodes that are called while we trace part of the program; once a process."""
+    take_lists_of_tracers()
     original = qml.QNode.__call__
 
     @functools.wraps(original)

@@ -97,6 +97,10 @@ class QueuedCircuit:
             queue.remove(op)
         return operations
 
+    def is_collecting(self) -> bool:
+        """Tell whether operations that are made now come to this circuit."""
+        return self._queue is not None and QueuingManager.active_context() is self._queue
+
     def flush_active(self, construct: str) -> None:
         """Apply what was queued so far, since a construct with gates of its own follows."""
         queue = QueuingManager.active_context()

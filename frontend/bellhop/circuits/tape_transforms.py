@@ -62,7 +62,8 @@ def call_on_tape(
     for process in processes:
         recorder.check_observable(process.obs)
     tape = qml.tape.QuantumScript(recorder.operations, processes, shots=qnode.shots)
-    with qml.QueuingManager.stop_recording():
+    # Nothing is collected for the recorder, so control flow of decompositions is PennyLane's own.
+    with qml.QueuingManager.stop_recording(), circuit_scope(recorder):
         tapes, finish = qnode.compile_pipeline((tape,))
     # Results come by tape, and one was put in.
     (transformed,) = finish(tuple(call(_qnode_of(changed, qnode), (), {}) for changed in tapes))
