@@ -372,9 +372,9 @@ if _take_over_tokens is not None:
     pxla.ExecuteReplicated._handle_token_bufs = _take_over_good_tokens
 
 
-def run_compiled(compiled: jax.stages.Compiled, *args: Any) -> Any:
+def run_compiled(compiled: jax.stages.Compiled, /, *args: Any, **kwargs: Any) -> Any:
     """Run a compiled program; it may run itself while it runs."""
-    results, *_ = compiled.call(compiled._params, *args)
+    results, *_ = compiled.call(compiled._params, *args, **kwargs)
     return results
 
 

@@ -43,9 +43,9 @@ def wait_for(result: Any) -> None:
         leaf.block_until_ready()
 
 
-def jit_inputs(handle: jax.Array, args: Any, kwargs: Any, static: Static) -> tuple[Any, ...]:
-    """Return what the ``jax.jit`` of a qjit function takes."""
-    return (handle, args, kwargs) if static is NO_STATIC else (handle, args, kwargs, static)
+def first_input(handle: jax.Array, static: Static) -> Any:
+    """Return what the ``jax.jit`` of a qjit function takes before the arguments."""
+    return handle if static is NO_STATIC else (handle, static)
 
 
 def embedding_jit(
@@ -65,7 +65,8 @@ def embedding_jit(
         name: what the function is called.
     """
 
-    def embedded(handle: jax.Array, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
+    def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
+        handle, static = first if type(first) is tuple else (first, NO_STATIC)
         if jax.config.jax_disable_jit:
             return run_uncompiled(static, args, kwargs)
         with first_runs.tracing(signature_of(static, args, kwargs)):
