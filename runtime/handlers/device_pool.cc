@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <complex>
 #include <tuple>
 #include <utility>
 
@@ -17,6 +19,12 @@ constexpr std::size_t kQubitsKeptIdle = 16;
 // this many (or so large ones) is not used again. Building a new device takes 2
 // us, which spread over as many observables is nothing.
 constexpr std::size_t kObservableLoadKept = 4096;
+
+// Nor one whose observables may hold as much memory of the states that it had: a few
+// bytes that the allocator has cut from the place of the last state keep the next one
+// from there, and the heap would grow by a state with each circuit.
+constexpr std::size_t kAmplitudesHeld =
+    (std::size_t{4} << 20) / sizeof(std::complex<double>);
 
 void* open_library(const std::string& library) {
   // Never closed: devices and exceptions of the plugin may outlive any owner.
@@ -56,6 +64,7 @@ DevicePool::DevicePool(Factory factory, std::string name, std::string kwargs,
       name_(std::move(name)),
       kwargs_(std::move(kwargs)),
       is_lightning_(name_.starts_with("Lightning")),
+      is_in_host_memory_(!name_.starts_with("LightningGPU")),
       threads_(threads) {}
 
 DevicePool& DevicePool::get(const std::string& library, const std::string& factory,
@@ -130,8 +139,15 @@ bool DevicePool::reset(Device& device) const {
   }
 }
 
+bool DevicePool::is_worn_out(const Device& device) const {
+  const std::size_t load = device.observable_load;
+  if (load > kObservableLoadKept) return true;
+  const std::size_t qubits = std::min<std::size_t>(device.qubits.size(), 32);
+  return is_in_host_memory_ && load > kAmplitudesHeld >> qubits;
+}
+
 void DevicePool::renew(std::unique_ptr<Device>& device) {
-  if (device->observable_load > kObservableLoadKept) {
+  if (is_worn_out(*device)) {
     device = take(device->qubits.size(), device->shots);
   } else {
     clear(*device);
@@ -139,7 +155,7 @@ void DevicePool::renew(std::unique_ptr<Device>& device) {
 }
 
 void DevicePool::give(std::unique_ptr<Device> device) noexcept {
-  if (device->observable_load > kObservableLoadKept) return;
+  if (is_worn_out(*device)) return;
   const std::size_t qubits = device->qubits.size();
   try {
     // On Lightning a basis state of all qubits is a whole new state, 70 times faster

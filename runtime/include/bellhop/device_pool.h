@@ -87,11 +87,13 @@ class DevicePool {
   DevicePool(Factory factory, std::string name, std::string kwargs,
              ThreadControl threads);
   bool reset(Device& device) const;
+  bool is_worn_out(const Device& device) const;
 
   const Factory factory_;
   const std::string name_;
   const std::string kwargs_;
   const bool is_lightning_;
+  const bool is_in_host_memory_;
   const ThreadControl threads_;
   std::mutex mutex_;
   std::map<std::size_t, std::vector<std::unique_ptr<Device>>> idle_;  // by qubits

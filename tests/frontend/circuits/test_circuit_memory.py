@@ -1,0 +1,48 @@
+"""Circuits that run again and again take no more memory."""
+
+import gc
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import pennylane as qml
+import pytest
+
+import bellhop
+
+STATM = Path("/proc/self/statm")
+MEGABYTE = 1 << 20
+
+
+def memory() -> int:
+    gc.collect()
+    return int(STATM.read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.skipif(not STATM.exists(), reason=f"{sys.platform} does not tell")
+@pytest.mark.parametrize("wires", [12, 16])
+@pytest.mark.parametrize("gradient", [False, True])
+def test_states_are_given_back(wires: int, gradient: bool) -> None:
+    """A plugin keeps each observable, and what is cut from a state's place is lost to states."""
+
+    @qml.qnode(qml.device("lightning.qubit", wires=wires))
+    def circuit(x: Any) -> Any:
+        qml.RX(x, wires=0)
+        return qml.expval(qml.PauliZ(0) @ qml.PauliY(1)), qml.expval(qml.PauliX(1))
+
+    def first(x: Any) -> Any:
+        return circuit(x)[0]
+
+    compiled = bellhop.qjit(bellhop.grad(first) if gradient else first)
+    x = jnp.asarray(0.3)
+    state = 16 << wires
+    # As many states as the pool of devices may hold, and as much again.
+    for _ in range(8 * MEGABYTE // state + 10):
+        compiled(x)
+    before = memory()
+    calls = 32 * MEGABYTE // state
+    for _ in range(calls):
+        compiled(x)
+    assert memory() - before < 0.3 * calls * state
