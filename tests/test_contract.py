@@ -61,7 +61,11 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   %s5, %js = "quantum.replay_jacobian"(%s4, %p, %p, %i, %a) {code = array<i64: 0, 3, 0>}
       : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<2x1xi32>, tensor<2x1xf64>)
       -> (tensor<2xui32>, tensor<2x1x1xf64>)
-  "quantum.end"(%s5) : (tensor<2xui32>) -> ()
+  %k = "quantum.weigh"(%s5, %j) : (tensor<2xui32>, tensor<1x1xf64>) -> tensor<1xf64>
+  %ws = "quantum.weights"(%s5, %k, %o)
+      : (tensor<2xui32>, tensor<1xf64>, tensor<i32>) -> tensor<1x2xf64>
+  %s6 = "quantum.after"(%s5, %ws) : (tensor<2xui32>, tensor<1x2xf64>) -> tensor<2xui32>
+  "quantum.end"(%s6) : (tensor<2xui32>) -> ()
   %late = func.call @accelerate_cuda_0__far(%e) : (tensor<f64>) -> tensor<f64>
   %far = stablehlo.add %z, %late : tensor<f64>
   return %t3, %y, %e, %psi, %j, %es, %js, %far : !stablehlo.token, tensor<f64>, tensor<f64>,

@@ -44,6 +44,10 @@ Each name, what it is for, and why no public name serves:
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform a
   jaxpr that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take
   functions, and run what they trace.
+* ``transpose_jaxpr`` and ``without_unused``: the transposed linear part of a loop's body, and a
+  jaxpr without what its used results do not need; the public ``jax.linear_transpose`` evaluates
+  parts that are not linear, gates among them.
+* ``dce_rules``: which values a loop may carry no further; JAX 0.10 keeps them all.
 * ``traceback_util``: which frames JAX leaves out of the tracebacks that users see, and how
   ``jax_traceback_filtering`` says; public JAX has the option alone.
 * ``core.is_concrete``: what PennyLane 0.45 asks of every tracer by its former public name, which
@@ -55,7 +59,7 @@ import enum
 import inspect
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -73,7 +77,7 @@ from jax._src import (  # noqa: TID251
 )
 from jax._src.interpreters import ad, partial_eval, pxla  # noqa: TID251
 from jax._src.lax.control_flow import loops  # noqa: TID251
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jax.extend.core.primitives import jit_p
 from jax.interpreters import mlir
 
@@ -100,9 +104,12 @@ __all__ = [
     "register_ordered_effect",
     "run_compiled",
     "run_without_fast_calls",
+    "set_unused_rule",
     "site_of_equation",
     "trace_state_clean",
+    "transpose_jaxpr",
     "without_mesh",
+    "without_unused",
 ]
 
 backends_are_initialized = xla_bridge.backends_are_initialized
@@ -110,6 +117,33 @@ make_cpu_client = xla_bridge.make_cpu_client
 trace_state_clean = core.trace_state_clean
 jvp_jaxpr = ad.jvp_jaxpr
 partial_eval_jaxpr_nounits = partial_eval.partial_eval_jaxpr_nounits
+
+
+def without_unused(
+    closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool] | bool = False
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """Return a jaxpr with the used results alone, and which of its inputs it has still.
+
+    Those are the inputs that the results need, and the ones to keep.
+    """
+    keep = keep if isinstance(keep, bool) else list(keep)
+    jaxpr, needed = partial_eval.dce_jaxpr(closed.jaxpr, list(used), keep)
+    return ClosedJaxpr(jaxpr, closed.consts), list(needed)
+
+
+def set_unused_rule(
+    primitive: Primitive,
+    rule: Callable[[list[bool], JaxprEqn], tuple[list[bool], JaxprEqn | None]],
+) -> None:
+    """Say what is left of a primitive some of whose results nobody uses, where JAX does not."""
+    partial_eval.dce_rules.setdefault(primitive, rule)
+
+
+def transpose_jaxpr(
+    closed: ClosedJaxpr, inputs: Sequence[Any], cotangents: Sequence[Any]
+) -> list[Any]:
+    """Return the cotangents of the undefined ones among the inputs of a linear jaxpr."""
+    return list(ad.backward_pass(closed.jaxpr, False, closed.consts, inputs, cotangents))
 
 
 def cpu_dispatch_is_asynchronous() -> bool:

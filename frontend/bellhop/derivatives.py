@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop._source import definition_site, function_name
+from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
 from bellhop.errors import DifferentiableCompileError
 from bellhop.finite_differences import by_finite_differences, check_method
 from bellhop.tracing import traced
@@ -26,8 +27,8 @@ def grad(
     """Return the gradient of a function with a scalar result.
 
     Circuits are differentiated by their ``diff_method``, callbacks by their registered rules,
-    the rest by JAX: in reverse, or forward where there are loops whose length the program
-    computes, which takes time in proportion to the number of the arguments' elements.
+    the rest by JAX, in reverse: loops whose length the program computes too, whose values are
+    computed again on the way back.
 
     Args:
         fn: the function; a QNode, a qjit function or any Python function of both.
@@ -43,7 +44,8 @@ def grad(
 
     Raises:
         DifferentiableCompileError: for integer arguments, for a result that is not a scalar,
-            and for callbacks or measurements that have no derivative.
+            for callbacks or measurements that have no derivative, and for side effects in a
+            loop whose length the program computes.
         ValueError: for a method or step that there is not.
 
     Example:
@@ -142,7 +144,8 @@ def _derivative(
         if method == "fd":
             derived = _forward(name, by_finite_differences(checked, h), differentiated, args)
         else:
-            derived = _derived(name, fn, checked, differentiated, args)
+            with reverse_mode_of_loops(_where(name, fn)):
+                derived = _TRANSFORMS[name](checked, argnums=differentiated)(*args)
         if not scalar:
             return derived
         if name == "value_and_grad":
@@ -151,33 +154,6 @@ def _derivative(
 
     derivative.__name__ = f"{name}_{function_name(fn)}"
     return derivative
-
-
-def _derived(
-    name: str, fn: Function, checked: Function, argnums: Argnums, args: Sequence[Any]
-) -> Any:
-    """Differentiate in reverse, or forward where a loop of unknown length allows only that."""
-    try:
-        return _TRANSFORMS[name](checked, argnums=argnums)(*args)
-    except ValueError as error:
-        if "Reverse-mode differentiation does not work" not in str(error):
-            raise
-    what = (
-        f"{_where(name, fn)}: a loop whose length is computed in the program has a derivative "
-        "forward only, and there"
-    )
-    remedy = "Use a loop of known length, or method='fd'."
-    # What was traced in vain goes where nobody uses it, unless it has effects.
-    if jax.make_jaxpr(checked)(*args).effects:
-        raise DifferentiableCompileError(f"{what} are side effects beside it. {remedy}")
-    try:
-        return _forward(name, checked, argnums, args)
-    except TypeError as error:
-        if "forward-mode" not in str(error) and "holomorphic" not in str(error):
-            raise
-        raise DifferentiableCompileError(
-            f"{what} are complex arguments, or callbacks whose rules are backward only. {remedy}"
-        ) from error
 
 
 def _forward(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> Any:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop._source import definition_site, function_name
+from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
 from bellhop.derivatives import Argnums, Function, check_arguments
 from bellhop.finite_differences import by_finite_differences, check_method
 from bellhop.tracing import traced
@@ -108,8 +109,9 @@ def vjp(
         approximated = by_finite_differences(lambda *args: _weighted(function(*args), weights), h)
         slopes = jax.jacfwd(approximated, argnums=tuple(range(len(primals))))(*primals)
     else:
-        value, pullback = jax.vjp(function, *primals)
-        slopes = pullback(_weights(f, cotangents, value))
+        with reverse_mode_of_loops(_where("vjp", f)):
+            value, pullback = jax.vjp(function, *primals)
+            slopes = pullback(_weights(f, cotangents, value))
     return value, slopes if isinstance(argnums, Sequence) else slopes[0]
 
 

@@ -122,7 +122,12 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
     for (std::int64_t slot : gate.slots) {
       if (slot >= 0) used = std::max(used, offset + slot);
     }
-    tape.last_parameter = std::max(tape.last_parameter, used);
+    if (is_uncounted(used)) {
+      const auto count = static_cast<std::size_t>(used - kFirstUncounted) + 1;
+      tape.uncounted = std::max(tape.uncounted, count);
+    } else {
+      tape.last_parameter = std::max(tape.last_parameter, used);
+    }
     // The derivative by a bit is zero wherever there is one.
     if (!gate.has_adjoint_derivative && gate.kind != Gate::Kind::kBasisState) {
       tape.obstacle = gate.name;
@@ -174,7 +179,9 @@ void GateTable::apply(Session& session, std::span<const double> params,
   }
   if (!session.keeps_steps) return;
   Step& step = session.steps.emplace_back(Step{this, offset, {}, {}, {}});
-  if (offset < 0) step.params.values.assign(params.begin(), params.end());
+  if (offset < 0 || is_uncounted(offset)) {
+    step.params.values.assign(params.begin(), params.end());
+  }
   step.wires.values.assign(dynamic_wires.begin(), dynamic_wires.end());
 }
 

@@ -94,7 +94,8 @@ class Runner {
  private:
   void apply(const Step& step, std::size_t row, std::span<const double> params) {
     if (step.gates == nullptr) return project(session_, step.projection);
-    const bool has_own = step.offset < 0 || params.data() == nullptr;
+    const bool has_own =
+        step.offset < 0 || is_uncounted(step.offset) || params.data() == nullptr;
     step.gates->apply(session_,
                       has_own ? step.params.of(row)
                               : params.subspan(static_cast<std::size_t>(step.offset)),
@@ -112,6 +113,7 @@ class Runner {
 void check(const Session& recorded, std::size_t params, const Shifts& shifts) {
   if (!recorded.keeps_steps) throw CircuitError("it was not begun with record = 1.");
   for (const Step& step : recorded.steps) {
+    if (is_uncounted(step.offset)) continue;
     if (step.offset > static_cast<std::int64_t>(params)) {
       throw CircuitError("expected at least " + std::to_string(step.offset) +
                          " parameters, got " + std::to_string(params) + ".");

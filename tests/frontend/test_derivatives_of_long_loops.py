@@ -1,11 +1,13 @@
 """grad and its relatives where a loop's length is computed in the program, and of containers."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
 
 import bellhop
+from bellhop.control_flow import reverse_mode
 
 
 def power_by_for(x, n):
@@ -43,24 +45,139 @@ def test_circuits_in_loops_of_unknown_length():
     np.testing.assert_allclose(f(0.3, 2), np.sin(np.cos(0.3)) * np.sin(0.3), atol=1e-9)
 
 
-def test_what_such_loops_do_not_allow():
-    def printing(x, n):
-        bellhop.debug.print("{}", x)
-        return power_by_for(x, n)
+def iterated(x, n):
+    """Turns that depend on one another, on what is captured and on their number."""
 
-    with pytest.raises(bellhop.DifferentiableCompileError, match="'printing' .*side effects"):
-        bellhop.qjit(bellhop.grad(printing))(2.0, 3)
+    def turn(i, y, z):
+        return jnp.sin(y * x[i % 3]) + z, 1.1 * z + x[0]
 
+    return turn, bellhop.for_loop(0, n, 1)(turn)(x[1], x[2])[0]
+
+
+def iterated_by_scan(x, n):
+    turn, _ = iterated(x, 0)
+    step = lambda state, i: (turn(i, *state), None)
+    return jax.lax.scan(step, (x[1], x[2]), jnp.arange(n))[0][0]
+
+
+X = jnp.array([0.1, 0.2, 0.3])
+
+
+def test_any_number_of_turns():
+    """Those that fit in checkpoints, and those that do not."""
+    slope = bellhop.qjit(bellhop.grad(lambda x, n: iterated(x, n)[1]))
+    for n in (0, 1, 2, 7, 1023, 1024, 1025, 1500, 5000):
+        expected = jax.grad(iterated_by_scan)(X, n)
+        np.testing.assert_allclose(slope(X, n), expected, rtol=1e-9)
+
+
+def test_few_checkpoints(monkeypatch):
+    """Of more turns than checkpoints, each is computed again more than once."""
+    monkeypatch.setattr(reverse_mode, "_MOST", 5)
+    slope = bellhop.qjit(bellhop.grad(lambda x, n: iterated(x, n)[1]))
+    for n in (1, 4, 5, 6, 7, 30, 100):
+        expected = jax.grad(iterated_by_scan)(X, n)
+        np.testing.assert_allclose(slope(X, n), expected, rtol=1e-9)
+
+
+def test_loops_in_one_another():
+    def nested(x, n):
+        def outer(i, y):
+            condition = lambda j, _: j < n + i
+            inner = lambda j, y: (j + 1, jnp.sin(y * x[1]) + x[0])
+            return bellhop.while_loop(condition)(inner)(0, y)[1] * x[2] + 1
+
+        return bellhop.for_loop(0, n, 1)(outer)(x[0])
+
+    def unrolled(x, n):
+        y = x[0]
+        for i in range(n):
+            for _ in range(n + i):
+                y = jnp.sin(y * x[1]) + x[0]
+            y = y * x[2] + 1
+        return y
+
+    slope = bellhop.qjit(bellhop.grad(nested))
+    np.testing.assert_allclose(slope(X, 3), jax.grad(unrolled)(X, 3), rtol=1e-9)
+
+
+def test_batches_of_loops():
+    """Loops of several lengths in one: each stands still when it has ended."""
+    of_one = lambda x, n: iterated(x, n)[1]
+    of_all = lambda x, lengths: jnp.sum(jax.vmap(of_one, (None, 0))(x, lengths))
+    expected = sum(jax.grad(iterated_by_scan)(X, n) for n in (0, 3, 5))
+    slope = bellhop.qjit(bellhop.grad(of_all))(X, jnp.array([0, 3, 5]))
+    np.testing.assert_allclose(slope, expected, rtol=1e-9)
+    rows = bellhop.qjit(bellhop.vmap(bellhop.grad(of_one)))(
+        jnp.stack([X, 2 * X]), jnp.array([4, 9])
+    )
+    for row, x, n in zip(rows, (X, 2 * X), (4, 9), strict=True):
+        np.testing.assert_allclose(row, jax.grad(iterated_by_scan)(x, n), rtol=1e-9)
+
+
+def test_second_derivatives():
+    once = bellhop.grad(lambda x, n: iterated(x, n)[1])
+    hessian = bellhop.qjit(bellhop.jacobian(once))
+    np.testing.assert_allclose(hessian(X, 6), jax.hessian(iterated_by_scan)(X, 6), rtol=1e-8)
+
+
+def test_complex_values():
+    def cost(z, n):
+        return jnp.abs(bellhop.for_loop(0, n, 1)(lambda i, w: w * z + 1)(z)) ** 2
+
+    def unrolled(z):
+        return jnp.abs(((z * z + 1) * z + 1) * z + 1) ** 2
+
+    z = 0.3 + 0.4j
+    slope = bellhop.qjit(bellhop.grad(cost))(z, 3)
+    np.testing.assert_allclose(slope, jax.grad(unrolled)(z), rtol=1e-12)
+
+
+def test_vjp():
+    f = bellhop.qjit(lambda x, n: bellhop.vjp(lambda y: power_by_while(y, n), [x], [2.0]))
+    assert f(2.0, 3) == (8, 24)
+
+
+def test_callbacks_with_a_rule_for_the_way_back():
     @bellhop.pure_callback
     def sine(x) -> float:
         return np.sin(x)
 
     sine.fwd(lambda x: (sine(x), x))
     sine.bwd(lambda x, dy: dy * jnp.cos(x))
-    with pytest.raises(bellhop.DifferentiableCompileError, match="rules are backward only"):
-        bellhop.qjit(bellhop.grad(lambda x, n: sine(power_by_for(x, n))))(2.0, 3)
+    after = bellhop.qjit(bellhop.grad(lambda x, n: sine(power_by_for(x, n))))
+    np.testing.assert_allclose(after(0.5, 3), np.cos(0.125) * 0.75, rtol=1e-12)
     fd = bellhop.qjit(bellhop.grad(lambda x, n: sine(power_by_for(x, n)), method="fd"))
     np.testing.assert_allclose(fd(0.5, 3), np.cos(0.125) * 0.75, atol=1e-5)
+    inside = bellhop.qjit(
+        bellhop.grad(lambda x, n: bellhop.for_loop(0, n, 1)(lambda i, y: sine(y))(x))
+    )
+    np.testing.assert_allclose(inside(0.5, 2), np.cos(np.sin(0.5)) * np.cos(0.5), rtol=1e-12)
+
+
+def test_side_effects(capfd):
+    def beside(x, n):
+        bellhop.debug.print("{}", x)
+        return power_by_for(x, n)
+
+    assert bellhop.qjit(bellhop.grad(beside))(2.0, 3) == 12
+    assert capfd.readouterr().out == "2.0\n"
+
+    def inside(x, n):
+        def turn(i, y):
+            bellhop.debug.print("{}", y)
+            return y * x
+
+        return bellhop.for_loop(0, n, 1)(turn)(x)
+
+    match = r"grad of 'inside' \(.*side effects in it: they would come twice"
+    with pytest.raises(bellhop.DifferentiableCompileError, match=match):
+        bellhop.qjit(bellhop.grad(inside))(2.0, 3)
+
+
+def test_plain_jax_keeps_its_own_error():
+    with pytest.raises(ValueError, match="Reverse-mode differentiation does not work"):
+        bellhop.qjit(jax.grad(power_by_for))(2.0, 3)
 
 
 @pytest.mark.parametrize("method", [None, "fd"])

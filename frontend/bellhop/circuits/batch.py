@@ -23,6 +23,7 @@ from jax.interpreters import batching
 from bellhop.circuits.differentiation import jacobian_p, replay_jacobian_p, replay_p
 from bellhop.circuits.equations import evaluate, read
 from bellhop.circuits.primitives import HANDLE, gates_p, measure_p, measure_with_jacobian_p
+from bellhop.circuits.uncounted import reads_the_session
 
 # The parameters of so many numbers are held at once: 64 MiB.
 _NUMBERS_IN_ONE_CALL = 1 << 23
@@ -95,6 +96,9 @@ def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
         closed: that of a row, from handle and inputs to handle and results.
         batch: the rows.
     """
+    if reads_the_session(closed):
+        # Each row has a session of its own then.
+        return None
     row = functools.partial(_run_row, closed)
 
     def run(handle: Any, *inputs: Any) -> Any:

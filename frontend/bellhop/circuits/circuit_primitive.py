@@ -34,6 +34,8 @@ from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE, recorded, undifferentiable_gates
 from bellhop.circuits.seeds import random_effect
 from bellhop.circuits.tree import apply_derivative, run_with_derivative, through_tree
+from bellhop.circuits.uncounted import reads_the_session
+from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
 from bellhop.errors import DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects, lowering_in_progress
 from bellhop.plain_jit import lower_alone
@@ -68,6 +70,13 @@ _OUTCOMES_ARE_DRAWN = (
 )
 
 
+_TWICE = (
+    "{where}: gates in a loop whose length is computed in the program are differentiated twice, "
+    "and there is no more than a first derivative of them. Use bounds that are Python numbers, or "
+    "finite differences of the gradient: bellhop.jacobian(bellhop.grad(f), method='fd')."
+)
+
+
 circuit_p = Primitive("quantum_circuit")
 circuit_p.multiple_results = True
 
@@ -79,12 +88,14 @@ class CircuitBody:
         closed: the jaxpr.
         where: the QNode and its line, for errors.
         site: its line.
+        obstacle: why it has no derivative, if it has none.
     """
 
-    def __init__(self, closed: ClosedJaxpr, where: str, site: str) -> None:
+    def __init__(self, closed: ClosedJaxpr, where: str, site: str, obstacle: str = "") -> None:
         self.closed = closed
         self.where = where
         self.site = site
+        self.obstacle = obstacle
 
     def __repr__(self) -> str:
         return str(self.closed.jaxpr)
@@ -154,6 +165,8 @@ def _jvp(
     parts of a batch are those of a row, for all rows.
     """
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
+    if body.obstacle:
+        raise DifferentiableCompileError(body.obstacle)
     try:
         is_drawn = randomness is Randomness.OUTCOMES
         with undifferentiable_gates(_OUTCOMES_ARE_DRAWN if is_drawn else ""):
@@ -177,21 +190,26 @@ def _jvp(
         "batch": batch,
     }
     given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
-    if randomness is Randomness.TREE:
+    if randomness is Randomness.TREE or has_loop_of_unknown_length(linear):
         # Each run has residuals of its own, so each gives its derivative, and these add up.
-        runs = run_with_derivative(known, linear, n_out, given)
-        outs = bind(CircuitBody(runs, body.where, body.site), primals, **static)
-        derivatives = outs[n_out - 1 :]
-        linear_outs = iter(apply_derivative(derivatives, given, sum(out_nonzero[1:])))
+        # In loops of unknown length the residuals have no shape.
+        runs = run_with_derivative(known, linear, n_out, len(given), body.where)
+        obstacle = _TWICE.format(where=body.where) if reads_the_session(runs) else ""
+        outs = bind(CircuitBody(runs, body.where, body.site, obstacle), primals, **static)
+        residuals = outs[n_out - 1 :]
+
+        def evaluate(*args: Any) -> list[Any]:
+            derivatives, given = args[: len(residuals)], args[len(residuals) :]
+            return apply_derivative(derivatives, given, sum(out_nonzero[1:]))
     else:
         outs = bind(CircuitBody(known, body.where, body.site), primals, **static)
         residuals = outs[len(outs) - len(residual_avals) :] if residual_avals else []
         evaluate = functools.partial(eval_jaxpr, linear.jaxpr, linear.consts)
-        if batch is not None:
-            axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
-            in_axes = (*(0 for _ in residuals), *axes)
-            evaluate = jax.vmap(evaluate, in_axes=in_axes, axis_size=batch.rows)
-        linear_outs = iter(evaluate(*residuals, *given))
+    if batch is not None:
+        axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
+        in_axes = (*(0 for _ in residuals), *axes)
+        evaluate = jax.vmap(evaluate, in_axes=in_axes, axis_size=batch.rows)
+    linear_outs = iter(evaluate(*residuals, *given))
     results = outs[: n_out - 1]
     result_tangents = [
         next(linear_outs) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())

@@ -22,11 +22,20 @@ from jax.interpreters import ad
 from bellhop.circuits import shift_rules
 from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.measurements import _HERMITIAN, _NAMED, _TENSOR, EXPVAL, VAR, Measurement
+from bellhop.circuits.uncounted import values_tangent
 from bellhop.errors import DifferentiableCompileError
 
 ADJOINT = "adjoint"
 PARAMETER_SHIFT = "parameter-shift"
 FINITE_DIFFERENCES = "finite-diff"
+
+_UNCOUNTED = (
+    "gates in a loop whose length is computed in the program are differentiated by "
+    "diff_method='{method}', which would have to know how many parameters they have. Return "
+    "expectation values without shots and mid-circuit measurements, which the adjoint method "
+    "differentiates; or use bounds that are Python numbers, or finite differences of the whole: "
+    "bellhop.grad(f, method='fd')."
+)
 
 # Up to here, a matrix of an observable is differentiated through its Pauli words.
 _MATRIX_WIRES = 4
@@ -102,17 +111,23 @@ def measurement_jvp(
     handle, *values = measure_p.bind(*primals, **params)
     if not any(map(_is_given, tangents[1:])):
         return [handle, *values], [_zero(value) for value in (handle, *values)]
-    operands = (*primals[1:], *_NO_SHIFT)
+    operands = (*primals[1:4], *_NO_SHIFT)
     values_dot = [jnp.zeros_like(value) for value in values]
-    if _is_given(tangents[3]):
-        if static.differentiation.method == ADJOINT:
-            # The device has recorded the circuit, so it need not run again.
-            handle, jacobian = jacobian_p.bind(handle, *primals[1:], **params)
+    tokens_dot = list(filter(_is_given, tangents[4:]))
+    if static.differentiation.method == ADJOINT and (_is_given(tangents[3]) or tokens_dot):
+        # The device has recorded the circuit, so it need not run again.
+        handle, jacobian = jacobian_p.bind(handle, *primals[1:4], **params)
+        if _is_given(tangents[3]):
             values_dot = list(jacobian @ tangents[3])
-        else:
-            rows = [value[None] for value in values]
-            handle, moved = _moved_by_shifts(handle, operands, tangents[3], rows, static)
-            values_dot = [row[0] for row in moved]
+        for token_dot in tokens_dot:
+            moved = values_tangent(token_dot, handle, len(values))
+            values_dot = [a + b for a, b in zip(values_dot, moved, strict=True)]
+    elif tokens_dot:
+        raise DifferentiableCompileError(_UNCOUNTED.format(method=static.differentiation.method))
+    elif _is_given(tangents[3]):
+        rows = [value[None] for value in values]
+        handle, moved = _moved_by_shifts(handle, operands, tangents[3], rows, static)
+        values_dot = [row[0] for row in moved]
 
     def evaluate(handle: Any, terms: Sequence[Measurement]) -> Any:
         handle, *rows = replay_p.bind(handle, *operands, **static.of(terms).params())

@@ -47,7 +47,8 @@ mid_measure_p.multiple_results = True
 # restart: handle -> handle, more bool[]
 restart_p = Primitive("quantum_restart")
 restart_p.multiple_results = True
-# measure: handle, coefficients f64[c], matrices f64[m], params f64[p] -> handle, values...
+# measure: handle, coefficients f64[c], matrices f64[m], params f64[p], and the token f64[] of
+#   uncounted parameters where there are such -> handle, values...
 measure_p = Primitive("quantum_measure")
 measure_p.multiple_results = True
 # measure_with_jacobian: the same -> handle, values..., f64[expvals, p]
@@ -141,8 +142,7 @@ batching.defvectorized(_undifferentiable_p)
 def undifferentiable(x: Any, obstacle: str) -> Any:
     """Return ``x``, whose derivative is an error that names the obstacle.
 
-    It stands in front of loops of unknown length with gates: JAX would run such a loop again
-    for the derivative of what it carries, when the circuit has ended.
+    It stands in front of values that have one to JAX, and a wrong one.
     """
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return x
@@ -206,7 +206,7 @@ def _measure_aval(
     _coefficients: Any,
     _matrices: Any,
     params: Any,
-    *,
+    *_token: Any,
     measurements: tuple[Measurement, ...],
     device: DeviceSpec,
     **_: Any,
@@ -238,8 +238,7 @@ def _measure_lower(
     state: Any,
     coefficients: Any,
     matrices: Any,
-    _: Any,
-    *,
+    *_: Any,
     measurements: tuple[Measurement, ...],
     **_static: Any,
 ) -> Any:

@@ -19,24 +19,13 @@ from bellhop.circuits.primitives import (
     gates_p,
     measure_p,
     mid_measure_p,
-    undifferentiable,
 )
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.sampling import Asked, Frequency
 from bellhop.circuits.turns import stacked_turns
+from bellhop.circuits.uncounted import Uncounted
 from bellhop.circuits.wires import WireMap, as_int32, is_dynamic
 from bellhop.control_flow.tracing import Step, traced_branches, traced_step
-
-# How many parameters there are is not known when the program is compiled.
-_DYNAMIC_FOR_LOOP = (
-    "gates in a for_loop whose bounds are computed in the program are differentiated. Use bounds "
-    "that are Python numbers, or finite differences of the whole: bellhop.grad(f, method='fd')."
-)
-_DYNAMIC_WHILE_LOOP = (
-    "gates in a while_loop are differentiated. Use a for_loop whose bounds are Python numbers, "
-    "with a cond in its body, or finite differences of the whole: bellhop.grad(f, method='fd')."
-)
-
 
 # The parameters of the gates of so many turns of a loop are held at once.
 _TURNS_IN_ONE_CALL = 1 << 18
@@ -60,6 +49,7 @@ class Circuit(QueuedCircuit):
     ) -> None:
         super().__init__(where, rows)
         self._state = handle
+        self._ticket = handle
         self._differentiation = differentiation
         self.device = device
         self.wires = wires
@@ -70,7 +60,9 @@ class Circuit(QueuedCircuit):
         self._offset: Any = jnp.int32(0)
         self._params: list[Any] = []
         self._frequencies: list[np.ndarray] = []
-        self._obstacle_here = ""
+        # Of gates in loops whose length only the run knows; None where there are none so far.
+        self._uncounted: Uncounted | None = None
+        self._is_uncounted = False
         self._is_fresh = True
         # Where gates may wait to be applied: those that wait, at most one run of them.
         self._waiting: list[GateRun] | None = None
@@ -116,24 +108,30 @@ class Circuit(QueuedCircuit):
 
     def _apply(self, run: GateRun, params: Any, wires: Any, turns: int = 1) -> None:
         obstacle = self._gates_obstacle(run)
+        # First, since gates that wait are applied, and counted, when it is asked for.
+        handle = self._handle
+        uncounted = self._uncounted if self._is_uncounted else None
+        offset = self._offset if uncounted is None else uncounted.number
         self._handle = gates_p.bind(
-            self._handle,
+            handle,
             params,
-            jnp.int32(NOT_DIFFERENTIABLE) if obstacle else self._offset,
+            jnp.int32(NOT_DIFFERENTIABLE) if obstacle else offset,
             wires,
             gates=tuple(run.gates),
             turns=turns,
             obstacle=obstacle,
         )
-        if run.n_params and not obstacle:
-            self._offset = self._offset + jnp.int32(turns * run.n_params)
-            self._params.append(params)
-            self._frequencies.append(np.tile(np.asarray(run.frequencies, np.uint8), turns))
+        if not run.n_params or obstacle:
+            return
+        if uncounted is not None:
+            self._uncounted = uncounted.add(self._ticket, params)
+            return
+        self._offset = self._offset + jnp.int32(turns * run.n_params)
+        self._params.append(params)
+        self._frequencies.append(np.tile(np.asarray(run.frequencies, np.uint8), turns))
 
     def _gates_obstacle(self, run: GateRun) -> str:
         """Say why a derivative by the parameters of gates is none; nothing where it is one."""
-        if self._obstacle_here:
-            return self._obstacle_here
         if not run.is_differentiable:
             names = ", ".join(dict.fromkeys(gate.name for gate in run.gates if gate.slots))
             return (
@@ -160,7 +158,7 @@ class Circuit(QueuedCircuit):
         if isinstance(trips, int):
             return self._static_loop(trips, iteration, carried)
         carried, step, _ = self._traced_step(
-            "for_loop", iteration, carried, jnp.asarray(0), obstacle=_DYNAMIC_FOR_LOOP
+            "for_loop", iteration, carried, jnp.asarray(0), is_uncounted=True
         )
         state = jax.lax.fori_loop(
             0, trips, lambda trip, state: step(state, trip)[0], self._circuit_state(carried)
@@ -189,10 +187,10 @@ class Circuit(QueuedCircuit):
             self._params.append(jnp.ravel(stacked))
             self._frequencies.append(np.tile(frequencies, trips))
             return self._resume(state)
-        handle, offset = self._handle, self._offset
+        _, *others = self._circuit_state(carried)
 
         def turn(carried: tuple[Any, ...], trip: Any) -> tuple[tuple[Any, ...], Any]:
-            (carried, *_), inputs = step((carried, handle, offset), trip)
+            (carried, *_), inputs = step((carried, *others), trip)
             return carried, inputs
 
         carried, inputs = stacked_turns(turn, carried, trips)
@@ -211,18 +209,16 @@ class Circuit(QueuedCircuit):
         def check(state: Any) -> Any:
             return self.evaluate_condition(condition, state[0])
 
-        carried, step, _ = self._traced_step(
-            "while_loop", iteration, carried, obstacle=_DYNAMIC_WHILE_LOOP
-        )
+        carried, step, _ = self._traced_step("while_loop", iteration, carried, is_uncounted=True)
         return self._resume(
             jax.lax.while_loop(check, lambda state: step(state)[0], self._circuit_state(carried))
         )
 
     def _circuit_state(self, carried: tuple[Any, ...]) -> Any:
-        return carried, self._handle, self._offset
+        return carried, self._handle, self._offset, self._uncounted
 
     def _resume(self, state: Any) -> tuple[Any, ...]:
-        carried, self._handle, self._offset = state
+        carried, self._handle, self._offset, self._uncounted = state
         return tuple(carried)
 
     def _traced_step(
@@ -231,7 +227,7 @@ class Circuit(QueuedCircuit):
         iteration: Callable[..., Any],
         carried: tuple[Any, ...],
         *others: Any,
-        obstacle: str = "",
+        is_uncounted: bool = False,
         gates_apart: list[GateRun] | None = None,
     ) -> tuple[tuple[Any, ...], Step, np.ndarray]:
         """Trace an iteration with gates.
@@ -244,10 +240,11 @@ class Circuit(QueuedCircuit):
         """
         self.flush_active(construct)
         frequencies = np.zeros(0, np.uint8)
+        counts = self._uncounted is not None
 
-        def recorded(carried: tuple[Any, ...], handle: Any, offset: Any, *others: Any) -> Any:
-            nonlocal frequencies
-            with self._part(handle, offset, obstacle):
+        def recorded(carried: tuple[Any, ...], state: Any, *others: Any) -> Any:
+            nonlocal frequencies, counts
+            with self._part(*state, is_uncounted=is_uncounted):
                 if gates_apart is not None and not self.device.passes:
                     gates_apart.clear()
                     self._waiting = []
@@ -257,39 +254,52 @@ class Circuit(QueuedCircuit):
                     run = self._waiting.pop()
                     gates_apart.append(run)
                     inputs = run.params_vector(), run.wires_vector()
-                    return carried, (handle, offset, inputs)
+                    return carried, (state, inputs)
                 frequencies = self._frequencies_vector()
-                return carried, (self._handle, self._offset, self._params_vector())
+                params = self._params_vector()
+                counts = self._uncounted is not None
+                return carried, ((self._handle, self._offset, self._uncounted), params)
 
-        carried, run = traced_step(
-            construct,
-            recorded,
-            carried,
-            self._handle,
-            self._offset,
-            *others,
-            guard=(lambda value: undifferentiable(value, obstacle)) if obstacle else lambda x: x,
-        )
+        if is_uncounted:
+            self._begin_uncounted()
+        first = carried
+        while True:
+            _, *state = self._circuit_state(first)
+            carried, run = traced_step(construct, recorded, first, tuple(state), *others)
+            if not counts or self._uncounted is not None:
+                break
+            # There is a loop of unknown length in it.
+            self._begin_uncounted()
 
         def step(state: Any, *others: Any) -> tuple[Any, Any]:
-            carried, (handle, offset, params) = run(*state, *others)
-            return (carried, handle, offset), params
+            carried, *rest = state
+            carried, (rest, params) = run(carried, tuple(rest), *others)
+            return (carried, *rest), params
 
         return carried, step, frequencies
 
+    def _begin_uncounted(self) -> None:
+        if self._uncounted is None:
+            self._uncounted = Uncounted.first()
+
     @contextmanager
-    def _part(self, handle: Any, offset: Any, obstacle: str = "") -> Iterator[None]:
+    def _part(
+        self, handle: Any, offset: Any, uncounted: Uncounted | None, *, is_uncounted: bool = False
+    ) -> Iterator[None]:
         """Record a part of the circuit that is traced apart, from a state of its own."""
-        outer = self._handle, self._offset, self._params, self._frequencies, self._obstacle_here
-        self._handle, self._offset, self._params, self._frequencies = handle, offset, [], []
-        self._obstacle_here = self._obstacle_here or obstacle
+        outer = self._handle, self._offset, self._uncounted, self._params, self._frequencies
+        was_uncounted = self._is_uncounted
+        self._handle, self._offset, self._uncounted = handle, offset, uncounted
+        self._params, self._frequencies = [], []
+        self._is_uncounted = was_uncounted or is_uncounted
         # What is in front of it at run time is not known.
         self._is_fresh = False
         try:
             yield
         finally:
             self._waiting = None
-            self._handle, self._offset, self._params, self._frequencies, self._obstacle_here = outer
+            self._handle, self._offset, self._uncounted, self._params, self._frequencies = outer
+            self._is_uncounted = was_uncounted
 
     def branch(
         self,
@@ -305,31 +315,45 @@ class Circuit(QueuedCircuit):
         """
         self.flush_active(construct)
         frequencies: list[np.ndarray] = []
+        counts = self._uncounted is not None
 
         def recorded(branch: Callable[[], Any]) -> Step:
-            def run(handle: Any) -> tuple[Any, Any]:
-                with self._part(handle, self._offset):
+            def run(handle: Any, uncounted: Uncounted | None) -> tuple[Any, Any]:
+                nonlocal counts
+                with self._part(handle, self._offset, uncounted):
                     with self.queue():
                         result = branch()
                     frequencies.append(self._frequencies_vector())
-                    return result, (self._handle, self._params_vector())
+                    counts |= self._uncounted is not None
+                    return result, (self._handle, self._uncounted, self._params_vector())
 
             return run
 
-        runners, rest = traced_branches(
-            construct, names, [recorded(branch) for branch in branches], self._handle
-        )
-        n_params = max(params.shape[0] for _, params in rest)
+        while True:
+            frequencies.clear()
+            runners, rest = traced_branches(
+                construct,
+                names,
+                [recorded(branch) for branch in branches],
+                self._handle,
+                self._uncounted,
+            )
+            if not counts or self._uncounted is not None:
+                break
+            # There is a loop of unknown length in a branch.
+            self._begin_uncounted()
+        n_params = max(params.shape[0] for *_, params in rest)
 
         def padded(runner: Step) -> Step:
-            def run(handle: Any) -> tuple[Any, Any]:
-                result, (handle, params) = runner(handle)
-                return result, (handle, jnp.pad(params, (0, n_params - params.shape[0])))
+            def run(handle: Any, uncounted: Uncounted | None) -> tuple[Any, Any]:
+                result, (handle, uncounted, params) = runner(handle, uncounted)
+                params = jnp.pad(params, (0, n_params - params.shape[0]))
+                return result, (handle, uncounted, params)
 
             return run
 
-        result, (self._handle, params) = jax.lax.switch(
-            index, [padded(runner) for runner in runners], self._handle
+        result, (self._handle, self._uncounted, params) = jax.lax.switch(
+            index, [padded(runner) for runner in runners], self._handle, self._uncounted
         )
         self._params.append(params)
         # A slot stands for a parameter of each branch, and its rule must hold for all of them.
@@ -374,6 +398,7 @@ class Circuit(QueuedCircuit):
             measured.coefficient_vector(),
             measured.matrix_vector(),
             self._params_vector(),
+            *([] if self._uncounted is None else [self._uncounted.token]),
             measurements=tuple(measured.measurements),
             device=self.device,
             differentiation=differentiation,

@@ -6,7 +6,9 @@ over all runs.  So are their derivatives, which each run has to give by itself: 
 it has, and how many runs there are, depends on the outcomes.
 """
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +16,12 @@ import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.circuits.primitives import restart_p
+from bellhop._jax_compat import without_unused
+from bellhop.circuits.primitives import gates_p, mid_measure_p, restart_p
+from bellhop.circuits.uncounted import after_p, uncounted_tangent_p
+from bellhop.control_flow.reverse_mode import reverse_mode_of_loops, side_effects_error
+from bellhop.control_flow.unused_values import equations
+from bellhop.errors import DifferentiableCompileError
 
 
 def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
@@ -39,7 +46,7 @@ def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def run_with_derivative(
-    known: ClosedJaxpr, linear: ClosedJaxpr, n_out: int, tangents: Sequence[Any]
+    known: ClosedJaxpr, linear: ClosedJaxpr, n_out: int, n_tangents: int, where: str
 ) -> ClosedJaxpr:
     """Return a run that gives its derivative as well, from one that was linearized.
 
@@ -47,29 +54,72 @@ def run_with_derivative(
         known: from handle and inputs to handle, values and residuals.
         linear: from residuals and tangents to the values' tangents, which are real.
         n_out: how many of the results of ``known`` are handle and values.
-        tangents: of the inputs that have one.
+        n_tangents: how many of the inputs of ``linear`` are tangents.
+        where: the QNode and its line, for errors.
 
     Returns:
         from handle and inputs to handle, values, and for each value that has a tangent and each
-        real part of ``tangents`` the derivative, ``[*value.shape, *tangent.shape]``.
+        real part of a tangent the derivative, ``[*value.shape, *tangent.shape]``.
     """
-    likes = _structs([jax.typeof(tangent) for tangent in tangents])
+    n_residuals = len(linear.in_avals) - n_tangents
+    likes = _structs(linear.in_avals[n_residuals:])
+    keep = [False] * n_residuals + [True] * n_tangents
+    linear, are_used = without_unused(linear, [True] * len(linear.out_avals), keep)
+    if any(eqn.primitive in (gates_p, mid_measure_p) for eqn in equations(linear.jaxpr)):
+        if linear.effects:
+            raise side_effects_error(where)
+        raise DifferentiableCompileError(
+            f"{where}: a value is differentiated that a loop of unknown length computes, which "
+            "depends on mid-circuit measurements in that loop. Use bounds that are Python numbers, "
+            "or finite differences of the whole: bellhop.grad(f, method='fd')."
+        )
+    in_reverse_only = any(eqn.primitive is uncounted_tangent_p for eqn in equations(linear.jaxpr))
 
     def run(handle: Any, *inputs: Any) -> list[Any]:
-        results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
-        n_residuals = len(linear.in_avals) - len(tangents)
+        handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
         residuals = results[len(results) - n_residuals :]
+        residuals = [value for value, yes in zip(residuals, are_used, strict=False) if yes]
+        values = results[: n_out - 1]
 
         def of_parts(parts: Sequence[Any]) -> list[Any]:
             wholes = _joined(parts, likes)
             return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *wholes))
 
         zeros = [jnp.zeros(x.shape) for x in likes for _ in range(2 if _is_complex(x) else 1)]
-        sizes = [sum(x.size for x in side) for side in (zeros, results[1:n_out])]
-        differentiate = jax.jacfwd if sizes[0] <= sizes[1] else jax.jacrev
-        return [*results[:n_out], *jax.tree.leaves(differentiate(of_parts)(zeros))]
+        sizes = [sum(x.size for x in side) for side in (zeros, values)]
+        if sizes[0] <= sizes[1] and not in_reverse_only:
+            derivatives = jax.tree.leaves(jax.jacfwd(of_parts)(zeros))
+        else:
+            derivatives = _by_rows(of_parts, zeros, linear.out_avals, where)
+        if in_reverse_only:
+            handle = after_p.bind(handle, *derivatives)
+        return [handle, *values, *derivatives]
 
     return jax.make_jaxpr(run)(*_structs(known.in_avals))
+
+
+def _by_rows(
+    function: Callable[..., Sequence[Any]],
+    inputs: Sequence[Any],
+    results: Sequence[Any],
+    where: str,
+) -> list[Any]:
+    """Return the derivatives of a linear function, whose results are real, in reverse alone."""
+    sizes = [math.prod(aval.shape) for aval in results]
+    ends = [0, *itertools.accumulate(sizes)]
+    rows = jnp.eye(ends[-1])
+    cotangents = [
+        rows[:, start:end].reshape(-1, *aval.shape).astype(aval.dtype)
+        for (start, end), aval in zip(itertools.pairwise(ends), results, strict=True)
+    ]
+    with reverse_mode_of_loops(where):
+        transpose = jax.linear_transpose(function, inputs)
+        (found,) = jax.vmap(transpose)(cotangents)
+    return [
+        of_input[start:end].reshape(*aval.shape, *of_input.shape[1:])
+        for (start, end), aval in zip(itertools.pairwise(ends), results, strict=True)
+        for of_input in found
+    ]
 
 
 def apply_derivative(

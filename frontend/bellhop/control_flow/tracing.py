@@ -18,7 +18,6 @@ def traced_step(
     step: Step,
     carried: tuple[Any, ...],
     *others: Any,
-    guard: Callable[[Any], Any] = lambda value: value,
 ) -> tuple[tuple[Any, ...], Step]:
     """Trace one iteration of a loop.
 
@@ -28,7 +27,6 @@ def traced_step(
             anything else.
         carried: what the first iteration gets.
         others: arrays.
-        guard: stands between the program and every array that the loop takes from it.
 
     Returns:
         the carried values in the types that they have in every iteration, and the function
@@ -47,14 +45,15 @@ def traced_step(
         # What the body does depends on the types, so it is traced again with the wider ones.
         carried = widened
     out_tree = jax.tree.structure(shapes)
-    consts = [guard(const) for const in closed.consts]
 
     def run(carried: tuple[Any, ...], *others: Any) -> tuple[Any, Any]:
         leaves = jax.tree.leaves((carried, others))
-        result, rest = jax.tree.unflatten(out_tree, eval_jaxpr(closed.jaxpr, consts, *leaves))
+        result, rest = jax.tree.unflatten(
+            out_tree, eval_jaxpr(closed.jaxpr, closed.consts, *leaves)
+        )
         return jax.tree.map(_cast, result, carried), rest
 
-    return jax.tree.map(lambda value: guard(_cast(value, value)), carried), run
+    return jax.tree.map(lambda value: _cast(value, value), carried), run
 
 
 def traced_branches(

@@ -33,9 +33,8 @@ def while_loop(
         a decorator for the body, ``body(*carried)``, which returns the carried values of the
         next iteration (one value, a tuple of several, or None without any).  The decorated
         function takes the first carried values and returns the last.  Inside a QNode the body
-        may apply gates, which are not differentiated: how many there are is not known when
-        the program is compiled.  Where no program is traced, and in a QNode that is not
-        compiled, the loop is Python's, of any values.
+        may apply gates, which the adjoint method differentiates.  Where no program is traced,
+        and in a QNode that is not compiled, the loop is Python's, of any values.
 
     Raises:
         TypeError: where the condition is not a scalar, or the body changes the structure or a

@@ -16,7 +16,10 @@
     %s4, %j = "quantum.jacobian"(%s3)
     %s5, %es = "quantum.replay"(%s4, %data, %all_params, %index, %amount) {code}
     %s6, %js = "quantum.replay_jacobian"(%s5, %data, %all_params, %index, %amount) {code}
-    "quantum.end"(%s6)
+    %t = "quantum.weigh"(%s6, %cotangents)
+    %c = "quantum.weights"(%s6, %t, %number)
+    %s7 = "quantum.after"(%s6, %c)
+    "quantum.end"(%s7)
 
 The handle is ``tensor<2xui32>``; every operation takes the state before it and returns
 the state after it, so data dependence is program order.  A slot ``s >= 0`` is
@@ -62,6 +65,9 @@ _OPERANDS: dict[str, tuple[str, ...]] = {
     "quantum.jacobian": (STATE,),
     "quantum.replay": _REPLAY,
     "quantum.replay_jacobian": _REPLAY,
+    "quantum.weigh": (STATE, "tensor<?x?xf64>"),
+    "quantum.weights": (STATE, "tensor<?xf64>", "tensor<i32>"),
+    "quantum.after": (STATE, "..."),
     "quantum.end": (STATE,),
 }
 _RESULTS: dict[str, tuple[str, ...]] = {
@@ -75,6 +81,9 @@ _RESULTS: dict[str, tuple[str, ...]] = {
     "quantum.jacobian": (STATE, "tensor<?x?xf64>"),
     "quantum.replay": (STATE, "..."),
     "quantum.replay_jacobian": (STATE, "tensor<[?x]?x?x?xf64>"),
+    "quantum.weigh": ("tensor<?xf64>",),
+    "quantum.weights": ("tensor<?x?xf64>",),
+    "quantum.after": (STATE,),
     "quantum.end": (),
 }
 
@@ -108,6 +117,9 @@ ATTRIBUTES = {
     "quantum.jacobian": {},
     "quantum.replay": {"code": "array<i64>"},
     "quantum.replay_jacobian": {"code": "array<i64>"},
+    "quantum.weigh": {},
+    "quantum.weights": {},
+    "quantum.after": {},
     "quantum.end": {},
 }
 
@@ -367,6 +379,24 @@ def _replay(
         attributes={"code": ir.DenseI64ArrayAttr.get(list(code))},
     )
     return list(op.results)
+
+
+def weigh(state: ir.Value, cotangents: ir.Value, result: ir.Type) -> ir.Value:
+    """Build a ``quantum.weigh`` and return the token of what the session holds then."""
+    operands = [state, cotangents]
+    return ir.Operation.create("quantum.weigh", results=[result], operands=operands).result
+
+
+def weights(state: ir.Value, token: ir.Value, number: ir.Value, result: ir.Type) -> ir.Value:
+    """Build a ``quantum.weights`` and return those of the parameters from a number on."""
+    operands = [state, token, number]
+    return ir.Operation.create("quantum.weights", results=[result], operands=operands).result
+
+
+def after(state: ir.Value, anchors: Sequence[ir.Value]) -> ir.Value:
+    """Build a ``quantum.after`` and return the state."""
+    operands = [state, *anchors]
+    return ir.Operation.create("quantum.after", results=[state.type], operands=operands).result
 
 
 def end(state: ir.Value) -> None:

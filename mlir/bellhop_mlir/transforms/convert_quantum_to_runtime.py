@@ -18,6 +18,9 @@ _TARGETS = {
     "quantum.jacobian": "bellhop_circuit_jacobian",
     "quantum.replay": "bellhop_circuit_replay",
     "quantum.replay_jacobian": "bellhop_circuit_replay_jacobian",
+    "quantum.weigh": "bellhop_circuit_weigh",
+    "quantum.weights": "bellhop_circuit_weights",
+    "quantum.after": "bellhop_circuit_after",
     "quantum.end": "bellhop_circuit_end",
 }
 
@@ -30,6 +33,7 @@ _PASS_STATE_ON = (
     "quantum.jacobian",
     "quantum.replay",
     "quantum.replay_jacobian",
+    "quantum.after",
 )
 
 

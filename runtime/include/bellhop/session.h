@@ -15,6 +15,7 @@
 #include "bellhop/per_row.h"
 #include "bellhop/random_stream.h"
 #include "bellhop/small_team.h"
+#include "bellhop/uncounted.h"
 
 namespace bellhop {
 
@@ -36,8 +37,10 @@ struct Tape {
   // One entry a recorded operation with parameters, which is how plugins number
   // them: the differentiable parameter it used, or kNotDifferentiable.
   std::vector<std::int64_t> parameters;
-  // The largest differentiable parameter seen, and expectation values recorded.
+  // The largest differentiable parameter seen, how many uncounted ones there are, and
+  // expectation values recorded.
   std::int64_t last_parameter = -1;
+  std::size_t uncounted = 0;
   std::size_t expvals = 0;
   // A gate that has a differentiable parameter and no adjoint derivative, and one
   // that has several parameters: for error messages.
@@ -61,7 +64,7 @@ struct Projection {
 struct Step {
   const GateTable* gates;  // null: a projection
   std::int32_t offset;     // of its differentiable parameters, or below zero
-  // Kept where the offset is below zero, and in a batch.
+  // Kept where the offset is below zero or uncounted, and in a batch.
   PerRow<std::vector<double>> params;
   PerRow<std::vector<std::int32_t>> wires;
   Projection projection;
@@ -84,6 +87,7 @@ struct Session {
   // device of a batch has no qubits: each thread that runs rows of it takes its own.
   std::size_t rows = 0;
   std::size_t qubits = 0;
+  Uncounted uncounted;
 
   // Runs a step of the circuit. What it throws becomes a CircuitError that begins
   // with describe(); unless it was one already, it came out of the plugin, and the

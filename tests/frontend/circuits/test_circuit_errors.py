@@ -237,8 +237,9 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     ),
     "loop of dynamic length": (
         dynamic_loop,
-        {},
-        "gates in a for_loop whose bounds are computed in the program are differentiated",
+        {"diff_method": "parameter-shift"},
+        "gates in a loop whose length is computed in the program are differentiated by "
+        "diff_method='parameter-shift'",
     ),
     "matrix of two wires": (
         matrix_gate,

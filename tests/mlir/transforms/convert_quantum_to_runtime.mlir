@@ -49,6 +49,25 @@ func.func public @main(%s: tensor<2xui32>, %d: tensor<0xf64>, %p: tensor<1xf64>,
 }
 
 // -----
+// TEST: derivatives_by_uncounted_parameters
+
+// CHECK-LABEL: func.func public @main
+func.func public @main(%s: tensor<2xui32>, %c: tensor<1x2xf64>, %n: tensor<i32>) -> (tensor<2xui32>, tensor<1x3xf64>) {
+  // CHECK-SAME: %[[S:.+]]: tensor<2xui32>, %[[C:.+]]: tensor<1x2xf64>, %[[N:.+]]: tensor<i32>
+  // CHECK-NEXT: %[[T:.+]] = stablehlo.custom_call @bellhop_circuit_weigh(%[[S]], %[[C]])
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: %[[W:.+]] = stablehlo.custom_call @bellhop_circuit_weights(%[[S]], %[[T]], %[[N]])
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: %[[A:.+]] = stablehlo.custom_call @bellhop_circuit_after(%[[S]], %[[W]])
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: return %[[A]], %[[W]]
+  %t = "quantum.weigh"(%s, %c) : (tensor<2xui32>, tensor<1x2xf64>) -> tensor<1xf64>
+  %w = "quantum.weights"(%s, %t, %n) : (tensor<2xui32>, tensor<1xf64>, tensor<i32>) -> tensor<1x3xf64>
+  %a = "quantum.after"(%s, %w) : (tensor<2xui32>, tensor<1x3xf64>) -> tensor<2xui32>
+  return %a, %w : tensor<2xui32>, tensor<1x3xf64>
+}
+
+// -----
 // TEST: operations_in_loops_are_converted_without_attributes_of_others
 
 // CHECK-LABEL: func.func public @main

@@ -1,0 +1,187 @@
+"""Parameters of gates in loops whose length only the run knows.
+
+Those of other gates form one vector, which goes to the measurement.  These would form one too,
+but it has no shape when the program is compiled.  So the session of the circuit holds what the
+derivative needs of it, and in the program a number stands for it, the *token*: it goes from the
+gates to the measurement like the vector would.  It is zero, and only its derivatives mean
+something:
+
+    tangent of the token      the tangents of all parameters
+    cotangent of the token    the derivative of what is asked for by all parameters
+
+Going back, ``weigh`` hands the session the cotangents of the measured values, which it multiplies
+with its Jacobian; then the gates take what belongs to them, by their numbers (``weights``).  So
+these derivatives are only taken in reverse, and before the circuit ends.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, Primitive
+from jax.interpreters import ad, batching, mlir
+
+from bellhop._jax_compat import ir_type
+from bellhop.control_flow.unused_values import equations
+from bellhop_mlir.dialects import quantum
+
+# The number of the first, in runtime/contract.toml: those of counted ones are below.
+FIRST_UNCOUNTED = 1 << 30
+
+_F64 = np.dtype(np.float64)
+
+# uncounted: token f64[], params f64[n], ticket, number i32[] -> token
+uncounted_p = Primitive("quantum_uncounted")
+# Its derivative, in token and params.
+uncounted_tangent_p = Primitive("quantum_uncounted_tangent")
+# values_tangent: the tangent of a token, handle -> that of the measured values f64[values]
+_values_tangent_p = Primitive("quantum_values_tangent")
+# weigh: handle, cotangents f64[rows, values] -> cotangent of the token f64[rows]
+weigh_p = Primitive("quantum_weigh")
+# weights: ticket, cotangent of the token f64[rows], number i32[] -> cotangents f64[rows, n]
+weights_p = Primitive("quantum_weights")
+# after: handle, arrays... -> handle
+after_p = Primitive("quantum_after")
+
+
+class Uncounted(NamedTuple):
+    """What a circuit knows of these parameters.
+
+    Attributes:
+        number: of the next.
+        token: stands for all so far.
+    """
+
+    number: Any
+    token: Any
+
+    @classmethod
+    def first(cls) -> "Uncounted":
+        """Return what is known before the first."""
+        return cls(jnp.int32(FIRST_UNCOUNTED), jnp.zeros((), _F64))
+
+    def add(self, ticket: Any, params: Any) -> "Uncounted":
+        """Add parameters, in the order of execution.
+
+        Args:
+            ticket: a handle of the circuit, from wherever: it tells the session.
+            params: a vector.
+        """
+        token = uncounted_p.bind(self.token, params, ticket, self.number)
+        return Uncounted(self.number + jnp.int32(params.shape[0]), token)
+
+
+def reads_the_session(circuit: ClosedJaxpr) -> bool:
+    """Tell whether a circuit computes derivatives by such parameters, which its session keeps."""
+    return any(eqn.primitive is after_p for eqn in equations(circuit.jaxpr))
+
+
+def values_tangent(token_dot: Any, handle: Any, n_values: int) -> Any:
+    """Return what the change of a token changes in the values, after their Jacobian was made."""
+    return _values_tangent_p.bind(token_dot, handle, n_values=n_values)
+
+
+@uncounted_p.def_abstract_eval
+def _uncounted_aval(token: Any, *_: Any) -> Any:
+    return token
+
+
+def _uncounted_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    token = uncounted_p.bind(*primals)
+    dots = tangents[:2]
+    if all(type(dot) is ad.Zero for dot in dots):
+        return token, dots[0]
+    given = [jnp.zeros(dot.aval.shape, _F64) if type(dot) is ad.Zero else dot for dot in dots]
+    return token, uncounted_tangent_p.bind(*given, *primals[2:])
+
+
+ad.primitive_jvps[uncounted_p] = _uncounted_jvp
+# The token of all rows of a batch is one: it stands for nothing when a batch is made.
+batching.primitive_batchers[uncounted_p] = lambda args, dims: (args[0], dims[0])
+mlir.register_lowering(uncounted_p, lambda _, token, *__: [token])
+
+
+@uncounted_tangent_p.def_abstract_eval
+def _uncounted_tangent_aval(token_dot: Any, *_: Any) -> Any:
+    return token_dot
+
+
+def _uncounted_transpose(
+    token_bar: Any, _: Any, params_dot: Any, ticket: Any, number: Any
+) -> list[Any]:
+    if type(token_bar) is ad.Zero:
+        return [None] * 4
+    n = params_dot.aval.shape[0]
+    params_bar = weights_p.bind(ticket, token_bar[None], number, n=n)[0]
+    return [token_bar, params_bar, None, None]
+
+
+ad.primitive_transposes[uncounted_tangent_p] = _uncounted_transpose
+
+
+@_values_tangent_p.def_abstract_eval
+def _values_tangent_aval(token_dot: Any, _: Any, *, n_values: int) -> Any:
+    return ShapedArray((n_values,), token_dot.dtype)
+
+
+def _values_transpose(values_bar: Any, _: Any, handle: Any, **__: Any) -> list[Any]:
+    if type(values_bar) is ad.Zero:
+        return [None, None]
+    return [weigh_p.bind(handle, values_bar[None])[0], None]
+
+
+ad.primitive_transposes[_values_tangent_p] = _values_transpose
+
+
+@weigh_p.def_abstract_eval
+def _weigh_aval(_: Any, cotangents: Any) -> Any:
+    return ShapedArray(cotangents.shape[:1], _F64)
+
+
+def _weigh_batch(args: Sequence[Any], dims: Sequence[Any]) -> Any:
+    handle, cotangents = args
+    cotangents = jnp.moveaxis(cotangents, dims[1], 0)
+    size, rows, n_values = cotangents.shape
+    tokens = weigh_p.bind(handle, cotangents.reshape(size * rows, n_values))
+    return tokens.reshape(size, rows), 0
+
+
+batching.primitive_batchers[weigh_p] = _weigh_batch
+
+
+@weights_p.def_abstract_eval
+def _weights_aval(_: Any, token_bar: Any, __: Any, *, n: int) -> Any:
+    return ShapedArray((token_bar.shape[0], n), _F64)
+
+
+def _weights_batch(args: Sequence[Any], dims: Sequence[Any], *, n: int) -> Any:
+    ticket, token_bar, number = args
+    token_bar = jnp.moveaxis(token_bar, dims[1], 0)
+    size, rows = token_bar.shape
+    found = weights_p.bind(ticket, token_bar.reshape(size * rows), number, n=n)
+    return found.reshape(size, rows, n), 0
+
+
+batching.primitive_batchers[weights_p] = _weights_batch
+
+
+@after_p.def_abstract_eval
+def _after_aval(handle: Any, *_: Any) -> Any:
+    return handle
+
+
+def _weigh_lower(ctx: Any, handle: Any, cotangents: Any) -> Any:
+    return [quantum.weigh(handle, cotangents, ir_type(ctx, ctx.avals_out[0]))]
+
+
+def _weights_lower(ctx: Any, ticket: Any, token_bar: Any, number: Any, **_: Any) -> Any:
+    return [quantum.weights(ticket, token_bar, number, ir_type(ctx, ctx.avals_out[0]))]
+
+
+mlir.register_lowering(weigh_p, _weigh_lower, cacheable=False)
+mlir.register_lowering(weights_p, _weights_lower, cacheable=False)
+mlir.register_lowering(
+    after_p, lambda _, handle, *anchors: [quantum.after(handle, anchors)], cacheable=False
+)

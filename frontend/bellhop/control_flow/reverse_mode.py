@@ -1,0 +1,291 @@
+"""Reverse mode of loops whose length the program computes.
+
+JAX differentiates ``lax.while_loop`` forward and splits off its linear part, but does not
+transpose it: the values that each turn's linear part needs are as many as there are turns, and
+arrays have one shape.  Here they are computed again, from checkpoints in an array of fixed
+length.
+
+The turns are counted first.  Then they are reversed, the last one first; the values before a turn
+are computed from the nearest checkpoint before it, and further checkpoints are left on the way.
+While all turns fit, each is computed once more; of more turns each is computed again once for
+every level of checkpoints, and a level has half of the places that are still free.  The idea, and
+the best places, are those of A. Griewank, "Achieving logarithmic growth of temporal and spatial
+complexity in reverse automatic differentiation" (1992).
+"""
+
+import contextlib
+import contextvars
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.core import eval_jaxpr
+from jax.extend.core import ClosedJaxpr
+from jax.extend.core.primitives import while_p
+from jax.interpreters import ad
+
+from bellhop._jax_compat import partial_eval_jaxpr_nounits, transpose_jaxpr, without_unused
+from bellhop.control_flow.unused_values import equations, needed_values
+from bellhop.errors import DifferentiableCompileError
+
+# Checkpoints may take so much memory, but are no fewer and no more than that.
+_CHECKPOINT_BYTES = 1 << 22
+_FEWEST, _MOST = 32, 1024
+
+# Who asks, for errors; None where nobody does.
+_asking: contextvars.ContextVar[str | None] = contextvars.ContextVar(
+    "bellhop_reverse_mode_of_loops", default=None
+)
+
+
+@contextlib.contextmanager
+def reverse_mode_of_loops(where: str) -> Iterator[None]:
+    """Let JAX transpose loops whose length the program computes.
+
+    Elsewhere they keep JAX's own error: ``jax.grad`` means what JAX says.
+
+    Args:
+        where: what is differentiated, for errors.
+    """
+    token = _asking.set(where)
+    try:
+        yield
+    finally:
+        _asking.reset(token)
+
+
+def has_loop_of_unknown_length(closed: ClosedJaxpr) -> bool:
+    """Tell whether there is one in a jaxpr, at any depth."""
+    return any(eqn.primitive is while_p for eqn in equations(closed.jaxpr))
+
+
+def side_effects_error(where: str) -> DifferentiableCompileError:
+    """Return the error of a loop that can only be gone through once."""
+    return DifferentiableCompileError(
+        f"{where}: a loop whose length is computed in the program is differentiated, and there "
+        "are side effects in it: they would come twice, since the way back computes its values "
+        "again. Take them out of the loop, give it a known length, or use method='fd'."
+    )
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A loop's values that its linear part needs, and the transpose of that part.
+
+    Attributes:
+        first: the values before the first turn.
+        goes_on: takes values; tells whether there is another turn.
+        turn: takes values; returns the next, and the residuals of the turn.
+        reverse: takes the residuals of a turn and the cotangents after it; returns those of the
+            linear constants, and those before the turn.
+    """
+
+    first: list[Any]
+    goes_on: Callable[[list[Any]], Any]
+    turn: Callable[[list[Any]], tuple[list[Any], list[Any]]]
+    reverse: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]
+
+
+def _transpose(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+    where = _asking.get()
+    if where is None:
+        return list(_transpose_by_jax(cotangents, *args, **params))
+    if all(type(cotangent) is ad.Zero for cotangent in cotangents):
+        return [None] * len(args)
+    cond, n_cond = params["cond_jaxpr"], params["cond_nconsts"]
+    body, n_consts = params["body_jaxpr"], params["body_nconsts"]
+    if cond.out_avals[0].shape:
+        body, n_consts = _turns_of_a_batch(cond, n_cond, body), n_cond + n_consts
+        args = (*args[:n_cond], *args)
+    cond_consts, consts, init = _split(args, n_cond, n_consts)
+    are_linear_consts = [ad.is_undefined_primal(const) for const in consts]
+    known, linear, are_linear = _split_turn(
+        body, are_linear_consts, [ad.is_undefined_primal(value) for value in init]
+    )
+    is_known_const, is_known = _inverted(are_linear_consts), _inverted(are_linear)
+    n_linear = sum(are_linear_consts) + sum(are_linear)
+
+    # What nobody needs for the linear part is left out first: gates, for one.
+    n_residuals = len(linear.in_avals) - n_linear
+    linear, used = without_unused(
+        linear, [True] * len(linear.out_avals), [False] * n_residuals + [True] * n_linear
+    )
+    _, by_cond = without_unused(cond, [True])
+    needed = _where(is_known, by_cond[n_cond:])
+    known, used_consts, needed = needed_values(
+        known, sum(is_known_const), needed, used[:n_residuals]
+    )
+    is_needed = _spread(needed, is_known)
+    cond, used = without_unused(cond, [True], [False] * n_cond + is_needed)
+    if known.effects or cond.effects:
+        raise side_effects_error(where)
+    known_consts = _where(used_consts, _where(is_known_const, consts))
+    known_cond_consts = _where(used[:n_cond], cond_consts)
+
+    def goes_on(values: list[Any]) -> Any:
+        return jnp.any(eval_jaxpr(cond.jaxpr, cond.consts, *known_cond_consts, *values)[0])
+
+    def turn(values: list[Any]) -> tuple[list[Any], list[Any]]:
+        results = eval_jaxpr(known.jaxpr, known.consts, *known_consts, *values)
+        return results[: len(values)], results[len(values) :]
+
+    def reverse(residuals: list[Any], after: list[Any]) -> tuple[list[Any], list[Any]]:
+        undefined = [ad.UndefinedPrimal(aval) for aval in linear.in_avals[len(residuals) :]]
+        found = transpose_jaxpr(linear, [*residuals, *undefined], after)[len(residuals) :]
+        before = [_instantiated(ct, x.aval) for ct, x in zip(found, undefined, strict=True)]
+        return before[: sum(are_linear_consts)], before[sum(are_linear_consts) :]
+
+    of_consts, of_carried = _reversed(
+        _Loop(list(map(jnp.asarray, _where(is_needed, init))), goes_on, turn, reverse),
+        [_zeros(const.aval) for const in _where(are_linear_consts, consts)],
+        [
+            _instantiated(ct, aval)
+            for ct, aval in zip(
+                _where(are_linear, cotangents), _where(are_linear, body.out_avals), strict=True
+            )
+        ],
+    )
+    # A tangent that the loop carries may begin as a known zero, which has no cotangent.
+    of_args = [
+        *_filled(of_consts, are_linear_consts),
+        *_filled(of_carried, are_linear),
+    ]
+    n_args = len(args) - len(of_args)
+    results = [*[None] * n_args, *of_args]
+    results = [
+        ct if ad.is_undefined_primal(arg) else None for ct, arg in zip(results, args, strict=True)
+    ]
+    # The condition's constants came twice where it is one of a batch.
+    return results[len(args) - _count(params) :]
+
+
+def _count(params: dict[str, Any]) -> int:
+    return len(params["cond_jaxpr"].in_avals) + params["body_nconsts"]
+
+
+def _reversed(
+    loop: _Loop, of_consts: list[Any], of_carried: list[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Reverse all turns of a loop, from the cotangents after it."""
+
+    def advance(values: list[Any]) -> list[Any]:
+        return loop.turn(values)[0]
+
+    def nearer(last: Any, kept: Any) -> Any:
+        """Go on from the last checkpoint towards a turn, and leave another on the way."""
+        top, numbers, checkpoints = kept
+        distance = last - numbers[top]
+        free = places - 1 - top
+        half = jnp.maximum(free // 2, 1)
+        spread = jnp.where(free < 2, distance, (distance + half - 1) // half)
+        stride = jnp.where(distance <= free, 1, spread)
+        values = lax.fori_loop(0, stride, lambda _, values: advance(values), at(checkpoints, top))
+        checkpoints = [
+            lax.dynamic_update_index_in_dim(stack, value, top + 1, 0)
+            for stack, value in zip(checkpoints, values, strict=True)
+        ]
+        return top + 1, numbers.at[top + 1].set(numbers[top] + stride), checkpoints
+
+    def at(checkpoints: list[Any], place: Any) -> list[Any]:
+        return [lax.dynamic_index_in_dim(stack, place, keepdims=False) for stack in checkpoints]
+
+    def turn_back(state: Any) -> Any:
+        turns, kept, of_consts, of_carried = state
+        last = turns - 1
+        top, numbers, checkpoints = lax.while_loop(
+            lambda kept: kept[1][kept[0]] < last, lambda kept: nearer(last, kept), kept
+        )
+        _, residuals = loop.turn(at(checkpoints, top))
+        more, of_carried = loop.reverse(residuals, of_carried)
+        of_consts = [total + one for total, one in zip(of_consts, more, strict=True)]
+        return last, (jnp.maximum(top - 1, 0), numbers, checkpoints), of_consts, of_carried
+
+    turns, _ = lax.while_loop(
+        lambda state: loop.goes_on(state[1]),
+        lambda state: (state[0] + 1, advance(state[1])),
+        (jnp.int32(0), loop.first),
+    )
+    places = _places(loop.first)
+    checkpoints = [jnp.broadcast_to(value, (places, *value.shape)) for value in loop.first]
+    kept = jnp.int32(0), jnp.zeros(places, jnp.int32), checkpoints
+    state = lax.while_loop(
+        lambda state: state[0] > 0, turn_back, (turns, kept, of_consts, of_carried)
+    )
+    return state[2:]
+
+
+def _places(values: Sequence[Any]) -> int:
+    """Return how many checkpoints there is memory for."""
+    size = sum(math.prod(value.shape) * value.dtype.itemsize for value in values)
+    return min(max(_CHECKPOINT_BYTES // max(size, 1), _FEWEST), _MOST)
+
+
+def _split_turn(
+    body: ClosedJaxpr, are_linear_consts: list[bool], are_linear: list[bool]
+) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool]]:
+    """Split a turn in its known and its linear part; return also which values are linear."""
+    while True:
+        known, linear, found, _ = partial_eval_jaxpr_nounits(
+            body, [*are_linear_consts, *are_linear], instantiate=are_linear
+        )
+        if list(found) == are_linear:
+            return known, linear, are_linear
+        are_linear = [a or b for a, b in zip(are_linear, found, strict=True)]
+
+
+def _turns_of_a_batch(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a body for a batch of loops, each of which stands still where it has ended."""
+    n_consts = len(body.in_avals) - len(body.out_avals)
+
+    def turn(*args: Any) -> list[Any]:
+        cond_consts, consts, carried = _split(args, n_cond, n_consts)
+        (goes_on,) = eval_jaxpr(cond.jaxpr, cond.consts, *cond_consts, *carried)
+        after = eval_jaxpr(body.jaxpr, body.consts, *consts, *carried)
+        axes = tuple(range(goes_on.ndim))
+        return [
+            lax.select(lax.broadcast_in_dim(goes_on, new.shape, axes), new, old)
+            for new, old in zip(after, carried, strict=True)
+        ]
+
+    return jax.make_jaxpr(turn)(*cond.in_avals[:n_cond], *body.in_avals)
+
+
+def _split(values: Sequence[Any], *sizes: int) -> list[list[Any]]:
+    ends = [0, *itertools.accumulate(sizes), len(values)]
+    return [list(values[start:end]) for start, end in itertools.pairwise(ends)]
+
+
+def _where(chosen: Iterable[bool], values: Iterable[Any]) -> list[Any]:
+    return [value for value, yes in zip(values, chosen, strict=True) if yes]
+
+
+def _filled(values: Iterable[Any], places: Sequence[bool]) -> list[Any]:
+    """Return the values in the chosen places, and None in the others."""
+    rest = iter(values)
+    return [next(rest) if yes else None for yes in places]
+
+
+def _spread(chosen: Iterable[bool], places: Sequence[bool]) -> list[bool]:
+    return [bool(yes) for yes in _filled(chosen, places)]
+
+
+def _inverted(flags: Iterable[bool]) -> list[bool]:
+    return [not flag for flag in flags]
+
+
+def _zeros(aval: Any) -> Any:
+    return jnp.zeros(aval.shape, aval.dtype)
+
+
+def _instantiated(cotangent: Any, aval: Any) -> Any:
+    is_zero = cotangent is None or type(cotangent) is ad.Zero
+    return _zeros(aval) if is_zero else cotangent
+
+
+_transpose_by_jax = ad.primitive_transposes[while_p]
+ad.primitive_transposes[while_p] = _transpose

@@ -1,0 +1,91 @@
+// handlers/circuit_uncounted.cc: bellhop_circuit_weigh, bellhop_circuit_weights and
+// bellhop_circuit_after.
+#include <algorithm>
+#include <span>
+
+#include "bellhop/circuit_ffi.h"
+#include "bellhop/circuit_handlers.h"
+#include "bellhop/profile.h"
+
+namespace bellhop {
+namespace {
+
+template <typename Buffer>
+auto span_of(const Buffer& buffer) {
+  return std::span(buffer.typed_data(), buffer.element_count());
+}
+
+// Threads: any, several at once; operations on one session wait for each other.
+// The session is borrowed, and ends here if its derivative is another's.
+ffi::Error weigh(ffi::RunId run, HandleBuffer handle,
+                 ffi::BufferR2<ffi::F64> cotangents,
+                 ffi::ResultBufferR1<ffi::F64> token) {
+  return guarded(run, [&] {
+    Lease lease = open_session(read_handle(handle));
+    require_one_circuit(lease.session);
+    const auto shape = cotangents.dimensions();
+    std::ranges::fill(
+        span_of(*token),
+        lease->uncounted.weigh(span_of(cotangents), static_cast<std::size_t>(shape[0]),
+                               static_cast<std::size_t>(shape[1])));
+  });
+}
+
+// Threads: any, several at once; operations on one session wait for each other.
+// The session is borrowed, and ends here if the token is not that of the last weigh.
+ffi::Error weights(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> token,
+                   ffi::BufferR0<ffi::S32> number,
+                   ffi::ResultBufferR2<ffi::F64> result) {
+  return guarded(run, [&] {
+    Lease lease = open_session(read_handle(handle));
+    require_one_circuit(lease.session);
+    const std::size_t rows = token.element_count();
+    if (rows == 0) return;
+    lease->uncounted.read(*token.typed_data(), *number.typed_data(), rows,
+                          span_of(*result));
+  });
+}
+
+// Threads: any, several at once. The session is not touched.
+ffi::Error after(ffi::RunId run, HandleBuffer handle, ffi::RemainingArgs /*anchors*/,
+                 HandleResult result) {
+  return guarded(run, [&] { write_handle(result, read_handle(handle)); });
+}
+
+XLA_FFI_DEFINE_HANDLER(kWeigh, weigh,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .Arg<ffi::BufferR2<ffi::F64>>()
+                           .Ret<ffi::BufferR1<ffi::F64>>());
+
+XLA_FFI_DEFINE_HANDLER(kWeights, weights,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .Arg<ffi::BufferR1<ffi::F64>>()
+                           .Arg<ffi::BufferR0<ffi::S32>>()
+                           .Ret<ffi::BufferR2<ffi::F64>>());
+
+XLA_FFI_DEFINE_HANDLER(kAfter, after,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .RemainingArgs()
+                           .Ret<ffi::BufferR1<ffi::U32>>());
+
+}  // namespace
+
+Target circuit_weigh_target() {
+  return {"bellhop_circuit_weigh", nullptr, profiled<kWeigh>};
+}
+
+Target circuit_weights_target() {
+  return {"bellhop_circuit_weights", nullptr, profiled<kWeights>};
+}
+
+Target circuit_after_target() {
+  return {"bellhop_circuit_after", nullptr, profiled<kAfter>};
+}
+
+}  // namespace bellhop
