@@ -143,15 +143,17 @@ def _circuits() -> Iterator[Finding]:
     """Try a circuit on every plugin whose devices compiled programs can use."""
     import pennylane as qml
 
+    from bellhop.circuits.traced_device import is_traced_device
+
     for entry_point in importlib.metadata.entry_points(group="pennylane.plugins"):
         name = entry_point.name
         try:
             device = qml.device(name, wires=1)
         except Exception as error:
             # PennyLane itself lists devices whose packages are optional.
-            yield Finding(f"circuit on {name}", None, f"not usable: {_first_line(error)}")
+            yield Finding(f"circuit on {name}", None, f"not usable: {' '.join(str(error).split())}")
             continue
-        if not hasattr(device, "get_c_interface"):
+        if not (hasattr(device, "get_c_interface") or is_traced_device(device)):
             continue
 
         @qml.qnode(device)

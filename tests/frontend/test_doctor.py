@@ -25,7 +25,8 @@ def _found_by_pennylane():
 def test_a_good_installation(monkeypatch):
     status, screen = _screen(monkeypatch, _compiler=_found_by_pennylane)
     assert status == 0
-    for line in ("ok  callback", "ok  region on cpu:0", "ok  circuit on lightning.qubit"):
+    devices = [f"ok  circuit on {name}" for name in ("default.qubit", "lightning.qubit")]
+    for line in ("ok  callback", "ok  region on cpu:0", *devices):
         assert line in screen
     assert "no  " not in screen
 
