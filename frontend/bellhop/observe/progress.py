@@ -48,7 +48,7 @@ def progress(over: Any, desc: str = "") -> Any:
     error is a file, every ten seconds.  All that has ended is shown when a ``qjit`` function
     returns.  Under ``vmap`` there is one bar for the batch, under ``grad`` one for the loop and
     none for its reverse, under ``jax.shard_map`` that of one device.  If a callback raises, the
-    bar stays where it was.
+    bar stays where the loop last told how far it is.
 
     Args:
         over: how many iterations the loop has; or an iterable.
