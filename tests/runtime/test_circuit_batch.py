@@ -5,37 +5,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 import pytest
+from tests.runtime.circuit_calls import FACTORY, HANDLE, LIBRARY, call, f64
 
-import bellhop_runtime
-
-FACTORY, LIBRARY = qml.device("lightning.qubit", wires=1).get_c_interface()
-HANDLE = jax.ShapeDtypeStruct((2,), np.uint32)
 # RX(params[0]) on the first dynamic wire, RY(params[1]) on wire 0; then the means of both Z.
 NAMES, GATES = "RX\nRY", np.array([0, 0, 1, 1, 0, 0, -1, 1, 0, 1, 1, 0, 1, 0])
 EXPVALS = np.array([0, 3, 0, 0, 3, 1])
 PARAMS = np.array([[0.1, 0.7], [-0.4, 0.2], [2.0, 0.0]])
-
-
-@pytest.fixture(autouse=True)
-def doubles():
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_open():
-    yield
-    assert bellhop_runtime.live_sessions() == 0
-
-
-def f64(*shape: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, np.float64)
-
-
-def call(target: str, results: Any, *operands: Any, **attributes: Any) -> Any:
-    return jax.ffi.ffi_call(target, results, has_side_effect=True)(*operands, **attributes)
 
 
 def begin(rows: int, *, record: int = 0, tree: int = 0) -> Any:

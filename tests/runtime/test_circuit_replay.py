@@ -5,37 +5,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 import pytest
+from tests.runtime.circuit_calls import FACTORY, HANDLE, LIBRARY, call, f64
 
-import bellhop_runtime
-
-FACTORY, LIBRARY = qml.device("lightning.qubit", wires=1).get_c_interface()
-HANDLE = jax.ShapeDtypeStruct((2,), np.uint32)
 # RX(params[0]), RY(params[1]) on wire 0; then expval and variance of Z.
 NAMES, GATES = "RX\nRY", np.array([0, 0, 1, 1, 0, 0, 0, 1, 0, 1, 1, 0, 1, 0])
 EXPVAL, VARIANCE = [0, 3, 0], [1, 3, 0]
 PARAMS = np.array([0.4, 0.7])
-
-
-@pytest.fixture(autouse=True)
-def doubles():
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_open():
-    yield
-    assert bellhop_runtime.live_sessions() == 0
-
-
-def f64(*shape: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, np.float64)
-
-
-def call(target: str, results: Any, *operands: Any, **attributes: Any) -> Any:
-    return jax.ffi.ffi_call(target, results, has_side_effect=True)(*operands, **attributes)
 
 
 def run_again(

@@ -1,0 +1,240 @@
+"""What the circuit handlers refuse, and that circuits after it are right."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+from tests.runtime.circuit_calls import (
+    EXPVAL,
+    HANDLE,
+    PROBS,
+    STATE,
+    Gate,
+    Measurements,
+    Param,
+    Wire,
+    begin,
+    call,
+    check_still_right,
+    end,
+    f64,
+    gates,
+    jacobian,
+    measure,
+    run_circuit,
+    to_measurements,
+)
+
+import bellhop_runtime
+
+Z = qml.expval(qml.PauliZ(0))
+PROGRAM_ERRORS = {
+    "unknown gate": (
+        [Gate("Hadamard", [0]), Gate("Frobnicate", [0, 1])],
+        [Z],
+        r"Gate 1 of a run, 'Frobnicate' on wires \[0, 1\]: the device refused it",
+    ),
+    "wire outside": (
+        [Gate("RX", [2], [0.1])],
+        [Z],
+        r"'RX' on wires \[2\]: wire 2 is not in the circuit, which has wires 0 to 1",
+    ),
+    "dynamic wire outside": (
+        [Gate("PauliX", [Wire(0)])],
+        [Z],
+        r"'PauliX' on wires \[-3\]: wire -3 is not in the circuit",
+    ),
+    "dynamic wire twice": (
+        [Gate("CNOT", [Wire(0), Wire(0)])],
+        [Z],
+        "expected different wires, got one of them twice",
+    ),
+    "one wire twice": ([Gate("CNOT", [1, 1])], [Z], r"'CNOT'.*on wires \[1, 1\].*different wires"),
+    "missing parameter": ([Gate("RX", [0])], [Z], "'RX': expected 1 parameters, got 0"),
+    "missing wire": ([Gate("CNOT", [0])], [Z], "'CNOT': expected 2 wires, got 1"),
+    "wrong matrix": ([Gate("QubitUnitary", [0], [1, 0])], [Z], "expected 8 parameters, got 2"),
+    "pauli word": ([Gate("PauliRot:XQ", [0, 1], [0.1])], [Z], "one of I, X, Y, Z.*got 'XQ'"),
+    "no pauli word": ([Gate("PauliRot", [0], [0.1])], [Z], "expected a Pauli word"),
+    "missing params": ([Gate("RX", [0], [Param(7)])], [Z], "uses 8 parameters and was given 0"),
+    "bit": ([Gate("BasisState", [0], [0.5])], [Z], "expected 0 or 1 for each wire, got 0.5"),
+    "late state": (
+        [Gate("PauliX", [0]), Gate("StatePrep", [1], [1, 0, 0, 0])],
+        [Z],
+        "'StatePrep'.*only before all other operations",
+    ),
+    "observable outside": (
+        [],
+        [qml.expval(qml.X(0) @ qml.Y(5))],
+        r"Measurement 0, expval of PauliX\[0\] PauliY\[5\] tensor\(2\): wire 5 is not",
+    ),
+    "overlapping product": (
+        [],
+        [Z, qml.var(qml.prod(qml.X(0), qml.Y(0)))],
+        r"Measurement 1, var of PauliX\[0\] PauliY\[0\] tensor\(2\): the device refused it",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PROGRAM_ERRORS, ids=str)
+def test_error_is_clear_and_later_circuits_are_right(case):
+    run, processes, message = PROGRAM_ERRORS[case]
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+        run_circuit(2, run, processes, wires=[-3] if "outside" in case else [1])
+    check_still_right()
+
+
+def test_missing_plugin():
+    with pytest.raises(jax.errors.JaxRuntimeError, match="'/nowhere.so' cannot be loaded: .*open"):
+        run_circuit(1, [], [Z], library="/nowhere.so")
+    with pytest.raises(jax.errors.JaxRuntimeError, match="has no function 'NothingFactory'"):
+        run_circuit(1, [], [Z], factory="Nothing")
+    check_still_right()
+
+
+def test_result_of_wrong_size():
+    wanted = Measurements([PROBS, 1, 0], [], [f64(3)])
+    with pytest.raises(jax.errors.JaxRuntimeError, match="a result of 2 real numbers, got 3"):
+        jax.jit(lambda: end(measure(begin(2), wanted)[0]))()
+    wanted = Measurements([STATE], [], [f64(4)])
+    with pytest.raises(jax.errors.JaxRuntimeError, match="expected .* 4 complex .* got 4 real"):
+        jax.jit(lambda: end(measure(begin(2), wanted)[0]))()
+    check_still_right()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "message"),
+    [(2, 1, "2 rows, and 1 expectation"), (1, 0, "0 columns, .* differentiable parameter 0")],
+)
+def test_jacobian_of_wrong_shape(rows, columns, message):
+    def program():
+        state = gates(begin(1, record=True), [Gate("RX", [0], [Param(0)])], [0.1])
+        state, value = measure(state, to_measurements([Z], 1))
+        state, derivative = jacobian(state, rows, columns)
+        end(state)
+        return value, derivative
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+        jax.jit(program)()
+    check_still_right()
+
+
+def test_jacobian_of_circuit_that_was_not_recorded():
+    def program():
+        state, derivative = jacobian(begin(1), 0, 0)
+        end(state)
+        return derivative
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="not begun with record = 1"):
+        jax.jit(program)()
+    check_still_right()
+
+
+def test_variance_comes_last_where_a_circuit_is_differentiated():
+    def program(then):
+        state = begin(1, record=True)
+        state, _ = measure(state, to_measurements([qml.var(qml.Z(0))], 1))
+        end(then(state))
+
+    flipped = lambda s: gates(s, [Gate("PauliX", [0])])
+    jax.jit(lambda: program(flipped))()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="applies gates after it measured a var"):
+        jax.jit(lambda: program(lambda s: jacobian(flipped(s), 0, 0)[0]))()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="has measured a variance already"):
+        jax.jit(lambda: program(lambda s: measure(s, to_measurements([Z], 1))[0]))()
+    check_still_right()
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ([0, 0, 1], "number of parameters is 1, expected 0 to 0"),
+        ([0, 0, 0], "ends in the middle"),
+        ([9, 0, 0, 1, 0, 0], "a name is 9"),
+        ([0, 2, 0, 1, 0, 0], "adjoint is 2"),
+        ([0, 0, 0, 2**60, 0, 0], "number of wires"),
+        ([0, 0, -1, 1, 0, 0], "number of parameters is -1"),
+        ([0, 0, 1, 1, 0, -5, 0], "refers to constant 4 of 0"),
+        ([0, 0, 0, 1, 1, 0, 1, 7], "a control value is 7"),
+        ([0, 0, 0, 1, 0, -(2**63)], "dynamic wires and was given 0"),
+    ],
+)
+def test_malformed_gate_table_is_reported(code, message):
+    def program():
+        state = call(
+            "bellhop_circuit_gates",
+            HANDLE,
+            begin(1),
+            jnp.zeros(0),
+            jnp.int32(0),
+            jnp.zeros(0, np.int32),
+            names="Any",
+            code=np.array(code, np.int64),
+            constants=np.zeros(0),
+            turns=np.int64(1),
+        )
+        end(state)
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+        jax.jit(program)()
+    check_still_right()
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ([6], "a measurement is 6"),
+        ([EXPVAL, 6, 0], "made of nothing"),
+        ([EXPVAL, 6, 50], "number of operands is 50"),
+        ([EXPVAL, 3, -1], "wire -1"),
+        ([EXPVAL, 5, 1, 0, 0], "use 8 numbers and were given 0"),
+        ([EXPVAL, *[6, 1] * 300, 3, 0], "nested too deep"),
+        ([PROBS, 2, 1, 1], "different wires"),
+    ],
+)
+def test_malformed_measurement_is_reported(code, message):
+    results = [f64(4 if code[0] == PROBS else 1)]
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+        jax.jit(lambda: end(measure(begin(2), Measurements(code, [], results))[0]))()
+    check_still_right()
+
+
+def finished(program, *args):
+    """Waits for effects too, in which JAX reports errors of programs without results."""
+    result = jax.block_until_ready(program(*args))
+    jax.effects_barrier()
+    return result
+
+
+def test_stale_handles_are_refused():
+    open_one = jax.jit(lambda: begin(2))
+    use = jax.jit(lambda s: gates(s, [Gate("PauliX", [0])]))
+    finish = jax.jit(lambda s: end(s))
+
+    state = open_one()
+    assert bellhop_runtime.live_sessions() == 1
+    finished(finish, use(state))
+    again = open_one()  # stands in the same place as the ended one
+    invented = [0, 1], [2**32 - 1, 0], [12345, 1], [0, 0]
+    for stale in (state, *(jnp.array(words, np.uint32) for words in invented)):
+        for operation in (use, finish):
+            with pytest.raises(jax.errors.JaxRuntimeError, match="this operation has ended"):
+                finished(operation, stale)
+    finished(finish, use(again))
+    check_still_right()
+
+
+def test_release_run_drops_the_circuits_of_one_execution():
+    # The run id is not visible from Python here: another handler of the same
+    # execution that fails must have released the circuits which it left open.
+    def program():
+        begin(2)
+        gates(begin(3), [Gate("PauliX", [5])])
+
+    for _ in range(3):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="wire 5 is not in the circuit"):
+            finished(jax.jit(program))
+    kept = jax.jit(lambda: begin(1))()
+    bellhop_runtime.release_run(-12345)
+    assert bellhop_runtime.live_sessions() == 1
+    finished(jax.jit(end), kept)
