@@ -44,6 +44,15 @@ class Shots:
         return sum(self.copies)
 
 
+def check_number_of_shots(qnode: qml.QNode, where: str) -> None:
+    """Refuse a number of shots that the program computes."""
+    if isinstance(qnode.shots.total_shots, jax.core.Tracer):
+        raise CompileError(
+            f"{where}: its number of shots is computed in the program, and XLA's arrays have one "
+            "shape. Make it static: qjit(static_argnums=...), or static_argnames."
+        )
+
+
 def shots_of(qnode: qml.QNode) -> Shots:
     """Return the shots of a QNode."""
     shots = qnode.shots

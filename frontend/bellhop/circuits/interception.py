@@ -15,14 +15,14 @@ from bellhop.circuits import circuit_primitive
 from bellhop.circuits.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.device import GateSet, check_options, device_spec
 from bellhop.circuits.diff_method import chosen_differentiation
-from bellhop.circuits.execution import is_measurement, trace_circuit
+from bellhop.circuits.execution import check_number_of_shots, is_measurement, trace_circuit
 from bellhop.circuits.mitigation import current_mitigation
 from bellhop.circuits.nested import fold
 from bellhop.circuits.nested_lists import take_lists_of_tracers
 from bellhop.circuits.null_device import is_null_device, run_null
 from bellhop.circuits.primitives import check_x64
 from bellhop.circuits.recording import Circuit
-from bellhop.circuits.rewrites import global_folding, rewrites_of
+from bellhop.circuits.rewrites import global_folding, passes_by_transforms, rewrites_of
 from bellhop.circuits.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.traced_device import is_traced_device
 from bellhop.circuits.traced_execution import run_traced
@@ -61,6 +61,8 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return mitigation.run(lambda: call_qnode(qnode, args, kwargs))
     name = function_name(qnode.func)
     where = f"the QNode '{name}' ({definition_site(qnode.func)})"
+    _check_no_debugger(qnode, where)
+    check_number_of_shots(qnode, where)
     if needs_tape(qnode):
         return call_on_tape(qnode, args, kwargs, where, call_qnode)
     if is_traced_device(qnode.device):
@@ -131,8 +133,8 @@ def _passes(qnode: qml.QNode) -> tuple[str, ...]:
     """Return the passes over the circuits of a QNode: its own, or the program's."""
     passes, options = passes_of(qnode), current_options()
     if passes is None:
-        return () if options is None else options.circuit_passes
-    return passes
+        passes = () if options is None else options.circuit_passes
+    return (*passes, *passes_by_transforms(qnode))
 
 
 def _arguments(leaves: list[Any], in_tree: Any, dynamic: list[int], inputs: Any) -> Any:
@@ -194,6 +196,16 @@ def _used_wires(
     jax.eval_shape(run, *(leaves[index] for index in dynamic))
     # As PennyLane does: labels that are 0, 1, ... in any order stand for themselves.
     return sorted(labels) if set(labels) == set(range(len(labels))) else labels
+
+
+def _check_no_debugger(qnode: qml.QNode, where: str) -> None:
+    """Refuse ``qml.snapshots`` where PennyLane leaves them to the device, which we replace."""
+    debugger = getattr(qnode.device, "_debugger", None)
+    if debugger is not None and debugger.active:
+        raise CompileError(
+            f"{where}: qml.snapshots on {qnode.device.name} is not supported by bellhop. Use "
+            "qml.device('lightning.qubit', wires=...), where the circuit runs once for each."
+        )
 
 
 def _check_supported(qnode: qml.QNode, where: str) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pennylane as qml
 
+from bellhop.passes import pass_names
+
 # Transforms that may see a circuit piece by piece, between its loops and conditionals: what they
 # do to some gates is right whatever comes before and after.
 _PIECEWISE = (
@@ -38,11 +40,30 @@ class Rewrite:
 
 def rewrites_of(qnode: qml.QNode) -> list[Rewrite]:
     """Return what changes the operations of a QNode, all of whose transforms are piecewise."""
-    rewrites = [_transformed(transform) for transform in qnode.compile_pipeline]
+    rewrites = [
+        _transformed(transform) for transform in qnode.compile_pipeline if not _is_pass(transform)
+    ]
     folding = _folding.get()
     if folding is not None and not folding.is_global:
         rewrites.append(Rewrite(lambda ops: _fold_each(ops, folding.times)))
     return rewrites
+
+
+def passes_by_transforms(qnode: qml.QNode) -> tuple[str, ...]:
+    """Return the passes that a QNode asks for by ``qml.transform(pass_name=...)``.
+
+    Raises:
+        ValueError: for a pass, or an option of one, that there is not.
+    """
+    passes: list[str] = []
+    for transform in filter(_is_pass, qnode.compile_pipeline):
+        passes += pass_names("qml.transform", {transform.pass_name: transform.kwargs})
+    return tuple(passes)
+
+
+def _is_pass(transform: Any) -> bool:
+    """Tell whether a transform is known by the name of a compiler's pass alone."""
+    return transform.tape_transform is None and transform.pass_name is not None
 
 
 def transform_name(transform: Any) -> str:
@@ -53,6 +74,8 @@ def transform_name(transform: Any) -> str:
 
 def is_piecewise(transform: Any) -> bool:
     """Tell whether a transform may see a circuit piece by piece."""
+    if _is_pass(transform):
+        return True
     name = transform_name(transform)
     # What qml.compile does of its own accord may; what it is told to do may be anything.
     is_told = name == "compile" and bool(transform.args or transform.kwargs)

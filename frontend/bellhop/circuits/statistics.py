@@ -21,6 +21,9 @@ from bellhop.errors import CompileError
 
 mp = qml.measurements
 
+# Functions of the whole state.
+_OF_STATE = (mp.StateMP, mp.PurityMP, mp.VnEntropyMP, mp.MutualInfoMP)
+
 
 @dataclass(frozen=True)
 class Statistic:
@@ -75,12 +78,15 @@ def exact_statistics(circuit: Any, processes: Sequence[Any], *, is_tree: bool) -
             raise unsupported(
                 where, f"{name} without shots", "Set them: qml.set_shots(circuit, 100)."
             )
-        elif name == "state" and is_tree:
+        elif is_tree and isinstance(process, _OF_STATE):
             raise unsupported(
                 where,
-                "the state after mid-circuit measurements, which is a mixture of several",
+                f"{name} after mid-circuit measurements, where the state is a mixture of several",
                 "Set mcm_method='single-branch-statistics' for that of one random run.",
             )
+        elif name != "state" and isinstance(process, _OF_STATE):
+            makers.append(_of_state(len(measured.measurements), process, circuit))
+            measured.add(mp.StateMP())
         else:
             has_moments = name == "var" and is_tree
             index = len(measured.measurements)
@@ -107,6 +113,18 @@ def _weighted(
 
 def _value(index: int) -> Callable[[Sequence[Any]], Statistic]:
     return lambda values: Statistic(values[index])
+
+
+def _of_state(index: int, process: Any, circuit: Any) -> Callable[[Sequence[Any]], Statistic]:
+    """Return what PennyLane computes from the state: purities, entropies, density matrices."""
+    for wire in process.wires:
+        circuit.wires(wire)
+    order = qml.wires.Wires(circuit.wires.labels)
+
+    def make(values: Sequence[Any]) -> Statistic:
+        return Statistic(values[index], lambda state: process.process_state(state, order))
+
+    return make
 
 
 def _moments(index: int) -> Callable[[Sequence[Any]], Statistic]:

@@ -91,12 +91,12 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "sample without shots: not supported by bellhop. Set them",
     ),
     "counts": (lambda x: qml.counts(), "counts without shots"),
-    "density matrix": (
-        lambda x: qml.density_matrix(0),
-        "the measurement DensityMatrixMP: not supported yet by bellhop. Measure expval, var, "
+    "classical shadow": (
+        lambda x: qml.classical_shadow(wires=0),
+        "the measurement ClassicalShadowMP: not supported yet by bellhop. Measure expval, var, "
         "probs or state.",
     ),
-    "entropy": (lambda x: qml.vn_entropy(0), "the measurement VnEntropyMP: not supported yet"),
+    "entropy on another wire": (lambda x: qml.vn_entropy(7), "there is no wire 7 on the device"),
     "batches of two sizes in a gate": (
         gate_in(lambda x: qml.Rot(jnp.stack([x, x]), jnp.stack([x, x, x]), x, wires=0)),
         "Rot: Broadcasting was attempted but the broadcasted dimensions do not match: [2, 3]",

@@ -393,7 +393,7 @@ COMPILE_ERRORS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "state": (
         lambda: (bellhop.measure(0), qml.state())[1],
         {},
-        "the state after mid-circuit measurements, which is a mixture",
+        "state after mid-circuit measurements, where the state is a mixture",
     ),
     "deferred": (
         lambda: qml.expval(bellhop.measure(0)),
