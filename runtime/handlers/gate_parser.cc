@@ -235,6 +235,7 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
         gate.kind == Gate::Kind::kNamed && params == 1 && gate.name != "PSWAP";
     if (!gate.run_time_params) fold_constants(gate, constants_);
   }
+  groups_ = GateGroups(gates_);
 }
 
 }  // namespace bellhop

@@ -9,6 +9,9 @@
 namespace bellhop {
 namespace {
 
+// By then most of a gate's time is that of its way through the state.
+constexpr std::size_t kFewestQubitsToFuse = 12;
+
 struct Inputs {
   std::span<const double> params;
   std::span<const double> constants;
@@ -39,18 +42,22 @@ void fill_complex(std::vector<std::complex<double>>& out, const Gate& gate,
   }
 }
 
+// The parameters of a named gate, as the plugin takes them.
+const std::vector<double>& parameters_of(const Gate& gate, const Inputs& inputs,
+                                         Device& device) {
+  if (!gate.run_time_params) return gate.params;
+  device.params.resize(gate.slots.size());
+  for (std::size_t i = 0; i < gate.slots.size(); ++i) {
+    device.params[i] = gate.scale * inputs.parameter(gate.slots[i]);
+  }
+  return device.params;
+}
+
 void apply_named(Session& session, const Gate& gate, const Inputs& inputs) {
   Device& device = *session.device;
-  const std::vector<double>* params = &gate.params;
-  if (gate.run_time_params) {
-    device.params.resize(gate.slots.size());
-    for (std::size_t i = 0; i < gate.slots.size(); ++i) {
-      device.params[i] = gate.scale * inputs.parameter(gate.slots[i]);
-    }
-    params = &device.params;
-  }
-  device.plugin->NamedOperation(gate.name, *params, device.wires, gate.inverse,
-                                device.controls, gate.control_values, gate.pauli_word);
+  device.plugin->NamedOperation(gate.name, parameters_of(gate, inputs, device),
+                                device.wires, gate.inverse, device.controls,
+                                gate.control_values, gate.pauli_word);
 }
 
 void apply_matrix(Session& session, const Gate& gate, const Inputs& inputs) {
@@ -113,6 +120,26 @@ void apply_gate(Session& session, const Gate& gate, const Inputs& inputs) {
     case Gate::Kind::kBasisState:
       return apply_basis_state(session, gate, inputs);
   }
+}
+
+// Gates that follow one another on one wire: one way through the state for all.
+void apply_group(Session& session, std::span<const Gate> gates,
+                 std::span<const std::uint32_t> group, const Inputs& inputs) {
+  Device& device = *session.device;
+  Matrix2 product = {1, 0, 0, 1};
+  for (std::uint32_t index : group) {
+    const Gate& gate = gates[index];
+    product = matrix_of(gate, parameters_of(gate, inputs, device)) * product;
+  }
+  device.matrix.assign(product.begin(), product.end());
+  device.plugin->MatrixOperation(device.matrix, device.wires, false, {}, {});
+}
+
+// What is recorded must be gates, and a small state is less work than a matrix.
+bool fuses(const Session& session) {
+  const Device& device = *session.device;
+  return !session.tape.recording && device.pool.is_lightning() &&
+         device.qubits.size() >= kFewestQubitsToFuse;
 }
 
 // Keeps our account of what the plugin has recorded.
@@ -190,7 +217,7 @@ void GateTable::apply_turn(Session& session, std::span<const double> params,
                            std::span<const std::int32_t> dynamic_wires) const {
   const Inputs inputs{params, constants_, dynamic_wires};
   Device& device = *session.device;
-  for (const Gate& gate : gates_) {
+  const auto apply_at = [&](const Gate& gate, const auto& act) {
     const auto position = [&] { return static_cast<std::size_t>(&gate - &gates_[0]); };
     session.attempt([&] { return describe(gate, position(), inputs); },
                     [&] {
@@ -200,7 +227,7 @@ void GateTable::apply_turn(Session& session, std::span<const double> params,
                       if (gate.run_time_wires) {
                         check_distinct(device.wires, device.controls);
                       }
-                      apply_gate(session, gate, inputs);
+                      act();
                     });
     session.touched = true;
     if (session.tape.recording) {
@@ -208,6 +235,20 @@ void GateTable::apply_turn(Session& session, std::span<const double> params,
     } else {
       session.tape.is_behind = session.record;
     }
+  };
+  if (groups_.fuses() && fuses(session)) {
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      const auto group = groups_[i];
+      const Gate& first = gates_[group.front()];
+      apply_at(first, [&] {
+        if (group.size() == 1) return apply_gate(session, first, inputs);
+        apply_group(session, gates_, group, inputs);
+      });
+    }
+    return;
+  }
+  for (const Gate& gate : gates_) {
+    apply_at(gate, [&] { apply_gate(session, gate, inputs); });
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bellhop/fused_gates.h"
 #include "bellhop/session.h"
 
 namespace bellhop {
@@ -58,6 +59,7 @@ class GateTable {
                   std::span<const std::int32_t> dynamic_wires) const;
 
   std::vector<Gate> gates_;
+  GateGroups groups_;
   std::vector<double> constants_;
   std::size_t params_ = 0;  // how many of each the code refers to: those of a turn
   std::size_t dynamic_wires_ = 0;
