@@ -2,12 +2,15 @@
 
 The first ask whether compilation stays bearable when a program is unrolled, with angles that are
 given and angles that are computed; the loops what one gate costs, and whether that and the
-compile time stay the same from 2000 gates to 200 000, gradients included.  Limit: Lightning's
-own time, approximated through its Python bindings.
+compile time stay the same from 2000 gates to 200 000: in one loop and its gradient, in a loop in
+a loop, and in a loop whose length is an argument.  Limit: Lightning's own time, approximated
+through its Python bindings.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -87,24 +90,40 @@ def _computed_limit() -> Program:
     return Program(Lightning(WIRES, gates, angles, wire=0).expectation, compiles=False)
 
 
-def _loop_qjit(api: Any, iterations: int, gradient: bool) -> Program:
+def _body(angle: Any, index: Any) -> None:
+    import pennylane as qml
+
+    # An angle that depends on the index keeps the gates from being merged.
+    qml.RX(angle * index, wires=0)
+    qml.CNOT(wires=(0, 1))
+
+
+def _one_loop(api: Any, angle: Any, iterations: Any) -> None:
+    api.for_loop(0, iterations, 1)(lambda index: _body(angle, index))()
+
+
+def _loop_in_a_loop(api: Any, angle: Any, iterations: int) -> None:
+    inner = 100
+
+    def outer(turn: Any) -> None:
+        api.for_loop(0, inner, 1)(lambda index: _body(angle, turn * inner + index))()
+
+    api.for_loop(0, iterations // inner, 1)(outer)()
+
+
+def _loop_qjit(api: Any, iterations: int, form: _Form) -> Program:
     import jax.numpy as jnp
     import pennylane as qml
 
     @qml.qnode(qml.device("lightning.qubit", wires=WIRES), diff_method="adjoint")
-    def circuit(angle: Any) -> Any:
-        def body(index: Any) -> None:
-            # An angle that depends on the index keeps the gates from being merged.
-            qml.RX(angle * index, wires=0)
-            qml.CNOT(wires=(0, 1))
-
-        api.for_loop(0, iterations, 1)(body)()
+    def circuit(angle: Any, length: Any) -> Any:
+        form.loops(api, angle, length if form.is_dynamic else iterations)
         return qml.expval(qml.PauliZ(1))
 
-    def program(angle: Any) -> Any:
-        return (api.grad(circuit) if gradient else circuit)(angle)
+    def program(angle: Any, length: Any) -> Any:
+        return (api.grad(circuit) if form.gradient else circuit)(angle, length)
 
-    return synchronous(api.qjit(program), jnp.asarray(ANGLE))
+    return synchronous(api.qjit(program), jnp.asarray(ANGLE), jnp.asarray(iterations))
 
 
 def _loop_limit(iterations: int, gradient: bool) -> Program:
@@ -118,15 +137,34 @@ def _loop_limit(iterations: int, gradient: bool) -> Program:
     return Program(lambda: lightning.gradient() @ np.arange(iterations), compiles=False)
 
 
-def _loop_case(iterations: int, gradient: bool) -> Case:
-    what = "gates-loop-gradient" if gradient else "gates-loop"
+@dataclass(frozen=True)
+class _Form:
+    """How gates are repeated."""
+
+    name: str
+    title: str
+    loops: Callable[[Any, Any, Any], None]
+    gradient: bool = False
+    #: Whether the number of turns is an argument.
+    is_dynamic: bool = False
+
+
+FORMS = (
+    _Form("gates-loop", "in a compiled loop", _one_loop),
+    _Form("gates-loop-gradient", "in a compiled loop, gradient", _one_loop, gradient=True),
+    _Form("gates-nested-loop", "in a loop in a loop", _loop_in_a_loop),
+    _Form("gates-dynamic-loop", "in a loop of a length given", _one_loop, is_dynamic=True),
+)
+
+
+def _loop_case(iterations: int, form: _Form) -> Case:
     return Case(
-        name=f"{what}-{2 * iterations}",
-        title=f"{2 * iterations} gates in a compiled loop{', gradient' if gradient else ''}",
+        name=f"{form.name}-{2 * iterations}",
+        title=f"{2 * iterations} gates {form.title}",
         limit="lightning.qubit through its Python bindings",
         builders={
-            **qjit_builders(lambda api: _loop_qjit(api, iterations, gradient)),
-            LIMIT: lambda: _loop_limit(iterations, gradient),
+            **qjit_builders(lambda api: _loop_qjit(api, iterations, form)),
+            LIMIT: lambda: _loop_limit(iterations, form.gradient),
         },
         unavailable={"jax": "default.qubit under jax.jit unrolls loops of gates"},
         items=2 * iterations,
@@ -156,5 +194,5 @@ CASES = [
         items=2 * PAIRS,
         unit="gate",
     ),
-    *(_loop_case(iterations, gradient) for gradient in (False, True) for iterations in ITERATIONS),
+    *(_loop_case(iterations, form) for form in FORMS for iterations in ITERATIONS),
 ]
