@@ -13,6 +13,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.circuit_primitive import Randomness
+from bellhop.circuits.computed_wires import on_known_wires
 from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.primitives import HANDLE, restart_p
 from bellhop.circuits.sampling import sampled_statistics
@@ -169,6 +170,7 @@ def _statistics(
     processes = [leaf for leaf in leaves if is_measurement(leaf)]
     for process in processes:
         circuit.check_observable(process.obs)
+    processes = [on_known_wires(circuit, process) for process in processes]
     if shots.total:
         return sampled_statistics(circuit, processes)
     exact = exact_statistics(circuit, processes, is_tree=is_tree)

@@ -144,7 +144,7 @@ class GateList:
         Raises:
             CompileError: for what the device does not apply and PennyLane does not decompose.
         """
-        if isinstance(op, _NOTHING_TO_APPLY):
+        if isinstance(op, _NOTHING_TO_APPLY) and not any(map(is_dynamic, op.wires)):
             return
         if depth == 0:
             self._site, self._written = self._sites(op), op.name

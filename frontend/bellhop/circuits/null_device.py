@@ -172,7 +172,8 @@ class _Result:
         if process.mv is not None:
             return self._of_outcomes(len(values_of(process, self._where)))
         for wire in process.wires:
-            self._wires(wire)
+            check = self._wires.dynamic if is_dynamic(wire) else self._wires
+            check(wire)
         n = len(process.wires) or len(self._wires)
         match process:
             case mp.StateMP() if not isinstance(process, mp.DensityMatrixMP):

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax.extend.core import get_opaque_trace_state
+from pennylane import Identity
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 
 from bellhop._source import user_site
@@ -59,6 +60,7 @@ class QueuedCircuit:
         self.where = self._where = where
         self.rows = rows
         self._queue: _Queue | None = None
+        self._sites: dict[int, str] = {}
         self._flushed: list[Any] = []
         # What changes the operations before they are applied, in order.
         self.rewrites: list[Rewrite] = []
@@ -69,7 +71,14 @@ class QueuedCircuit:
 
     def site_of(self, operation: Any) -> str:
         """Return ``file:line`` of an operation on wires that the program computes, or nothing."""
-        return "" if self._queue is None else self._queue.sites.get(id(operation), "")
+        sites = self._sites if self._queue is None else self._queue.sites
+        return sites.get(id(operation), "")
+
+    def check_wires(self, wires: Any, process: Any) -> None:
+        """Check the wires of a measurement process, which the program computes, when it runs."""
+        check = Identity(wires=wires)
+        self._sites[id(check)] = self.site_of(process) or self.site_of(process.obs)
+        self.apply([check])
 
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""
@@ -84,6 +93,7 @@ class QueuedCircuit:
                 self._queue = queue
                 yield
                 self._flush(queue)
+                self._sites = queue.sites
         finally:
             self._queue = outer
 

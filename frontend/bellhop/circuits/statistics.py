@@ -13,10 +13,12 @@ from typing import Any
 import pennylane as qml
 
 from bellhop.circuits.bases import Diagonal, diagonalized
+from bellhop.circuits.computed_wires import probabilities_on_known_wires
 from bellhop.circuits.measurements import MeasurementList
 from bellhop.circuits.observables import HasNoMatrixError, Matrix, as_sum_of_products
 from bellhop.circuits.outcome_statistics import exact_of_outcomes
 from bellhop.circuits.process_kind import kind
+from bellhop.circuits.wires import is_dynamic
 from bellhop.errors import CompileError
 
 mp = qml.measurements
@@ -74,6 +76,10 @@ def exact_statistics(circuit: Any, processes: Sequence[Any], *, is_tree: bool) -
         elif name == "probs" and process.obs is not None:
             # What comes after all measurements that need no rotation.
             makers.append(_rotated_probabilities(circuit, process))
+        elif name == "probs" and any(map(is_dynamic, process.wires)):
+            add_up = probabilities_on_known_wires(circuit, process)
+            makers.append(_of_value(len(measured.measurements), add_up))
+            measured.add(mp.ProbabilityMP(wires=qml.wires.Wires(circuit.wires.labels)))
         elif name in ("sample", "counts"):
             raise unsupported(
                 where, f"{name} without shots", "Set them: qml.set_shots(circuit, 100)."
@@ -109,6 +115,10 @@ def _weighted(
         return Statistic([weight * number for number in numbers], finish)
 
     return make
+
+
+def _of_value(index: int, function: Callable[[Any], Any]) -> Callable[[Sequence[Any]], Statistic]:
+    return lambda values: Statistic(function(values[index]))
 
 
 def _value(index: int) -> Callable[[Sequence[Any]], Statistic]:

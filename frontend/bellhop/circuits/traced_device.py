@@ -20,6 +20,7 @@ from pennylane.devices.qubit import apply_operation, create_initial_state, measu
 from pennylane.operation import StatePrepBase
 
 from bellhop.circuits.broadcasting import Rows
+from bellhop.circuits.computed_wires import on_known_wires
 from bellhop.circuits.gates import DECOMPOSITION_DEPTH, check_is_gate
 from bellhop.circuits.observables import Factor, HasNoMatrixError, Named, as_sum_of_products
 from bellhop.circuits.outcome_statistics import exact_of_outcomes
@@ -246,6 +247,7 @@ class TracedCircuit(QueuedCircuit):
         """Measure; the values are exact, or with mid-circuit measurements those of one way."""
         for process in processes:
             self.check_observable(process.obs)
+        processes = [on_known_wires(self, process) for process in processes]
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
         with qml.QueuingManager.stop_recording(), _without_precision_warnings():
             if self.n_outcomes:

@@ -42,9 +42,9 @@ class WireMap:
         """
         if is_dynamic(label):
             raise CompileError(
-                f"{self._where}: a measurement or observable stands on a wire that is computed in "
-                "the program, which only gates can. Measure a fixed wire; qml.SWAP(wires=[i, 0]) "
-                "in front brings wire i there."
+                f"{self._where}: a measurement stands on a wire that is computed in the program, "
+                "which only gates, observables of expval and var, and probs without shots can. "
+                "Measure a fixed wire; qml.SWAP(wires=[i, 0]) in front brings wire i there."
             )
         if label not in self._index:
             raise CompileError(

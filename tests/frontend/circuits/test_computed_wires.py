@@ -1,0 +1,114 @@
+"""Observables on wires that the program computes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+
+import bellhop
+
+N = 3
+RUN_ERRORS = (jax.errors.JaxRuntimeError, ValueError)
+
+
+def angles(x):
+    return [x * (k + 1) for k in range(N)]
+
+
+def qnode(measure, device="lightning.qubit", **options):
+    @qml.qnode(qml.device(device, wires=N), **options)
+    def circuit(x, i):
+        for wire, angle in enumerate(angles(x)):
+            qml.RX(angle, wires=wire)
+        qml.CNOT([0, 2])
+        return measure(x, i)
+
+    return circuit
+
+
+MATRIX = np.array([[0.3, 0.1 - 0.4j], [0.1 + 0.4j, -0.9]])
+MEASUREMENTS = {
+    "expval": lambda x, i: qml.expval(qml.Z(i)),
+    "var": lambda x, i: qml.var(qml.Y(i)),
+    "Hermitian": lambda x, i: qml.expval(qml.Hermitian(MATRIX, wires=i)),
+    "sum": lambda x, i: qml.expval(x * qml.Z(i) + 0.5 * qml.Y(0) @ qml.X(1)),
+    "Hamiltonian": lambda x, i: qml.var(qml.Hamiltonian([x, 0.3], [qml.Y(i), qml.Z((i + 1) % 3)])),
+}
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+@pytest.mark.parametrize("name", MEASUREMENTS)
+def test_values_and_derivatives(name, device):
+    compiled = qnode(MEASUREMENTS[name], device)
+    reference = qnode(MEASUREMENTS[name], "default.qubit")
+    # A variance has no derivative by its coefficients.
+    if name == "Hamiltonian":
+        program = bellhop.qjit(lambda x, i: (compiled(x, i), 0.0))
+    else:
+        program = bellhop.qjit(lambda x, i: (compiled(x, i), bellhop.grad(compiled)(x, i)))
+    for i in range(N):
+        value, slope = program(0.4, i)
+        np.testing.assert_allclose(value, reference(0.4, i), atol=1e-9)
+        if name != "Hamiltonian":
+            expected = jax.grad(reference)(0.4, i)
+            np.testing.assert_allclose(slope, expected, atol=1e-9)
+
+
+def test_probabilities():
+    measure = lambda x, i: (qml.probs(wires=[i, (i + 1) % N]), qml.probs(wires=[2, i]))
+    compiled, reference = qnode(measure), qnode(measure, "default.qubit")
+    program = bellhop.qjit(lambda x, i: (compiled(x, i), bellhop.jacobian(compiled)(x, i)))
+    for i in (0, 1):
+        expected = reference(0.4, i), jax.jacobian(reference)(0.4, i)
+        for got, wanted in zip(
+            jax.tree.leaves(program(0.4, i)), jax.tree.leaves(expected), strict=True
+        ):
+            np.testing.assert_allclose(got, wanted, atol=1e-9)
+    with pytest.raises(RUN_ERRORS, match=r"on wires \[2, 2\] \(.*py:\d+\): expected different"):
+        program(0.4, 2)
+
+
+def test_probabilities_after_mid_circuit_measurements():
+    @qml.qnode(qml.device("lightning.qubit", wires=N))
+    def circuit(x, i):
+        qml.RX(x, wires=0)
+        outcome = bellhop.measure(0)
+        bellhop.cond(outcome, lambda: qml.RY(0.7, wires=1))()
+        return qml.probs(wires=[i])
+
+    one = np.sin(0.2) ** 2
+    for i, expected in enumerate([one, one * np.sin(0.35) ** 2, 0.0]):
+        np.testing.assert_allclose(
+            bellhop.qjit(circuit)(0.4, i), [1 - expected, expected], atol=1e-9
+        )
+
+
+def test_with_shots():
+    circuit = qml.set_shots(qnode(MEASUREMENTS["expval"]), 20_000)
+    means = [bellhop.qjit(circuit, seed=1)(0.4, i) for i in range(N)]
+    expected = [np.cos(0.4), np.cos(0.8), np.cos(1.2) * np.cos(0.4)]
+    np.testing.assert_allclose(means, expected, atol=5 / np.sqrt(20_000))
+
+
+def test_batches_of_wires():
+    values = bellhop.qjit(jax.vmap(qnode(MEASUREMENTS["expval"]), (None, 0)))
+    expected = [np.cos(0.4), np.cos(0.8), np.cos(1.2) * np.cos(0.4)]
+    np.testing.assert_allclose(values(0.4, jnp.arange(N)), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("i", [-1, N])
+def test_a_wire_that_there_is_not(i):
+    circuit = bellhop.qjit(qnode(MEASUREMENTS["expval"]))
+    with pytest.raises(RUN_ERRORS, match=rf"on wires \[{i}\] \(.*test_computed_wires.py:\d+\)"):
+        circuit(0.4, i)
+    np.testing.assert_allclose(circuit(0.4, 1), np.cos(0.8), atol=1e-9)
+
+
+def test_what_is_not_supported_says_so():
+    product = qnode(lambda x, i: qml.expval(qml.Z(i) @ qml.X(0)))
+    with pytest.raises(bellhop.CompileError, match=r"circuit.*Prod stands on a wire that is comp"):
+        bellhop.qjit(product)(0.4, 1)
+    probabilities = qml.set_shots(qnode(lambda x, i: qml.probs(wires=[i])), 10)
+    with pytest.raises(bellhop.CompileError, match="a measurement stands on a wire that is comp"):
+        bellhop.qjit(probabilities)(0.4, 1)
