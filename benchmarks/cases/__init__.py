@@ -3,6 +3,7 @@
 from benchmarks.case import Case
 from benchmarks.cases import (
     accelerate,
+    batches,
     buffers,
     callbacks,
     circuits,
@@ -25,6 +26,7 @@ _FAMILIES = (
     observing,
     accelerate,
     circuits,
+    batches,
     diff_methods,
     long_circuits,
 )

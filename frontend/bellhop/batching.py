@@ -9,6 +9,8 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import batching
 
+from bellhop.explicit_mesh import replicated
+
 
 def batch_one_by_one(primitive: Primitive) -> None:
     """Make ``vmap`` of a primitive with several results a loop, in order of the elements."""
@@ -21,7 +23,7 @@ def call_one_by_one(
     """Call a primitive for each element of a mapped axis, in order: a batching rule."""
     is_mapped = [dim is not None for dim in dims]
     mapped = [
-        jnp.moveaxis(operand, dim, 0)
+        replicated(jnp.moveaxis(operand, dim, 0))
         for operand, dim, yes in zip(operands, dims, is_mapped, strict=True)
         if yes
     ]

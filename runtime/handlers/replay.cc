@@ -17,10 +17,10 @@
 namespace bellhop {
 namespace {
 
-// States that are worked on at a time are to stay in the caches of their cores, and not
-// to take up the memory: so many bytes of them all together. Larger states run one
-// after another, each with all threads that the plugin has.
-constexpr std::size_t kBytesOfStates = std::size_t{64} << 20;
+// Lightning applies a gate on one thread, whatever the size of the state, so rows pay
+// as long as there is memory for the states that are worked on at a time: so many bytes
+// of them all together. What is left of the plugin's own threads is shared among them.
+constexpr std::size_t kBytesOfStates = std::size_t{1} << 30;
 
 // How many threads may run circuits of so many qubits.
 std::size_t teams(std::size_t qubits, const Helpers& helpers, std::size_t runs) {

@@ -274,6 +274,38 @@ def test_under_a_mesh_that_the_user_set(kind, seen):
     np.testing.assert_array_equal(program(np.arange(3.0)), 2 * np.arange(3.0))
 
 
+def branching(x):
+    bellhop.cond(x > 2, lambda: qml.RX(x, wires=0), lambda: qml.RX(0.5, wires=0))()
+    return qml.expval(qml.Z(0))
+
+
+def rotated(x):
+    qml.RX(x, wires=0)
+    return qml.expval(qml.Z(0))
+
+
+@pytest.mark.parametrize("spec", ["x", None])
+def test_vmap_where_the_axes_of_the_mesh_are_explicit(seen, spec):
+    device = qml.device("lightning.qubit", wires=1)
+    rotate, branch = (bellhop.qjit(qml.QNode(f, device)) for f in (rotated, branching))
+    one_by_one = bellhop.pure_callback(recording(seen), float, vmap_method="sequential")
+    mesh = Mesh(MESH.devices, ("x",), axis_types=(AxisType.Explicit,))
+    numbers = np.arange(4.0)
+    expected = {
+        rotate: np.cos(numbers),
+        # Its rows run one after another.
+        branch: np.cos([0.5, 0.5, 0.5, 3.0]),
+        bellhop.grad(rotate): -np.sin(numbers),
+        one_by_one: numbers,
+    }
+    with jax.set_mesh(mesh):
+        x = jax.device_put(jnp.asarray(numbers), NamedSharding(mesh, PartitionSpec(spec)))
+        for function, values in expected.items():
+            np.testing.assert_allclose(jax.jit(bellhop.vmap(function))(x), values, atol=1e-12)
+        np.testing.assert_allclose(jax.jit(rotate)(0.3), np.cos(0.3), atol=1e-12)
+    assert len(seen) == 4
+
+
 def test_disable_jit_runs_a_program_by_operations(seen):
     device = qml.device("lightning.qubit", wires=1)
 

@@ -20,6 +20,7 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import batching
 
+from bellhop._jax_compat import without_mesh
 from bellhop.circuits.differentiation import jacobian_p, replay_jacobian_p, replay_p
 from bellhop.circuits.equations import evaluate, read
 from bellhop.circuits.primitives import HANDLE, gates_p, measure_p, measure_with_jacobian_p
@@ -111,7 +112,8 @@ def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
         for aval, mapped in zip(closed.in_avals[1:], batch.mapped, strict=True)
     ]
     try:
-        return jax.make_jaxpr(run)(_HANDLE_STRUCT, *structs)
+        with without_mesh():
+            return jax.make_jaxpr(run)(_HANDLE_STRUCT, *structs)
     except RowsDivergeError:
         return None
 

@@ -37,6 +37,7 @@ from bellhop.circuits.tree import apply_derivative, run_with_derivative, through
 from bellhop.circuits.uncounted import reads_the_session
 from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
 from bellhop.errors import DifferentiableCompileError
+from bellhop.explicit_mesh import apart_from_mesh
 from bellhop.lowering import allow_our_dialects, lowering_in_progress
 from bellhop.plain_jit import lower_alone
 from bellhop_mlir.dialects import quantum
@@ -169,7 +170,7 @@ def _jvp(
         raise DifferentiableCompileError(body.obstacle)
     try:
         is_drawn = randomness is Randomness.OUTCOMES
-        with undifferentiable_gates(_OUTCOMES_ARE_DRAWN if is_drawn else ""):
+        with apart_from_mesh(()), undifferentiable_gates(_OUTCOMES_ARE_DRAWN if is_drawn else ""):
             jvp, out_nonzero = jvp_jaxpr(body.closed, [False, *nonzero], instantiate=False)
     except DifferentiableCompileError as error:
         if str(error).startswith(body.where):
@@ -177,11 +178,12 @@ def _jvp(
         raise DifferentiableCompileError(f"{body.where}: {error}") from error
     n_out = len(body.closed.out_avals)
     n_in = 1 + len(primals)
-    known, linear, _, residual_avals = partial_eval_jaxpr_nounits(
-        jvp,
-        [False] * n_in + [True] * sum(nonzero),
-        instantiate=[False] * n_out + [True] * sum(out_nonzero),
-    )
+    with apart_from_mesh(()):
+        known, linear, _, residual_avals = partial_eval_jaxpr_nounits(
+            jvp,
+            [False] * n_in + [True] * sum(nonzero),
+            instantiate=[False] * n_out + [True] * sum(out_nonzero),
+        )
     static: dict[str, Any] = {
         "device": device,
         "name": name,

@@ -21,6 +21,7 @@ from bellhop.circuits.seeds import offer_seed_of
 from bellhop.circuits.statistics import Statistic, exact_statistics
 from bellhop.circuits.vectorize import vectorized
 from bellhop.errors import CompileError
+from bellhop.explicit_mesh import apart_from_mesh
 
 HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
 
@@ -136,10 +137,11 @@ def trace_circuit(
         trees = [out_tree, values_tree]
         return [circuit.handle, *values]
 
-    closed = vectorized(jax.make_jaxpr(run)(HANDLE_STRUCT, *inputs))
-    out_tree, values_tree = trees
-    if method == ONE_SHOT:
-        closed = _one_by_one(closed, statistics, shots, inputs)
+    with apart_from_mesh(inputs) as plain:
+        closed = vectorized(jax.make_jaxpr(run)(HANDLE_STRUCT, *plain))
+        out_tree, values_tree = trees
+        if method == ONE_SHOT:
+            closed = _one_by_one(closed, statistics, shots, plain)
 
     def finish(results: Sequence[Any]) -> Any:
         values = jax.tree.unflatten(values_tree, results)

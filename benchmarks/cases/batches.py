@@ -1,0 +1,76 @@
+"""A batch of circuits, as `vmap` makes it, and the gradient of each.
+
+The circuits are those of `circuits`, with other angles in each row.  The JAX column is
+`jax.vmap` of PennyLane's default.qubit under `jax.jit`.
+
+Limit: Lightning's own time for as many circuits as each core has, through its Python bindings,
+which cost up to a microsecond for each gate; small circuits can be faster than that.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from benchmarks.case import LIMIT, Case, Program, qjit_builders, synchronous
+from benchmarks.cases.circuits import ring_circuit, ring_gates
+from benchmarks.gates import Lightning, parameters
+
+# Qubits and rows.
+SIZES = ((4, 1000), (10, 64), (16, 8))
+
+
+def _angles(wires: int, rows: int) -> Any:
+    import jax.numpy as jnp
+
+    shifts = jnp.linspace(0.0, 1.0, rows)[:, None]
+    return jnp.asarray(parameters(ring_gates(wires))) + shifts
+
+
+def _jax(wires: int, rows: int, gradient: bool) -> Program:
+    import jax
+
+    circuit = ring_circuit("default.qubit", wires, interface="jax", diff_method="backprop")
+    mapped = jax.vmap(jax.grad(circuit) if gradient else circuit)
+    return synchronous(jax.jit(mapped), _angles(wires, rows))
+
+
+def _qjit(api: Any, wires: int, rows: int, gradient: bool) -> Program:
+    circuit = ring_circuit("lightning.qubit", wires, diff_method="adjoint")
+
+    def program(angles: Any) -> Any:
+        return api.vmap(api.grad(circuit) if gradient else circuit)(angles)
+
+    return synchronous(api.qjit(program), _angles(wires, rows))
+
+
+def _limit(wires: int, rows: int, gradient: bool) -> Program:
+    gates = ring_gates(wires)
+    lightning = Lightning(wires, gates, parameters(gates), wire=0)
+    once = lightning.gradient if gradient else lightning.expectation
+    of_a_core = math.ceil(rows / len(os.sched_getaffinity(0)))
+
+    def run() -> None:
+        for _ in range(of_a_core):
+            once()
+
+    return Program(run, comparable=False, compiles=False)
+
+
+def _case(wires: int, rows: int, gradient: bool) -> Case:
+    return Case(
+        name=f"{'gradient' if gradient else 'batch'}-of-{rows}-{wires}",
+        title=f"{'adjoint gradients' if gradient else 'circuits'} of {rows} rows, {wires} qubits",
+        limit="lightning.qubit through its Python bindings, the rows shared by the cores",
+        builders={
+            "jax": lambda: _jax(wires, rows, gradient),
+            **qjit_builders(lambda api: _qjit(api, wires, rows, gradient)),
+            LIMIT: lambda: _limit(wires, rows, gradient),
+        },
+        items=rows,
+        unit="row",
+    )
+
+
+CASES = [_case(*size, gradient) for gradient in (False, True) for size in SIZES]
