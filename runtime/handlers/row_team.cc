@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace bellhop {
 namespace {
@@ -28,7 +29,7 @@ class Rows {
       : rows_(rows), make_(make) {}
 
   // On the calling thread. The first row shows how long the others take.
-  void run(const std::shared_ptr<Rows>& self, const Helpers& helpers) {
+  void run(const Helpers& helpers) {
     RowWorker worker;
     const Clock::time_point began = Clock::now();
     attempt(0, [&] {
@@ -37,33 +38,49 @@ class Rows {
     });
     if (rows_ > 1 && error_ == nullptr) {
       const auto a_row = std::max(Clock::now() - began, Clock::duration{1});
-      next_.store(1);
-      invite(self, helpers, a_row);
+      invite(helpers, a_row);
       take(worker);
     }
     worker = nullptr;
     std::unique_lock lock(mutex_);
     is_closed_ = true;
     is_idle_.wait(lock, [&] { return working_ == 0; });
-    if (error_ != nullptr) std::rethrow_exception(error_);
+    if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+  // By each of its owners: the caller, and helpers that have not come.
+  void release() {
+    if (owners_.fetch_sub(1) == 1) delete this;
   }
 
  private:
-  void invite(const std::shared_ptr<Rows>& self, const Helpers& helpers,
-              Clock::duration a_row) {
+  void invite(const Helpers& helpers, Clock::duration a_row) {
     const std::size_t left = rows_ - 1;
     const auto work = a_row * static_cast<Clock::rep>(left);
     const auto worth = static_cast<std::size_t>(work / kWorthAnotherThread) + 1;
     const std::size_t threads = std::min({helpers.threads, left, worth});
-    if (threads <= 1) {
-      at_once_ = left;
-      return;
-    }
     const auto cheap = static_cast<std::size_t>(kTakenAtOnce / a_row);
-    at_once_ = std::clamp<std::size_t>(cheap, 1,
-                                       std::max<std::size_t>(left / (8 * threads), 1));
+    const std::size_t share = std::max<std::size_t>(left / (8 * threads), 1);
+    {
+      // What is written here and before, helpers see by this lock.
+      std::lock_guard lock(mutex_);
+      at_once_ = threads <= 1 ? left : std::clamp<std::size_t>(cheap, 1, share);
+      next_.store(1);
+      owners_.store(threads);
+    }
     for (std::size_t i = 1; i < threads; ++i) {
-      helpers.schedule([self] { self->help(); });
+      try {
+        helpers.schedule(
+            [](void* rows) {
+              static_cast<Rows*>(rows)->help();
+              static_cast<Rows*>(rows)->release();
+            },
+            this);
+      } catch (...) {
+        // Those that come, and the caller, do the work.
+        owners_.fetch_sub(threads - i);
+        return;
+      }
     }
   }
 
@@ -114,6 +131,7 @@ class Rows {
 
   const std::size_t rows_;
   const std::function<RowWorker()>& make_;  // while it is not closed
+  std::atomic<std::size_t> owners_{1};
   std::atomic<std::size_t> next_{0};
   std::size_t at_once_ = 1;
 
@@ -130,8 +148,11 @@ class Rows {
 void for_each_row(std::size_t rows, const Helpers& helpers,
                   const std::function<RowWorker()>& make) {
   if (rows == 0) return;
-  const auto shared = std::make_shared<Rows>(rows, make);
-  shared->run(shared, helpers);
+  struct Release {
+    void operator()(Rows* owned) const { owned->release(); }
+  };
+  const std::unique_ptr<Rows, Release> shared(new Rows(rows, make));
+  shared->run(helpers);
 }
 
 }  // namespace bellhop

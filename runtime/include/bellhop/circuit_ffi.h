@@ -47,7 +47,9 @@ inline void write_handle(HandleResult& result, Handle handle) {
 inline Helpers helpers_of(ffi::ThreadPool& pool) {
   const std::int64_t threads = pool.num_threads();
   return {threads < 1 ? 1 : static_cast<std::size_t>(threads),
-          [&pool](std::function<void()> task) { pool.Schedule(std::move(task)); }};
+          [&pool](Helpers::Task task, void* data) {
+            pool.Schedule([task, data] { task(data); });
+          }};
 }
 
 // Runs a handler's body. If it throws, its whole execution has failed, so the

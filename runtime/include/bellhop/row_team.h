@@ -8,8 +8,10 @@ namespace bellhop {
 
 // Threads that may help, of a pool that somebody else owns.
 struct Helpers {
+  using Task = void (*)(void* data);
+
   std::size_t threads = 1;  // that may work at a time, the caller's among them
-  std::function<void(std::function<void()>)> schedule;  // unused where that is one
+  std::function<void(Task, void* data)> schedule;  // unused where that is one
 };
 
 // Does the work of one row after another, on one thread.

@@ -389,3 +389,27 @@ func.func public @main() {
   %r = "quantum.seed"() : () -> tensor<4xui32>
   return
 }
+
+// -----
+// TEST: batch
+
+// CHECK: rows = 3 : i64
+// CHECK: tensor<3x2x1xf64>
+func.func public @main(%p: tensor<3x1xf64>, %o: tensor<i32>, %w: tensor<3x2xi32>, %d: tensor<3x0xf64>, %i: tensor<2x1xi32>, %a: tensor<2x1xf64>) {
+  %0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 3 : i64} : (tensor<3x1xf64>) -> tensor<2xui32>
+  %1 = "quantum.gate"(%0, %p, %o, %w) {name = "RX", slots = array<i64: 0>, wires = array<i64: -2>} : (tensor<2xui32>, tensor<3x1xf64>, tensor<i32>, tensor<3x2xi32>) -> tensor<2xui32>
+  %2:4 = "quantum.measure"(%1, %d) {code = array<i64: 0, 3, 0, 0, 3, 0>, jacobian = 1 : i64} : (tensor<2xui32>, tensor<3x0xf64>) -> (tensor<2xui32>, tensor<3xf64>, tensor<3xf64>, tensor<3x2x1xf64>)
+  %3:2 = "quantum.replay_jacobian"(%2#0, %d, %p, %i, %a) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>, tensor<3x0xf64>, tensor<3x1xf64>, tensor<2x1xi32>, tensor<2x1xf64>) -> (tensor<2xui32>, tensor<3x2x1x1xf64>)
+  "quantum.end"(%3#0) : (tensor<2xui32>) -> ()
+  return
+}
+
+// -----
+// TEST: batch_without_a_parameter
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gate RX refers to parameter 1, and there are 1
+func.func public @main(%s: tensor<2xui32>, %p: tensor<3x1xf64>, %o: tensor<i32>, %w: tensor<0xi32>) {
+  %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", slots = array<i64: 1>, wires = array<i64: 0>} : (tensor<2xui32>, tensor<3x1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
+  return
+}
