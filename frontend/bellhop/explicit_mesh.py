@@ -28,8 +28,7 @@ def apart_from_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
     types = [jax.typeof(array) for array in arrays]
     with without_mesh():
         yield [
-            jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
-            for kind in types
+            jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type) for kind in types
         ]
 
 
