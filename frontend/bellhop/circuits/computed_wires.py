@@ -47,10 +47,7 @@ def probabilities_on_known_wires(circuit: Any, process: Any) -> Callable[[Any], 
     """
     with qml.QueuingManager.stop_recording():
         circuit.check_wires(process.wires, process)
-    wires = [
-        circuit.wires.dynamic(wire) if is_dynamic(wire) else circuit.wires(wire)
-        for wire in process.wires
-    ]
+    wires = list(map(circuit.wires.of, process.wires))
     n = len(circuit.wires)
     states = jnp.arange(2**n)
     outcomes = sum(

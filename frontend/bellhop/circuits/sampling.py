@@ -15,6 +15,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.bases import Bases, Diagonal, computational, diagonalized
+from bellhop.circuits.computed_wires import probabilities_on_known_wires
 from bellhop.circuits.outcome_statistics import (
     as_index,
     as_number,
@@ -29,7 +30,7 @@ from bellhop.circuits.statistics import (
     unsupported,
     variance,
 )
-from bellhop.circuits.wires import WireMap
+from bellhop.circuits.wires import WireMap, is_dynamic
 
 mp = qml.measurements
 
@@ -107,7 +108,7 @@ def _sampled(process: Any, rounds: Rounds, circuit: Any) -> Callable[[Answers], 
     if process.obs is None and process.eigvals() is not None and name in ("expval", "var"):
         raise unsupported(where, f"{name} by eigenvalues alone", "Measure an observable.")
     if process.obs is None:
-        return _of_wires(process, rounds, wires)
+        return _of_wires(process, rounds, circuit)
     if name == "expval":
         return _of_terms(process, rounds, wires, where)
     return _of_observable(process, rounds, wires, where)
@@ -138,17 +139,28 @@ def _of_outcomes(process: Any, circuit: Any) -> Statistic:
     raise unsupported(where, f"{kind(process)} of mid-circuit outcomes", "Use qml.sample.")
 
 
-def _of_wires(process: Any, rounds: Rounds, wires: WireMap) -> Callable[[Answers], Statistic]:
+def _of_wires(process: Any, rounds: Rounds, circuit: Any) -> Callable[[Answers], Statistic]:
+    wires = circuit.wires
     labels = tuple(process.wires) or wires.labels
-    columns = tuple(wires(label) for label in labels)
-    basis = [computational(labels)]
+    is_computed = any(map(is_dynamic, labels))
+    known = wires.labels if is_computed else labels
+    basis = [computational(known)]
     if kind(process) == "probs":
-        return _mean(rounds.ask(basis, Frequency(columns)))
+        take_known = rounds.ask(basis, Frequency(tuple(map(wires, known))))
+        if not is_computed:
+            return _mean(take_known)
+        add_up = jax.vmap(probabilities_on_known_wires(circuit, process))
+        return _mean(lambda answers: add_up(take_known(answers)))
+    if is_computed:
+        circuit.check_wires(labels, process)
+        columns = jnp.stack([jnp.asarray(wires.of(label)) for label in labels])
+    else:
+        columns = np.array([wires(label) for label in labels])
     take = rounds.ask(basis, Bits())
     dtype = getattr(process, "_dtype", None) or int
 
     def make(answers: Answers) -> Statistic:
-        bits = take(answers)[:, np.array(columns)]
+        bits = take(answers)[:, columns]
         if kind(process) == "sample":
             return Statistic(bits.astype(dtype), is_of_shots=True)
         counts = _counts(np.arange(2 ** len(columns)))

@@ -43,8 +43,9 @@ class WireMap:
         if is_dynamic(label):
             raise CompileError(
                 f"{self._where}: a measurement stands on a wire that is computed in the program, "
-                "which only gates, observables of expval and var, and probs without shots can. "
-                "Measure a fixed wire; qml.SWAP(wires=[i, 0]) in front brings wire i there."
+                "which only gates, observables of expval and var, and probs, sample and counts of "
+                "wires can. Measure a fixed wire; qml.SWAP(wires=[i, 0]) in front brings wire i "
+                "there."
             )
         if label not in self._index:
             raise CompileError(
@@ -52,6 +53,10 @@ class WireMap:
                 f"{list(self._index)}."
             )
         return self._index[label]
+
+    def of(self, wire: Any) -> Any:
+        """Return the qubit of a wire, whether the program computes it or not."""
+        return self.dynamic(wire) if is_dynamic(wire) else self(wire)
 
     def dynamic(self, wire: Any) -> Any:
         """Return the qubit of a wire that the program computes; its range is checked there.

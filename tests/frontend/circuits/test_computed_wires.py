@@ -91,6 +91,26 @@ def test_with_shots():
     np.testing.assert_allclose(means, expected, atol=5 / np.sqrt(20_000))
 
 
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_samples(device):
+    """Of wires in states that are known: wire i is 1 for odd i."""
+
+    @qml.qnode(qml.device(device, wires=N), shots=20)
+    def circuit(i):
+        qml.X(1)
+        wires = [i, (i + 1) % N]
+        return qml.sample(wires=wires), qml.counts(wires=wires), qml.probs(wires=wires)
+
+    program = bellhop.qjit(circuit)
+    for i, bits in enumerate([(0, 1), (1, 0), (0, 0)]):
+        samples, (outcomes, counts), probabilities = program(i)
+        np.testing.assert_array_equal(samples, np.tile(bits, (20, 1)))
+        outcome = 2 * bits[0] + bits[1]
+        np.testing.assert_array_equal(outcomes, range(4))
+        np.testing.assert_array_equal(counts, 20 * np.eye(4, dtype=int)[outcome])
+        np.testing.assert_array_equal(probabilities, np.eye(4)[outcome])
+
+
 def test_batches_of_wires():
     values = bellhop.qjit(jax.vmap(qnode(MEASUREMENTS["expval"]), (None, 0)))
     expected = [np.cos(0.4), np.cos(0.8), np.cos(1.2) * np.cos(0.4)]
@@ -109,6 +129,6 @@ def test_what_is_not_supported_says_so():
     product = qnode(lambda x, i: qml.expval(qml.Z(i) @ qml.X(0)))
     with pytest.raises(bellhop.CompileError, match=r"circuit.*Prod stands on a wire that is comp"):
         bellhop.qjit(product)(0.4, 1)
-    probabilities = qml.set_shots(qnode(lambda x, i: qml.probs(wires=[i])), 10)
+    of_observable = qml.set_shots(qnode(lambda x, i: qml.sample(qml.X(i))), 10)
     with pytest.raises(bellhop.CompileError, match="a measurement stands on a wire that is comp"):
-        bellhop.qjit(probabilities)(0.4, 1)
+        bellhop.qjit(of_observable)(0.4, 1)
