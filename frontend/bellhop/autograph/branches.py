@@ -87,6 +87,8 @@ class _Conditional:
 
         def branch(number: int) -> Callable[[], Any]:
             def run() -> Any:
+                # A circuit traces both branches anew where one has a loop of unknown length.
+                del states[number:]
                 after = self._variables.run(self._known(number), self._bodies[number])
                 states.append(self._completed(after, states))
                 if number == 1:
