@@ -1,26 +1,14 @@
-"""Tables for people and JSON for machines."""
+"""Tables for people."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Sequence
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from benchmarks.case import LIMIT, Target
-from benchmarks.measure import TOLERANCE, Outcome, Result, Settings
+from benchmarks.measure import Outcome, Result
 
-RESULTS = Path(__file__).resolve().parent / "results"
 BASE = "bellhop"
-
-
-def machine() -> str:
-    """Describe the machine without naming it."""
-    # Inside a container the processors that may be used are fewer than there are.
-    usable = getattr(os, "sched_getaffinity", None)
-    return f"{len(usable(0)) if usable else os.cpu_count()}cpu"
 
 
 def duration(seconds: float) -> str:
@@ -134,50 +122,3 @@ def _verdict(result: Result, target: Target) -> str:
     else:
         figures = f"{other / own:.3g}x faster than {target.framework} (at least {target.ratio:g}x)"
     return f"{target.measure} time {figures}: {verdict}"
-
-
-def save(
-    results: Sequence[Result],
-    versions: dict[str, dict[str, str]],
-    settings: Settings,
-    complete: bool,
-) -> Path:
-    """Write everything that was measured as JSON and return the file.
-
-    A run of some cases, of some frameworks or a quick one is not `complete`; its
-    file is named so that it neither replaces nor passes for a full one.
-    """
-    now = datetime.now()
-    document = {
-        "date": now.isoformat(timespec="seconds"),
-        "machine": machine(),
-        "versions": versions,
-        "settings": vars(settings),
-        "tolerance": TOLERANCE,
-        "cases": [
-            {
-                "name": result.case.name,
-                "title": result.case.title,
-                "limit": result.case.limit,
-                "items": result.case.items,
-                "unit": result.case.unit,
-                "wrong": result.wrong,
-                "targets": [vars(target) for target in result.case.targets],
-                "frameworks": {
-                    name: {
-                        "unavailable": outcome.unavailable,
-                        "run_s": outcome.run,
-                        "compile_s": outcome.compile,
-                        "run_rounds_s": outcome.run_s,
-                        "first_call_rounds_s": outcome.first_s,
-                    }
-                    for name, outcome in result.outcomes.items()
-                },
-            }
-            for result in results
-        ],
-    }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{now:%Y-%m-%d}-{machine()}{'' if complete else '-partial'}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
-    return path

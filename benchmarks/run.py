@@ -16,7 +16,7 @@ if not __package__:
     # Run as a script, Python puts this folder and not its parent on the path.
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks import environments, report
+from benchmarks import environments, records, report
 from benchmarks.case import FRAMEWORKS, LIMIT, Case
 from benchmarks.cases import CASES
 from benchmarks.client import Client, WorkerError
@@ -76,6 +76,7 @@ def _names(known: Sequence[str]) -> Callable[[str], list[str]]:
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--list", action="store_true", help="list the cases and exit")
+    parser.add_argument("--show", type=Path, metavar="FILE", help="show a saved run and exit")
     parser.add_argument(
         "--cases", type=_names(list(CASES)), default=list(CASES), help="comma-separated names"
     )
@@ -115,6 +116,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.list:
         _list()
         return 0
+    if arguments.show:
+        report.show(records.load(arguments.show).results, FRAMEWORKS)
+        return 0
     settings = QUICK if arguments.quick else FULL
     if arguments.rounds is not None:
         settings = replace(settings, rounds=arguments.rounds)
@@ -126,12 +130,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _progress(number, len(arguments.cases), results[-1])
         versions = clients.versions
     report.show(results, arguments.frameworks)
-    complete = (
-        settings == FULL
-        and set(arguments.cases) == set(CASES)
-        and set(arguments.frameworks) == set(FRAMEWORKS)
-    )
-    print(f"\nSaved as {report.save(results, versions, settings, complete)}")
+    complete = {*arguments.cases} == {*CASES} and {*arguments.frameworks} == {*FRAMEWORKS}
+    print(f"\nSaved as {records.save(results, versions, settings, complete)}")
     return int(any(result.wrong is not None for result in results))
 
 
