@@ -15,7 +15,6 @@ from collections.abc import Callable  # noqa: E402
 
 import pytest  # noqa: E402
 
-
 # A shell has what it starts in the background ignore Ctrl-C, which tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
