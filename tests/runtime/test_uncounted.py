@@ -5,35 +5,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 import pytest
+from tests.runtime.circuit_calls import FACTORY, HANDLE, LIBRARY, f64
 
-import bellhop_runtime
-
-FACTORY, LIBRARY = qml.device("lightning.qubit", wires=1).get_c_interface()
-HANDLE = jax.ShapeDtypeStruct((2,), np.uint32)
 FIRST = 1 << 30
 # RX(params[0]) on wire 0; the expectation values of Z and Y.
 RX, EXPVALS = np.array([0, 0, 1, 1, 0, 0, 0]), np.array([0, 3, 0, 0, 2, 0])
 ANGLES = [0.3, 0.5, 0.7]
 SUM = sum(ANGLES)
 COTANGENTS = np.array([[1.0, 0.0], [0.5, 2.0]])
-
-
-@pytest.fixture(autouse=True)
-def doubles():
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_open():
-    yield
-    assert bellhop_runtime.live_sessions() == 0
-
-
-def f64(*shape: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, np.float64)
 
 
 def call(target: str, results: Any, *operands: Any, **attributes: Any) -> Any:
