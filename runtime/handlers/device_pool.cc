@@ -88,6 +88,8 @@ DevicePool& DevicePool::get(const std::string& library, const std::string& facto
     }
     pool.reset(new DevicePool(reinterpret_cast<Factory>(address), factory, kwargs,
                               ThreadControl::of(opened)));
+    // XLA hands the pool to other threads; they see by its lock what was made here.
+    std::lock_guard made(pool->mutex_);
   }
   return *pool;
 }
