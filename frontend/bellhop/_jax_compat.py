@@ -110,6 +110,7 @@ __all__ = [
     "transpose_jaxpr",
     "without_mesh",
     "without_unused",
+    "scan_counts",
 ]
 
 backends_are_initialized = xla_bridge.backends_are_initialized
@@ -210,6 +211,15 @@ def partitioning(context: mlir.ModuleContext) -> tuple[Partitioning, int]:
     if isinstance(axes, sharding_impls.ShardingContext) and axes.num_devices > 1:
         return Partitioning.AUTOMATIC, axes.num_devices
     return Partitioning.NONE, 1
+
+
+def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
+    """Return how many constants and how many carried values a ``scan`` has, by its parameters."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    # Since jax 0.11.
+    constants, carried, _ = params["ft_in"].unpack()
+    return len(constants), len(carried)
 
 
 def forget_lowering(jaxpr: Any) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from bellhop._jax_compat import scan_counts
 from bellhop.accelerate import REGION_NAME
 from bellhop.drawing.graph import Graph, Group, Kind, Node
 
@@ -130,7 +131,7 @@ class _Walk:
 
     def _scan(self, eqn: Any, sources: list[Sources], group: Group) -> list[Sources]:
         params = eqn.params
-        consts, carried = params["num_consts"], params["num_carry"]
+        consts, carried = scan_counts(params)
         loop = self.graph.add_group(group, f"{params['length']} times")
         state = self._carried(loop, sources[consts : consts + carried], eqn.invars[consts:])
         inner = params["jaxpr"].jaxpr
