@@ -37,6 +37,18 @@ def _nowhere() -> Iterator[None]:
         os.close(nowhere)
 
 
+def _unseen(loop: Any) -> Program:
+    import jax.numpy as jnp
+
+    x = jnp.linspace(0.0, 1.0, WIDTH)
+
+    def run() -> Any:
+        with _nowhere():
+            return loop(x).block_until_ready()
+
+    return Program(run)
+
+
 def _loop(progress: str | None) -> Program:
     import jax.numpy as jnp
 
@@ -47,13 +59,7 @@ def _loop(progress: str | None) -> Program:
         body = lambda i, x: jnp.sin(x) + 0.5
         return bellhop.for_loop(0, ITERATIONS, 1, progress=progress)(body)(x).sum()
 
-    x = jnp.linspace(0.0, 1.0, WIDTH)
-
-    def run() -> Any:
-        with _nowhere():
-            return loop(x).block_until_ready()
-
-    return Program(run)
+    return _unseen(loop)
 
 
 def _callbacks(is_profiled: bool) -> Program:
@@ -91,13 +97,7 @@ def _scan(is_shown: bool) -> Program:
             body = bellhop.progress(ITERATIONS, "scan")(body)
         return jax.lax.scan(body, x, length=ITERATIONS)[0].sum()
 
-    x = jnp.linspace(0.0, 1.0, WIDTH)
-
-    def run() -> Any:
-        with _nowhere():
-            return loop(x).block_until_ready()
-
-    return Program(run)
+    return _unseen(loop)
 
 
 CASES = [

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import operations, symbol
+from bellhop_mlir._walk import operations, producer, symbol
 
 # Elementwise operations, and those that only rearrange elements or reduce their number.
 # fmt: off
@@ -44,9 +44,9 @@ def is_cheap(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
 
 def is_constant(value: ir.Value) -> bool:
     """Tell whether a value is a constant of the program, or one in another shape or dtype."""
-    if isinstance(value, ir.BlockArgument):
+    op = producer(value)
+    if op is None:
         return False
-    op = value.owner.operation if hasattr(value.owner, "operation") else value.owner
     if op.name in ("stablehlo.constant", "stablehlo.iota"):
         return True
     return op.name in _OF_CONSTANTS and is_constant(op.operands[0])

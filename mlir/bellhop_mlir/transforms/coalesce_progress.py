@@ -66,21 +66,20 @@ class CoalesceProgress:
 
 
 def _is_telling(op: ir.Operation) -> bool:
-    """Tell whether an operation tells of one iteration."""
+    """Tell whether an operation tells of one iteration, in the order of effects."""
     if op.name != "callback.call" or ir.StringAttr(op.attributes["kind"]).value != "progress":
         return False
-    return integer(op.operands[1 if is_token(op.operands[0].type) else 0]) == 1
+    return is_token(op.operands[0].type) and integer(op.operands[1]) == 1
 
 
 def _coalesce(loop: ir.Operation) -> ir.Operation | None:
     """Coalesce one call in the body of a loop; return the loop in its place, or None."""
-    end, *_ = list(loop.regions[1].blocks[0].operations)[-1:]
-    tokens = [index for index, value in enumerate(end.operands) if is_token(value.type)]
-    for op in loop.regions[1].blocks[0].operations:
-        call = op.operation
-        if _is_telling(call) and len(tokens) == 1 and is_token(call.operands[0].type):
-            return _with_count(loop, call, tokens[0])
-    return None
+    tokens = [index for index, value in enumerate(loop.operands) if is_token(value.type)]
+    body = [op.operation for op in loop.regions[1].blocks[0].operations]
+    calls = list(filter(_is_telling, body))
+    if not calls or len(tokens) != 1:
+        return None
+    return _with_count(loop, calls[0], tokens[0])
 
 
 def _with_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operation:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from bellhop_mlir._adjacent_gates import Placed, chains, simplify
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import functions
+from bellhop_mlir._walk import functions, integer
 from bellhop_mlir.dialects import quantum
 
 # Of one parameter, and angles add up.
@@ -135,15 +135,8 @@ class _Merging:
 def _may_compute(one: Placed, other: Placed) -> bool:
     """Tell whether nobody differentiates by the angles, and both are read from one vector."""
     return one.op.operands[1] == other.op.operands[1] and all(
-        _is_minus_one(placed.op.operands[2]) for placed in (one, other)
+        integer(placed.op.operands[2]) == -1 for placed in (one, other)
     )
-
-
-def _is_minus_one(offset: ir.Value) -> bool:
-    op = offset.owner
-    if not isinstance(op, ir.Operation | ir.OpView) or op.name != "stablehlo.constant":
-        return False
-    return int(ir.DenseIntElementsAttr(op.attributes["value"])[0]) == -1
 
 
 def _shape(params: ir.Value) -> list[int]:
