@@ -213,6 +213,7 @@ def verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
     """
     declared = declarations(module)
     defined = functions(module)
+    seen: set[str] = set()
     owners: dict[int, str] = {}
     checked_regions: set[str] = set()
 
@@ -221,6 +222,7 @@ def verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
             raise VerificationError(f"unknown operation {op.name}")
         require_attributes(op, _ATTRIBUTES[op.name])
         if op.name == "callback.func":
+            _verify_symbol(FuncOp(op), seen, defined)
             _verify_func(FuncOp(op), owners)
         elif op.name == "callback.call":
             _verify_call(CallOp(op), declared)
@@ -232,6 +234,13 @@ def verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
                 checked_regions.add(callee)
 
     return verify
+
+
+def _verify_symbol(op: FuncOp, seen: set[str], defined: dict[str, ir.Operation]) -> None:
+    # From jaxlib 0.11 on, MLIR looks at the symbols of registered operations only.
+    if op.sym_name in seen or op.sym_name in defined:
+        raise VerificationError(f"callback.func: redefinition of symbol named '{op.sym_name}'")
+    seen.add(op.sym_name)
 
 
 def _verify_func(op: FuncOp, owners: dict[int, str]) -> None:

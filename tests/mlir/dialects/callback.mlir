@@ -316,12 +316,21 @@ func.func private @r(%x: tensor<f64>) -> tensor<f64> {
 // TEST: symbol_of_a_function_used_again
 // REFUSED
 
-// CHECK: bellhop-opt: Unable to parse module assembly:
-// CHECK-NEXT: redefinition of symbol named 'main'
+// CHECK: bellhop-opt:
+// CHECK: redefinition of symbol named 'main'
 "callback.func"() {sym_name = "main", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
   return
 }
+
+// -----
+// TEST: symbol_of_a_callback_used_again
+// REFUSED
+
+// CHECK: bellhop-opt:
+// CHECK: redefinition of symbol named 'f'
+"callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+"callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "g", site = "f.py:1", id = 1 : i64} : () -> ()
 
 // -----
 // TEST: right_aliases_are_accepted
