@@ -1,0 +1,67 @@
+"""Queues of PennyLane's that each thread has for itself.
+
+PennyLane keeps the queues that record in one list for all threads.  A lock lets one thread record
+at a time, but ``stop_recording()``, which operators and decompositions use everywhere, exchanges
+the list without it.  So where two threads trace at once, gates got lost, and the lock was kept
+for ever by a thread whose queue had gone.
+"""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from pennylane.queuing import AnnotatedQueue, QueuingManager
+
+
+class _Contexts(threading.local):
+    """The queues that record in this thread, innermost last: as much of a list as is asked for."""
+
+    def __init__(self) -> None:
+        self.stack: list[AnnotatedQueue] = []
+
+    def append(self, queue: AnnotatedQueue) -> None:
+        self.stack.append(queue)
+
+    def pop(self) -> AnnotatedQueue:
+        return self.stack.pop()
+
+    def __getitem__(self, index: int) -> AnnotatedQueue:
+        return self.stack[index]
+
+    def __len__(self) -> int:
+        return len(self.stack)
+
+
+class _NoLock:
+    """In place of PennyLane's: a thread may wait for another that records too."""
+
+    def acquire(self) -> None: ...
+
+    def release(self) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _stop_recording(cls: Any) -> Iterator[None]:
+    contexts = cls._active_contexts
+    stack, contexts.stack = contexts.stack, []
+    try:
+        yield
+    finally:
+        contexts.stack = stack
+
+
+def separate_threads() -> None:
+    """Let every thread record for itself, in uncompiled circuits too."""
+    with AnnotatedQueue._lock:
+        recording = QueuingManager._active_contexts
+        if isinstance(recording, _Contexts):
+            return
+        contexts = _Contexts()
+        contexts.stack = recording
+        QueuingManager._active_contexts = contexts
+        # What was decorated with stop_recording() holds the function itself.
+        QueuingManager.stop_recording.__func__.__wrapped__.__code__ = _stop_recording.__code__
+        AnnotatedQueue._lock = _NoLock()
