@@ -130,8 +130,8 @@ def cancel_inverses(qnode: Any) -> Any:
 def merge_rotations(qnode: Any) -> Any:
     """Merge rotations about the same axis in the circuits of a QNode.
 
-    Where a circuit is differentiated only rotations by constants are merged;
-    ``qml.transforms.merge_rotations`` merges all, while the program is traced.
+    Angles that the program computes are summed in it, and differentiated there: gradients are
+    the same, by fewer parameters of the circuit.
 
     Args:
         qnode: the QNode.
@@ -159,7 +159,8 @@ def merge_rotations(qnode: Any) -> Any:
 def merge_loop_boundaries(qnode: Any) -> Any:
     """Cancel and merge gates at the end of a loop with those at the beginning of its next turn.
 
-    Gates with constant parameters take part, in loops of any number of turns.
+    Gates with constant parameters take part, in loops of any number of turns.  Rotations by
+    computed angles do in loops of gates alone, whose bounds are Python numbers.
 
     Args:
         qnode: the QNode.

@@ -1,7 +1,7 @@
 """From PennyLane operations to gates of the quantum dialect and their parameters."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -70,13 +70,14 @@ class GateRun:
     gates: list[Gate] = field(default_factory=list)
     n_params: int = 0
     frequencies: list[int] = field(default_factory=list)
-    _params: list[Any] = field(default_factory=list)
+    # By the first slot of each.
+    _params: dict[int, Any] = field(default_factory=dict)
     _wires: list[Any] = field(default_factory=list)
 
     def take(self, values: Any, frequencies: int) -> range:
         """Append parameters, a scalar or an array, and return their slots."""
         slots = range(self.n_params, self.n_params + values.size)
-        self._params.append(values)
+        self._params[slots.start] = values
         self.n_params = slots.stop
         self.frequencies += [frequencies] * len(slots)
         return slots
@@ -85,9 +86,45 @@ class GateRun:
         """Return the run-time parameters as one float64 vector."""
         if not self._params:
             return jnp.zeros(0, jnp.float64)
-        if all(values.ndim == 0 for values in self._params):
-            return pack(self._params)
-        return jnp.concatenate([jnp.ravel(values) for values in self._params])
+        params = list(self._params.values())
+        if all(values.ndim == 0 for values in params):
+            return pack(params)
+        return jnp.concatenate([jnp.ravel(values) for values in params])
+
+    def value(self, slot: int) -> Any:
+        """Return the parameter of a gate that has only one."""
+        return self._params[slot]
+
+    def without_gates(self) -> "GateRun":
+        """Return a run with the same wires, and nothing in it."""
+        return GateRun(self.is_differentiable, _wires=self._wires)
+
+    def extend(self, run: "GateRun") -> None:
+        """Append another run."""
+        wires = {-1 - index: self.take_wire(wire) for index, wire in enumerate(run._wires)}
+        for gate in run.gates:
+            self.copy(gate, run)
+            if wires:
+                self.gates[-1] = replace(
+                    self.gates[-1],
+                    wires=tuple(wires.get(wire, wire) for wire in gate.wires),
+                    control_wires=tuple(wires.get(wire, wire) for wire in gate.control_wires),
+                )
+
+    def copy(self, gate: Gate, run: "GateRun") -> None:
+        """Append a gate of another run, with its parameters, on wires as this run has them."""
+        slots: list[int] = []
+        for slot in gate.slots:
+            if slot < 0:
+                slots.append(slot)
+            elif slot in run._params:
+                slots += self.take(run._params[slot], run.frequencies[slot])
+        self.gates.append(replace(gate, slots=tuple(slots)))
+
+    def rotate(self, gate: Gate, angle: Any, frequencies: int) -> None:
+        """Append a rotation like a gate, by a scalar."""
+        slots = tuple(self.take(angle, frequencies))
+        self.gates.append(replace(gate, slots=slots, constants=(), adjoint=False))
 
     def take_wire(self, wire: Any) -> int:
         """Append a wire that the program computes; return its index as gates refer to it."""

@@ -14,6 +14,7 @@ from bellhop.circuits.diff_method import DifferentiationChoice
 from bellhop.circuits.differentiation import FINITE_DIFFERENCES
 from bellhop.circuits.gates import GateList, GateRun
 from bellhop.circuits.measurements import FREQUENCIES, SAMPLE, Measurement, MeasurementList
+from bellhop.circuits.merging import merged, merged_turns
 from bellhop.circuits.primitives import (
     NOT_DIFFERENTIABLE,
     gates_p,
@@ -64,8 +65,10 @@ class Circuit(QueuedCircuit):
         self._uncounted: Uncounted | None = None
         self._is_uncounted = False
         self._is_fresh = True
-        # Where gates may wait to be applied: those that wait, at most one run of them.
-        self._waiting: list[GateRun] | None = None
+        # Gates that wait to be applied: those that follow are of the same run.
+        self._run: GateRun | None = None
+        # Whether what is traced is no more than they.
+        self._is_one_run = False
 
     @property
     def handle(self) -> Any:
@@ -74,9 +77,8 @@ class Circuit(QueuedCircuit):
 
     @property
     def _handle(self) -> Any:
-        waiting, self._waiting = self._waiting, None
-        for run in waiting or ():
-            self._apply(run, run.params_vector(), run.wires_vector())
+        self._settle()
+        self._is_one_run = False
         return self._state
 
     @_handle.setter
@@ -101,9 +103,20 @@ class Circuit(QueuedCircuit):
 
     def _bind(self, run: GateRun) -> None:
         self._is_fresh = False
-        if self._waiting == []:
-            self._waiting.append(run)
-        else:
+        if self._run is not None and self._run.is_differentiable == run.is_differentiable:
+            self._run.extend(run)
+            return
+        self._settle()
+        self._run = run
+
+    def _settle(self) -> None:
+        """Apply the gates that wait."""
+        run, self._run = self._run, None
+        if run is None:
+            return
+        self._is_one_run = False
+        run = merged(run, self.device.passes)
+        if run.gates:
             self._apply(run, run.params_vector(), run.wires_vector())
 
     def _apply(self, run: GateRun, params: Any, wires: Any, turns: int = 1) -> None:
@@ -194,8 +207,14 @@ class Circuit(QueuedCircuit):
             return carried, inputs
 
         carried, inputs = stacked_turns(turn, carried, trips)
-        params, wires = map(jnp.ravel, inputs)
-        self._apply(gates[-1], params, wires, trips)
+        params, wires = inputs
+        loop = merged_turns(gates[-1], params, self.device.passes)
+        for run in loop.before:
+            self._bind(run)
+        if loop.run.gates:
+            self._apply(loop.run, jnp.ravel(loop.params), jnp.ravel(wires), trips)
+        for run in loop.after:
+            self._bind(run)
         return tuple(carried)
 
     def while_loop(
@@ -245,20 +264,21 @@ class Circuit(QueuedCircuit):
         def recorded(carried: tuple[Any, ...], state: Any, *others: Any) -> Any:
             nonlocal frequencies, counts
             with self._part(*state, is_uncounted=is_uncounted):
-                if gates_apart is not None and not self.device.passes:
-                    gates_apart.clear()
-                    self._waiting = []
+                self._is_one_run = True
                 with self.queue():
                     carried = iteration(carried, *others)
-                if gates_apart is not None and self._waiting:
-                    run = self._waiting.pop()
-                    gates_apart.append(run)
-                    inputs = run.params_vector(), run.wires_vector()
-                    return carried, (state, inputs)
+                if gates_apart is not None:
+                    gates_apart.clear()
+                    if self._is_one_run and self._run is not None:
+                        run = merged(self._run, self.device.passes, is_last_sight=True)
+                        gates_apart.append(run)
+                        inputs = run.params_vector(), run.wires_vector()
+                        return carried, (state, inputs)
+                handle = self._handle
                 frequencies = self._frequencies_vector()
                 params = self._params_vector()
                 counts = self._uncounted is not None
-                return carried, ((self._handle, self._offset, self._uncounted), params)
+                return carried, ((handle, self._offset, self._uncounted), params)
 
         if is_uncounted:
             self._begin_uncounted()
@@ -297,7 +317,8 @@ class Circuit(QueuedCircuit):
         try:
             yield
         finally:
-            self._waiting = None
+            self._run = None
+            self._is_one_run = False
             self._handle, self._offset, self._uncounted, self._params, self._frequencies = outer
             self._is_uncounted = was_uncounted
 
@@ -323,9 +344,10 @@ class Circuit(QueuedCircuit):
                 with self._part(handle, self._offset, uncounted):
                     with self.queue():
                         result = branch()
+                    handle = self._handle
                     frequencies.append(self._frequencies_vector())
                     counts |= self._uncounted is not None
-                    return result, (self._handle, self._uncounted, self._params_vector())
+                    return result, (handle, self._uncounted, self._params_vector())
 
             return run
 
@@ -388,13 +410,14 @@ class Circuit(QueuedCircuit):
         """Measure, and return the values in order."""
         if not measured.measurements:
             return []
+        handle = self._handle
         differentiation = self._differentiation.of(
             measured.measurements,
             self._frequencies_vector().tobytes(),
             is_replayed=self.has_mid_circuit or self.device.shots > 0,
         )
         self._handle, *values = measure_p.bind(
-            self._handle,
+            handle,
             measured.coefficient_vector(),
             measured.matrix_vector(),
             self._params_vector(),

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bellhop_mlir._adjacent_gates import Placed, chains, simplify
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import functions
+from bellhop_mlir.adjacent_gates import AdjacentGate, AnyGate, chains, simplify
 
 _SELF_INVERSE = frozenset(
     {
@@ -46,22 +46,22 @@ class CancelInverses:
         found = False
         for function in circuits:
             for chain in list(chains(function)):
-                kept, changed = simplify(chain, _meet)
-                if changed:
-                    found = True
-                    stay = {id(placed.op) for placed in kept}
-                    for placed in chain:
-                        if id(placed.op) not in stay:
-                            placed.op.results[0].replace_all_uses_with(placed.op.operands[0])
-                            placed.op.erase()
+                kept = simplify(chain, cancel)
+                stay = {id(placed.op) for placed in kept}
+                for placed in chain:
+                    if id(placed.op) not in stay:
+                        found = True
+                        placed.op.results[0].replace_all_uses_with(placed.op.operands[0])
+                        placed.op.erase()
         return found
 
 
-def _meet(earlier: Placed, later: Placed) -> list[Placed] | None:
+def cancel(earlier: AnyGate, later: AnyGate) -> list[AnyGate] | None:
+    """Let two gates on the same wires go where they undo one another."""
     return [] if are_inverse(earlier, later) else None
 
 
-def are_inverse(one: Placed, other: Placed) -> bool:
+def are_inverse(one: AdjacentGate, other: AdjacentGate) -> bool:
     """Tell whether two gates on the same wires undo one another."""
     if not one.acts_as(other) or not one.is_constant() or not other.is_constant():
         return False

@@ -1,15 +1,16 @@
 """merge-loop-boundaries: the end of a loop's body meets the beginning of its next turn."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from bellhop_mlir._adjacent_gates import Placed, chains, with_angle
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import functions, named, symbol
+from bellhop_mlir.adjacent_gates import AdjacentGate, Placed, boundary, chains, with_angle
 from bellhop_mlir.dialects import quantum
+from bellhop_mlir.dialects.quantum import Gate
 from bellhop_mlir.transforms.cancel_inverses import are_inverse
-from bellhop_mlir.transforms.merge_rotations import ROTATIONS
+from bellhop_mlir.transforms.merge_rotations import are_alike, constant_angle
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class MergeLoopBoundaries:
     The gate ``A`` that a body begins with is taken out: ``A`` comes before the loop and its
     inverse after it, and in the body ``A`` comes last, where it meets what was there.  That
     holds for any number of turns, none included.  It is done for gates with constant parameters
-    that undo each other, and for rotations about the same axis by constant angles.
+    that undo each other, and for rotations about the same axis by constant angles.  Those by
+    angles that the program computes are merged before a module is made of it.
 
     A body that is a function of its own is changed if nobody else calls it.
     """
@@ -72,52 +74,42 @@ def _merge_once(loop: ir.Operation, index: int) -> bool:
     body = _body(loop, index)
     if body is None:
         return False
-    first, last = body
-    for front in _without_others_before(first):
-        for back in _without_others_before(list(reversed(last))):
-            if front.op == back.op:
-                continue
-            inverse, merged = _meeting(front, back)
-            if inverse is None:
-                continue
-            _put_around(loop, index, front, inverse)
-            if merged is not None:
-                with ir.InsertionPoint(back.op), back.op.location:
-                    state, params, offset, wires = back.op.operands
-                    after = quantum.gate(state, params, offset, wires, merged.gate)
-                back.op.results[0].replace_all_uses_with(after)
-            else:
-                back.op.results[0].replace_all_uses_with(back.op.operands[0])
-            back.op.erase()
-            front.op.results[0].replace_all_uses_with(front.op.operands[0])
-            front.op.erase()
-            return True
+    for front, back in boundary(*body):
+        meeting = meet_at_boundary(front, back)
+        if meeting is None:
+            continue
+        inverse, merged = meeting
+        _put_around(loop, index, front, inverse)
+        if merged is not None:
+            with ir.InsertionPoint(back.op), back.op.location:
+                state, params, offset, wires = back.op.operands
+                after = quantum.gate(state, params, offset, wires, merged)
+            back.op.results[0].replace_all_uses_with(after)
+        else:
+            back.op.results[0].replace_all_uses_with(back.op.operands[0])
+        back.op.erase()
+        front.op.results[0].replace_all_uses_with(front.op.operands[0])
+        front.op.erase()
+        return True
     return False
 
 
-def _meeting(front: Placed, back: Placed) -> tuple[Placed | None, Placed | None]:
-    """Return the inverse of the gate in front, and what the one at the back becomes with it."""
+def meet_at_boundary(front: AdjacentGate, back: AdjacentGate) -> tuple[Gate, Gate | None] | None:
+    """Return the inverse of a gate in front, and what the one at the back becomes with it.
+
+    Returns:
+        None where both stay; the second is None where they undo one another.
+    """
     if not front.is_constant() or not back.is_constant() or not front.acts_as(back):
-        return None, None
+        return None
     if are_inverse(back, front):
-        return back, None
-    if front.gate.name not in ROTATIONS:
-        return None, None
-    one, other = (-p.angles[0] if p.gate.adjoint else p.angles[0] for p in (front, back))
-    total = one + other
-    return with_angle(front, -one), with_angle(back, total) if total != 0.0 else None
-
-
-def _without_others_before(chain: Sequence[Placed]) -> Iterator[Placed]:
-    """Yield the gates that no other comes before on any of their wires."""
-    touched: set[int] = set()
-    for placed in chain:
-        if any(wire < 0 for wire in placed.wires):
-            # It may act on any wire.
-            return
-        if not touched & {*placed.wires}:
-            yield placed
-        touched |= {*placed.wires}
+        return back.gate, None
+    if not are_alike(front, back):
+        return None
+    angle = constant_angle(front)
+    total = angle + constant_angle(back)
+    inverse = with_angle(front.gate, -angle)
+    return inverse, with_angle(back.gate, total) if total != 0.0 else None
 
 
 def _body(loop: ir.Operation, index: int) -> tuple[list[Placed], list[Placed]] | None:
@@ -161,26 +153,23 @@ def _called_body(start: ir.Value, end: ir.Value) -> tuple[ir.Operation, ir.Value
     return function, block.arguments[argument], returned
 
 
-def _put_around(loop: ir.Operation, index: int, before: Placed, after: Placed) -> None:
+def _put_around(loop: ir.Operation, index: int, before: Placed, after: Gate) -> None:
     """Put constant gates before and after a loop."""
     with ir.InsertionPoint(loop), before.op.location:
-        loop.operands[index] = _constant_gate(loop.operands[index], before)
+        loop.operands[index] = _constant_gate(loop.operands[index], before.gate)
     result = loop.results[index]
     users = [(use.owner, use.operand_number) for use in result.uses]
-    with ir.InsertionPoint.after(loop), after.op.location:
+    with ir.InsertionPoint.after(loop), before.op.location:
         state = _constant_gate(result, after)
     for user, number in users:
         user.operands[number] = state
 
 
-def _constant_gate(state: ir.Value, placed: Placed) -> ir.Value:
+def _constant_gate(state: ir.Value, gate: Gate) -> ir.Value:
     """Build a gate with constant parameters that reads nothing of where it stood."""
     params = _constant("dense<> : tensor<0xf64>")
     not_differentiable = _constant("dense<-1> : tensor<i32>")
     wires = _constant("dense<> : tensor<0xi32>")
-    angles = tuple(float(angle) for angle in placed.angles)
-    slots = tuple(-1 - number for number in range(len(angles)))
-    gate = replace(placed.gate, slots=slots, constants=angles)
     return quantum.gate(state, params, not_differentiable, wires, gate)
 
 

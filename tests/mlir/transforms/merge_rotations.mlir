@@ -26,7 +26,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<2xf64>, %o: tensor<i32>, %
 }
 
 // -----
-// TEST: angles_that_are_differentiated_stay
+// TEST: angles_that_the_program_computes_stay
 
 // CHECK-LABEL: func.func public @main
 func.func public @main(%s: tensor<2xui32>, %p: tensor<2xf64>, %o: tensor<i32>, %w: tensor<1xi32>) -> tensor<2xui32> {
@@ -34,26 +34,6 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<2xf64>, %o: tensor<i32>, %
   // CHECK: return
   %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<2xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   %2 = "quantum.gate"(%1, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 1>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<2xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return %2 : tensor<2xui32>
-}
-
-// -----
-// TEST: angles_that_nobody_differentiates_are_summed_in_the_program
-
-// CHECK-LABEL: func.func public @main
-func.func public @main(%s: tensor<2xui32>, %p: tensor<2xf64>, %o: tensor<i32>, %w: tensor<1xi32>) -> tensor<2xui32> {
-  // CHECK-SAME: %[[S:.+]]: tensor<2xui32>, %[[P:.+]]: tensor<2xf64>
-  // CHECK: %[[A:.+]] = stablehlo.slice %[[P]] [0:1]
-  // CHECK-NEXT: %[[B:.+]] = stablehlo.slice %[[P]] [1:2]
-  // CHECK-NEXT: %[[N:.+]] = stablehlo.negate %[[B]]
-  // CHECK-NEXT: %[[X:.+]] = stablehlo.add %[[A]], %[[N]]
-  // CHECK-NEXT: %[[Q:.+]] = stablehlo.concatenate %[[P]], %[[X]], dim = 0
-  // CHECK-NEXT: "quantum.gate"(%[[S]], %[[Q]]
-  // CHECK-SAME: slots = array<i64: 2>
-  // CHECK-NEXT: return
-  %m = stablehlo.constant dense<-1> : tensor<i32>
-  %1 = "quantum.gate"(%s, %p, %m, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<2xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  %2 = "quantum.gate"(%1, %p, %m, %w) {name = "RX", adjoint = true, slots = array<i64: 1>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<2xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   return %2 : tensor<2xui32>
 }
 

@@ -1,7 +1,12 @@
-"""Gates that follow one another on their wires, for the passes that simplify them."""
+"""Gates that follow one another on their wires, for what simplifies them.
 
-from collections.abc import Callable, Iterable, Iterator
+The passes here do so in a module, where gates are operations, and ``bellhop`` where the program
+computes their angles, while it traces them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import named
@@ -25,10 +30,9 @@ _SYMMETRIC_UNTIL = {"Toffoli": 2}
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A gate and the operation that it is."""
+class AdjacentGate:
+    """A gate, as its neighbours see it."""
 
-    op: ir.Operation
     gate: Gate
 
     @property
@@ -47,9 +51,19 @@ class Placed:
         """Tell whether all parameters are known."""
         return all(isinstance(angle, float) for angle in self.angles)
 
-    def acts_as(self, other: "Placed") -> bool:
+    def acts_as(self, other: "AdjacentGate") -> bool:
         """Tell whether both are one kind of gate, on the same wires with the same controls."""
         return _kind(self.gate) == _kind(other.gate)
+
+
+@dataclass(frozen=True)
+class Placed(AdjacentGate):
+    """A gate and the operation that it is."""
+
+    op: ir.Operation
+
+
+AnyGate = TypeVar("AnyGate", bound=AdjacentGate)
 
 
 def _kind(gate: Gate) -> tuple[object, ...]:
@@ -72,26 +86,27 @@ def chains(function: ir.Operation) -> Iterator[list[Placed]]:
         if last is not None and not (op.operands[0] == last.results[0] and op.block == last.block):
             yield chain
             chain = []
-        chain.append(Placed(op, read_gate(op)))
+        chain.append(Placed(read_gate(op), op))
     if chain:
         yield chain
 
 
-# What two gates that meet become: both stay (None), both go, or one stands for both.
-Meeting = Callable[[Placed, Placed], list[Placed] | None]
-
-
-def simplify(chain: Iterable[Placed], meet: Meeting) -> tuple[list[Placed], bool]:
+def simplify(
+    chain: Iterable[AnyGate], meet: Callable[[AnyGate, AnyGate], list[AnyGate] | None]
+) -> list[AnyGate]:
     """Let each gate meet the one before it on its wires, where that is on the same wires.
 
+    Args:
+        chain: gates, in order.
+        meet: returns what two gates that meet become: both stay (None), both go, or one stands
+            for both.
+
     Returns:
-        the gates that are left, in an order in which they act as before, and whether that are
-        fewer.
+        the gates that are left, in an order in which they act as before.
     """
-    kept: list[Placed | None] = []
+    kept: list[AnyGate | None] = []
     # For each wire the gates that act on it, by their places.
     on_wire: dict[int, list[int]] = {}
-    changed = False
     for gate in chain:
         if any(wire < 0 for wire in gate.wires):
             # It may act on any wire, so nothing meets across it.
@@ -112,15 +127,43 @@ def simplify(chain: Iterable[Placed], meet: Meeting) -> tuple[list[Placed], bool
                     on_wire.setdefault(wire, []).append(len(kept))
                 kept.append(gate)
                 continue
-            changed = True
             kept[place] = None
             for wire in gate.wires:
                 on_wire[wire].pop()
             pending += result
-    return [gate for gate in kept if gate is not None], changed
+    return [gate for gate in kept if gate is not None]
 
 
-def with_angle(placed: Placed, angle: float) -> Placed:
+def boundary(
+    first: Sequence[AnyGate], last: Sequence[AnyGate]
+) -> Iterator[tuple[AnyGate, AnyGate]]:
+    """Yield the gates that meet where a loop begins its next turn.
+
+    Args:
+        first: the gates that its body begins with.
+        last: those that it ends with, in order; they may be the same.
+
+    Yields:
+        one from the front, and one from the back.
+    """
+    for front in _without_others_before(first):
+        for back in _without_others_before(last[::-1]):
+            if front is not back:
+                yield front, back
+
+
+def _without_others_before(chain: Iterable[AnyGate]) -> Iterator[AnyGate]:
+    """Yield the gates that no other comes before on any of their wires."""
+    touched: set[int] = set()
+    for gate in chain:
+        if any(wire < 0 for wire in gate.wires):
+            # It may act on any wire.
+            return
+        if not touched & {*gate.wires}:
+            yield gate
+        touched |= {*gate.wires}
+
+
+def with_angle(gate: Gate, angle: float) -> Gate:
     """Return a rotation by a constant angle in the place of another."""
-    gate = replace(placed.gate, slots=(-1,), constants=(angle,), adjoint=False)
-    return Placed(placed.op, gate)
+    return replace(gate, slots=(-1,), constants=(angle,), adjoint=False)
