@@ -15,12 +15,16 @@ from pennylane.transforms.core import CompilePipeline
 
 from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.execution import is_measurement
+from bellhop.circuits.gate_parameters import GateParameters
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.rewrites import is_piecewise, transform_name
 from bellhop.errors import CompileError
 from bellhop.tracing import circuit_scope
 
 Call = Callable[..., Any]
+
+# Transforms that make random choices, which would be made once.
+_DRAWN_WHILE_TRACED = ("spsa_grad",)
 
 
 def needs_tape(qnode: qml.QNode) -> bool:
@@ -45,26 +49,49 @@ def call_on_tape(
         keep the number of its measurements, and as the transforms make it where they do not.
 
     Raises:
-        CompileError: for a circuit that is no tape, and for transforms that differentiate.
+        CompileError: for a circuit that is no tape, for transforms that draw at random, and for
+            those that ask for a number that the program computes.
     """
     names = ", ".join(map(transform_name, qnode.compile_pipeline))
     for transform in qnode.compile_pipeline:
-        if transform.classical_cotransform is not None or transform.is_informative:
+        if transform_name(transform) in _DRAWN_WHILE_TRACED:
             raise CompileError(
-                f"{where}: the transform {transform_name(transform)} is not supported by bellhop. "
-                "Use bellhop.grad or bellhop.jacobian of the QNode for derivatives."
+                f"{where}: the transform {transform_name(transform)} draws its directions when the "
+                "program is traced, so every call would have the same; it is not supported by "
+                "bellhop. Use bellhop.grad or bellhop.jacobian of the QNode."
             )
-    recorder = _Tape(where, f"the transform {names}")
-    with circuit_scope(recorder), recorder.queue():
-        result = qnode.func(*args, **kwargs)
+
+    def record(*args: Any) -> tuple[qml.tape.QuantumScript, Any]:
+        recorder = _Tape(where, f"the transform {names}")
+        with circuit_scope(recorder), recorder.queue():
+            result = qnode.func(*args, **kwargs)
+        leaves = jax.tree.leaves(result, is_leaf=is_measurement)
+        processes = [leaf for leaf in leaves if is_measurement(leaf)]
+        for process in processes:
+            recorder.check_observable(process.obs)
+        tape = qml.tape.QuantumScript(recorder.operations, processes, shots=qnode.shots)
+        return tape, result
+
+    tape, result = record(*args)
     leaves, tree = jax.tree.flatten(result, is_leaf=is_measurement)
-    processes = [leaf for leaf in leaves if is_measurement(leaf)]
-    for process in processes:
-        recorder.check_observable(process.obs)
-    tape = qml.tape.QuantumScript(recorder.operations, processes, shots=qnode.shots)
+    processes = tape.measurements
+    pipeline = copy.copy(qnode.compile_pipeline)
+    if pipeline.has_classical_cotransform() and pipeline[-1].kwargs.get("hybrid", True):
+        pipeline.cotransform_cache = GateParameters(
+            lambda *args: record(*args)[0], args, pipeline, where
+        )
     # Nothing is collected for the recorder, so control flow of decompositions is PennyLane's own.
-    with qml.QueuingManager.stop_recording(), circuit_scope(recorder):
-        tapes, finish = qnode.compile_pipeline((tape,))
+    with qml.QueuingManager.stop_recording(), circuit_scope(_Tape(where, names)):
+        try:
+            tapes, finish = pipeline((tape,))
+        except jax.errors.ConcretizationTypeError as error:
+            raise CompileError(
+                f"{where}: the transform {names} asks for a number that is only known when the "
+                "program runs. Make what it comes from static (static_argnums), or a constant."
+            ) from error
+        if pipeline.is_informative:
+            # It tells something about the tape, which nobody runs.
+            return finish(tapes)[0]
     # Results come by tape, and one was put in.
     (transformed,) = finish(tuple(call(_qnode_of(changed, qnode), (), {}) for changed in tapes))
 

@@ -177,9 +177,9 @@ def test_device_without_a_plugin() -> None:
 
 
 def test_transform() -> None:
-    message = "the transform param_shift is not supported by bellhop. Use bellhop.grad"
+    message = "the transform spsa_grad draws its directions when the program is traced"
     with raises_naming_the_circuit(message):
-        bellhop.qjit(qml.gradients.param_shift(circuit(expval)))(0.3)
+        bellhop.qjit(qml.gradients.spsa_grad(circuit(expval)))(0.3)
 
 
 def test_types_of_32_bits() -> None:

@@ -1,0 +1,123 @@
+"""How the parameters of a tape's gates depend on the arguments of the quantum function.
+
+PennyLane's transforms that differentiate (``qml.gradients.param_shift``, ``qml.metric_tensor``)
+do so by the parameters of gates; what comes before these is classical, and its derivative is
+JAX's.  PennyLane asks for it by the methods here, which stand in for its ``CotransformCache``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pennylane as qml
+from jax.extend.core import Literal
+from pennylane.transforms.core import CompilePipeline
+
+from bellhop.errors import CompileError
+
+Record = Callable[..., qml.tape.QuantumScript]
+
+
+class GateParameters:
+    """The parameters of gates as a function of the arguments.
+
+    Args:
+        record: makes the tape of a circuit from its arguments with a position.
+        args: these arguments.
+        pipeline: the transforms of the circuit, of which the last says what it differentiates by.
+        where: the QNode and its line, for errors.
+    """
+
+    def __init__(
+        self, record: Record, args: Sequence[Any], pipeline: CompilePipeline, where: str
+    ) -> None:
+        self._record = record
+        self._args = args
+        self._pipeline = pipeline
+        self._where = where
+        argnums = pipeline[-1].kwargs.get("argnums")
+        self._argnums = 0 if argnums is None else argnums
+
+    def get_argnums(self, transform: Any) -> list[set[int]] | None:
+        """Return the numbers of the parameters that depend on the arguments, for each tape.
+
+        None where the transform does not ask.
+        """
+        if not (transform._use_argnum or transform.classical_cotransform):
+            return None
+        return self._depending(self._before(transform))
+
+    def get_classical_jacobian(self, transform: Any, tape_index: int) -> Any:
+        """Return the derivative of a tape's parameters by the arguments, as ``jax.jacobian`` does.
+
+        None for a transform that makes no use of it.
+
+        Raises:
+            CompileError: for a parameter that is an array.
+        """
+        if not transform.classical_cotransform:
+            return None
+        before = self._before(transform)
+        numbers = sorted(self._depending(before)[tape_index])
+
+        def parameters(*args: Any) -> Any:
+            values = _parameters_of_tapes(before, self._record(*args))[tape_index]
+            chosen = [jnp.asarray(values[number]) for number in numbers]
+            if any(value.ndim for value in chosen):
+                raise CompileError(
+                    f"{self._where}: a transform differentiates by the parameters of gates, and "
+                    "one that depends on the arguments is an array. Use gates with angles, or "
+                    "bellhop.jacobian of the QNode."
+                )
+            return jnp.stack(chosen)
+
+        return jax.jacobian(parameters, argnums=self._argnums)(*self._args)
+
+    def _before(self, transform: Any) -> CompilePipeline:
+        position = next(index for index, other in enumerate(self._pipeline) if other is transform)
+        return self._pipeline[:position]
+
+    def _depending(self, before: CompilePipeline) -> list[set[int]]:
+        argnums = self._argnums
+        differentiated = [argnums] if isinstance(argnums, int) else list(argnums)
+        counts: list[int] = []
+
+        def parameters(*chosen: Any) -> Any:
+            args = list(self._args)
+            for position, value in zip(differentiated, chosen, strict=True):
+                args[position] = value
+            tapes = _parameters_of_tapes(before, self._record(*args))
+            counts[:] = map(len, tapes)
+            return tapes
+
+        try:
+            chosen = [self._args[position] for position in differentiated]
+        except IndexError:
+            raise CompileError(
+                f"{self._where}: a transform differentiates by the arguments {differentiated} "
+                f"(argnums), and there are {len(self._args)} with a position."
+            ) from None
+        depends = iter(_dependent_outputs(jax.make_jaxpr(parameters)(*chosen).jaxpr))
+        numbers = [{number for number in range(count) if next(depends)} for count in counts]
+        if not any(numbers):
+            raise CompileError(
+                f"{self._where}: no parameter of a gate depends on the arguments that a transform "
+                "differentiates by. Say which do: argnums is the first one without."
+            )
+        return numbers
+
+
+def _parameters_of_tapes(pipeline: CompilePipeline, tape: Any) -> list[list[Any]]:
+    with qml.QueuingManager.stop_recording():
+        tapes, _ = pipeline((tape,))
+    return [tape.get_parameters(trainable_only=False) for tape in tapes]
+
+
+def _dependent_outputs(jaxpr: Any) -> list[bool]:
+    """Tell which outputs depend on inputs."""
+    known = set(jaxpr.invars)
+    for equation in jaxpr.eqns:
+        if any(not isinstance(value, Literal) and value in known for value in equation.invars):
+            known.update(equation.outvars)
+    return [not isinstance(value, Literal) and value in known for value in jaxpr.outvars]

@@ -1,0 +1,132 @@
+"""PennyLane's transforms that differentiate by gates, against PennyLane with autograd."""
+
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+from pennylane import numpy as pnp
+
+import bellhop
+
+
+def one(p):
+    qml.RX(p[0], wires=0)
+    qml.RY(p[1] * p[0], wires=1)
+    qml.CNOT([0, 1])
+    qml.RZ(p[2], wires=1)
+    qml.CRX(p[0], wires=[0, 1])
+    return qml.expval(qml.Z(0) @ qml.X(1))
+
+
+def two(x, weights):
+    qml.RX(x, wires=0)
+    qml.RY(weights[0], wires=1)
+    qml.CNOT([0, 1])
+    qml.RZ(weights[1] * x, wires=1)
+    qml.RX(0.3, wires=1)
+    return qml.expval(qml.Z(0) @ qml.X(1)), qml.probs(wires=[0])
+
+
+def on(device, function):
+    return qml.QNode(function, qml.device(device, wires=3))
+
+
+def assert_near(ours, theirs):
+    if isinstance(theirs, tuple | list):
+        assert len(ours) == len(theirs)
+        for our, their in zip(ours, theirs, strict=True):
+            assert_near(our, their)
+    else:
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+
+
+TRANSFORMS = {
+    "param_shift": qml.gradients.param_shift,
+    "finite_diff": qml.gradients.finite_diff,
+    "hadamard_grad": lambda qnode: qml.gradients.hadamard_grad(qnode, aux_wire=2),
+    "param_shift_hessian": qml.gradients.param_shift_hessian,
+    "metric_tensor": lambda qnode: qml.metric_tensor(qnode, approx="block-diag"),
+    "the whole metric_tensor": qml.metric_tensor,
+    "adjoint_metric_tensor": qml.adjoint_metric_tensor,
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_values(name):
+    values = bellhop.qjit(TRANSFORMS[name](on("lightning.qubit", one)))(jnp.array([0.1, 0.4, 0.7]))
+    expected = TRANSFORMS[name](on("default.qubit", one))(pnp.array([0.1, 0.4, 0.7]))
+    assert_near(values, expected)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_several_arguments_and_measurements(device):
+    x, weights = 0.3, np.array([0.2, 0.4])
+    both = qml.gradients.param_shift(on(device, two), argnums=[0, 1])
+    expected = qml.gradients.param_shift(on("default.qubit", two))(pnp.array(x), pnp.array(weights))
+    assert_near(bellhop.qjit(both)(x, jnp.array(weights)), expected)
+    second = qml.gradients.param_shift(on(device, two), argnums=1)
+    expected = qml.gradients.param_shift(on("default.qubit", two))(x, pnp.array(weights))
+    assert_near(bellhop.qjit(second)(x, jnp.array(weights)), expected)
+
+
+def test_derivatives_by_gates_alone():
+    changed = qml.gradients.param_shift(on("lightning.qubit", one), hybrid=False)
+    expected = qml.gradients.param_shift(on("default.qubit", one), hybrid=False)
+    assert_near(
+        bellhop.qjit(changed)(jnp.array([0.1, 0.4, 0.7])), expected(pnp.array([0.1, 0.4, 0.7]))
+    )
+
+
+def test_a_step_of_the_natural_gradient():
+    """PennyLane's own optimiser for compiled programs; the reference is its one for autograd."""
+    qnode = on("lightning.qubit", one)
+    optimizer = qml.QNGOptimizerQJIT(stepsize=0.1)
+
+    @bellhop.qjit
+    def step(params):
+        params, _, cost = optimizer.step_and_cost(qnode, params, optimizer.init(params))
+        return params, cost
+
+    params, cost = step(jnp.array([0.1, 0.4, 0.7]))
+    reference = qml.QNGOptimizer(stepsize=0.1)
+    expected = reference.step_and_cost(on("default.qubit", one), pnp.array([0.1, 0.4, 0.7]))
+    assert_near((params, cost), expected)
+
+
+@pytest.mark.filterwarnings("ignore:For multiple operations")
+@pytest.mark.parametrize("name", ["matrix", "eigvals"])
+def test_what_is_told_about_a_circuit(name):
+    def function(x):
+        qml.RX(x, wires=0)
+        bellhop.for_loop(0, 2)(lambda i: qml.RZ(i * x, wires=1) and None)()
+        return qml.expval(qml.Z(0))
+
+    transform = getattr(qml, name)
+    value = bellhop.qjit(transform(on("lightning.qubit", function)))(0.3)
+    np.testing.assert_allclose(value, transform(on("default.qubit", function))(0.3), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("transform", "function", "message"),
+    [
+        (qml.gradients.spsa_grad, one, "spsa_grad draws its directions when the program is traced"),
+        (
+            lambda qnode: qml.gradients.param_shift(qnode, argnums=2),
+            one,
+            r"by the arguments \[2\] \(argnums\), and there are 1",
+        ),
+        (
+            qml.gradients.param_shift,
+            lambda p: (qml.RX(0.1, wires=0), qml.expval(qml.Z(0)))[1],
+            "no parameter of a gate depends on the arguments",
+        ),
+        (
+            qml.gradients.finite_diff,
+            lambda p: qml.expval(qml.Hermitian(p[0] * np.eye(2), wires=0)),
+            "one that depends on the arguments is an array",
+        ),
+    ],
+)
+def test_errors(transform, function, message):
+    with pytest.raises(bellhop.CompileError, match=message):
+        bellhop.qjit(transform(on("lightning.qubit", function)))(jnp.array([0.1, 0.4, 0.7]))
