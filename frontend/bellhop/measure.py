@@ -3,6 +3,7 @@
 from typing import Any
 
 from bellhop._source import user_site
+from bellhop.control_flow.interpretation import is_recording
 from bellhop.errors import CompileError
 from bellhop.tracing import current_circuit, is_tracing
 
@@ -21,8 +22,10 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
         ``m0 + m1`` counts, and ``~m0`` is its opposite, as with PennyLane.  ``qml.expval``,
         ``var``, ``probs``, ``sample`` and ``counts`` take outcomes too.
 
+    In a QNode that is not compiled it is ``qml.measure``, as ``cond`` is ``qml.cond`` there.
+
     Raises:
-        CompileError: outside a QNode in a qjit program, for several wires, or for another
+        CompileError: outside a QNode, for several wires, or for another
             ``postselect``.
 
     The QNode's ``mcm_method`` says what its results mean:
@@ -53,10 +56,13 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
 
     The interface is that of PennyLane's and Catalyst's ``measure``.
     """
+    if is_recording():
+        import pennylane as qml
+
+        return qml.measure(wires, reset=reset, postselect=postselect)
     if not is_tracing():
         raise CompileError(
-            "bellhop.measure stands outside of a QNode that qjit compiles. Call it in a quantum "
-            "function, and that inside qjit."
+            "bellhop.measure stands outside of a QNode. Call it in a quantum function."
         )
     if not (postselect is None or (isinstance(postselect, int) and postselect in (0, 1))):
         raise CompileError(f"measure: postselect must be 0 or 1; it is {postselect!r}.")

@@ -85,6 +85,10 @@ class QJIT(Inspectable, Generic[P, R]):
             from bellhop.autograph.transformer import run_autograph
 
             self.user_function = run_autograph(function)
+        if "pennylane" in sys.modules:
+            from bellhop.circuits.tools import let_tools_know
+
+            let_tools_know(QJIT)
         self.workspace: Path | None = None
         self._static = StaticArguments(function, options.static_argnums, options.static_argnames)
         self._declared: DeclaredSignature | None = None

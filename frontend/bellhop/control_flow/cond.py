@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from bellhop.control_flow.branches import run_branch
+from bellhop.control_flow.interpretation import is_outcome
 from bellhop.control_flow.predicates import as_predicate
 
 Function = Callable[..., Any]
@@ -102,6 +103,8 @@ class Conditional:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the branch of the first condition that is true, with these arguments."""
+        if any(is_outcome(pred) for pred, _ in self._branches):
+            return self._record(args, kwargs)
         preds: list[Any] = []
         names: list[str] = []
         functions: list[Function] = []
@@ -129,6 +132,22 @@ class Conditional:
             index = jnp.where(preds[number], jnp.int32(number), index)
         branches = [partial(branch, *args, **kwargs) for branch in (*functions, function)]
         return run_branch("cond", index, [*names, name], branches)
+
+    def _record(self, args: Any, kwargs: Any) -> None:
+        """Put the gates of the branches on a tape of PennyLane's, which knows no else-if."""
+        import pennylane as qml
+
+        others: Any = None
+        for pred, function in [*self._branches, (True, self._otherwise)]:
+            if function is None or not (is_outcome(pred) or pred):
+                continue
+            if not is_outcome(pred):
+                # The condition is known: this branch is the last that may run.
+                final: Function = function if others is None else qml.cond(others, function)
+                final(*args, **kwargs)
+                return
+            qml.cond(pred if others is None else others & pred, function)(*args, **kwargs)
+            others = ~pred if others is None else others & ~pred
 
 
 def _nothing(*_: Any, **__: Any) -> None:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.control_flow.carried import as_carried, as_values, refuse_resizing, unwrap
-from bellhop.control_flow.interpretation import is_interpreted
+from bellhop.control_flow.interpretation import is_interpreted, is_unrolling
 from bellhop.control_flow.predicates import as_integer
 from bellhop.control_flow.shown import in_one_program, loop_progress
 from bellhop.control_flow.tracing import traced_step
@@ -73,7 +73,7 @@ def for_loop(
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
         def loop(*init: Any) -> Any:
-            if is_interpreted():
+            if is_interpreted() or (is_static and is_unrolling()):
                 carried = init
                 for index in range(*bounds):
                     carried = as_values("for_loop", body(index, *carried), init)

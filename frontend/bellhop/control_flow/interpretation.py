@@ -1,6 +1,10 @@
 """Whether loops and conditionals are Python's: where no program is traced."""
 
+import contextlib
+import contextvars
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 from bellhop._jax_compat import trace_state_clean
 from bellhop.tracing import is_tracing
@@ -14,11 +18,39 @@ def is_interpreted() -> bool:
     """
     if is_tracing():
         return False
-    return trace_state_clean() or _is_recording()
+    return trace_state_clean() or is_recording()
 
 
-def _is_recording() -> bool:
+_unrolls: contextvars.ContextVar[bool] = contextvars.ContextVar("bellhop_unrolls", default=False)
+
+
+def is_unrolling() -> bool:
+    """Tell whether loops of known length are Python's in a program too."""
+    return _unrolls.get()
+
+
+@contextlib.contextmanager
+def unrolling() -> Iterator[None]:
+    """Let Python run the loops of known length inside, of any values."""
+    token = _unrolls.set(True)
+    try:
+        yield
+    finally:
+        _unrolls.reset(token)
+
+
+def is_outcome(value: Any) -> bool:
+    """Tell whether a value is a measurement's outcome in a circuit that is not compiled."""
     if "pennylane" not in sys.modules:
+        return False
+    import pennylane as qml
+
+    return isinstance(value, qml.ops.MeasurementValue)
+
+
+def is_recording() -> bool:
+    """Tell whether PennyLane records a circuit by itself."""
+    if is_tracing() or "pennylane" not in sys.modules:
         return False
     import pennylane as qml
 

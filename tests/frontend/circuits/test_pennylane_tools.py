@@ -77,9 +77,85 @@ def test_snapshots_that_pennylane_leaves_to_the_device():
 
 def test_specs_and_drawings_of_compiled_circuits():
     compiled = bellhop.qjit(node())
-    resources = qml.specs(compiled.user_function)(0.3)["resources"]
-    assert resources.gate_types == {"RX": 1, "Snapshot": 1, "CNOT": 1}
+    for what in (compiled, compiled.user_function):
+        resources = qml.specs(what)(0.3)["resources"]
+        assert resources.gate_types == {"RX": 1, "Snapshot": 1, "CNOT": 1}
+    assert qml.specs(compiled, level="device")(0.3) == qml.specs(node(), level="device")(0.3)
     assert qml.draw(compiled)(0.3) == qml.draw(node())(0.3)
+    tape = qml.workflow.construct_tape(compiled)(0.3)
+    assert [op.name for op in tape.operations] == ["RX", "Snapshot", "CNOT"]
+    (tape,), _ = qml.workflow.construct_batch(compiled)(0.3)
+    assert [op.name for op in tape.operations] == ["RX", "Snapshot", "CNOT"]
+
+
+def test_tools_take_functions_of_one_circuit():
+    @bellhop.qjit
+    def doubled(x):
+        return 2 * node()(x)
+
+    for tool in (qml.specs, qml.workflow.construct_tape, qml.workflow.construct_batch):
+        with pytest.raises(ValueError, match=rf"{tool.__name__} takes a QNode, or a qjit function"):
+            tool(doubled)
+
+
+def test_measurements_in_circuits_that_are_not_compiled():
+    """They are PennyLane's there, so that tools can look into such a circuit."""
+
+    def corrected(x):
+        qml.RX(x, wires=0)
+        first = bellhop.measure(0, reset=True)
+        second = bellhop.measure(0, postselect=0)
+
+        @bellhop.cond(x > 9)
+        def correct():
+            qml.Z(1)
+
+        @correct.else_if(first)
+        def rotate():
+            qml.RX(x, wires=1)
+
+        @correct.else_if(second)
+        def shift():
+            qml.X(1)
+
+        @correct.otherwise
+        def other():
+            qml.RY(2 * x, wires=1)
+
+        correct()
+        return qml.expval(qml.Z(1))
+
+    expected = qml.QNode(corrected, qml.device("default.qubit"))(0.4)
+    compiled = bellhop.qjit(node(function=corrected))
+    np.testing.assert_allclose(compiled(0.4), expected, atol=1e-9)
+    assert qml.specs(compiled)(0.4)["resources"].gate_types["MidMeasureMP"] == 2
+    with pytest.raises(bellhop.CompileError, match="bellhop.measure stands outside of a QNode"):
+        bellhop.measure(0)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_iterative_phase_estimation(device):
+    """The reference is PennyLane without a compiler, and the bits of the phase by hand."""
+
+    def estimate(x):
+        qml.X(0)
+        outcomes = qml.iterative_qpe(qml.PhaseShift(x, wires=0), aux_wire=1, iters=3)
+        return [qml.probs(op=outcome) for outcome in outcomes]
+
+    compiled = bellhop.qjit(node(device, estimate))
+    expected = qml.QNode(estimate, qml.device("default.qubit"))
+    np.testing.assert_allclose(compiled(1.3), expected(1.3), atol=1e-9)
+    bits = [float(probabilities[1]) for probabilities in compiled(2 * np.pi * 0.625)]
+    np.testing.assert_allclose(bits, [1, 0, 1], atol=1e-9)
+
+
+def test_iterative_phase_estimation_of_a_number_that_is_computed():
+    def estimate(n):
+        qml.iterative_qpe(qml.PhaseShift(0.1, wires=0), aux_wire=1, iters=n)
+        return qml.expval(qml.Z(0))
+
+    with pytest.raises(bellhop.CompileError, match="qml.iterative_qpe: iters is computed in the"):
+        bellhop.qjit(node(function=estimate))(3)
 
 
 @pytest.mark.parametrize(
