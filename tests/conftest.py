@@ -13,11 +13,27 @@ import sys  # noqa: E402
 import textwrap  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 
+import hypothesis  # noqa: E402
 import pytest  # noqa: E402
+from tests.patience import PATIENCE  # noqa: E402
 
 # A shell has what it starts in the background ignore Ctrl-C, which tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A slow machine is no bug, and the examples are the same each time; others are tried with
+# --hypothesis-profile=random.
+for profile, derandomize in {"random": False, "same": True}.items():
+    hypothesis.settings.register_profile(
+        profile,
+        deadline=None,
+        derandomize=derandomize,
+        suppress_health_check=[
+            hypothesis.HealthCheck.too_slow,
+            hypothesis.HealthCheck.function_scoped_fixture,
+        ],
+    )
+hypothesis.settings.load_profile("same")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,7 +57,7 @@ def run_script() -> Callable[..., str]:
     A script that hangs fails the test instead of the suite.
     """
 
-    def run(script: str, *, timeout: float = 60, **environment: str) -> str:
+    def run(script: str, *, timeout: float = PATIENCE, **environment: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(script)],
             capture_output=True,

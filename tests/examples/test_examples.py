@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.patience import PATIENCE
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -21,7 +22,7 @@ def example(monkeypatch):
 
 def run(name: str) -> str:
     completed = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, timeout=300
+        [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, timeout=PATIENCE
     )
     assert completed.returncode == 0, completed.stderr
     return completed.stdout

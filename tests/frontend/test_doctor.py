@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from rich.console import Console
+from tests.patience import PATIENCE
 
 from bellhop import doctor
 
@@ -68,7 +69,10 @@ def test_a_missing_package_is_named(monkeypatch):
 )
 def test_command_line(arguments, status):
     run = subprocess.run(
-        [sys.executable, "-m", "bellhop", *arguments], capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "bellhop", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     if status is not None:
         assert run.returncode == status

@@ -5,33 +5,14 @@ import threading
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.patience import PATIENCE, run_at_once
 
 import bellhop
 
 
-def at_once(*works):
-    """Run functions, each in a thread of its own, and raise what the first of them raised."""
-    errors = []
-
-    def guarded(work):
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
-    if errors:
-        raise errors[0]
-
-
 def test_eight_signatures_of_one_function_are_traced_at_the_same_time():
     # Nobody passes before all eight are being traced.
-    barrier = threading.Barrier(8, timeout=30)
+    barrier = threading.Barrier(8, timeout=PATIENCE)
     results = {}
 
     @bellhop.qjit
@@ -42,7 +23,7 @@ def test_eight_signatures_of_one_function_are_traced_at_the_same_time():
     def work(size):
         results[size] = [float(f(jnp.ones(size))) for _ in range(3)]
 
-    at_once(*(lambda size=size: work(size) for size in range(1, 9)))
+    run_at_once(*(lambda size=size: work(size) for size in range(1, 9)))
     assert results == {size: [2.0 * size] * 3 for size in range(1, 9)}
 
 
@@ -60,7 +41,7 @@ def test_one_signature_is_traced_once_for_eight_threads():
         barrier.wait()
         results.extend(float(f(0.5)) for _ in range(5))
 
-    at_once(*[work] * 8)
+    run_at_once(*[work] * 8)
     assert results == [float(np.sin(0.5))] * 40
     # Two that begin at the very same time may both trace; later calls never do.
     before = len(traces)
@@ -73,7 +54,7 @@ def test_function_waits_for_a_thread_that_calls_it_with_another_signature(where)
     results = []
 
     def other():
-        at_once(lambda: results.append(float(f(jnp.ones(3)))))
+        run_at_once(lambda: results.append(float(f(jnp.ones(3)))))
 
     def callback(x):
         if x.ndim == 0:
@@ -95,7 +76,7 @@ def test_callback_waits_for_a_thread_that_calls_the_same_program():
 
     def callback(x):
         if x > 0:
-            at_once(lambda: results.append(float(f(x - 1))))
+            run_at_once(lambda: results.append(float(f(x - 1))))
         return x
 
     f = bellhop.qjit(lambda x: bellhop.pure_callback(callback, float)(x))
@@ -115,7 +96,7 @@ def test_eight_threads_call_while_eight_others_compile():
     def call(number):
         results.append([float(ready(float(i))) for i in range(50)] == [i + 1.0 for i in range(50)])
 
-    at_once(
+    run_at_once(
         *(lambda n=n: compile_and_call(n) for n in range(8)),
         *(lambda n=n: call(n) for n in range(8)),
     )

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 
 import bellhop
 
@@ -33,7 +34,7 @@ def _run(folder):
         [sys.executable, "-c", COUNTED, str(folder), str(EXAMPLES)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         env=os.environ | {"PYTHONHASHSEED": "random"},
     )
     assert run.returncode == 0, run.stderr

@@ -4,6 +4,7 @@ import gc
 import itertools
 import threading
 import weakref
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import pennylane as qml
 import pytest
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
+from tests.patience import PATIENCE, join, run_at_once
 
 import bellhop
 from bellhop import host_callback
@@ -122,24 +124,14 @@ CASES = [case for f in FLAVOURS for p in PROGRAMS if (case := (f, p)) not in NO_
 
 
 def in_threads(work):
-    """Run `work(number)` in threads at once; return what each raised, if anything."""
-    errors = []
+    """Run `work(number)` in threads at once; raise what the first of them raised."""
     barrier = threading.Barrier(THREADS)
 
     def run(number):
         barrier.wait()
-        try:
-            work(number)
-        except BaseException as error:
-            errors.append(error)
+        work(number)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
-    return errors
+    run_at_once(*(partial(run, number) for number in range(THREADS)))
 
 
 @pytest.mark.parametrize("form", [bellhop.qjit, jax.jit], ids=["qjit", "jit"])
@@ -157,7 +149,7 @@ def test_each_thread_gets_its_results_and_its_failures(flavour, program, form):
             else:
                 np.testing.assert_array_equal(f(np.full(SIZE, x)), np.full(SIZE, 2 * x))
 
-    assert in_threads(work) == []
+    in_threads(work)
 
 
 def failures_at_barrier():
@@ -192,7 +184,7 @@ def test_taps_of_all_threads_arrive_in_order_and_failures_do_once(flavour, progr
                 # Those of other threads too.
                 failures.extend(failures_at_barrier())
 
-    assert in_threads(work) == []
+    in_threads(work)
     failures += failures_at_barrier()
     turns = TURNS.get((flavour, program), 1)
     issued = [[x for x in values(n) for _ in range(turns)] for n in range(THREADS)]
@@ -220,7 +212,7 @@ def test_failures_in_threads_leave_nothing_behind():
             with pytest.raises(Failure):
                 f(np.full(SIZE, float(number)))
 
-    assert in_threads(work) == []
+    in_threads(work)
     gc.collect()
     assert len(kept) == 0
 
@@ -255,7 +247,7 @@ def test_failures_of_taps_leave_nothing_behind():
         for _ in range(CALLS):
             f(np.full(SIZE, float(number)))
 
-    assert in_threads(work) == []
+    in_threads(work)
     assert len(failures_at_barrier()) == THREADS * CALLS
     gc.collect()
     assert len(kept) == 0
@@ -322,16 +314,13 @@ def test_callbacks_that_start_threads_that_outlive_the_program():
     f = bellhop.qjit(lambda x: (bellhop.callback(start)(x), jnp.sum(x))[1])
     for i in range(5):
         f(np.full(SIZE, i + 1.0))
-    for thread in threads:
-        if thread.ident is not None:
-            thread.join(30)
-            assert not thread.is_alive()
+    join(thread for thread in threads if thread.ident is not None)
     assert results == [0.0] * 5
 
 
 def test_more_threads_than_jax_runs_programs_at_once():
     # All are in their callbacks before any of these uses JAX: 32 is what a client of JAX's runs.
-    barrier = threading.Barrier(40, timeout=60)
+    barrier = threading.Barrier(40, timeout=PATIENCE)
     inner = bellhop.qjit(lambda x: 2 * bellhop.pure_callback(lambda v: v + 1, float)(x))
 
     def callback(x):
@@ -345,12 +334,7 @@ def test_more_threads_than_jax_runs_programs_at_once():
     def run(number):
         results[number] = f(float(number))
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(40)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
+    run_at_once(*(partial(run, number) for number in range(40)))
     assert {n: float(r) for n, r in results.items()} == {n: 12.0 * n + 2 for n in range(40)}
     # All results are where programs run, whatever ran them.
     assert float(sum(results.values())) == sum(12.0 * n + 2 for n in range(40))

@@ -61,7 +61,7 @@ def wait(x) -> float:
 
 f = bellhop.qjit(lambda x: bellhop.pure_callback(wait)(x))
 threading.Thread(target=f, args=(1.0,), daemon=True).start()
-assert began.wait(30)
+assert began.wait(300)
 print("end")
 """
     assert run_script(BEGIN + script) == "end\n"

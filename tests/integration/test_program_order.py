@@ -151,7 +151,7 @@ class Traced:
         return wrap(lambda v: self.body(function.body, v))(value)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(PROGRAMS, st.integers(0, 100), st.sampled_from([bellhop.qjit, jax.jit]))
 def test_events_come_as_in_plain_python(program, start, form):
     traced = Traced()

@@ -9,12 +9,14 @@ Reports that other tests hold:
 """
 
 import threading
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.patience import PATIENCE, run_at_once
 
 import bellhop
 
@@ -237,29 +239,10 @@ def test_catalyst_1912_gradient_over_vmap_is_that_of_each_element():
     np.testing.assert_allclose(jacobian(xs), np.diag(-np.sin(xs + data)), atol=1e-12)
 
 
-def run_at_once(works):
-    """Run functions in threads of their own, and raise what they raise."""
-    errors = []
-
-    def guarded(work):
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
-    assert errors == []
-
-
 def test_catalyst_885_eight_threads_trace_compile_and_call_at_once():
     # Nobody passes before all eight are in the same place: a lock around it would be seen.
     # Circuits are traced one after another, in PennyLane's queue.
-    tracing, calling = threading.Barrier(8, timeout=30), threading.Barrier(8, timeout=30)
+    tracing, calling = (threading.Barrier(8, timeout=PATIENCE) for _ in range(2))
     results = {}
 
     def work(number):
@@ -279,7 +262,7 @@ def test_catalyst_885_eight_threads_trace_compile_and_call_at_once():
 
         results[number] = [float(f(0.5)) for _ in range(3)]
 
-    run_at_once([lambda number=number: work(number) for number in range(8)])
+    run_at_once(*(partial(work, number) for number in range(8)))
     for number in range(8):
         np.testing.assert_allclose(results[number], np.cos(0.5 * number), atol=1e-12)
 
@@ -291,7 +274,7 @@ def test_catalyst_885_eight_threads_make_the_same_program():
         double = bellhop.pure_callback(lambda x: 2 * x, float)
         results[number] = [float(bellhop.qjit(lambda x: double(x) + 1)(0.5)) for _ in range(3)]
 
-    run_at_once([lambda number=number: work(number) for number in range(8)])
+    run_at_once(*(partial(work, number) for number in range(8)))
     assert results == {number: [2.0] * 3 for number in range(8)}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from jax.sharding import Mesh, PartitionSpec
+from tests.patience import PATIENCE
 
 import bellhop
 
@@ -86,7 +87,7 @@ try:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(
         coordinator_address="127.0.0.1:{port}", num_processes=2, process_id={process},
-        initialization_timeout=60,
+        initialization_timeout=300,
     )
     devices = jax.devices("cpu")
 except Exception as error:
@@ -141,7 +142,7 @@ def test_values_over_two_processes():
         for n in range(2)
     ]
     try:
-        outputs = [process.communicate(timeout=120) for process in processes]
+        outputs = [process.communicate(timeout=PATIENCE) for process in processes]
     finally:
         for process in processes:
             process.kill()

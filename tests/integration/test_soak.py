@@ -5,21 +5,17 @@ import pytest
 LIMIT_OF_CALLS, LIMIT_OF_PROGRAMS = 2, 20
 
 MEMORY = """
-import gc, os, sys, weakref
+import weakref
 import bellhop, jax, jax.numpy as jnp, numpy as np
-
-def resident():
-    gc.collect()
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+from tests.memory import private_bytes
 
 def grown(run, warm_up, count):
     # In several runs: allocators keep some memory for each thread that ever took part.
     for _ in range(8):
         run(warm_up)
-    before = resident()
+    before = private_bytes()
     run(count)
-    return resident() - before
+    return (private_bytes() - before) / 2**20
 """
 
 SCALARS = """

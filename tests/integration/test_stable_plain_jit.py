@@ -3,11 +3,13 @@
 import gc
 import threading
 import weakref
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.patience import run_at_once
 
 import bellhop
 
@@ -206,11 +208,7 @@ def test_eight_threads_lower_equal_programs():
             if float(function(float(x))) != number * x:
                 wrong.append((number, x))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(*(partial(work, number) for number in range(8)))
     assert wrong == []
 
 

@@ -6,6 +6,7 @@
 import textwrap
 
 import pytest
+from tests.patience import PATIENCE
 
 THREADS = 16
 
@@ -107,7 +108,7 @@ def round_of(number):
     assert not wrong, (number, wrong)
 for number in range({rounds}):
     # A round that hangs shows where every thread stands, and fails.
-    faulthandler.dump_traceback_later(60, exit=True)
+    faulthandler.dump_traceback_later(300, exit=True)
     round_of(number)
 faulthandler.cancel_dump_traceback_later()
 print("done")
@@ -120,4 +121,4 @@ def test_nothing_hangs(run_script, program, rounds):
     script = ROUNDS.format(
         program=textwrap.dedent(PROGRAMS[program]), rounds=rounds, threads=THREADS
     )
-    assert run_script(script, timeout=60 + 20 * rounds).strip() == "done"
+    assert run_script(script, timeout=PATIENCE + 20 * rounds).strip() == "done"

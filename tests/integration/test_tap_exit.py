@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 import pytest
+from tests.patience import PATIENCE
 
 BEGIN = """
     import bellhop, jax, os, sys, threading, time, numpy as np
@@ -41,7 +42,7 @@ ENDS = {
 
 def run(script: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-c", textwrap.dedent(script)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=os.environ)
 
 
 @pytest.mark.parametrize(("end", "status"), ENDS.values(), ids=ENDS)
@@ -109,11 +110,19 @@ def test_taps_of_exit_handlers_are_called():
 def test_ctrl_c_at_exit_ends_a_function_that_never_returns():
     done = run(
         """
-    import bellhop, os, signal, threading, time
+    import atexit, bellhop, os, signal, threading, time
     bellhop.tap(lambda: time.sleep(3600))
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.daemon = True
-    timer.start()
+    ends = threading.Event()
+
+    def interrupt():
+        ends.wait()
+        # Again where one came before bellhop's own handler was there.
+        while True:
+            time.sleep(0.5)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    atexit.register(ends.set)
     """
     )
     assert "KeyboardInterrupt" in done.stderr

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 
 from bellhop_mlir import opt
 from bellhop_mlir.pipelines import PASSES, PIPELINE
@@ -142,9 +143,11 @@ def test_main_uses_the_streams_of_the_process(
 
 def test_tool_runs_as_a_process() -> None:
     command = [sys.executable, "-m", "bellhop_mlir.opt", "--pass=outline-regions"]
-    done = subprocess.run(command, input=CALL, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, input=CALL, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert "callback.accelerate" in done.stdout
-    done = subprocess.run(command, input="module {", capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, input="module {", capture_output=True, text=True, timeout=PATIENCE
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("bellhop-opt: Unable to parse module assembly")

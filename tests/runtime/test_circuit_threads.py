@@ -1,8 +1,6 @@
 """Circuits from many threads, and what repeated ones leave behind."""
 
-import gc
-import resource
-import threading
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.memory import needs_private_bytes, private_bytes
+from tests.patience import run_at_once
 from tests.runtime.circuit_calls import (
     HERMITIAN,
     Gate,
@@ -54,14 +54,11 @@ def test_sixteen_threads():
                 if not (np.allclose(values, expected) and np.allclose(derivative, slope)):
                     wrong.append((x, y, values, derivative))
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(*(partial(work, seed) for seed in range(16)))
     assert not wrong
 
 
+@needs_private_bytes
 def test_repeated_calls_leak_nothing():
     wanted = to_measurements([qml.expval(qml.Hermitian(HERMITIAN, [0, 1])), qml.probs()], 6)
 
@@ -76,14 +73,10 @@ def test_repeated_calls_leak_nothing():
 
         return jax.lax.fori_loop(0, 2000, body, x)
 
-    def memory():
-        gc.collect()
-        with open("/proc/self/statm") as statm:
-            return int(statm.read().split()[1]) * resource.getpagesize()
-
     for _ in range(3):
         many(1.0).block_until_ready()
-    before = memory()
+    before = private_bytes()
     for _ in range(5):
         many(1.0).block_until_ready()
-    assert memory() - before < 2 << 20
+    # A kilobyte of each circuit would be 10 MB.
+    assert private_bytes() - before < 4 << 20

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.patience import PATIENCE, join, run_at_once, wait_until
 
 import bellhop_runtime as runtime
 
@@ -23,6 +24,20 @@ def callback(function):
 
 def tap(function, *arrays):
     runtime.Callback.tap(callback(function), [np.asarray(array) for array in arrays])
+
+
+def assert_held_up(producer, issued, limit):
+    """A thread that taps records of 100 numbers for minutes is held up by the limit.
+
+    The queue lends as much again for each second in which no call ends.
+    """
+    start = time.monotonic()
+    producer.start()
+    # A record is its data and a little more.
+    wait_until(lambda: len(issued) >= limit // 1200)
+    producer.join(0.2)
+    assert producer.is_alive()
+    assert len(issued) <= limit // 800 * (1 + time.monotonic() - start)
 
 
 @pytest.fixture
@@ -40,10 +55,10 @@ def blocked():
 
     def wait():
         is_held_up.set()
-        assert may_go.wait(30)
+        assert may_go.wait(PATIENCE)
 
     tap(wait)
-    assert is_held_up.wait(10)
+    assert is_held_up.wait(PATIENCE)
     yield may_go
     may_go.set()
     runtime.wait_for_taps()
@@ -65,11 +80,7 @@ def test_each_threads_calls_come_in_order_and_none_is_lost():
         for i in range(2000):
             runtime.Callback.tap(append, [np.array(thread), np.array(i)])
 
-    threads = [threading.Thread(target=produce, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(*(functools.partial(produce, number) for number in range(8)))
     runtime.wait_for_taps()
     assert len(seen) == 16_000
     for number in range(8):
@@ -89,20 +100,16 @@ def test_full_queue_blocks_the_producer_until_there_is_room(small_limit, blocked
     issued, seen = [], []
 
     def produce():
-        for i in range(100):
+        for i in range(10_000):
             tap(lambda x: seen.append(x[0]), np.full(100, float(i)))
             issued.append(i)
 
     producer = threading.Thread(target=produce)
-    producer.start()
-    time.sleep(0.2)
-    # A record is its data and a little more.
-    assert small_limit // 1200 <= len(issued) <= small_limit // 800
+    assert_held_up(producer, issued, small_limit)
     blocked.set()
-    producer.join(20)
-    assert not producer.is_alive()
+    join([producer])
     runtime.wait_for_taps()
-    assert seen == list(range(100))
+    assert seen == list(range(10_000))
 
 
 def test_record_above_the_limit_passes_alone(small_limit):
@@ -128,15 +135,13 @@ def test_limit_of_nothing_takes_one_at_a_time():
 
 
 def test_raising_the_limit_lets_a_producer_go(small_limit, blocked):
-    producer = threading.Thread(
-        target=lambda: [tap(lambda x: None, np.ones(500)) for _ in range(9)]
-    )
-    producer.start()
-    time.sleep(0.1)
-    assert producer.is_alive()
-    runtime.set_tap_limit(1_000_000)
-    producer.join(10)
-    assert not producer.is_alive()
+    issued = []
+    produce = lambda: [issued.append(tap(lambda x: None, np.ones(100))) for _ in range(10_000)]
+    producer = threading.Thread(target=produce)
+    assert_held_up(producer, issued, small_limit)
+    runtime.set_tap_limit(100_000_000)
+    # The first call still holds all others up.
+    join([producer])
     runtime.set_tap_limit(small_limit)
 
 
@@ -148,9 +153,7 @@ def test_consumer_itself_may_go_above_the_limit(small_limit):
             tap(lambda x: seen.append(x[0]), np.full(100, float(i)))
 
     tap(more)
-    deadline = time.monotonic() + 20
-    while len(seen) < 100 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: len(seen) >= 100)
     assert seen == list(range(100))
 
 
@@ -160,10 +163,7 @@ def test_function_that_waits_for_a_thread_which_waits_for_room(small_limit):
 
     def more():
         work = lambda: [tap(lambda x: seen.append(x[0]), np.full(100, float(i))) for i in range(30)]
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join(25)
-        assert not thread.is_alive()
+        run_at_once(work)
 
     tap(more)
     runtime.wait_for_taps()
@@ -172,14 +172,12 @@ def test_function_that_waits_for_a_thread_which_waits_for_room(small_limit):
     assert runtime.take_tap_failures() == ([], 0)
     # What was lent is taken back: again no more than the limit waits.
     may_go, issued = threading.Event(), []
-    tap(lambda: may_go.wait(30))
-    produce = lambda: [issued.append(tap(lambda x: None, np.ones(100))) for _ in range(100)]
+    tap(lambda: may_go.wait(PATIENCE))
+    produce = lambda: [issued.append(tap(lambda x: None, np.ones(100))) for _ in range(10_000)]
     producer = threading.Thread(target=produce)
-    producer.start()
-    time.sleep(0.2)
-    assert len(issued) <= small_limit // 800
+    assert_held_up(producer, issued, small_limit)
     may_go.set()
-    producer.join(20)
+    join([producer])
 
 
 def test_waiting_inside_a_tapped_function_returns_at_once():
@@ -199,17 +197,23 @@ def test_waiting_inside_a_tapped_function_returns_at_once():
 
 
 def test_impatient_waiting_ends_where_one_call_takes_long(blocked):
+    is_over = []
+    tap(is_over.append, True)
     start = time.monotonic()
     runtime.wait_for_taps(is_patient=False)
-    assert 0.9 < time.monotonic() - start < 10
+    assert time.monotonic() - start > 0.9
+    assert not is_over
 
 
 def test_impatient_waiting_goes_on_while_calls_end():
-    seen = []
+    times = [time.monotonic()]
     for _ in range(8):
-        tap(lambda: (time.sleep(0.2), seen.append(1)))
+        tap(lambda: (time.sleep(0.2), times.append(time.monotonic())))
     runtime.wait_for_taps(is_patient=False)
-    assert len(seen) == 8
+    seen = times[1:]
+    # A busy machine may make a call of one that takes long.
+    assert len(seen) == 8 or max(np.diff([*times, time.monotonic()])) > 0.9
+    runtime.wait_for_taps()
 
 
 def test_waiting_releases_the_gil(blocked):
@@ -217,11 +221,10 @@ def test_waiting_releases_the_gil(blocked):
     waiter = threading.Thread(target=runtime.wait_for_taps)
     waiter.start()
     threading.Thread(target=ran.set).start()
-    assert ran.wait(10)
+    assert ran.wait(PATIENCE)
     assert waiter.is_alive()
     blocked.set()
-    waiter.join(10)
-    assert not waiter.is_alive()
+    join([waiter])
 
 
 def test_other_threads_run_while_many_calls_wait(blocked):
@@ -348,5 +351,5 @@ def test_queue_has_no_races_and_no_leaks(sanitizer, tmp_path):
     if "cannot find" in built.stderr:
         pytest.skip(f"this compiler has no -fsanitize={sanitizer}")
     assert built.returncode == 0, built.stderr
-    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr[-3000:]

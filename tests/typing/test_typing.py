@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 
 USER_CODE = Path(__file__).with_name("user_code.py")
 PACKAGES = ("bellhop", "bellhop_mlir", "bellhop_runtime")
@@ -16,7 +17,7 @@ STRICT = ["--strict", "--follow-imports=silent", "--config-file=", "--no-increme
 
 def _run(*command):
     return subprocess.run(
-        [sys.executable, "-m", *map(str, command)], capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", *map(str, command)], capture_output=True, text=True, timeout=PATIENCE
     )
 
 
@@ -54,7 +55,11 @@ def test_user_code_is_accepted_with_the_types_that_it_asserts(checker, tmp_path)
 def test_user_code_runs(tmp_path):
     # Its stages are kept where it runs.
     run = subprocess.run(
-        [sys.executable, str(USER_CODE)], capture_output=True, text=True, timeout=120, cwd=tmp_path
+        [sys.executable, str(USER_CODE)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        cwd=tmp_path,
     )
     assert run.returncode == 0, run.stderr
 

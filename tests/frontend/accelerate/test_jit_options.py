@@ -2,13 +2,13 @@
 
 import dataclasses
 import gc
-import os
 import weakref
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.memory import needs_private_bytes, private_bytes
 
 import bellhop
 
@@ -98,12 +98,7 @@ def test_donated_argument_in_a_program_leaves_the_callers_array(on):
     assert not x.is_deleted()
 
 
-def resident_bytes():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's /proc")
+@needs_private_bytes
 def test_memory_is_flat_over_ten_thousand_runs(other):
     small = bellhop.qjit(lambda x: bellhop.accelerate(jnp.sin, dev=other)(x))
     large = bellhop.qjit(lambda x: bellhop.accelerate(lambda v: v * 2, dev=other)(x))
@@ -117,8 +112,8 @@ def test_memory_is_flat_over_ten_thousand_runs(other):
         gc.collect()
 
     run(100)
-    arrays, memory = len(jax.live_arrays()), resident_bytes()
+    arrays, memory = len(jax.live_arrays()), private_bytes()
     run(1000)
     assert len(jax.live_arrays()) == arrays
     # One kept array of each large run would be 800 MB.
-    assert resident_bytes() - memory < 40_000_000
+    assert private_bytes() - memory < 40_000_000

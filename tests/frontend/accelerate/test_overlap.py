@@ -2,17 +2,17 @@
 
 import gc
 import threading
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.patience import PATIENCE, run_at_once
 
 import bellhop
 from bellhop_runtime import live_sessions, pending_regions
-
-PATIENCE = 20.0  # seconds; only a failing test waits that long
 
 
 @qml.qnode(qml.device("lightning.qubit", wires=2))
@@ -156,11 +156,7 @@ def test_many_threads():
         for _ in range(20):
             results[i] = float(program(float(i)))
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    run_at_once(*(partial(run, i) for i in range(8)))
     for i in range(8):
         np.testing.assert_allclose(results[i], np.sin(i) + np.cos(i))
     assert pending_regions() == 0

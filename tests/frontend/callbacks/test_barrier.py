@@ -1,13 +1,16 @@
 """barrier_wait: what it waits for, and what it raises."""
 
 import _thread
+import sys
 import threading
 import time
 import traceback
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import pytest
+from tests.patience import PATIENCE, join, run_at_once, wait_until
 
 import bellhop
 from bellhop import CallbackException
@@ -130,7 +133,7 @@ def test_inside_a_tapped_function_returns_at_once():
     may_go = threading.Event()
 
     def first(x):
-        assert may_go.wait(20)
+        assert may_go.wait(PATIENCE)
         bellhop.tap(order.append, 3)
         bellhop.barrier_wait()
         order.append("first")
@@ -208,14 +211,21 @@ def test_programs_with_full_queues_in_a_tapped_function():
 def test_ctrl_c_interrupts_the_waiting():
     may_go = threading.Event()
     bellhop.tap(may_go.wait)
-    timer = threading.Timer(0.3, _thread.interrupt_main)
-    timer.start()
+    main = threading.get_ident()
+
+    def interrupt():
+        wait_until(lambda: sys._current_frames()[main].f_code.co_name == "barrier_wait")
+        time.sleep(0.1)  # into the runtime
+        _thread.interrupt_main()
+
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             bellhop.barrier_wait()
     finally:
-        timer.join()
         may_go.set()
+    join([interrupter])
     bellhop.barrier_wait()
 
 
@@ -232,11 +242,7 @@ def test_eight_threads_tap_and_wait():
                 if len(seen[number]) != i + 1:
                     failures.append((number, i))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    run_at_once(*(partial(work, number) for number in range(8)))
     assert failures == []
     assert all(values == list(range(50)) for values in seen.values())
 

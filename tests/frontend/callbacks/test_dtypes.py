@@ -135,7 +135,7 @@ ORDERS = {
 }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     dtype=st.sampled_from(BY_NAME),
     shape=st.lists(st.integers(0, 3), max_size=8).map(tuple),

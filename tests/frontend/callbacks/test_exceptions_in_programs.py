@@ -4,13 +4,14 @@ import contextlib
 import gc
 import subprocess
 import sys
-import threading
 import weakref
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.patience import PATIENCE, run_at_once
 
 import bellhop
 
@@ -129,11 +130,7 @@ def test_eight_threads_each_get_their_own(flavour):
                 if result != x or x % 2:
                     wrong.append((x, result))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(*(partial(work, number) for number in range(8)))
     assert wrong == []
 
 
@@ -188,7 +185,7 @@ def callback(x) -> float:
 bellhop.qjit(lambda x: bellhop.pure_callback(callback)(x))(1.0)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode in (code, -2)
     assert text in done.stderr

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -43,7 +44,7 @@ for function in negate, negate_in_place:
 
 def faults(megabytes: int) -> list[int]:
     command = [sys.executable, "-c", PROGRAM, str(megabytes)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert run.returncode == 0, run.stderr
     return [int(line) for line in run.stdout.split()]
 

@@ -1,11 +1,13 @@
 """Callbacks that use JAX, other programs, themselves and threads: none hangs."""
 
 import threading
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.patience import run_at_once
 
 import bellhop
 
@@ -75,10 +77,7 @@ def test_callback_that_waits_for_a_thread_which_calls_the_program(warm):
 
     def function(x) -> float:
         if x > 0:
-            thread = threading.Thread(target=lambda: results.append(float(f(-x))))
-            thread.start()
-            thread.join(20)
-            assert not thread.is_alive()
+            run_at_once(lambda: results.append(float(f(-x))))
         return 2 * float(x)
 
     f = bellhop.qjit(lambda x: bellhop.pure_callback(function)(x))
@@ -106,11 +105,7 @@ def test_eight_threads_call_one_new_program(size):
         barrier.wait()
         results[number] = [np.asarray(f(np.full(size, float(number)))) for _ in range(20)]
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    run_at_once(*(partial(work, number) for number in range(8)))
     assert sorted(results) == list(range(8))
     for number, values in results.items():
         np.testing.assert_array_equal(values, np.full((20, size), 2.0 * number + 1))
@@ -171,4 +166,4 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_nothing_hangs(run_script, script):
-    assert run_script(script, timeout=60).strip() == "done"
+    assert run_script(script).strip() == "done"

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.patience import PATIENCE
 
 import bellhop
 from bellhop import DifferentiableCompileError
@@ -351,7 +352,7 @@ def test_program_goes_on_while_a_function_runs():
     seen = []
 
     def wait(x):
-        assert may_go.wait(20)
+        assert may_go.wait(PATIENCE)
         seen.append(float(x))
 
     f = bellhop.qjit(lambda x: (bellhop.tap(wait, x), 2 * x)[1])
@@ -414,7 +415,7 @@ def test_functions_live_until_their_taps_are_over():
         program = bellhop.qjit(lambda x: bellhop.tap(record, x))
         return program
 
-    bellhop.tap(lambda: may_go.wait(20))
+    bellhop.tap(lambda: may_go.wait(PATIENCE))
     program = make()
     for i in range(3):
         program(i)

@@ -110,7 +110,7 @@ SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 DTYPES = st.sampled_from([np.bool_, np.int32, np.float32, np.float64, np.complex64, jnp.bfloat16])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shape=SHAPES, dtype=DTYPES, declared_shape=SHAPES, declared_dtype=DTYPES)
 def test_any_mismatch_is_a_type_error_and_any_match_a_value(
     shape, dtype, declared_shape, declared_dtype

@@ -4,7 +4,7 @@ Values and derivatives are held against a loop of PennyLane's ``default.qubit``,
 its own backpropagation.
 """
 
-import threading
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ import pennylane as qml
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.patience import run_at_once
 
 import bellhop
 import bellhop_runtime
@@ -104,7 +105,7 @@ AXES = st.tuples(*[st.sampled_from([None, 0, 1, -1]), st.sampled_from([None, 0])
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(axes=AXES, out_axes=st.sampled_from([0, 1, -1]), rows=st.integers(1, 4))
 def test_axes(axes, out_axes, rows):
     def function(x, y):
@@ -459,11 +460,7 @@ def test_threads_that_call_at_once():
             if not np.array_equal(mapped(x, y), expected[y]):
                 wrong.append(y)
 
-    threads = [threading.Thread(target=work, args=(y,)) for y in expected]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(*(partial(work, y) for y in expected))
     assert not wrong
 
 

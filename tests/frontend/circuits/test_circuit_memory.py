@@ -1,27 +1,18 @@
 """Circuits that run again and again take no more memory."""
 
-import gc
-import resource
-import sys
-from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
 import pennylane as qml
 import pytest
+from tests.memory import needs_private_bytes, private_bytes
 
 import bellhop
 
-STATM = Path("/proc/self/statm")
 MEGABYTE = 1 << 20
 
 
-def memory() -> int:
-    gc.collect()
-    return int(STATM.read_text().split()[1]) * resource.getpagesize()
-
-
-@pytest.mark.skipif(not STATM.exists(), reason=f"{sys.platform} does not tell")
+@needs_private_bytes
 @pytest.mark.parametrize("wires", [12, 16])
 @pytest.mark.parametrize("gradient", [False, True])
 def test_states_are_given_back(wires: int, gradient: bool) -> None:
@@ -41,8 +32,8 @@ def test_states_are_given_back(wires: int, gradient: bool) -> None:
     # As many states as the pool of devices may hold, and as much again.
     for _ in range(8 * MEGABYTE // state + 10):
         compiled(x)
-    before = memory()
+    before = private_bytes()
     calls = 32 * MEGABYTE // state
     for _ in range(calls):
         compiled(x)
-    assert memory() - before < 0.3 * calls * state
+    assert private_bytes() - before < 0.3 * calls * state

@@ -1,13 +1,14 @@
 """One selection of circuits on each of PennyLane's compiled simulators that is installed."""
 
 import importlib.util
-import threading
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.patience import run_at_once
 
 import bellhop
 
@@ -210,11 +211,7 @@ def test_sizes_in_turn_and_at_once(device_name):
             if not np.isclose(programs[wires](0.3), expected, rtol=0, atol=1e-9):
                 wrong.append(wires)
 
-    threads = [threading.Thread(target=work, args=(start,)) for start in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(*(partial(work, start) for start in range(4)))
     assert wrong == []
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bellhop
@@ -99,12 +99,7 @@ def circuit_of(operation: Operation, form: str) -> Callable[[Any], Any]:
     return circuit
 
 
-@settings(
-    max_examples=16,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=16)
 @given(
     name=st.sampled_from(sorted(OPERATIONS)),
     form=st.sampled_from(sorted(FORMS)),

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pennylane as qml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 QUBITS = 4
@@ -56,12 +56,7 @@ def observable(terms: Any) -> Any:
     )
 
 
-@settings(
-    max_examples=50,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=50)
 @given(
     program=st.lists(gates(), min_size=1, max_size=12),
     measured=st.lists(observables, min_size=1, max_size=2),
@@ -78,12 +73,7 @@ def test_random_circuit(compare_derivative: Any, program: Any, measured: Any, x:
     compare_derivative(circuit, x, wires=QUBITS)
 
 
-@settings(
-    max_examples=15,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=15)
 @given(program=st.lists(gates(), min_size=1, max_size=12), x=st.tuples(angles, angles, angles))
 def test_state_of_random_circuit(compare: Any, program: Any, x: Any) -> None:
     def circuit(x: Any) -> Any:

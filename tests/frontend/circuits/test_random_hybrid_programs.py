@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import bellhop
@@ -146,12 +146,7 @@ def _slope(f: Callable[[float], Any], h: float = 2e-5) -> Any:
     return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
 
 
-@settings(
-    max_examples=8,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=8)
 @given(statements(), st.tuples(numbers, numbers))
 def test_program(program: Any, point: Any) -> None:
     margins: list[float] = []

@@ -1,6 +1,7 @@
 """Bars in a notebook: widgets of tqdm's, which end where their loops did."""
 
 import pytest
+from tests.patience import PATIENCE
 
 nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
@@ -38,7 +39,9 @@ except ValueError as error:
 def test_widgets_show_how_far_loops_got():
     notebook = nbformat.v4.new_notebook()
     notebook.cells = [nbformat.v4.new_code_cell(source) for source in (LOOPS, CALLS)]
-    nbclient.NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
+    nbclient.NotebookClient(
+        notebook, kernel_name="python3", timeout=PATIENCE, startup_timeout=PATIENCE
+    ).execute()
     printed = [out["text"] for out in notebook.cells[1].outputs if out.get("name") == "stdout"]
     assert "".join(printed) == "36750\nstop\n"
     saved = notebook.metadata["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]

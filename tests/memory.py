@@ -1,0 +1,24 @@
+"""How much memory a process holds of its own."""
+
+from __future__ import annotations
+
+import gc
+import re
+from pathlib import Path
+
+import pytest
+
+_STATUS = Path("/proc/self/status")
+
+needs_private_bytes = pytest.mark.skipif(not _STATUS.exists(), reason="reads Linux's /proc")
+
+
+def private_bytes() -> int:
+    """Return the memory that no file stands behind, in bytes, after a collection of garbage.
+
+    Pages of libraries come and go with what other processes need; those that the kernel moved
+    to swap are held still.
+    """
+    gc.collect()
+    status = _STATUS.read_text()
+    return sum(int(kb) << 10 for kb in re.findall(r"^(?:RssAnon|VmSwap):\s+(\d+) kB", status, re.M))
