@@ -12,7 +12,7 @@ from tests.patience import PATIENCE
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 PROGRAM = """
-import resource, sys
+import mmap, resource, sys
 import jax, jax.numpy as jnp, numpy as np
 import bellhop
 
@@ -30,29 +30,38 @@ def write(context, out, x):
 
 negate_in_place = bellhop.qjit(bellhop.buffer_callback(write, kind))
 
+def ask_the_kernel(x):
+    # For as much memory in huge pages, which nobody keeps.
+    memory = mmap.mmap(-1, 8 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.negative(x, out=np.frombuffer(memory))
+
 x = jnp.linspace(0, 1, size)
-for function in negate, negate_in_place:
+for function in negate, negate_in_place, ask_the_kernel:
     for _ in range(8):
-        y = function(x).block_until_ready()
+        y = jax.block_until_ready(function(x))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(20):
-        y = function(x).block_until_ready()
+        y = jax.block_until_ready(function(x))
     print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 20)
     assert y[-1] == -1.0 and y[0] == 0.0
 """
 
 
-def faults(megabytes: int) -> list[int]:
+def faults(megabytes: int) -> tuple[int, int]:
+    """Return the most page faults in a call, and those for memory that nobody kept."""
     command = [sys.executable, "-c", PROGRAM, str(megabytes)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert run.returncode == 0, run.stderr
-    return [int(line) for line in run.stdout.split()]
+    returned, in_place, fresh = map(int, run.stdout.split())
+    return max(returned, in_place), fresh
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")
 def test_memory_of_8_mb_is_kept_between_calls():
     # In pages of 4 KiB they are 2048.
-    assert max(faults(8)) < 300
+    assert faults(8)[0] < 300
 
 
 @pytest.mark.skipif(
@@ -61,4 +70,7 @@ def test_memory_of_8_mb_is_kept_between_calls():
 )
 def test_memory_of_64_mb_comes_in_huge_pages():
     # In pages of 4 KiB they are 16384; the ends of the memory still come in these.
-    assert max(faults(64)) < 2500
+    most, fresh = faults(64)
+    if fresh > 2500:
+        pytest.skip("the kernel finds no huge pages at present")
+    assert most < 2500
