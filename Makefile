@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 WERROR ?= OFF
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test stress soak sanitize docs linkcheck lint format bench wheel clean
+.PHONY: help demo test test-circuits test-others stress soak sanitize docs linkcheck lint format bench wheel clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run the tests"
@@ -32,8 +32,18 @@ $(VENV)/.installed-%: $(BIN)/python $(SOURCES)
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/h2_vqe.py
 
+# In two processes, which take about as long, for machines of two cores. What each prints stands
+# together.
+CIRCUIT_TESTS := tests/frontend/circuits
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	@$(MAKE) -j2 -k $(if $(filter output-sync,$(.FEATURES)),--output-sync) \
+	  test-circuits test-others
+
+test-circuits: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest $(CIRCUIT_TESTS)
+
+test-others: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest $(CIRCUIT_TESTS:%=--ignore=%)
 
 stress soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m long --durations=0 -vs tests/integration/test_$@.py
