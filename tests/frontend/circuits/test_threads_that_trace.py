@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pennylane as qml
 import pytest
+from tests.patience import PATIENCE
 
 import bellhop
 from bellhop.circuits.thread_queues import separate_threads
@@ -74,7 +75,7 @@ def test_circuit_that_waits_for_a_thread_with_a_circuit(hasty):
     @qml.qnode(qml.device("lightning.qubit", wires=1))
     def outer(x):
         with ThreadPoolExecutor(1) as pool:
-            angle = pool.submit(inner, 0.3).result(timeout=60)
+            angle = pool.submit(inner, 0.3).result(timeout=PATIENCE)
         qml.RX(x + angle, wires=0)
         return qml.expval(qml.Y(0))
 
