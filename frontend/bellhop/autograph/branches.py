@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from malt.operators.variables import UndefinedReturnValue
 
 from bellhop._source import user_site
@@ -177,12 +178,23 @@ def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _
     return cond(pred, if_true, if_false)()
 
 
+def _are_numbers(first: Any, second: Any) -> bool:
+    """Tell whether ``and`` and ``or`` have one of the operands for a result, not a bool."""
+    return isinstance(first, jax.core.Tracer) and all(
+        isinstance(value, jax.Array | np.generic | bool | int | float | complex)
+        and not jnp.shape(value)
+        for value in (first, second)
+    )
+
+
 def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     """Return ``a and b``; of values that the program computes, both are."""
     first = a()
     if not is_traced(first):
         return first and b()
     second = b()
+    if _are_numbers(first, second):
+        return jnp.where(first, second, first)
     if isinstance(first, jax.core.Tracer):
         return jnp.logical_and(first, second)
     return first & second
@@ -194,6 +206,8 @@ def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     if not is_traced(first):
         return first or b()
     second = b()
+    if _are_numbers(first, second):
+        return jnp.where(first, first, second)
     if isinstance(first, jax.core.Tracer):
         return jnp.logical_or(first, second)
     return first | second

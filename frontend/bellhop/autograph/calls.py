@@ -39,6 +39,9 @@ _SCOPED = {
     locals: py_builtins.locals_in_original_context,
 }
 
+# Python's own functions that call what they are given.
+_CALLING: tuple[Any, ...] = (map, filter, functools.reduce)
+
 _included: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar(
     "bellhop_autograph_included", default=()
 )
@@ -77,6 +80,8 @@ def converted_call(
 
 def call_converted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function, converted where it is the user's."""
+    if any(function is calling for calling in _CALLING) and not is_disabled():
+        return function(*map(_argument, args), **kwargs)
     if is_disabled() or inspect.isbuiltin(function) or isinstance(function, type):
         return function(*args, **kwargs)
     if isinstance(function, functools.partial):

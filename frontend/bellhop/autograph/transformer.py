@@ -9,9 +9,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 from malt.converters import (
     break_statements,
     call_trees,
@@ -36,7 +33,7 @@ from bellhop._source import (
     register_generated,
     user_site,
 )
-from bellhop.autograph import branches, loops
+from bellhop.autograph import assertions, assignments, branches, loops
 from bellhop.autograph.state import is_traced, is_undefined
 from bellhop.errors import AutoGraphError
 from bellhop.tracing import converting, current_options
@@ -48,16 +45,6 @@ _OPTIONS = converter.ConversionOptions(
     optional_features=converter.Feature.BUILTIN_FUNCTIONS,
 )
 
-_IN_PLACE = {"add": "add", "sub": "subtract", "mult": "multiply", "div": "divide", "pow": "power"}
-_PYTHON = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mult": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-    "pow": lambda a, b: a**b,
-}
-
-
 # Each leaves what the next understands.
 _STEPS = (
     functions,
@@ -65,6 +52,8 @@ _STEPS = (
     break_statements,
     continue_statements,
     return_statements,
+    assertions,
+    assignments,
     slices,
     call_trees,
     control_flow,
@@ -91,31 +80,6 @@ class _Scope(FunctionScope):
         return super().ret(value, did_return)
 
 
-def _set_item(target: Any, index: Any, value: Any) -> Any:
-    """Assign to an element; arrays of the program are changed by making new ones."""
-    if _is_program_array(target, index, value):
-        return jnp.asarray(target).at[index].set(value)
-    target[index] = value
-    return target
-
-
-def _update_item(target: Any, index: Any, value: Any, operator: str) -> Any:
-    """Change an element in place, by an operator that AutoGraph names."""
-    if _is_program_array(target, index, value):
-        place = jnp.asarray(target).at[index]
-        if operator == "sub":
-            return place.add(-value)
-        return getattr(place, _IN_PLACE[operator])(value)
-    target[index] = _PYTHON[operator](target[index], value)
-    return target
-
-
-def _is_program_array(target: Any, index: Any, value: Any) -> bool:
-    if isinstance(target, jax.Array):
-        return True
-    return isinstance(target, np.ndarray) and any(map(is_traced, jax.tree.leaves((index, value))))
-
-
 class _Transformer(PyToPy):
     """Rewrites functions; each is rewritten once."""
 
@@ -130,14 +94,16 @@ class _Transformer(PyToPy):
             extra["ag__"].__dict__.update(
                 FunctionScope=_Scope,
                 and_=branches.and_,
+                assert_=assertions.assert_,
                 converted_call=converted_call,
                 for_stmt=loops.for_stmt,
                 if_exp=branches.if_exp,
                 if_stmt=branches.if_stmt,
                 not_=branches.not_,
                 or_=branches.or_,
-                set_item=_set_item,
-                update_item_with_op=_update_item,
+                set_at=assignments.set_at,
+                unchanged=assignments.unchanged,
+                update_at=assignments.update_at,
                 while_stmt=loops.while_stmt,
             )
             self._extra_locals = extra
@@ -212,8 +178,8 @@ def run_autograph(fn: Any, *modules: str) -> Any:
 
     ``if``, ``for`` and ``while`` on values that the program computes become the program's own,
     with ``break``, ``continue`` and early ``return``; so do conditional expressions, ``and``,
-    ``or``, ``not`` and assignments to elements of arrays.  ``for`` over a range or an array
-    is a loop of the program in any case.  What libraries define is not converted.
+    ``or``, ``not``, ``assert`` and assignments to elements of arrays.  ``for`` over a range or an
+    array is a loop of the program in any case.  What libraries define is not converted.
 
     Args:
         fn: a function, a method, or a QNode.

@@ -1,0 +1,46 @@
+"""Assertions on values that the program computes: they are checked when it runs."""
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from malt.core import converter
+from malt.pyct import templates
+
+from bellhop._source import user_site
+from bellhop.autograph.state import is_traced
+from bellhop.callbacks.assertion import debug_assert
+
+
+def assert_(test: Any, message: Callable[[], Any] | None = None) -> None:
+    """Check a condition: now, or where the program computes it, by ``debug_assert``."""
+    if not is_traced(test):
+        assert test, None if message is None else message()
+        return
+    told = "an assertion does not hold" if message is None else str(message())
+    debug_assert(test, f"{told} ({user_site()})")
+
+
+def transform(node: Any, context: Any) -> Any:
+    """Rewrite the assertions of a function; AutoGraph defines the interface."""
+    return _Assertions(context).visit(node)
+
+
+class _Assertions(converter.Base):  # type: ignore[misc]
+    def visit_Assert(self, node: Any) -> Any:
+        node = self.generic_visit(node)
+        if node.msg is None:
+            return templates.replace("ag__.assert_(test)", test=node.test)
+        message = ast.Lambda(
+            args=ast.arguments(
+                posonlyargs=[],
+                args=[],
+                vararg=None,
+                kwonlyargs=[],
+                kw_defaults=[],
+                kwarg=None,
+                defaults=[],
+            ),
+            body=node.msg,
+        )
+        return templates.replace("ag__.assert_(test, message)", test=node.test, message=message)

@@ -1,0 +1,195 @@
+"""Assignments that converted functions may make: to elements, and to several targets at once.
+
+    x[i, j] = y          x = ag__.set_at(x, ((i, j),), y)
+    x[i][j] += y         x = ag__.update_at(x, (i, j), "add", y)
+    x = y = z            value = z; x = value; y = value
+
+Where the array or container belongs to an enclosing function or is global, an assignment to the
+name would make a variable of this function of it: it is changed in place, which arrays of the
+program do not allow.
+"""
+
+import ast
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from malt.core import converter
+from malt.pyct import templates
+
+from bellhop._source import user_site
+from bellhop.autograph.state import is_traced
+from bellhop.errors import AutoGraphError
+
+_UPDATES: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "add": ("add", operator.add),
+    "sub": ("subtract", operator.sub),
+    "mult": ("multiply", operator.mul),
+    "div": ("divide", operator.truediv),
+    "pow": ("power", operator.pow),
+}
+
+
+def set_at(target: Any, path: Sequence[Any], value: Any) -> Any:
+    """Assign to an element of an element of ...; return the target, or the array in its place."""
+    return _change(target, path, lambda container, key: _set_item(container, key, value))
+
+
+def update_at(target: Any, path: Sequence[Any], update: str, value: Any) -> Any:
+    """Change an element in place, by an operator that Python's ``ast`` names."""
+    return _change(target, path, lambda container, key: _update(container, key, update, value))
+
+
+def unchanged(name: str, before: Any, after: Any) -> None:
+    """Check that what an enclosing function owns was changed in place.
+
+    Raises:
+        AutoGraphError: for an array of the program, which cannot be.
+    """
+    if after is not before:
+        raise AutoGraphError(
+            f"the assignment to an element of '{name}' at {user_site()} makes another array of it, "
+            "and the variable belongs to an enclosing function. Pass the array as an argument, "
+            "and return it."
+        )
+
+
+def _change(target: Any, path: Sequence[Any], change: Callable[[Any, Any], Any]) -> Any:
+    key, *rest = path
+    if not rest:
+        return change(target, key)
+    element = target[key]
+    changed = _change(element, rest, change)
+    return target if changed is element else _set_item(target, key, changed)
+
+
+def _set_item(target: Any, key: Any, value: Any) -> Any:
+    if _is_program_array(target, key, value):
+        return jnp.asarray(target).at[key].set(value)
+    target[key] = value
+    return target
+
+
+def _update(target: Any, key: Any, update: str, value: Any) -> Any:
+    in_place, python = _UPDATES[update]
+    if not _is_program_array(target, key, value):
+        target[key] = python(target[key], value)
+        return target
+    place = jnp.asarray(target).at[key]
+    return place.add(-value) if update == "sub" else getattr(place, in_place)(value)
+
+
+def _is_program_array(target: Any, key: Any, value: Any) -> bool:
+    if isinstance(target, jax.Array):
+        return True
+    return isinstance(target, np.ndarray) and any(map(is_traced, jax.tree.leaves((key, value))))
+
+
+def transform(node: Any, context: Any) -> Any:
+    """Rewrite the assignments of a function; AutoGraph defines the interface."""
+    return _Assignments(context).visit(node)
+
+
+class _Assignments(converter.Base):  # type: ignore[misc]
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self._owned: list[set[str]] = []
+
+    def visit_FunctionDef(self, node: Any) -> Any:
+        self._owned.append(_owned_names(node))
+        node = self.generic_visit(node)
+        self._owned.pop()
+        return node
+
+    def visit_Assign(self, node: Any) -> Any:
+        node = self.generic_visit(node)
+        if len(node.targets) == 1:
+            return self._assign(node.targets[0], node.value) or node
+        symbol = self.ctx.namer.new_symbol("value", ())
+        statements = templates.replace("symbol = value", symbol=symbol, value=node.value)
+        for target in node.targets:
+            value = ast.Name(id=symbol, ctx=ast.Load())
+            statements += self._assign(target, value) or [
+                ast.Assign(targets=[target], value=value, type_comment=None)
+            ]
+        return statements
+
+    def visit_AugAssign(self, node: Any) -> Any:
+        node = self.generic_visit(node)
+        update = type(node.op).__name__.lower()
+        if update not in _UPDATES or not isinstance(node.target, ast.Subscript):
+            return node
+        base, path = _path(node.target)
+        call = templates.replace_as_expression(
+            f"ag__.update_at(base, path, '{update}', value)", base=base, path=path, value=node.value
+        )
+        return self._store(base, call)
+
+    def _assign(self, target: Any, value: Any) -> Any:
+        if not isinstance(target, ast.Subscript):
+            return None
+        base, path = _path(target)
+        call = templates.replace_as_expression(
+            "ag__.set_at(base, path, value)", base=base, path=path, value=value
+        )
+        return self._store(base, call)
+
+    def _store(self, base: Any, changed: Any) -> Any:
+        if isinstance(base, ast.Name) and base.id not in self._owned[-1]:
+            name = ast.Constant(value=base.id, kind=None)
+            return templates.replace(
+                "ag__.unchanged(name, base, changed)", name=name, base=base, changed=changed
+            )
+        if isinstance(base, ast.Name | ast.Attribute):
+            return templates.replace("base = changed", base=base, changed=changed)
+        return templates.replace("changed", changed=changed)
+
+
+def _path(target: Any) -> tuple[Any, Any]:
+    """Return what is indexed, and a tuple of the indices."""
+    keys: list[Any] = []
+    while isinstance(target, ast.Subscript):
+        keys.insert(0, _key(target.slice))
+        target = target.value
+    return target, ast.Tuple(elts=keys, ctx=ast.Load())
+
+
+def _key(index: Any) -> Any:
+    """Return an index as an expression that stands alone."""
+    if isinstance(index, ast.Tuple):
+        return ast.Tuple(elts=[_key(part) for part in index.elts], ctx=ast.Load())
+    if not isinstance(index, ast.Slice):
+        return index
+    none = ast.Constant(value=None, kind=None)
+    bounds = [none if bound is None else bound for bound in (index.lower, index.upper, index.step)]
+    return ast.Call(func=ast.Name(id="slice", ctx=ast.Load()), args=bounds, keywords=[])
+
+
+def _owned_names(function: Any) -> set[str]:
+    """Return the names that an assignment in a function may bind without making a new variable."""
+    names: set[str] = set()
+    arguments = function.args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        names.add(_name_of(argument))
+    names.update(_name_of(a) for a in (arguments.vararg, arguments.kwarg) if a is not None)
+    todo = list(function.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+            continue
+        if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            names.update(node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        todo += ast.iter_child_nodes(node)
+    return names
+
+
+def _name_of(argument: Any) -> str:
+    return str(argument.id if isinstance(argument, ast.Name) else argument.arg)
