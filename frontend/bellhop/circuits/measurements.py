@@ -10,7 +10,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.device import DeviceSpec
-from bellhop.circuits.observables import Factor, HasNoMatrixError, Named, as_sum_of_products
+from bellhop.circuits.observables import Factor, Named, NoObservableError, as_sum_of_products
 from bellhop.errors import CompileError
 
 # The numbers of runtime/contract.toml.
@@ -116,8 +116,8 @@ class MeasurementList:
         try:
             with qml.QueuingManager.stop_recording():
                 sum_of_products = as_sum_of_products(measurement.obs)
-        except HasNoMatrixError as error:
-            raise self._unsupported(f"the observable {error}, which has no matrix") from None
+        except NoObservableError as error:
+            raise self._unsupported(f"the observable {error}") from None
         coefficients = [coefficient for coefficient, _ in sum_of_products]
         terms = tuple(self._term(factors) for _, factors in sum_of_products)
         if len(terms) == 1 and _is_one(coefficients[0]):

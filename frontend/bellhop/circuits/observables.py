@@ -9,6 +9,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+import jax
 import numpy as np
 import pennylane as qml
 
@@ -45,17 +46,48 @@ Factor = Named | Matrix
 Term = tuple[Any, tuple[Factor, ...]]
 
 
-class HasNoMatrixError(Exception):
-    """An observable is neither a combination of others nor has it a matrix."""
+class NoObservableError(Exception):
+    """An operator cannot be measured; the text is what it is, and why not."""
 
 
 def as_sum_of_products(observable: Any) -> list[Term]:
     """Return pairs of coefficient and factors; no factors mean the identity.
 
     Raises:
-        HasNoMatrixError: naming the observable that cannot be written so.
+        NoObservableError: for what cannot be written so, and where imaginary coefficients of
+            Paulis remain.
     """
-    return [_disjoint(coefficient, factors) for coefficient, factors in _expand(observable)]
+    terms = [_disjoint(coefficient, factors) for coefficient, factors in _expand(observable)]
+    if not any(_is_imaginary(coefficient) for coefficient, _ in terms):
+        return terms
+    terms = [_with_real_coefficient(term) for term in terms]
+    totals: dict[Any, Any] = {}
+    for coefficient, factors in terms:
+        if _is_imaginary(coefficient):
+            # Those of one product may cancel, as in X @ Z + Z @ X.
+            key = frozenset(factors)
+            totals[key] = totals.get(key, 0.0) + coefficient
+    if any(map(_is_imaginary, totals.values())):
+        raise NoObservableError(f"{observable}, which is not Hermitian")
+    return terms
+
+
+def _is_imaginary(coefficient: Any) -> bool:
+    """Tell whether a coefficient is known to have an imaginary part."""
+    if isinstance(coefficient, jax.core.Tracer):
+        return False
+    return bool(abs(np.imag(coefficient)) > 1e-10 * max(1.0, abs(coefficient)))
+
+
+def _with_real_coefficient(term: Term) -> Term:
+    """Multiply an imaginary coefficient into a matrix, where there is one."""
+    coefficient, factors = term
+    position = next((i for i, f in enumerate(factors) if isinstance(f, Matrix)), None)
+    if position is None or not _is_imaginary(coefficient):
+        return term
+    old = factors[position]
+    new = Matrix(old.wires, coefficient * _matrix(old))
+    return 1.0, (*factors[:position], new, *factors[position + 1 :])
 
 
 def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
@@ -86,7 +118,7 @@ def _factor(observable: Any) -> Factor:
     if observable.name in _PAULIS or observable.name == "Hadamard":
         return Named(observable.name, observable.wires[0])
     if not observable.has_matrix:
-        raise HasNoMatrixError(observable.name)
+        raise NoObservableError(f"{observable.name}, which has no matrix")
     return Matrix(tuple(observable.wires), observable.matrix())
 
 

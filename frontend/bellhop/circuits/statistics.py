@@ -15,7 +15,7 @@ import pennylane as qml
 from bellhop.circuits.bases import Diagonal, diagonalized
 from bellhop.circuits.computed_wires import probabilities_on_known_wires
 from bellhop.circuits.measurements import MeasurementList
-from bellhop.circuits.observables import HasNoMatrixError, Matrix, as_sum_of_products
+from bellhop.circuits.observables import Matrix, NoObservableError, as_sum_of_products
 from bellhop.circuits.outcome_statistics import exact_of_outcomes
 from bellhop.circuits.process_kind import kind
 from bellhop.circuits.wires import is_dynamic
@@ -179,7 +179,7 @@ def terms_of(observable: Any, where: str) -> Any:
     try:
         with qml.QueuingManager.stop_recording():
             return as_sum_of_products(observable)
-    except HasNoMatrixError as error:
+    except NoObservableError as error:
         raise unsupported(
-            where, f"the observable {error}, which has no matrix", "Write it as a sum of Paulis."
+            where, f"the observable {error}", "Write it as a sum of Paulis."
         ) from None

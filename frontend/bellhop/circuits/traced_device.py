@@ -22,12 +22,13 @@ from pennylane.operation import StatePrepBase
 from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.computed_wires import on_known_wires
 from bellhop.circuits.gates import DECOMPOSITION_DEPTH, check_is_gate
-from bellhop.circuits.observables import Factor, HasNoMatrixError, Named, as_sum_of_products
+from bellhop.circuits.observables import Factor, Named, NoObservableError, as_sum_of_products
 from bellhop.circuits.outcome_statistics import exact_of_outcomes
 from bellhop.circuits.primitives import undifferentiable
+from bellhop.circuits.process_kind import kind
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.sampling import Asked, sampled_statistics
-from bellhop.circuits.statistics import Statistic, variance
+from bellhop.circuits.statistics import Statistic, unsupported, variance
 from bellhop.circuits.traced_shots import ShotsOfWay
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.control_flow.branches import choose
@@ -327,6 +328,12 @@ class TracedCircuit(QueuedCircuit):
     def _check(self, process: Any) -> None:
         if process.mv is not None:
             raise self._unsupported("measurements of mid-circuit values that there are not")
+        if isinstance(process, mp.SampleMP | mp.CountsMP):
+            raise unsupported(
+                self._where,
+                f"{kind(process)} without shots",
+                "Set them: qml.set_shots(circuit, 100).",
+            )
         if not isinstance(process, mp.StateMeasurement):
             raise self._unsupported(f"the measurement {type(process).__name__} without shots")
         is_moment = isinstance(process, _MOMENTS)
@@ -342,8 +349,8 @@ class TracedCircuit(QueuedCircuit):
         """
         try:
             terms = as_sum_of_products(process.obs)
-        except HasNoMatrixError as error:
-            what = f"the observable {error}, which has no matrix,"
+        except NoObservableError as error:
+            what = f"the observable {error},"
             raise self._unsupported(what) from None
         applied = sum(
             jnp.real(coefficient) * self._applied(factors) for coefficient, factors in terms

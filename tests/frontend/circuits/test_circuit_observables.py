@@ -146,3 +146,45 @@ def test_tracer_times_observable(assert_close: Any, lightning: Any, reference: A
         return qml.expval(c * qml.X(0) - qml.Z(1) * c)
 
     assert_close(bellhop.qjit(lightning(circuit))(0.7), reference(circuit)(0.7))
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+@pytest.mark.parametrize(
+    "observable",
+    [
+        lambda: 1j * qml.Z(0),
+        lambda: qml.X(0) @ qml.Z(0),
+        lambda: qml.Z(1) + qml.prod(qml.X(0), qml.Z(0), qml.Y(1)),
+    ],
+)
+def test_what_is_not_hermitian_is_refused(device: str, observable: Any) -> None:
+    """The imaginary part of the result was dropped."""
+
+    def circuit(x: Any) -> Any:
+        qml.RX(x, wires=0)
+        return qml.expval(observable())
+
+    qnode = qml.QNode(circuit, qml.device(device, wires=2))
+    for compiled in (bellhop.qjit(qnode), bellhop.qjit(qml.set_shots(qnode, 10))):
+        with pytest.raises(bellhop.CompileError, match="the observable .*, which is not Hermitian"):
+            compiled(0.3)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+@pytest.mark.parametrize(
+    "observable",
+    [
+        lambda: qml.X(0) @ qml.Z(0) + qml.Z(0) @ qml.X(0) + qml.Y(0),
+        lambda: -1j * qml.prod(qml.X(0), qml.Z(0)),
+        lambda: 1j * qml.Hermitian(-1j * ONE, wires=0),
+    ],
+)
+def test_imaginary_coefficients_of_a_hermitian_observable(device: str, observable: Any) -> None:
+    def circuit(x: Any) -> Any:
+        qml.RX(x, wires=0)
+        return qml.expval(observable())
+
+    value = bellhop.qjit(qml.QNode(circuit, qml.device(device, wires=2)))(0.3)
+    state = np.array([np.cos(0.15), -1j * np.sin(0.15)])
+    expected = state.conj() @ qml.matrix(observable()) @ state
+    np.testing.assert_allclose(value, expected.real, atol=1e-9)

@@ -365,7 +365,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "unknown wire of an observable": (lambda x: qml.expval(qml.Z(7)), "there is no wire 7"),
     "sample": (
         lambda x: qml.sample(wires=0),
-        "the measurement SampleMP without shots on default.qubit",
+        "sample without shots: not supported by bellhop. Set them",
     ),
     "observable as a gate": (
         then_measured(lambda x: qml.Hermitian(np.eye(2), 0)),
