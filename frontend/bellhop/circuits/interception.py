@@ -28,6 +28,7 @@ from bellhop.circuits.thread_queues import separate_threads
 from bellhop.circuits.traced_device import is_traced_device
 from bellhop.circuits.traced_execution import run_traced
 from bellhop.circuits.wires import WireMap, is_dynamic
+from bellhop.control_flow.interpretation import unrolling
 from bellhop.errors import CompileError
 from bellhop.passes import passes_of
 from bellhop.tracing import circuit_scope, current_options, is_tracing
@@ -172,30 +173,39 @@ def _used_wires(
     qnode: qml.QNode, leaves: list[Any], in_tree: Any, dynamic: list[int], where: str
 ) -> Any:
     """Return the wires of a circuit in PennyLane's order, for a device without its own."""
-    labels: Any = ()
 
-    def run(*inputs: Any) -> tuple[()]:
-        nonlocal labels
-        args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
-        with circuit_scope(None), AnnotatedQueue() as queue:
-            result = qnode.func(*args, **kwargs)
-        operations, *_ = process_queue(queue)
-        operations = [op for op in operations if not is_measurement(op)]
-        processes = [
-            process
-            for process in jax.tree.leaves(result, is_leaf=is_measurement)
-            if is_measurement(process)
-        ]
-        in_order = qml.wires.Wires.all_wires([part.wires for part in (*operations, *processes)])
-        labels = tuple(in_order)
-        if any(map(is_dynamic, labels)):
-            raise CompileError(
-                f"{where}: its wires are computed in the program, and the device has no wires of "
-                "its own. Say how many there are: qml.device(..., wires=n)."
-            )
-        return ()
+    def labels_of_run() -> tuple[Any, ...]:
+        labels: tuple[Any, ...] = ()
 
-    jax.eval_shape(run, *(leaves[index] for index in dynamic))
+        def run(*inputs: Any) -> tuple[()]:
+            nonlocal labels
+            args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
+            with circuit_scope(None), AnnotatedQueue() as queue:
+                result = qnode.func(*args, **kwargs)
+            operations, *_ = process_queue(queue)
+            operations = [op for op in operations if not is_measurement(op)]
+            processes = [
+                process
+                for process in jax.tree.leaves(result, is_leaf=is_measurement)
+                if is_measurement(process)
+            ]
+            in_order = qml.wires.Wires.all_wires([part.wires for part in (*operations, *processes)])
+            labels = tuple(in_order)
+            return ()
+
+        jax.eval_shape(run, *(leaves[index] for index in dynamic))
+        return labels
+
+    labels = labels_of_run()
+    if any(map(is_dynamic, labels)):
+        # The index of a loop of known length is known where Python runs the loop.
+        with unrolling():
+            labels = labels_of_run()
+    if any(map(is_dynamic, labels)):
+        raise CompileError(
+            f"{where}: its wires are computed in the program, and the device has no wires of its "
+            "own. Say how many there are: qml.device(..., wires=n)."
+        )
     # As PennyLane does: labels that are 0, 1, ... in any order stand for themselves.
     return sorted(labels) if set(labels) == set(range(len(labels))) else labels
 

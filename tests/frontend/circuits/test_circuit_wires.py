@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pennylane as qml
 import pytest
 
@@ -91,3 +92,30 @@ def test_a_device_has_a_known_number_of_wires():
     with pytest.raises(bellhop.CompileError, match="how many wires its device has is computed"):
         bellhop.qjit(f)(2)
     assert bellhop.qjit(f, static_argnums=0)(2).shape == (4,)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_device_without_wires_counts_those_that_loops_compute(device: str) -> None:
+    def circuit(x: Any) -> Any:
+        @bellhop.for_loop(3)
+        def layer(i: Any) -> None:
+            qml.RX(x * i, wires=i)
+            bellhop.for_loop(i)(lambda j: qml.CNOT(wires=[j, i]) and None)()
+
+        layer()
+        bellhop.cond(x > 0.2)(lambda: qml.RY(x, wires=3) and None)()
+        return qml.probs(wires=[0, 1, 3]), qml.state()
+
+    compiled = bellhop.qjit(qml.QNode(circuit, qml.device(device)))(0.3)
+    expected = qml.QNode(circuit, qml.device("default.qubit"))(0.3)
+    for ours, theirs in zip(compiled, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+def test_device_without_wires_in_a_loop_of_unknown_length() -> None:
+    def circuit(n: Any) -> Any:
+        bellhop.for_loop(n)(lambda i: qml.X(i) and None)()
+        return qml.probs(wires=[0])
+
+    with pytest.raises(bellhop.CompileError, match="the device has no wires of its own"):
+        bellhop.qjit(qml.QNode(circuit, qml.device("lightning.qubit")))(3)
