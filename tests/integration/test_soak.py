@@ -2,7 +2,8 @@
 
 import pytest
 
-LIMIT_OF_CALLS, LIMIT_OF_PROGRAMS = 2, 20
+# MiB
+LIMIT_OF_CALLS, LIMIT_OF_ARRAYS, LIMIT_OF_PROGRAMS = 2, 20, 20
 
 MEMORY = """
 import weakref
@@ -26,7 +27,7 @@ io = bellhop.io_callback(lambda x: x + 1, float)
 # Pure and with an effect, in turn; results and arguments are new arrays each time.
 loop = bellhop.qjit(lambda n, x: jax.lax.fori_loop(
     0, n // 2, lambda i, x: io(double(x) / 2) - 1, x))
-print(grown(lambda count: loop(count, 1.0).block_until_ready(), 20_000, {count}))
+print(grown(lambda count: loop(count, 1.0).block_until_ready(), 10_000, {count}))
 """
 
 ARRAYS = """
@@ -35,7 +36,7 @@ double = bellhop.pure_callback(lambda x: x * 2, MEGABYTE)
 io = bellhop.io_callback(lambda x: x / 2, MEGABYTE)
 loop = bellhop.qjit(lambda n, x: jax.lax.fori_loop(0, n // 2, lambda i, x: io(double(x)), x))
 x = np.ones(2**17)
-print(grown(lambda count: loop(count, x).block_until_ready(), 200, {count}))
+print(grown(lambda count: loop(count, x).block_until_ready(), 50, {count}))
 """
 
 FAILURES = """
@@ -64,17 +65,17 @@ def run(count):
         program = bellhop.qjit(lambda x: bellhop.pure_callback(function, float)(x) + 1)
         assert program(2.0) == 2.0 * i + 1
     del function, program
-grown_by = grown(run, 20, {count})
+grown_by = grown(run, 5, {count})
 assert len(callables) == 0, len(callables)
 print(grown_by)
 """
 
 
 RUNS = {
-    "scalar arguments and results": (SCALARS, 200_000, 5_000_000, LIMIT_OF_CALLS),
-    "arguments and results of 1 MB": (ARRAYS, 1_000, 20_000, LIMIT_OF_CALLS),
+    "scalar arguments and results": (SCALARS, 100_000, 5_000_000, LIMIT_OF_CALLS),
+    "arguments and results of 1 MB": (ARRAYS, 300, 20_000, LIMIT_OF_ARRAYS),
     "calls that fail": (FAILURES, 2_000, 20_000, LIMIT_OF_CALLS),
-    "programs compiled and dropped": (PROGRAMS, 100, 2_000, LIMIT_OF_PROGRAMS),
+    "programs compiled and dropped": (PROGRAMS, 50, 2_000, LIMIT_OF_PROGRAMS),
 }
 
 

@@ -21,16 +21,16 @@ def _run(*command):
     )
 
 
-def _mypy(file, folder):
-    return _run("mypy", *STRICT, file)
+def _mypy(files, folder):
+    return _run("mypy", *STRICT, *files)
 
 
-def _basedpyright(file, folder):
+def _basedpyright(files, folder):
     roots = {str(Path(importlib.util.find_spec(name).origin).parents[1]) for name in PACKAGES}
     # What JAX leaves open, such as the type of a device, is not ours to close.
     of_jax = ("Member", "Argument", "Lambda", "Variable", "Parameter")
     settings = {
-        "include": [str(file)],
+        "include": [str(file) for file in files],
         "typeCheckingMode": "strict",
         "extraPaths": sorted(roots),
         "reportMissingTypeStubs": False,
@@ -41,15 +41,27 @@ def _basedpyright(file, folder):
 
 
 # basedpyright is pyright with its own Node: PyPI is all that it needs.
-@pytest.fixture(params=[_mypy, _basedpyright], ids=["mypy", "pyright"])
-def checker(request):
+@pytest.fixture(scope="module", params=[_mypy, _basedpyright], ids=["mypy", "pyright"])
+def checked(request, tmp_path_factory):
+    """Check code as users write it, and the same with two wrong lines at its end, in one run."""
     pytest.importorskip(request.param.__name__[1:])
-    return request.param
+    folder = tmp_path_factory.mktemp("typed")
+    right, wrong = folder / "right.py", folder / "wrong.py"
+    accepted = USER_CODE.read_text()
+    right.write_text(accepted)
+    # A text is no array; a number is none, and an argument is missing.
+    wrong.write_text(accepted + '\nscaled("text")\nlayer(1)\n')
+    run = request.param([right, wrong], folder)
+    assert "error" in run.stdout, run.stderr
+    return run
 
 
-def test_user_code_is_accepted_with_the_types_that_it_asserts(checker, tmp_path):
-    run = checker(USER_CODE, tmp_path)
-    assert run.returncode == 0, run.stdout + run.stderr
+def errors(run, name):
+    return {int(line) for line in re.findall(rf"{name}\.py:(\d+).*error", run.stdout)}
+
+
+def test_user_code_is_accepted_with_the_types_that_it_asserts(checked):
+    assert errors(checked, "right") == set(), checked.stdout
 
 
 def test_user_code_runs(tmp_path):
@@ -64,13 +76,7 @@ def test_user_code_runs(tmp_path):
     assert run.returncode == 0, run.stderr
 
 
-def test_wrong_types_are_found(checker, tmp_path):
-    wrong = tmp_path / "wrong.py"
-    accepted = USER_CODE.read_text()
-    # A text is no array; a number is none, and an argument is missing.
-    wrong.write_text(accepted + '\nscaled("text")\nlayer(1)\n')
-    run = checker(wrong, tmp_path)
-    assert run.returncode == 1
-    last = len(wrong.read_text().splitlines())
-    flagged = {int(line) for line in re.findall(r"wrong\.py:(\d+).*error", run.stdout)}
-    assert flagged == {last - 1, last}, run.stdout
+def test_wrong_types_are_found(checked):
+    last = len(USER_CODE.read_text().splitlines()) + 3
+    assert errors(checked, "wrong") == {last - 1, last}, checked.stdout
+    assert checked.returncode == 1
