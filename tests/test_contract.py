@@ -61,10 +61,18 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   %s5, %js = "quantum.replay_jacobian"(%s4, %p, %p, %i, %a) {code = array<i64: 0, 3, 0>}
       : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<2x1xi32>, tensor<2x1xf64>)
       -> (tensor<2xui32>, tensor<2x1x1xf64>)
-  %k = "quantum.weigh"(%s5, %j) : (tensor<2xui32>, tensor<1x1xf64>) -> tensor<1xf64>
-  %ws = "quantum.weights"(%s5, %k, %o)
+  %s7, %derivative = "quantum.shift"(%s5, %p, %p, %p, %p) {code = array<i64: 0, 3, 0>,
+      sizes = array<i64: 1>, squares = array<i64: -1>}
+      : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<1xf64>, tensor<1xf64>)
+      -> (tensor<2xui32>, tensor<i32>)
+  %s9 = "quantum.remember"(%s7, %bit, %o)
+      : (tensor<2xui32>, tensor<i1>, tensor<i32>) -> tensor<2xui32>
+  %again = "quantum.recall"(%s9, %o) : (tensor<2xui32>, tensor<i32>) -> tensor<i1>
+  %k = "quantum.weigh"(%s9, %j, %o)
+      : (tensor<2xui32>, tensor<1x1xf64>, tensor<i32>) -> tensor<1xf64>
+  %ws = "quantum.weights"(%s9, %k, %o)
       : (tensor<2xui32>, tensor<1xf64>, tensor<i32>) -> tensor<1x2xf64>
-  %s6 = "quantum.after"(%s5, %ws) : (tensor<2xui32>, tensor<1x2xf64>) -> tensor<2xui32>
+  %s6 = "quantum.after"(%s9, %ws) : (tensor<2xui32>, tensor<1x2xf64>) -> tensor<2xui32>
   "quantum.end"(%s6) : (tensor<2xui32>) -> ()
   %late = func.call @accelerate_cuda_0__far(%e) : (tensor<f64>) -> tensor<f64>
   %far = stablehlo.add %z, %late : tensor<f64>

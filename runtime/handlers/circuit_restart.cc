@@ -21,6 +21,7 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
                     [&] { session.device->pool.clear(*session.device); });
     session.touched = false;
     session.steps.clear();
+    session.uncounted.clear();
     write_handle(result, name);
   });
 }

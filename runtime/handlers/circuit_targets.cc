@@ -14,8 +14,11 @@ std::vector<Target> circuit_targets() {
           circuit_jacobian_target(),
           circuit_replay_target(),
           circuit_replay_jacobian_target(),
+          circuit_shift_target(),
           circuit_weigh_target(),
           circuit_weights_target(),
+          circuit_remember_target(),
+          circuit_recall_target(),
           circuit_after_target(),
           circuit_end_target()};
 }

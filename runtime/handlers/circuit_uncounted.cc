@@ -1,5 +1,5 @@
-// handlers/circuit_uncounted.cc: bellhop_circuit_weigh, bellhop_circuit_weights and
-// bellhop_circuit_after.
+// handlers/circuit_uncounted.cc: bellhop_circuit_weigh, bellhop_circuit_weights,
+// bellhop_circuit_remember, bellhop_circuit_recall and bellhop_circuit_after.
 #include <algorithm>
 #include <span>
 
@@ -18,7 +18,7 @@ auto span_of(const Buffer& buffer) {
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed, and ends here if its derivative is another's.
 ffi::Error weigh(ffi::RunId run, HandleBuffer handle,
-                 ffi::BufferR2<ffi::F64> cotangents,
+                 ffi::BufferR2<ffi::F64> cotangents, ffi::BufferR0<ffi::S32> derivative,
                  ffi::ResultBufferR1<ffi::F64> token) {
   return guarded(run, [&] {
     Lease lease = open_session(read_handle(handle));
@@ -26,13 +26,14 @@ ffi::Error weigh(ffi::RunId run, HandleBuffer handle,
     const auto shape = cotangents.dimensions();
     std::ranges::fill(
         span_of(*token),
-        lease->uncounted.weigh(span_of(cotangents), static_cast<std::size_t>(shape[0]),
+        lease->uncounted.weigh(*derivative.typed_data(), span_of(cotangents),
+                               static_cast<std::size_t>(shape[0]),
                                static_cast<std::size_t>(shape[1])));
   });
 }
 
 // Threads: any, several at once; operations on one session wait for each other.
-// The session is borrowed, and ends here if the token is not that of the last weigh.
+// The session is borrowed, and ends here if the token is not that of a weigh.
 ffi::Error weights(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> token,
                    ffi::BufferR0<ffi::S32> number,
                    ffi::ResultBufferR2<ffi::F64> result) {
@@ -43,6 +44,29 @@ ffi::Error weights(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> 
     if (rows == 0) return;
     lease->uncounted.read(*token.typed_data(), *number.typed_data(), rows,
                           span_of(*result));
+  });
+}
+
+// Threads: any, several at once; operations on one session wait for each other.
+// The session is borrowed.
+ffi::Error remember(ffi::RunId run, HandleBuffer handle,
+                    ffi::BufferR0<ffi::PRED> outcome, ffi::BufferR0<ffi::S32> number,
+                    HandleResult result) {
+  return guarded(run, [&] {
+    const Handle name = read_handle(handle);
+    Lease lease = open_session(name);
+    lease->uncounted.remember(*number.typed_data(), *outcome.typed_data());
+    write_handle(result, name);
+  });
+}
+
+// Threads: any, several at once; operations on one session wait for each other.
+// The session is borrowed, and ends here if the outcome was not kept.
+ffi::Error recall(ffi::RunId run, HandleBuffer handle, ffi::BufferR0<ffi::S32> number,
+                  ffi::ResultBufferR0<ffi::PRED> outcome) {
+  return guarded(run, [&] {
+    Lease lease = open_session(read_handle(handle));
+    *outcome->typed_data() = lease->uncounted.recall(*number.typed_data());
   });
 }
 
@@ -57,6 +81,7 @@ XLA_FFI_DEFINE_HANDLER(kWeigh, weigh,
                            .Ctx<ffi::RunId>()
                            .Arg<HandleBuffer>()
                            .Arg<ffi::BufferR2<ffi::F64>>()
+                           .Arg<ffi::BufferR0<ffi::S32>>()
                            .Ret<ffi::BufferR1<ffi::F64>>());
 
 XLA_FFI_DEFINE_HANDLER(kWeights, weights,
@@ -66,6 +91,21 @@ XLA_FFI_DEFINE_HANDLER(kWeights, weights,
                            .Arg<ffi::BufferR1<ffi::F64>>()
                            .Arg<ffi::BufferR0<ffi::S32>>()
                            .Ret<ffi::BufferR2<ffi::F64>>());
+
+XLA_FFI_DEFINE_HANDLER(kRemember, remember,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .Arg<ffi::BufferR0<ffi::PRED>>()
+                           .Arg<ffi::BufferR0<ffi::S32>>()
+                           .Ret<ffi::BufferR1<ffi::U32>>());
+
+XLA_FFI_DEFINE_HANDLER(kRecall, recall,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .Arg<ffi::BufferR0<ffi::S32>>()
+                           .Ret<ffi::BufferR0<ffi::PRED>>());
 
 XLA_FFI_DEFINE_HANDLER(kAfter, after,
                        ffi::Ffi::Bind()
@@ -82,6 +122,14 @@ Target circuit_weigh_target() {
 
 Target circuit_weights_target() {
   return {"bellhop_circuit_weights", nullptr, profiled<kWeights>};
+}
+
+Target circuit_remember_target() {
+  return {"bellhop_circuit_remember", nullptr, profiled<kRemember>};
+}
+
+Target circuit_recall_target() {
+  return {"bellhop_circuit_recall", nullptr, profiled<kRecall>};
 }
 
 Target circuit_after_target() {

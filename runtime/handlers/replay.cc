@@ -56,6 +56,17 @@ class RunSeeds {
   std::optional<std::array<std::uint32_t, 4>> words_;
 };
 
+// Where the circuit is run, beside what its steps hold: the counted parameters, which
+// are null where each step has its own, and shifts of uncounted ones.
+struct Point {
+  struct Shift {
+    std::int32_t number;
+    double amount;
+  };
+  std::span<const double> params;
+  std::vector<Shift> uncounted;
+};
+
 // Runs the gates that a circuit was applied, on one thread. Its device goes back to the
 // pool at the end, or is destroyed where something was thrown.
 class Runner {
@@ -73,9 +84,8 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // Where there are no `params`, each step has its own.
   template <typename Measure>
-  void run(std::size_t row, std::span<const double> params, const RunSeeds& seeds,
+  void run(std::size_t row, const Point& point, const RunSeeds& seeds,
            std::size_t number, Measure&& measure) {
     is_sound_ = false;
     if (is_used_) pool_.renew(session_.device);
@@ -85,27 +95,44 @@ class Runner {
     session_.tape.clear();
     session_.tape.recording = session_.record;
     if (session_.record) session_.device->plugin->StartTapeRecording();
-    for (const Step& step : kept_.steps) apply(step, row, params);
+    for (const Step& step : kept_.steps) apply(step, row, point);
     measure(session_);
     if (session_.tape.recording) session_.device->plugin->StopTapeRecording();
     is_sound_ = true;
   }
 
  private:
-  void apply(const Step& step, std::size_t row, std::span<const double> params) {
+  void apply(const Step& step, std::size_t row, const Point& point) {
     if (step.gates == nullptr) return project(session_, step.projection);
-    const bool has_own =
-        step.offset < 0 || is_uncounted(step.offset) || params.data() == nullptr;
-    step.gates->apply(session_,
-                      has_own ? step.params.of(row)
-                              : params.subspan(static_cast<std::size_t>(step.offset)),
-                      step.offset, step.wires.of(row));
+    step.gates->apply(session_, params_of(step, row, point), step.offset,
+                      step.wires.of(row));
+  }
+
+  std::span<const double> params_of(const Step& step, std::size_t row,
+                                    const Point& point) {
+    if (is_uncounted(step.offset)) return shifted(step, step.params.of(row), point);
+    if (step.offset < 0 || point.params.data() == nullptr) return step.params.of(row);
+    return point.params.subspan(static_cast<std::size_t>(step.offset));
+  }
+
+  std::span<const double> shifted(const Step& step, std::span<const double> here,
+                                  const Point& point) {
+    bool is_copied = false;
+    for (const auto& [number, amount] : point.uncounted) {
+      const std::int64_t place = std::int64_t{number} - step.offset;
+      if (place < 0 || place >= static_cast<std::int64_t>(here.size())) continue;
+      if (!is_copied) shifted_.assign(here.begin(), here.end());
+      is_copied = true;
+      shifted_[static_cast<std::size_t>(place)] += amount;
+    }
+    return is_copied ? std::span<const double>(shifted_) : here;
   }
 
   const Session& kept_;
   DevicePool& pool_;
   SmallTeam team_;
   Session session_;
+  std::vector<double> shifted_;
   bool is_used_ = false;
   bool is_sound_ = true;
 };
@@ -120,6 +147,7 @@ void check(const Session& recorded, std::size_t params, const Shifts& shifts) {
     }
   }
   for (const std::int32_t index : shifts.indices) {
+    if (is_uncounted(index)) continue;
     if (index < 0 || static_cast<std::size_t>(index) >= params) {
       throw CircuitError("parameter " + std::to_string(index) + " of " +
                          std::to_string(params) + " is shifted.");
@@ -147,7 +175,7 @@ struct Runs {
       const auto shifted = std::make_shared<std::vector<double>>();
       return [this, &seeds, runner, shifted](std::size_t number) {
         const std::size_t row = number / shifts.rows;
-        const auto at = parameters(row, number % shifts.rows, *shifted);
+        const Point at = point(row, number % shifts.rows, *shifted);
         const auto run = [&] {
           runner->run(row, at, seeds, number,
                       [&](Session& session) { measure(session, row, number); });
@@ -172,16 +200,22 @@ struct Runs {
                        std::to_string(jacobians->values.size()) + ".");
   }
 
-  std::span<const double> parameters(std::size_t row, std::size_t shift,
-                                     std::vector<double>& shifted) const {
+  Point point(std::size_t row, std::size_t shift, std::vector<double>& shifted) const {
     const std::span<const double> here = params.of(row);
-    if (shifts.order == 0) return here;
+    if (shifts.order == 0) return {here, {}};
     shifted.assign(here.begin(), here.end());
+    Point point{shifted, {}};
     for (std::size_t k = 0; k < shifts.order; ++k) {
       const std::size_t place = shift * shifts.order + k;
-      shifted[static_cast<std::size_t>(shifts.indices[place])] += shifts.amounts[place];
+      const std::int32_t index = shifts.indices[place];
+      const double amount = shifts.amounts[place];
+      if (is_uncounted(index)) {
+        point.uncounted.push_back({index, amount});
+      } else {
+        shifted[static_cast<std::size_t>(index)] += amount;
+      }
     }
-    return shifted;
+    return point;
   }
 
   void measure(Session& session, std::size_t row, std::size_t number) const {

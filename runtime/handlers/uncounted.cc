@@ -2,72 +2,110 @@
 #include "bellhop/uncounted.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "bellhop/device_pool.h"
 
 namespace bellhop {
 
-void Uncounted::begin(std::size_t expvals, std::size_t parameters) {
-  expvals_ = expvals;
-  parameters_ = parameters;
-  jacobian_.assign(expvals * parameters, 0.0);
-  weights_.clear();
-  rows_ = 0;
+namespace {
+
+// A token is a power of two, of which a double holds the sum of so many.
+constexpr std::size_t kMostProducts = 52;
+
+}  // namespace
+
+std::int32_t Uncounted::begin(std::size_t values, std::size_t parameters) {
+  derivatives_.push_back(
+      {values, parameters, std::vector<double>(values * parameters)});
+  return static_cast<std::int32_t>(derivatives_.size()) - 1;
 }
 
-void Uncounted::add(std::size_t expval, std::int64_t number, double value) {
+void Uncounted::add(std::size_t place, std::int64_t number, double value) {
+  Derivative& derivative = derivatives_.back();
   const auto column = static_cast<std::size_t>(number - kFirstUncounted);
-  jacobian_[expval * parameters_ + column] += value;
+  derivative.numbers[place * derivative.parameters + column] += value;
 }
 
-double Uncounted::weigh(std::span<const double> cotangents, std::size_t rows,
-                        std::size_t expvals) {
-  if (expvals != expvals_) {
-    throw CircuitError("The derivative of " + std::to_string(expvals_) +
-                       " expectation values is weighed with " +
-                       std::to_string(expvals) + " numbers.");
+double Uncounted::weigh(std::int32_t derivative, std::span<const double> cotangents,
+                        std::size_t rows, std::size_t values) {
+  if (derivative < 0 || static_cast<std::size_t>(derivative) >= derivatives_.size()) {
+    throw CircuitError("Derivative " + std::to_string(derivative) + " of " +
+                       std::to_string(derivatives_.size()) + " is weighed.");
   }
-  rows_ = rows;
-  weights_.assign(rows * parameters_, 0.0);
+  const Derivative& all = derivatives_[static_cast<std::size_t>(derivative)];
+  if (values != all.values) {
+    throw CircuitError("The derivative of " + std::to_string(all.values) +
+                       " values is weighed with " + std::to_string(values) +
+                       " numbers.");
+  }
+  if (products_.size() == kMostProducts) {
+    throw CircuitError("A circuit with gates in a loop of unknown length is measured " +
+                       std::to_string(kMostProducts + 1) +
+                       " times and differentiated. Measure less often: in the same "
+                       "basis, all is measured at once.");
+  }
+  Products& products = products_.emplace_back(
+      Products{rows, all.parameters, std::vector<double>(rows * all.parameters)});
   for (std::size_t row = 0; row < rows; ++row) {
-    double* const products = weights_.data() + row * parameters_;
-    for (std::size_t expval = 0; expval < expvals; ++expval) {
-      const double factor = cotangents[row * expvals + expval];
+    double* const sums = products.numbers.data() + row * all.parameters;
+    for (std::size_t place = 0; place < values; ++place) {
+      const double factor = cotangents[row * values + place];
       if (factor == 0) continue;
-      const double* const derivative = jacobian_.data() + expval * parameters_;
-      for (std::size_t i = 0; i < parameters_; ++i) {
-        products[i] += factor * derivative[i];
-      }
+      const double* const by = all.numbers.data() + place * all.parameters;
+      for (std::size_t i = 0; i < all.parameters; ++i) sums[i] += factor * by[i];
     }
   }
-  return ++token_;
+  return std::ldexp(1.0, static_cast<int>(products_.size()) - 1);
 }
 
 void Uncounted::read(double token, std::int64_t number, std::size_t rows,
                      std::span<double> weights) const {
-  if (token != token_ || rows != rows_ || !is_uncounted(number)) {
-    throw CircuitError(
-        "Derivatives by the gates of a loop are read that were not weighed last. This "
-        "is a bug in Bellhop; please report it.");
-  }
-  const std::size_t length = rows == 0 ? 0 : weights.size() / rows;
+  const double end = std::ldexp(1.0, static_cast<int>(products_.size()));
+  bool is_known = token >= 0 && token < end && is_uncounted(number);
+  const auto chosen = is_known ? static_cast<std::uint64_t>(token) : 0;
   const auto first = static_cast<std::size_t>(number - kFirstUncounted);
-  const std::size_t known =
-      first < parameters_ ? std::min(length, parameters_ - first) : 0;
+  const std::size_t length = rows == 0 ? 0 : weights.size() / rows;
   std::ranges::fill(weights, 0.0);
-  for (std::size_t row = 0; row < rows; ++row) {
-    if (known == 0) break;
-    std::copy_n(weights_.data() + row * parameters_ + first, known,
-                weights.data() + row * length);
+  for (std::size_t k = 0; k < products_.size(); ++k) {
+    if ((chosen >> k & 1) == 0) continue;
+    const Products& products = products_[k];
+    is_known = is_known && products.rows == rows;
+    if (!is_known || first >= products.parameters) continue;
+    const std::size_t known = std::min(length, products.parameters - first);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const double* const from =
+          products.numbers.data() + row * products.parameters + first;
+      for (std::size_t i = 0; i < known; ++i) weights[row * length + i] += from[i];
+    }
   }
+  if (!is_known) {
+    throw CircuitError(
+        "Derivatives by the gates of a loop are read that were not weighed. This is a "
+        "bug in Bellhop; please report it.");
+  }
+}
+
+void Uncounted::remember(std::int64_t number, bool outcome) {
+  outcomes_[number] = outcome;
+}
+
+bool Uncounted::recall(std::int64_t number) const {
+  const auto found = outcomes_.find(number);
+  if (found == outcomes_.end()) {
+    throw CircuitError(
+        "The outcome of a measurement is read that was not kept. This is a bug in "
+        "Bellhop; please report it.");
+  }
+  return found->second;
 }
 
 void Uncounted::clear() {
   // One long loop must not hold its memory for ever.
-  jacobian_ = {};
-  weights_ = {};
-  expvals_ = parameters_ = rows_ = 0;
+  derivatives_ = {};
+  products_ = {};
+  outcomes_ = {};
 }
 
 }  // namespace bellhop

@@ -61,7 +61,7 @@ def test_products_with_the_derivative() -> None:
     """Each angle turns about the same axis, so that all derivatives are those of the sum."""
 
     def read(state: Any) -> Any:
-        token = call("weigh", f64(2), state, COTANGENTS)
+        token = call("weigh", f64(2), state, COTANGENTS, jnp.int32(0))
         # Of the last two there are no gates.
         both = weights(state, token, FIRST, 2, 4)
         return jnp.concatenate([both, weights(state, token, FIRST + 1, 2, 1)], axis=1)
@@ -74,21 +74,122 @@ def test_products_with_the_derivative() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-def test_a_token_is_good_until_the_next() -> None:
+def test_a_sum_of_tokens_is_one_of_products() -> None:
     def read(state: Any) -> Any:
-        first = call("weigh", f64(1), state, COTANGENTS[:1])
-        second = call("weigh", f64(1), state, COTANGENTS[1:] + 0 * first)
-        return weights(state, first + 0 * second, FIRST, 1, 2)
+        first = call("weigh", f64(1), state, COTANGENTS[:1], jnp.int32(0))
+        second = call("weigh", f64(1), state, COTANGENTS[1:] + 0 * first, jnp.int32(0))
+        tokens = [first + 0 * second, second, first + second, 0 * second]
+        return jnp.concatenate([weights(state, token, FIRST, 1, 2) for token in tokens])
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match="that were not weighed last"):
+    _, found = run(read)
+    one, other = COTANGENTS @ np.array([-np.sin(SUM), -np.cos(SUM)])
+    expected = np.array([one, other, one + other, 0])
+    np.testing.assert_allclose(found, np.stack([expected, expected], axis=1), atol=1e-12)
+
+
+def test_a_token_that_there_is_not() -> None:
+    def read(state: Any) -> Any:
+        token = call("weigh", f64(1), state, COTANGENTS[:1], jnp.int32(0))
+        return weights(state, token + 1, FIRST, 1, 2)
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="that were not weighed"):
         run(read)
 
 
-def test_cotangents_of_other_measurements() -> None:
+def test_more_products_than_a_token_names() -> None:
     def read(state: Any) -> Any:
-        return call("weigh", f64(1), state, np.ones((1, 3)))
+        token = jnp.zeros(1)
+        for _ in range(53):
+            token = call("weigh", f64(1), state, COTANGENTS[:1] + 0 * token, jnp.int32(0))
+        return token
 
     with pytest.raises(
-        jax.errors.JaxRuntimeError, match="of 2 expectation values is weighed with 3 numbers"
+        jax.errors.JaxRuntimeError, match="gates in a loop of unknown length is measured 53 times"
     ):
+        run(read)
+
+
+@pytest.mark.parametrize(
+    ("columns", "derivative", "message"),
+    [
+        (3, 0, "of 2 values is weighed with 3 numbers"),
+        (2, 1, "Derivative 1 of 1 is weighed"),
+    ],
+)
+def test_what_cannot_be_weighed(columns: int, derivative: int, message: str) -> None:
+    def read(state: Any) -> Any:
+        return call("weigh", f64(1), state, np.ones((1, columns)), jnp.int32(derivative))
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+        run(read)
+
+
+# The variance of Z, which is sin^2 of the sum, probabilities, and the mean of Z.
+MIXED = np.array([1, 3, 0, 2, 0, 0, 3, 0])
+
+
+def shift(state: Any, sizes: list[int], squares: list[int], amounts: Any) -> Any:
+    return call(
+        "shift",
+        (HANDLE, jax.ShapeDtypeStruct((), np.int32)),
+        state,
+        np.zeros(0),
+        np.array([ANGLES[0]]),
+        np.array([0.5, -0.5]),
+        amounts,
+        code=MIXED,
+        sizes=np.array(sizes),
+        squares=np.array(squares),
+    )
+
+
+def test_values_at_shifted_parameters() -> None:
+    """The counted gate stays where it is; of a variance, the second moment is differentiated."""
+
+    def read(state: Any) -> Any:
+        amounts = np.array([np.pi / 2, -np.pi / 2])
+        state, number = shift(state, [1, 2, 1], [2, -1, -1], amounts)
+        token = call("weigh", f64(4), state, np.eye(4), number)
+        return weights(state, token, FIRST, 4, 3)
+
+    _, found = run(read)
+    # The second moment of Z is one.
+    by_angle = np.array([0, -np.sin(SUM) / 2, np.sin(SUM) / 2, -np.sin(SUM)])
+    np.testing.assert_allclose(found, by_angle[:, None] * [1, 1, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "squares", "terms", "message"),
+    [
+        ([1, 2], [-1, -1], 2, "of 3 measurements is asked for with wrong sizes"),
+        ([1, 2, 1], [1, -1, -1], 2, "wrong sizes or squares"),
+        ([1, 2, 1], [3, -1, -1], 2, "wrong sizes or squares"),
+        ([1, 2, 1], [2, -1, -1], 3, "A shift rule has 2 coefficients and 3 amounts"),
+    ],
+)
+def test_wrong_shifts(sizes: list[int], squares: list[int], terms: int, message: str) -> None:
+    def read(state: Any) -> Any:
+        return 1.0 * shift(state, sizes, squares, np.ones(terms))[1]
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+        run(read)
+
+
+def test_outcomes_are_kept() -> None:
+    def read(state: Any) -> Any:
+        for number, outcome in enumerate([True, False]):
+            state = call("remember", HANDLE, state, jnp.array(outcome), jnp.int32(FIRST + number))
+        bit = jax.ShapeDtypeStruct((), bool)
+        found = [call("recall", bit, state, jnp.int32(FIRST + number)) for number in (1, 0)]
+        return jnp.stack(found).astype(float)
+
+    np.testing.assert_array_equal(run(read)[1], [0, 1])
+
+
+def test_an_outcome_that_was_not_kept() -> None:
+    def read(state: Any) -> Any:
+        bit = jax.ShapeDtypeStruct((), bool)
+        return call("recall", bit, state, jnp.int32(FIRST)).astype(float)
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="outcome .* was not kept"):
         run(read)

@@ -43,13 +43,19 @@ class DifferentiationChoice:
     options: tuple[tuple[str, Any], ...] = ()
 
     def of(
-        self, measurements: Sequence[Measurement], frequencies: bytes, *, is_replayed: bool
+        self,
+        measurements: Sequence[Measurement],
+        frequencies: bytes,
+        uncounted: int,
+        *,
+        is_replayed: bool,
     ) -> Differentiation:
         """Return how these measurements are differentiated.
 
         Args:
             measurements: of one device call.
             frequencies: the bits of those of each parameter.
+            uncounted: those of all parameters that only the run counts.
             is_replayed: whether only running the gates again differentiates: with shots, or
                 with mid-circuit measurements.
         """
@@ -85,7 +91,7 @@ class DifferentiationChoice:
                 "differentiates expectation values only. Use diff_method='best' or "
                 "'parameter-shift'."
             )
-        return Differentiation(method, frequencies, self.options, obstacle)
+        return Differentiation(method, frequencies, uncounted, self.options, obstacle)
 
 
 def chosen_differentiation(qnode: qml.QNode, where: str) -> DifferentiationChoice:

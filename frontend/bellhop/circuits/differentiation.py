@@ -7,6 +7,7 @@ done at many points at once, so the derivative of one is the other at shifted po
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,14 +30,6 @@ ADJOINT = "adjoint"
 PARAMETER_SHIFT = "parameter-shift"
 FINITE_DIFFERENCES = "finite-diff"
 
-_UNCOUNTED = (
-    "gates in a loop whose length is computed in the program are differentiated by "
-    "diff_method='{method}', which would have to know how many parameters they have. Return "
-    "expectation values without shots and mid-circuit measurements, which the adjoint method "
-    "differentiates; or use bounds that are Python numbers, or finite differences of the whole: "
-    "bellhop.grad(f, method='fd')."
-)
-
 # Up to here, a matrix of an observable is differentiated through its Pauli words.
 _MATRIX_WIRES = 4
 
@@ -49,6 +42,11 @@ replay_p = Primitive("quantum_replay")
 replay_jacobian_p = Primitive("quantum_replay_jacobian")
 for _primitive in (jacobian_p, replay_p, replay_jacobian_p):
     _primitive.multiple_results = True
+# shift: handle, coefficients f64[c], matrices f64[m], params f64[p], weights f64[terms],
+#   amounts f64[terms] -> handle, the number i32[] under which its session keeps the derivative by
+#   uncounted parameters
+shift_p = Primitive("quantum_shift")
+shift_p.multiple_results = True
 
 
 @dataclass(frozen=True)
@@ -58,19 +56,27 @@ class Differentiation:
     Attributes:
         method: by the parameters of gates, one of the names above.
         frequencies: the bits of the frequencies of each parameter, for shift rules.
+        uncounted: those of all parameters that only the run counts.
         options: of finite differences.
         obstacle: why there is no derivative; nothing where there is one.
     """
 
     method: str = ADJOINT
     frequencies: bytes = field(default=b"", repr=False)
+    uncounted: int = shift_rules.NO_FREQUENCIES
     options: tuple[tuple[str, Any], ...] = ()
     obstacle: str = ""
 
     def rule(self, n_params: int) -> shift_rules.ShiftRule:
         """Return the rule that differentiates by shifted parameters."""
-        bits = self.frequencies
-        assert len(bits) == n_params
+        assert len(self.frequencies) == n_params
+        return self._rule_of(self.frequencies)
+
+    def rule_of_uncounted(self) -> shift_rules.ShiftRule:
+        """Return one rule that differentiates by any of the uncounted parameters."""
+        return self._rule_of(bytes([self.uncounted]))
+
+    def _rule_of(self, bits: bytes) -> shift_rules.ShiftRule:
         if self.method == FINITE_DIFFERENCES:
             return shift_rules.finite_differences(bits, **dict(self.options))
         if shift_rules.UNKNOWN_FREQUENCIES in bits:
@@ -114,20 +120,22 @@ def measurement_jvp(
     operands = (*primals[1:4], *_NO_SHIFT)
     values_dot = [jnp.zeros_like(value) for value in values]
     tokens_dot = list(filter(_is_given, tangents[4:]))
-    if static.differentiation.method == ADJOINT and (_is_given(tangents[3]) or tokens_dot):
+    is_adjoint = static.differentiation.method == ADJOINT
+    if is_adjoint and (_is_given(tangents[3]) or tokens_dot):
         # The device has recorded the circuit, so it need not run again.
         handle, jacobian = jacobian_p.bind(handle, *primals[1:4], **params)
         if _is_given(tangents[3]):
             values_dot = list(jacobian @ tangents[3])
         for token_dot in tokens_dot:
-            moved = values_tangent(token_dot, handle, len(values))
+            moved = values_tangent(token_dot, handle, jnp.int32(0), len(values))
             values_dot = [a + b for a, b in zip(values_dot, moved, strict=True)]
-    elif tokens_dot:
-        raise DifferentiableCompileError(_UNCOUNTED.format(method=static.differentiation.method))
     elif _is_given(tangents[3]):
         rows = [value[None] for value in values]
         handle, moved = _moved_by_shifts(handle, operands, tangents[3], rows, static)
         values_dot = [row[0] for row in moved]
+    for token_dot in [] if is_adjoint else tokens_dot:
+        handle, moved = _moved_by_uncounted_shifts(handle, operands, token_dot, values, static)
+        values_dot = [a + b for a, b in zip(values_dot, moved, strict=True)]
 
     def evaluate(handle: Any, terms: Sequence[Measurement]) -> Any:
         handle, *rows = replay_p.bind(handle, *operands, **static.of(terms).params())
@@ -242,6 +250,47 @@ def _moved_by_shifts(
             values_dot.append(squares - 2 * mean * moved(mean_at_shifts, mean))
         else:
             values_dot.append(moved(at_shifts, here))
+    return handle, values_dot
+
+
+def _moved_by_uncounted_shifts(
+    handle: Any,
+    operands: Sequence[Any],
+    token_dot: Any,
+    values: Sequence[Any],
+    static: _Static,
+) -> tuple[Any, list[Any]]:
+    """Return the change of values when parameters change that only the run counts.
+
+    The rule is one for all of them, and what the device gives of a variance is the derivative of
+    ``E[A**2]``.
+    """
+    of_variances = [replace(m, kind=EXPVAL) for m in static.measurements if m.kind == VAR]
+    all_measured = static.of([*static.measurements, *of_variances])
+    rule = static.differentiation.rule_of_uncounted()
+    weights, amounts = rule.coefficients(), rule.amounts()
+    if rule.unshifted[0]:
+        weights = jnp.concatenate([weights, rule.unshifted])
+        amounts = jnp.concatenate([amounts, jnp.zeros(1)])
+    handle, derivative = shift_p.bind(
+        handle, *operands[:3], weights, amounts, **all_measured.params()
+    )
+    n = len(static.measurements)
+    shapes = [value.shape for value in values]
+    means: Iterator[Any] = iter(())
+    if of_variances:
+        handle, *rows = replay_p.bind(handle, *operands, **static.of(of_variances).params())
+        means = iter(row[0] for row in rows)
+    sizes = [math.prod(shape) for shape in shapes] + [1] * len(of_variances)
+    moved = values_tangent(token_dot, handle, derivative, sum(sizes))
+    ends = [0, *itertools.accumulate(sizes)]
+    parts = [moved[start:end] for start, end in itertools.pairwise(ends)]
+    of_means = iter(parts[n:])
+    values_dot = []
+    for measurement, part, shape in zip(static.measurements, parts, shapes, strict=False):
+        if measurement.kind == VAR:
+            part = part - 2 * next(means) * next(of_means)
+        values_dot.append(part.reshape(shape))
     return handle, values_dot
 
 
@@ -389,6 +438,11 @@ def _jacobian_aval(
 ) -> list[Any]:
     shape = (len(measurements), params.shape[0])
     return [handle, ShapedArray(shape, np.dtype(np.float64))]
+
+
+@shift_p.def_abstract_eval
+def _shift_aval(handle: Any, *_: Any, **__: Any) -> list[Any]:
+    return [handle, ShapedArray((), np.dtype(np.int32))]
 
 
 @replay_p.def_abstract_eval

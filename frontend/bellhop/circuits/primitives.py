@@ -7,6 +7,7 @@ have one.
 
 import contextlib
 import contextvars
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,8 +27,9 @@ from bellhop.circuits.differentiation import (
     measurement_jvp,
     replay_jacobian_p,
     replay_p,
+    shift_p,
 )
-from bellhop.circuits.measurements import Measurement
+from bellhop.circuits.measurements import VAR, Measurement
 from bellhop.errors import CompileError, DifferentiableCompileError
 from bellhop.lowering import allow_our_dialects
 from bellhop_mlir.dialects import quantum
@@ -317,6 +319,26 @@ def _replay_lower(
     return quantum.replay_jacobian(operands, code, types[0])
 
 
+def _shift_lower(
+    ctx: Any,
+    state: Any,
+    coefficients: Any,
+    matrices: Any,
+    *others: Any,
+    measurements: tuple[Measurement, ...],
+    device: DeviceSpec,
+    **_: Any,
+) -> Any:
+    data, code = _data_and_code(coefficients, matrices, measurements)
+    sizes = [math.prod(measurement.result_shape(device)[0]) for measurement in measurements]
+    # The means of variances come last, in their order.
+    variances = [number for number, m in enumerate(measurements) if m.kind == VAR]
+    means = iter(range(len(measurements) - len(variances), len(measurements)))
+    squares = [next(means) if number in variances else -1 for number in range(len(measurements))]
+    return quantum.shift([state, data, *others], code, sizes, squares)
+
+
+mlir.register_lowering(shift_p, _shift_lower, cacheable=False)
 mlir.register_lowering(replay_p, _replay_lower, cacheable=False)
 mlir.register_lowering(replay_jacobian_p, _replay_lower, cacheable=False)
 

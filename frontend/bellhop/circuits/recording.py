@@ -1,5 +1,7 @@
 """One circuit while its quantum function is traced: queued gates become primitives."""
 
+import functools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +25,7 @@ from bellhop.circuits.primitives import (
 )
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.sampling import Asked, Frequency
+from bellhop.circuits.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.turns import stacked_turns
 from bellhop.circuits.uncounted import Uncounted
 from bellhop.circuits.wires import WireMap, as_int32, is_dynamic
@@ -64,6 +67,7 @@ class Circuit(QueuedCircuit):
         # Of gates in loops whose length only the run knows; None where there are none so far.
         self._uncounted: Uncounted | None = None
         self._is_uncounted = False
+        self._uncounted_frequencies = NO_FREQUENCIES
         self._is_fresh = True
         # Gates that wait to be applied: those that follow are of the same run.
         self._run: GateRun | None = None
@@ -138,6 +142,7 @@ class Circuit(QueuedCircuit):
             return
         if uncounted is not None:
             self._uncounted = uncounted.add(self._ticket, params)
+            self._uncounted_frequencies |= functools.reduce(operator.or_, run.frequencies)
             return
         self._offset = self._offset + jnp.int32(turns * run.n_params)
         self._params.append(params)
@@ -404,6 +409,10 @@ class Circuit(QueuedCircuit):
         )
         self._is_fresh = False
         self.has_mid_circuit = True
+        if self._is_uncounted and self._uncounted is not None:
+            self._uncounted, self._handle, outcome = self._uncounted.remember(
+                self._handle, self._ticket, outcome
+            )
         return outcome
 
     def measure(self, measured: MeasurementList) -> list[Any]:
@@ -414,6 +423,7 @@ class Circuit(QueuedCircuit):
         differentiation = self._differentiation.of(
             measured.measurements,
             self._frequencies_vector().tobytes(),
+            self._uncounted_frequencies,
             is_replayed=self.has_mid_circuit or self.device.shots > 0,
         )
         self._handle, *values = measure_p.bind(

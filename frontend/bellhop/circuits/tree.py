@@ -17,11 +17,15 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax_compat import without_unused
-from bellhop.circuits.primitives import gates_p, mid_measure_p, restart_p
-from bellhop.circuits.uncounted import after_p, uncounted_tangent_p
+from bellhop.circuits.primitives import HANDLE, gates_p, mid_measure_p, restart_p
+from bellhop.circuits.uncounted import (
+    after_p,
+    recalling,
+    recalls_outcomes,
+    uncounted_tangent_p,
+)
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops, side_effects_error
 from bellhop.control_flow.unused_values import equations
-from bellhop.errors import DifferentiableCompileError
 
 
 def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
@@ -64,22 +68,24 @@ def run_with_derivative(
     n_residuals = len(linear.in_avals) - n_tangents
     likes = _structs(linear.in_avals[n_residuals:])
     keep = [False] * n_residuals + [True] * n_tangents
+    linear = recalling(linear)
     linear, are_used = without_unused(linear, [True] * len(linear.out_avals), keep)
     if any(eqn.primitive in (gates_p, mid_measure_p) for eqn in equations(linear.jaxpr)):
-        if linear.effects:
-            raise side_effects_error(where)
-        raise DifferentiableCompileError(
-            f"{where}: a value is differentiated that a loop of unknown length computes, which "
-            "depends on mid-circuit measurements in that loop. Use bounds that are Python numbers, "
-            "or finite differences of the whole: bellhop.grad(f, method='fd')."
-        )
+        # What has an effect stays, and with it what it depends on.
+        raise side_effects_error(where)
     in_reverse_only = any(eqn.primitive is uncounted_tangent_p for eqn in equations(linear.jaxpr))
+    reads_session = in_reverse_only or recalls_outcomes(linear)
 
     def run(handle: Any, *inputs: Any) -> list[Any]:
         handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
         residuals = results[len(results) - n_residuals :]
         residuals = [value for value, yes in zip(residuals, are_used, strict=False) if yes]
         values = results[: n_out - 1]
+        if reads_session:
+            # A handle among the residuals is not used before the circuit was run.
+            residuals = [
+                after_p.bind(value, handle) if _is_handle(value) else value for value in residuals
+            ]
 
         def of_parts(parts: Sequence[Any]) -> list[Any]:
             wholes = _joined(parts, likes)
@@ -91,7 +97,7 @@ def run_with_derivative(
             derivatives = jax.tree.leaves(jax.jacfwd(of_parts)(zeros))
         else:
             derivatives = _by_rows(of_parts, zeros, linear.out_avals, where)
-        if in_reverse_only:
+        if reads_session:
             handle = after_p.bind(handle, *derivatives)
         return [handle, *values, *derivatives]
 
@@ -147,6 +153,10 @@ def _joined(parts: Sequence[Any], like: Sequence[Any]) -> list[Any]:
 
 def _is_complex(value: Any) -> bool:
     return jnp.issubdtype(value.dtype, jnp.complexfloating)
+
+
+def _is_handle(value: Any) -> bool:
+    return value.shape == HANDLE.shape and value.dtype == HANDLE.dtype
 
 
 def _structs(avals: Sequence[Any]) -> list[Any]:

@@ -10,8 +10,13 @@ something:
     cotangent of the token    the derivative of what is asked for by all parameters
 
 Going back, ``weigh`` hands the session the cotangents of the measured values, which it multiplies
-with its Jacobian; then the gates take what belongs to them, by their numbers (``weights``).  So
-these derivatives are only taken in reverse, and before the circuit ends.
+with its Jacobian; then the gates take what belongs to them, by their numbers (``weights``).  What
+is measured in several bases has a Jacobian for each; a cotangent of the token is a bit that names
+the products with one of them, so that JAX's sum of cotangents names their sum.  So these
+derivatives are only taken in reverse, and before the circuit ends.
+
+Outcomes of measurements in such a loop are asked of the session as well, where the loop's values
+are computed again.
 """
 
 from collections.abc import Sequence
@@ -36,12 +41,20 @@ _F64 = np.dtype(np.float64)
 uncounted_p = Primitive("quantum_uncounted")
 # Its derivative, in token and params.
 uncounted_tangent_p = Primitive("quantum_uncounted_tangent")
-# values_tangent: the tangent of a token, handle -> that of the measured values f64[values]
+# values_tangent: the tangent of a token, handle, number of the derivative i32[] -> that of the
+#   measured values f64[values]
 _values_tangent_p = Primitive("quantum_values_tangent")
-# weigh: handle, cotangents f64[rows, values] -> cotangent of the token f64[rows]
+# weigh: handle, cotangents f64[rows, values], number of the derivative i32[] -> cotangent of the
+#   token f64[rows]
 weigh_p = Primitive("quantum_weigh")
 # weights: ticket, cotangent of the token f64[rows], number i32[] -> cotangents f64[rows, n]
 weights_p = Primitive("quantum_weights")
+# remember: handle, outcome bool[], number i32[] -> handle
+_remember_p = Primitive("quantum_remember")
+# remembered: outcome bool[], ticket, number i32[] -> outcome
+_remembered_p = Primitive("quantum_remembered")
+# recall: ticket, number i32[] -> outcome bool[]
+_recall_p = Primitive("quantum_recall")
 # after: handle, arrays... -> handle
 after_p = Primitive("quantum_after")
 
@@ -72,15 +85,59 @@ class Uncounted(NamedTuple):
         token = uncounted_p.bind(self.token, params, ticket, self.number)
         return Uncounted(self.number + jnp.int32(params.shape[0]), token)
 
+    def remember(self, handle: Any, ticket: Any, outcome: Any) -> tuple["Uncounted", Any, Any]:
+        """Keep an outcome for the way back, under a number of its own.
+
+        Returns:
+            what is known after it, the handle, and the outcome.
+        """
+        handle = _remember_p.bind(handle, outcome, self.number)
+        outcome = _remembered_p.bind(outcome, ticket, self.number)
+        return Uncounted(self.number + jnp.int32(1), self.token), handle, outcome
+
+
+def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a jaxpr that asks the session for outcomes in place of measuring."""
+
+    def part(value: Any) -> Any:
+        if isinstance(value, ClosedJaxpr):
+            return recalling(value)
+        if type(value) is tuple and any(isinstance(each, ClosedJaxpr) for each in value):
+            return tuple(map(part, value))
+        return value
+
+    def changed(eqn: Any) -> Any:
+        if eqn.primitive is _remembered_p:
+            return eqn.replace(primitive=_recall_p, invars=eqn.invars[1:])
+        return eqn.replace(params={name: part(value) for name, value in eqn.params.items()})
+
+    if not any(eqn.primitive is _remembered_p for eqn in equations(closed.jaxpr)):
+        return closed
+    return ClosedJaxpr(
+        closed.jaxpr.replace(eqns=list(map(changed, closed.jaxpr.eqns))), closed.consts
+    )
+
+
+def recalls_outcomes(closed: ClosedJaxpr) -> bool:
+    """Tell whether a jaxpr asks the session for outcomes."""
+    return any(eqn.primitive is _recall_p for eqn in equations(closed.jaxpr))
+
 
 def reads_the_session(circuit: ClosedJaxpr) -> bool:
     """Tell whether a circuit computes derivatives by such parameters, which its session keeps."""
     return any(eqn.primitive is after_p for eqn in equations(circuit.jaxpr))
 
 
-def values_tangent(token_dot: Any, handle: Any, n_values: int) -> Any:
-    """Return what the change of a token changes in the values, after their Jacobian was made."""
-    return _values_tangent_p.bind(token_dot, handle, n_values=n_values)
+def values_tangent(token_dot: Any, handle: Any, derivative: Any, n_values: int) -> Any:
+    """Return what the change of a token changes in the values.
+
+    Args:
+        token_dot: the tangent of the token.
+        handle: the circuit, after their derivative was made.
+        derivative: the number of that, in the session.
+        n_values: how many values there are.
+    """
+    return _values_tangent_p.bind(token_dot, handle, derivative, n_values=n_values)
 
 
 @uncounted_p.def_abstract_eval
@@ -122,29 +179,31 @@ ad.primitive_transposes[uncounted_tangent_p] = _uncounted_transpose
 
 
 @_values_tangent_p.def_abstract_eval
-def _values_tangent_aval(token_dot: Any, _: Any, *, n_values: int) -> Any:
+def _values_tangent_aval(token_dot: Any, *_: Any, n_values: int) -> Any:
     return ShapedArray((n_values,), token_dot.dtype)
 
 
-def _values_transpose(values_bar: Any, _: Any, handle: Any, **__: Any) -> list[Any]:
+def _values_transpose(
+    values_bar: Any, _: Any, handle: Any, derivative: Any, **__: Any
+) -> list[Any]:
     if type(values_bar) is ad.Zero:
-        return [None, None]
-    return [weigh_p.bind(handle, values_bar[None])[0], None]
+        return [None] * 3
+    return [weigh_p.bind(handle, values_bar[None], derivative)[0], None, None]
 
 
 ad.primitive_transposes[_values_tangent_p] = _values_transpose
 
 
 @weigh_p.def_abstract_eval
-def _weigh_aval(_: Any, cotangents: Any) -> Any:
+def _weigh_aval(_: Any, cotangents: Any, __: Any) -> Any:
     return ShapedArray(cotangents.shape[:1], _F64)
 
 
 def _weigh_batch(args: Sequence[Any], dims: Sequence[Any]) -> Any:
-    handle, cotangents = args
+    handle, cotangents, derivative = args
     cotangents = jnp.moveaxis(cotangents, dims[1], 0)
     size, rows, n_values = cotangents.shape
-    tokens = weigh_p.bind(handle, cotangents.reshape(size * rows, n_values))
+    tokens = weigh_p.bind(handle, cotangents.reshape(size * rows, n_values), derivative)
     return tokens.reshape(size, rows), 0
 
 
@@ -167,13 +226,35 @@ def _weights_batch(args: Sequence[Any], dims: Sequence[Any], *, n: int) -> Any:
 batching.primitive_batchers[weights_p] = _weights_batch
 
 
+@_remember_p.def_abstract_eval
+def _remember_aval(handle: Any, *_: Any) -> Any:
+    return handle
+
+
+@_remembered_p.def_abstract_eval
+def _remembered_aval(outcome: Any, *_: Any) -> Any:
+    return outcome
+
+
+@_recall_p.def_abstract_eval
+def _recall_aval(*_: Any) -> Any:
+    return ShapedArray((), np.dtype(bool))
+
+
+mlir.register_lowering(_remembered_p, lambda _, outcome, *__: [outcome])
+mlir.register_lowering(
+    _remember_p, lambda _, *operands: [quantum.remember(*operands)], cacheable=False
+)
+mlir.register_lowering(_recall_p, lambda _, *operands: [quantum.recall(*operands)], cacheable=False)
+
+
 @after_p.def_abstract_eval
 def _after_aval(handle: Any, *_: Any) -> Any:
     return handle
 
 
-def _weigh_lower(ctx: Any, handle: Any, cotangents: Any) -> Any:
-    return [quantum.weigh(handle, cotangents, ir_type(ctx, ctx.avals_out[0]))]
+def _weigh_lower(ctx: Any, handle: Any, cotangents: Any, derivative: Any) -> Any:
+    return [quantum.weigh(handle, cotangents, derivative, ir_type(ctx, ctx.avals_out[0]))]
 
 
 def _weights_lower(ctx: Any, ticket: Any, token_bar: Any, number: Any, **_: Any) -> Any:

@@ -65,8 +65,11 @@ _OPERANDS: dict[str, tuple[str, ...]] = {
     "quantum.jacobian": (STATE,),
     "quantum.replay": _REPLAY,
     "quantum.replay_jacobian": _REPLAY,
-    "quantum.weigh": (STATE, "tensor<?x?xf64>"),
+    "quantum.shift": (STATE, "tensor<?xf64>", "tensor<?xf64>", "tensor<?xf64>", "tensor<?xf64>"),
+    "quantum.weigh": (STATE, "tensor<?x?xf64>", "tensor<i32>"),
     "quantum.weights": (STATE, "tensor<?xf64>", "tensor<i32>"),
+    "quantum.remember": (STATE, "tensor<i1>", "tensor<i32>"),
+    "quantum.recall": (STATE, "tensor<i32>"),
     "quantum.after": (STATE, "..."),
     "quantum.end": (STATE,),
 }
@@ -81,8 +84,11 @@ _RESULTS: dict[str, tuple[str, ...]] = {
     "quantum.jacobian": (STATE, "tensor<?x?xf64>"),
     "quantum.replay": (STATE, "..."),
     "quantum.replay_jacobian": (STATE, "tensor<[?x]?x?x?xf64>"),
+    "quantum.shift": (STATE, "tensor<i32>"),
     "quantum.weigh": ("tensor<?xf64>",),
     "quantum.weights": ("tensor<?x?xf64>",),
+    "quantum.remember": (STATE,),
+    "quantum.recall": ("tensor<i1>",),
     "quantum.after": (STATE,),
     "quantum.end": (),
 }
@@ -117,8 +123,11 @@ ATTRIBUTES = {
     "quantum.jacobian": {},
     "quantum.replay": {"code": "array<i64>"},
     "quantum.replay_jacobian": {"code": "array<i64>"},
+    "quantum.shift": {"code": "array<i64>", "sizes": "array<i64>", "squares": "array<i64>"},
     "quantum.weigh": {},
     "quantum.weights": {},
+    "quantum.remember": {},
+    "quantum.recall": {},
     "quantum.after": {},
     "quantum.end": {},
 }
@@ -381,9 +390,27 @@ def _replay(
     return list(op.results)
 
 
-def weigh(state: ir.Value, cotangents: ir.Value, result: ir.Type) -> ir.Value:
+def shift(
+    operands: Sequence[ir.Value], code: Sequence[int], sizes: Sequence[int], squares: Sequence[int]
+) -> list[ir.Value]:
+    """Build a ``quantum.shift``; return the state after it and the number of the derivative."""
+    array = ir.DenseI64ArrayAttr.get
+    op = ir.Operation.create(
+        "quantum.shift",
+        results=[operands[0].type, ir.Type.parse("tensor<i32>")],
+        operands=list(operands),
+        attributes={
+            "code": array(list(code)),
+            "sizes": array(list(sizes)),
+            "squares": array(list(squares)),
+        },
+    )
+    return list(op.results)
+
+
+def weigh(state: ir.Value, cotangents: ir.Value, derivative: ir.Value, result: ir.Type) -> ir.Value:
     """Build a ``quantum.weigh`` and return the token of what the session holds then."""
-    operands = [state, cotangents]
+    operands = [state, cotangents, derivative]
     return ir.Operation.create("quantum.weigh", results=[result], operands=operands).result
 
 
@@ -391,6 +418,18 @@ def weights(state: ir.Value, token: ir.Value, number: ir.Value, result: ir.Type)
     """Build a ``quantum.weights`` and return those of the parameters from a number on."""
     operands = [state, token, number]
     return ir.Operation.create("quantum.weights", results=[result], operands=operands).result
+
+
+def remember(state: ir.Value, outcome: ir.Value, number: ir.Value) -> ir.Value:
+    """Build a ``quantum.remember`` and return the state."""
+    operands = [state, outcome, number]
+    return ir.Operation.create("quantum.remember", results=[state.type], operands=operands).result
+
+
+def recall(state: ir.Value, number: ir.Value) -> ir.Value:
+    """Build a ``quantum.recall`` and return the outcome."""
+    type_ = ir.Type.parse("tensor<i1>")
+    return ir.Operation.create("quantum.recall", results=[type_], operands=[state, number]).result
 
 
 def after(state: ir.Value, anchors: Sequence[ir.Value]) -> ir.Value:

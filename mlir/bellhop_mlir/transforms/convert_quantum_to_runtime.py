@@ -18,8 +18,11 @@ _TARGETS = {
     "quantum.jacobian": "bellhop_circuit_jacobian",
     "quantum.replay": "bellhop_circuit_replay",
     "quantum.replay_jacobian": "bellhop_circuit_replay_jacobian",
+    "quantum.shift": "bellhop_circuit_shift",
     "quantum.weigh": "bellhop_circuit_weigh",
     "quantum.weights": "bellhop_circuit_weights",
+    "quantum.remember": "bellhop_circuit_remember",
+    "quantum.recall": "bellhop_circuit_recall",
     "quantum.after": "bellhop_circuit_after",
     "quantum.end": "bellhop_circuit_end",
 }
@@ -33,6 +36,8 @@ _PASS_STATE_ON = (
     "quantum.jacobian",
     "quantum.replay",
     "quantum.replay_jacobian",
+    "quantum.shift",
+    "quantum.remember",
     "quantum.after",
 )
 

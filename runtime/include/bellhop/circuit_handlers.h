@@ -14,8 +14,11 @@ Target circuit_measure_target();
 Target circuit_jacobian_target();
 Target circuit_replay_target();
 Target circuit_replay_jacobian_target();
+Target circuit_shift_target();
 Target circuit_weigh_target();
 Target circuit_weights_target();
+Target circuit_remember_target();
+Target circuit_recall_target();
 Target circuit_after_target();
 Target circuit_end_target();
 

@@ -30,7 +30,7 @@ struct Jacobians {
 };
 
 // Points at which a circuit is run again: in row r, amounts[r * order + k] is added to
-// parameter indices[r * order + k], for each k < order.
+// parameter indices[r * order + k], for each k < order; it may be an uncounted one.
 struct Shifts {
   std::span<const std::int32_t> indices;
   std::span<const double> amounts;

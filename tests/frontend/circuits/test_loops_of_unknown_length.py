@@ -305,8 +305,6 @@ def test_what_has_no_derivative_says_so():
     error = bellhop.DifferentiableCompileError
     with pytest.raises(error, match=r"circuit.*is computed .* differentiated twice"):
         bellhop.qjit(jax.hessian(expval()))(0.3, 2)
-    with pytest.raises(error, match=r"circuit.*computed in the program .*'parameter-shift'"):
-        bellhop.qjit(bellhop.grad(expval(diff_method="parameter-shift")))(0.3, 2)
 
     @qml.qnode(LIGHTNING)
     def printing(x, n):
@@ -320,18 +318,3 @@ def test_what_has_no_derivative_says_so():
 
     with pytest.raises(error, match=r"printing.*: .*side effects in it"):
         bellhop.qjit(bellhop.grad(printing))(0.3, 2)
-
-    @qml.qnode(LIGHTNING)
-    def until_zero(x):
-        @bellhop.while_loop(lambda one, y: one)
-        def loop(_, y):
-            qml.RY(1.0, wires=0)
-            one = bellhop.measure(0)
-            return one, y * (2.0 - one)
-
-        _, y = loop(True, x)
-        qml.RX(y, wires=1)
-        return qml.expval(qml.Z(1))
-
-    with pytest.raises(error, match=r"until_zero.*depends on mid-circuit measurements in that"):
-        bellhop.qjit(bellhop.grad(until_zero))(0.3)

@@ -49,22 +49,41 @@ func.func public @main(%s: tensor<2xui32>, %d: tensor<0xf64>, %p: tensor<1xf64>,
 }
 
 // -----
+// TEST: values_at_shifted_uncounted_parameters
+
+// CHECK-LABEL: func.func public @main
+func.func public @main(%s: tensor<2xui32>, %d: tensor<0xf64>, %p: tensor<1xf64>, %t: tensor<2xf64>) -> (tensor<2xui32>, tensor<i32>) {
+  // CHECK: %[[S:.+]]:2 = stablehlo.custom_call @bellhop_circuit_shift
+  // CHECK-SAME: backend_config = {code = array<i64: 0, 3, 0>, sizes = array<i64: 1>, squares = array<i64: -1>}
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: return %[[S]]#0, %[[S]]#1
+  %s1, %n = "quantum.shift"(%s, %d, %p, %t, %t) {code = array<i64: 0, 3, 0>, sizes = array<i64: 1>, squares = array<i64: -1>} : (tensor<2xui32>, tensor<0xf64>, tensor<1xf64>, tensor<2xf64>, tensor<2xf64>) -> (tensor<2xui32>, tensor<i32>)
+  return %s1, %n : tensor<2xui32>, tensor<i32>
+}
+
+// -----
 // TEST: derivatives_by_uncounted_parameters
 
 // CHECK-LABEL: func.func public @main
-func.func public @main(%s: tensor<2xui32>, %c: tensor<1x2xf64>, %n: tensor<i32>) -> (tensor<2xui32>, tensor<1x3xf64>) {
+func.func public @main(%s: tensor<2xui32>, %c: tensor<1x2xf64>, %n: tensor<i32>, %b: tensor<i1>) -> (tensor<2xui32>, tensor<1x3xf64>, tensor<i1>) {
   // CHECK-SAME: %[[S:.+]]: tensor<2xui32>, %[[C:.+]]: tensor<1x2xf64>, %[[N:.+]]: tensor<i32>
-  // CHECK-NEXT: %[[T:.+]] = stablehlo.custom_call @bellhop_circuit_weigh(%[[S]], %[[C]])
+  // CHECK-NEXT: %[[T:.+]] = stablehlo.custom_call @bellhop_circuit_weigh(%[[S]], %[[C]], %[[N]])
   // CHECK-SAME: has_side_effect = true
   // CHECK-NEXT: %[[W:.+]] = stablehlo.custom_call @bellhop_circuit_weights(%[[S]], %[[T]], %[[N]])
   // CHECK-SAME: has_side_effect = true
   // CHECK-NEXT: %[[A:.+]] = stablehlo.custom_call @bellhop_circuit_after(%[[S]], %[[W]])
   // CHECK-SAME: has_side_effect = true
-  // CHECK-NEXT: return %[[A]], %[[W]]
-  %t = "quantum.weigh"(%s, %c) : (tensor<2xui32>, tensor<1x2xf64>) -> tensor<1xf64>
+  // CHECK-NEXT: %[[M:.+]] = stablehlo.custom_call @bellhop_circuit_remember(%[[A]], %{{.+}}, %[[N]])
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: %[[R:.+]] = stablehlo.custom_call @bellhop_circuit_recall(%[[M]], %[[N]])
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: return %[[M]], %[[W]], %[[R]]
+  %t = "quantum.weigh"(%s, %c, %n) : (tensor<2xui32>, tensor<1x2xf64>, tensor<i32>) -> tensor<1xf64>
   %w = "quantum.weights"(%s, %t, %n) : (tensor<2xui32>, tensor<1xf64>, tensor<i32>) -> tensor<1x3xf64>
   %a = "quantum.after"(%s, %w) : (tensor<2xui32>, tensor<1x3xf64>) -> tensor<2xui32>
-  return %a, %w : tensor<2xui32>, tensor<1x3xf64>
+  %m = "quantum.remember"(%a, %b, %n) : (tensor<2xui32>, tensor<i1>, tensor<i32>) -> tensor<2xui32>
+  %r = "quantum.recall"(%m, %n) : (tensor<2xui32>, tensor<i32>) -> tensor<i1>
+  return %m, %w, %r : tensor<2xui32>, tensor<1x3xf64>, tensor<i1>
 }
 
 // -----
