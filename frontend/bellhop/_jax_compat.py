@@ -2,8 +2,8 @@
 
 Each name, what it is for, and why no public name serves:
 
-* ``effects``: registers the effects of callbacks; JAX's sets of allowed effects have no
-  public door.
+* ``effects``: registers the effects of callbacks, and tells which of a program's have tokens;
+  JAX's sets of effects have no public door.
 * ``callback.IOEffect``: the effect by which JAX itself refuses what it cannot batch, such as
   a conditional on a mapped predicate; there is no public name for it.
 * ``backends_are_initialized`` and ``cpu_dispatch_is_asynchronous``: how the CPU dispatches,
@@ -96,6 +96,7 @@ __all__ = [
     "ir_type",
     "jvp_jaxpr",
     "make_cpu_client",
+    "ordered_effects",
     "partial_eval_jaxpr_nounits",
     "partitioning",
     "raise_what_failed",
@@ -391,6 +392,11 @@ def register_ordered_effect(effect_type: type[Any]) -> None:
     register_effect(effect_type)
     for allowed in (effects.ordered_effects, effects.shardable_ordered_effects):
         allowed.add_type(effect_type)
+
+
+def ordered_effects(jaxpr: ClosedJaxpr) -> list[Any]:
+    """Return the effects that have tokens, in the order of these in the lowered module."""
+    return effects.ordered_effects.filter_in(jaxpr.effects)
 
 
 # None where a newer JAX has it no more; a test tells whether that JAX is poisoned by failures.

@@ -5,11 +5,11 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive
+from jax.extend.core import Effect, Primitive
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop._jax_compat import run_without_fast_calls
+from bellhop._jax_compat import ordered_effects, run_without_fast_calls
 from bellhop.lowering import Code, call, compile_program, merge, table_handle
 from bellhop.partitioning import is_spread, on_first_device
 from bellhop_runtime import CallbackTable
@@ -24,7 +24,7 @@ class _Programs:
 
     def __init__(self) -> None:
         self.table = CallbackTable(published=True)
-        self.merged: dict[Hashable, tuple[Code, str]] = {}
+        self.merged: dict[Hashable, tuple[Code, str, list[Effect]]] = {}
 
     def __reduce__(self) -> Any:
         names = sorted(f"{each.description} ({each.site})" for each in self.table.callbacks)
@@ -71,16 +71,17 @@ def lower_alone(
     avals = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_in)
     key = primitive, tuple(sorted(params.items())), avals
     if key not in programs.merged:
-        code = compile_program(
+        program = compile_program(
             lambda *args: primitive.bind(*args, **params), avals, programs.table
-        ).code
-        programs.merged[key] = code, merge(ctx, code)
-    code, symbol = programs.merged[key]
-    # The effects that order the program are among those of the operation.
-    effects = list(ctx.tokens_in.effects())[: code.tokens]
+        )
+        code = program.code
+        programs.merged[key] = code, merge(ctx, code), ordered_effects(program.jaxpr)
+    code, symbol, effects = programs.merged[key]
+    # The module may have tokens of JAX's own callbacks beside these.
     tokens = [ctx.tokens_in.get(effect) for effect in effects]
     table = mlir.ir_constant(table_handle(programs.table))
     results = call(ctx, symbol, code, operands, table, tokens)
     if effects:
-        ctx.set_tokens_out(mlir.TokenSet(dict(zip(effects, results[: code.tokens], strict=True))))
+        after = mlir.TokenSet(dict(zip(effects, results[: code.tokens], strict=True)))
+        ctx.set_tokens_out(ctx.tokens_in.update_tokens(after))
     return results[code.tokens :]

@@ -198,7 +198,7 @@ def _lower(
     )
     results, token = lower(ctx, target, "tap" if target.asynchronous else kind, operands, token)
     if token is not None:
-        ctx.set_tokens_out(mlir.TokenSet({ordered_effect: token}))
+        ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({ordered_effect: token})))
     return results
 
 

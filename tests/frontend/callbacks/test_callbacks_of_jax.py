@@ -93,6 +93,37 @@ def test_printing(capsys):
     assert "x = 2.5, twice = 5.0" in printed
 
 
+@pytest.mark.parametrize("jit", [bellhop.qjit, jax.jit])
+def test_ordered_ones_beside_ours(jit):
+    seen = []
+
+    def note(name):
+        return lambda *values: seen.append((name, *map(int, values)))
+
+    @jit
+    def f(n):
+        def body(i, total):
+            bellhop.debug.callback(note("ours"))(i)
+            jax.debug.callback(note("debug"), i, ordered=True)
+            io_callback(note("io"), None, i, ordered=True)
+            bellhop.io_callback(note("our io"), None, ordered=True)(i)
+            return total + i
+
+        jax.lax.fori_loop(0, n, body, 0)
+        jax.debug.callback(note("debug"), n, ordered=True)
+        bellhop.debug.callback(note("ours"))(n)
+        return n
+
+    for _ in range(2):
+        seen.clear()
+        f(2)
+        jax.effects_barrier()
+        assert [each for each in seen if each[0] == "debug"] == [("debug", i) for i in range(3)]
+        assert [each for each in seen if each[0] == "io"] == [("io", i) for i in range(2)]
+        ours = [("ours", 0), ("our io", 0), ("ours", 1), ("our io", 1), ("ours", 2)]
+        assert [each for each in seen if "our" in each[0]] == ours
+
+
 def test_debug_callback_in_a_function_without_results_and_under_grad():
     seen = []
 
