@@ -78,10 +78,10 @@ class Accelerated:
             known = self._methods.get(instance)
         except TypeError:
             # Not hashable: compiled anew each time.
-            return self._method_of(instance)
+            return _Method(self._method_of(instance), instance)
         if known is None:
             known = self._methods[instance] = self._method_of(instance)
-        return known
+        return _Method(known, instance)
 
     def _method_of(self, instance: Any) -> "Accelerated":
         function, reference = self._function, weakref.ref(instance)
@@ -94,6 +94,18 @@ class Accelerated:
             function.__get__(instance)
         )
         return Accelerated(method, self._dev, self._options)
+
+
+class _Method:
+    """An accelerated method, with the instance, to which the region refers weakly."""
+
+    def __init__(self, region: Accelerated, instance: Any) -> None:
+        functools.update_wrapper(self, region, updated=())
+        self._region = region
+        self._instance = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._region(*args, **kwargs)
 
 
 def _move(tree: Any, target: Target) -> Any:

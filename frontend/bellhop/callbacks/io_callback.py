@@ -8,6 +8,7 @@ import jax
 
 from bellhop._source import user_site
 from bellhop.callbacks.calling_style import calling_style
+from bellhop.callbacks.methods import Caller
 from bellhop.callbacks.primitive import io_callback_p, ordered_io_callback_p
 from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
 from bellhop.callbacks.target import CallbackTarget, flatten_arguments
@@ -70,18 +71,20 @@ def io_callback(
     avals, out_tree = result_avals(fn, None if style.result_type is MISSING else style.result_type)
     primitive = ordered_io_callback_p if ordered else io_callback_p
 
-    @functools.wraps(fn)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, in_tree = flatten_arguments("io_callback", fn, args, kwargs)
-        target = CallbackTarget(
-            flavour="io_callback",
-            function=fn,
-            in_tree=in_tree,
-            out_tree=out_tree,
-            result_avals=avals,
-            site=user_site(),
-            copies=True,
-        )
-        return jax.tree.unflatten(out_tree, primitive.bind(*leaves, target=target))
+    def caller_of(fn: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            leaves, in_tree = flatten_arguments("io_callback", fn, args, kwargs)
+            target = CallbackTarget(
+                flavour="io_callback",
+                function=fn,
+                in_tree=in_tree,
+                out_tree=out_tree,
+                result_avals=avals,
+                site=user_site(),
+                copies=True,
+            )
+            return jax.tree.unflatten(out_tree, primitive.bind(*leaves, target=target))
 
-    return style.called(call)
+        return call
+
+    return style.called(Caller(fn, caller_of))

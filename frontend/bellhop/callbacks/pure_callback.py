@@ -1,5 +1,6 @@
 """pure_callback: a Python function without side effects, and its derivative."""
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from bellhop._source import function_name, user_site
 from bellhop.callbacks.backward_rule import Avals, checked_cotangents, is_array, shape_and_dtype
 from bellhop.callbacks.calling_style import calling_style
 from bellhop.callbacks.forward_rule import checked_pair, checked_tangent
+from bellhop.callbacks.methods import method_of
 from bellhop.callbacks.primitive import pure_callback_p
 from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
 from bellhop.callbacks.target import CallbackTarget, describe, flatten_arguments
@@ -149,6 +151,14 @@ class PureCallback:
         if self._jvp is not None:
             return self._differentiable_forward(self._jvp)(*args)
         return self._differentiable()(*args)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> "PureCallback":
+        if instance is None:
+            return self
+        method = copy.copy(self)
+        for name in ("_function", "_fwd", "_bwd", "_jvp"):
+            setattr(method, name, method_of(getattr(self, name), instance, owner))
+        return method
 
     def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Return the arguments in the order that the rules know them by."""

@@ -77,7 +77,10 @@ class CallbackTarget:
         return isinstance(other, CallbackTarget) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((id(self.function), self.flavour, self.in_tree, self.result_avals))
+        function = self.function
+        # A method is made anew each time that it is looked up.
+        method = getattr(function, "__self__", None), getattr(function, "__func__", function)
+        return hash((*map(id, method), self.flavour, self.in_tree, self.result_avals))
 
     def __repr__(self) -> str:
         return f"{self.flavour} {self.name}"

@@ -1,5 +1,6 @@
 """call_torch: a PyTorch function or module that programs call and differentiate."""
 
+import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from bellhop._source import definition_site, function_name
+from bellhop.callbacks.methods import method_of
 from bellhop.callbacks.result_type import MISSING, result_avals
 from bellhop.callbacks.vmap_method import check_vmap_method
 from bellhop.errors import CompileError
@@ -53,6 +55,15 @@ class TorchFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it with traced or concrete arguments; a module with the parameters it has."""
         return self._call(None, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> "TorchFunction":
+        function = method_of(self._function, instance, owner)
+        if instance is None or function is self._function:
+            return self
+        method = copy.copy(self)
+        method._function = function
+        method._calls = {}
+        return method
 
     def apply(self, parameters: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Call the module with parameters in the place of its own.

@@ -61,6 +61,24 @@ def test_method(dev):
     assert [reference() for reference in references] == [None, None]
 
 
+def test_method_of_an_instance_that_nobody_else_keeps(dev):
+    class Model:
+        def __init__(self, scale):
+            self.scale = scale
+
+        @bellhop.accelerate(dev=dev)
+        def apply(self, x):
+            """Scale."""
+            return self.scale * x
+
+    assert Model(2.0).apply(3.0) == 6.0
+    assert bellhop.qjit(lambda x: Model(2.0).apply(x))(3.0) == 6.0
+    apply = Model(4.0).apply
+    gc.collect()
+    assert jax.grad(apply)(3.0) == 4.0
+    assert (apply.__name__, apply.__doc__) == ("apply", "Scale.")
+
+
 def test_method_of_a_pytree_takes_the_instance_as_an_argument(dev):
     @jax.tree_util.register_dataclass
     @dataclasses.dataclass

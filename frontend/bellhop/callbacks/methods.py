@@ -1,0 +1,43 @@
+"""Callbacks that stand in a class are methods, as Python's own functions are."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from bellhop._source import function_name
+
+
+def method_of(function: Any, instance: Any, owner: type | None) -> Any:
+    """Return what a function that stands in a class is to an instance.
+
+    A static method, and a callable without a method of Python's, is itself.
+    """
+    bind = getattr(type(function), "__get__", None)
+    return function if bind is None else bind(function, instance, owner)
+
+
+class Caller:
+    """What calls a function back, made of it; in a class, of the instance's method.
+
+    Args:
+        function: the user's function.
+        caller_of: makes what calls it.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], caller_of: Callable[[Any], Callable[..., Any]]
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.__name__ = function_name(function)
+        self._function = function
+        self._caller_of = caller_of
+        self._call = caller_of(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self._call(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> "Caller":
+        if instance is None:
+            return self
+        return Caller(method_of(self._function, instance, owner), self._caller_of)
