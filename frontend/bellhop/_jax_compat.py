@@ -47,6 +47,8 @@ Each name, what it is for, and why no public name serves:
 * ``transpose_jaxpr`` and ``without_unused``: the transposed linear part of a loop's body, and a
   jaxpr without what its used results do not need; the public ``jax.linear_transpose`` evaluates
   parts that are not linear, gates among them.
+* ``custom_lin_p``: what is left of a ``jax.custom_vjp`` function in forward mode, where JAX says
+  no more than that it cannot; public JAX does not say whose rules they are.
 * ``dce_rules``: which values a loop may carry no further; JAX 0.10 keeps them all.
 * ``traceback_util``: which frames JAX leaves out of the tracebacks that users see, and how
   ``jax_traceback_filtering`` says; public JAX has the option alone.
@@ -79,7 +81,7 @@ from jax._src.interpreters import ad, partial_eval, pxla  # noqa: TID251
 from jax._src.lax.control_flow import loops  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jax.extend.core.primitives import jit_p
-from jax.interpreters import mlir
+from jax.interpreters import batching, mlir
 
 __all__ = [
     "InputOutputEffect",
@@ -91,6 +93,7 @@ __all__ = [
     "hide_frames",
     "hide_frames_of",
     "emit_callbacks_by",
+    "explain_forward_mode",
     "forget_lowering",
     "hold_weakly_in_caches",
     "ir_type",
@@ -146,6 +149,28 @@ def transpose_jaxpr(
 ) -> list[Any]:
     """Return the cotangents of the undefined ones among the inputs of a linear jaxpr."""
     return list(ad.backward_pass(closed.jaxpr, False, closed.consts, inputs, cotangents))
+
+
+def explain_forward_mode(backward: Callable[..., Any], make_error: Callable[[], Exception]) -> None:
+    """Let forward mode through the ``jax.custom_vjp`` function of a backward rule say more."""
+    backward.forward_mode_error = make_error  # type: ignore[attr-defined]
+
+
+# None where a newer JAX has it no more; a test tells.
+_linear_part: Any = getattr(ad, "custom_lin_p", None)
+
+
+def _refuse_forward_mode(*args: Any, bwd: Any, **params: Any) -> Any:
+    make_error = getattr(getattr(bwd, "f", None), "forward_mode_error", None)
+    if make_error is not None:
+        raise make_error()
+    ad.raise_custom_vjp_error_on_jvp(*args, **params)
+
+
+if _linear_part is not None:
+    _linear_part.def_impl(_refuse_forward_mode)
+    batching.primitive_batchers[_linear_part] = _refuse_forward_mode
+    mlir.register_lowering(_linear_part, _refuse_forward_mode, cacheable=False)
 
 
 def cpu_dispatch_is_asynchronous() -> bool:

@@ -21,19 +21,10 @@ from bellhop.devices import (
 )
 from bellhop.errors import CompileError
 from bellhop.lowering import lowering_in_progress
+from bellhop.tracing import NOT_TRACEABLE
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-# What JAX raises where Python needs the value of a tracer.
-_NOT_TRACEABLE = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerBoolConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError,
-    jax.errors.UnexpectedTracerError,
-)
 
 # The names that the pass outline-regions knows regions by.
 REGION_NAME = re.compile(r"accelerate_(?P<kind>[a-z]+)_(?P<number>\d+)__")
@@ -132,7 +123,7 @@ def _region(
     def region(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except _NOT_TRACEABLE as error:
+        except NOT_TRACEABLE as error:
             raise _not_jittable(function, error) from error
 
     # JAX looks up the names of static arguments in the user's signature.

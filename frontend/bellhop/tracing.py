@@ -6,8 +6,20 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import jax
+
 if TYPE_CHECKING:
     from bellhop.options import CompileOptions
+
+# What JAX raises where Python needs the value of a tracer.
+NOT_TRACEABLE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerBoolConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.UnexpectedTracerError,
+)
 
 _active: contextvars.ContextVar[bool] = contextvars.ContextVar("bellhop_tracing", default=False)
 

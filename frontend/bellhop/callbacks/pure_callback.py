@@ -15,6 +15,7 @@ from bellhop.callbacks.forward_rule import checked_pair, checked_tangent
 from bellhop.callbacks.methods import method_of
 from bellhop.callbacks.primitive import pure_callback_p
 from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
+from bellhop.callbacks.rules import check_residuals, checked_rule, refuse_forward_mode
 from bellhop.callbacks.target import CallbackTarget, describe, flatten_arguments
 from bellhop.callbacks.vmap_method import check_vmap_method
 
@@ -70,7 +71,7 @@ class PureCallback:
             Array(6., dtype=float64)
         """
         self._refuse_two_derivatives("fwd", self._jvp is not None and "jvp")
-        self._fwd = _checked_rule(function, "fwd", self)
+        self._fwd = checked_rule(function, "fwd", self.__name__)
         return function
 
     def bwd(self, function: Rule) -> Rule:
@@ -101,7 +102,7 @@ class PureCallback:
             Array(3., dtype=float64)
         """
         self._refuse_two_derivatives("bwd", self._jvp is not None and "jvp")
-        self._bwd = _checked_rule(function, "bwd", self)
+        self._bwd = checked_rule(function, "bwd", self.__name__)
         return function
 
     def jvp(self, function: Rule) -> Rule:
@@ -133,7 +134,7 @@ class PureCallback:
         """
         self._refuse_two_derivatives("jvp", self._fwd is not None and "fwd")
         self._refuse_two_derivatives("jvp", self._bwd is not None and "bwd")
-        self._jvp = _checked_rule(function, "jvp", self)
+        self._jvp = checked_rule(function, "jvp", self.__name__)
         return function
 
     def _refuse_two_derivatives(self, new: str, registered: Any) -> None:
@@ -197,6 +198,8 @@ class PureCallback:
         assert fwd is not None
         assert bwd is not None
 
+        site = user_site()
+
         @jax.custom_vjp
         def call(*args: Any) -> Any:
             return self._call(args, {})
@@ -209,12 +212,14 @@ class PureCallback:
                     f"and the residuals, a tuple of two; it returned {pair!r}."
                 )
             result, residuals = pair
+            check_residuals(residuals, self.__name__)
             return self._checked_result(result, "fwd"), (residuals, Avals.of(args))
 
         def backward(saved: Any, cotangent: Any) -> tuple[Any, ...]:
             residuals, avals = saved
             return checked_cotangents(bwd(residuals, cotangent), avals.args, self.__name__)
 
+        refuse_forward_mode(backward, self.__name__, site)
         call.defvjp(forward, backward)
         return call
 
@@ -246,17 +251,6 @@ class PureCallback:
                     "callback returns."
                 )
         return result
-
-
-def _checked_rule(
-    function: Callable[..., Any], name: str, callback: PureCallback
-) -> Callable[..., Any]:
-    if not callable(function):
-        raise TypeError(
-            f"the {name} rule of pure_callback '{callback.__name__}' must be a function, got "
-            f"{function!r}."
-        )
-    return function
 
 
 @overload

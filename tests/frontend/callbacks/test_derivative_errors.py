@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import bellhop
@@ -151,8 +152,54 @@ def test_exception_in_a_rule_reaches_the_caller():
         raise LookupError("in bwd")
 
     callback = with_rules(save_nothing, broken)
-    with pytest.raises(LookupError, match="in bwd"):
+    with pytest.raises(LookupError, match="in bwd") as caught:
         bellhop.qjit(jax.grad(lambda x: callback(x)))(jnp.ones(3))
+    assert "raised in the bwd rule of pure_callback 'scale'" in caught.value.__notes__
+
+
+def test_rule_that_needs_values_is_told_that_it_is_traced():
+    callback = with_rules(lambda callback, x: (callback(x), x), lambda x, dy: np.sin(x) * dy)
+    with pytest.raises(jax.errors.TracerArrayConversionError) as caught:
+        bellhop.qjit(bellhop.grad(callback))(jnp.ones(3))
+    notes = "\n".join(caught.value.__notes__)
+    assert "the bwd rule of pure_callback 'scale'. A rule is traced: write it with jax.num" in notes
+
+
+@pytest.mark.parametrize("leaf", ["text", len], ids=["text", "function"])
+def test_residuals_that_are_no_arrays_are_named(leaf):
+    callback = with_rules(lambda callback, x: (callback(x), (x, leaf)), lambda saved, dy: dy)
+    with pytest.raises(TypeError, match=r"fwd rule of pure_callback 'scale' returned residuals"):
+        bellhop.grad(callback)(jnp.ones(3))
+
+
+@pytest.mark.parametrize(
+    "derive",
+    [
+        jax.jacfwd,
+        jax.hessian,
+        lambda f: lambda x: jax.jvp(f, (x,), (x,)),
+        lambda f: lambda x: jax.linearize(f, x)[1](x),
+        lambda f: jax.vmap(jax.jacfwd(f)),
+    ],
+    ids=["jacfwd", "hessian", "jvp", "linearize", "vmap"],
+)
+@pytest.mark.parametrize("form", [bellhop.qjit, jax.jit, lambda f: f], ids=["qjit", "jit", ""])
+def test_forward_mode_needs_another_rule(derive, form):
+    callback = with_rules(save_nothing, lambda _, dy: 2 * dy * jnp.ones(3))
+    with pytest.raises(bellhop.DifferentiableCompileError) as caught:
+        form(derive(lambda x: callback(x)))(jnp.ones((2, 3)))
+    assert f"pure_callback 'scale' (called from {__file__}:" in str(caught.value)
+    assert "Register a rule with @scale.jvp" in str(caught.value)
+
+
+def test_forward_mode_of_other_functions_is_refused_by_jax_as_ever():
+    @jax.custom_vjp
+    def f(x):
+        return x
+
+    f.defvjp(lambda x: (x, None), lambda _, dy: (dy,))
+    with pytest.raises(TypeError, match="forward-mode autodiff"):
+        jax.jit(lambda x: jax.jvp(f, (x,), (x,)))(1.0)
 
 
 @pytest.mark.parametrize("form", [bellhop.qjit, jax.jit, lambda f: f], ids=["qjit", "jit", ""])

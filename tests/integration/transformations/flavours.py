@@ -147,8 +147,8 @@ NO_DERIVATIVE = Refused(
     "It has no derivative: give it one with `jax.custom_jvp` or `jax.custom_vjp`.",
 )
 NO_FORWARD_MODE = Refused(
-    TypeError,
-    r"can't apply forward-mode autodiff \(jvp\) to a custom_vjp function",
+    bellhop.DifferentiableCompileError,
+    r"pure_callback 'sine' \(called from .* is differentiated in forward mode",
     "`fwd` and `bwd` give reverse mode only, as `jax.custom_vjp` does; `jvp` gives both.",
 )
 SIDE_EFFECT = Refused(

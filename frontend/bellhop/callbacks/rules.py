@@ -1,0 +1,79 @@
+"""The rules of a pure callback's derivative: what is one, and what is said where one fails."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from bellhop._jax_compat import explain_forward_mode
+from bellhop.callbacks.target import describe, is_array_like
+from bellhop.errors import DifferentiableCompileError
+from bellhop.tracing import NOT_TRACEABLE
+
+
+def checked_rule(function: Callable[..., Any], name: str, callback: str) -> Callable[..., Any]:
+    """Return a rule whose exceptions say whose it is.
+
+    Args:
+        function: the user's.
+        name: of the rule.
+        callback: the name of the callback.
+
+    Raises:
+        TypeError: where it is no function.
+    """
+    if not callable(function):
+        raise TypeError(
+            f"the {name} rule of pure_callback '{callback}' must be a function, got {function!r}."
+        )
+
+    @functools.wraps(function)
+    def rule(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except Exception as error:
+            note = f"raised in the {name} rule of pure_callback '{callback}'"
+            if isinstance(error, NOT_TRACEABLE):
+                note += (
+                    ". A rule is traced: write it with jax.numpy, or let it call another "
+                    "pure_callback"
+                )
+            error.add_note(note)
+            raise
+
+    return rule
+
+
+def check_residuals(residuals: Any, callback: str) -> None:
+    """Refuse residuals that no program can keep.
+
+    Raises:
+        TypeError: naming the callback.
+    """
+    for leaf in jax.tree.leaves(residuals):
+        if not is_array_like(leaf):
+            raise TypeError(
+                f"the fwd rule of pure_callback '{callback}' returned residuals with "
+                f"{describe(leaf)}; they are arrays, numbers, None and pytrees of these. What is "
+                "known when the program is traced, the bwd rule may take from around it."
+            )
+
+
+def refuse_forward_mode(backward: Callable[..., Any], callback: str, site: str) -> None:
+    """Say what there is instead, where what ``jax.custom_vjp`` takes meets forward mode.
+
+    Args:
+        backward: what computes the cotangents.
+        callback: the name of the callback.
+        site: where it is called.
+    """
+    explain_forward_mode(
+        backward,
+        lambda: DifferentiableCompileError(
+            f"pure_callback '{callback}' (called from {site}) is differentiated in forward mode, "
+            "as by jax.jvp, jax.jacfwd or jax.hessian, and has fwd and bwd rules, which are of "
+            f"reverse mode. Register a rule with @{callback}.jvp in place of both: it gives "
+            "both modes."
+        ),
+    )
