@@ -21,6 +21,7 @@ from bellhop.devices import (
 )
 from bellhop.errors import CompileError
 from bellhop.lowering import lowering_in_progress
+from bellhop.signature import StaticArguments, check_arrays
 from bellhop.tracing import NOT_TRACEABLE
 
 P = ParamSpec("P")
@@ -54,9 +55,19 @@ class Accelerated:
         try:
             return region(*args, **kwargs)
         except TypeError as error:
-            if "is not a valid JAX type" not in str(error):
-                raise
-            raise _not_jittable(self._function, error) from error
+            if "is not a valid JAX type" in str(error):
+                raise _not_jittable(self._function, error) from error
+            self._check_arrays(args, kwargs)
+            raise
+
+    def _check_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        options = self._options
+        static = StaticArguments(
+            self._function, options.get("static_argnums"), options.get("static_argnames")
+        )
+        where = f"accelerate: '{function_name(self._function)}' ({definition_site(self._function)})"
+        _, args, kwargs = static.split(args, kwargs)
+        check_arrays(where, static.names_of_others(self._function), args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from bellhop.callbacks.callback import call_for_effect
+from bellhop.callbacks.target import describe, is_array_like
 from bellhop.tracing import current_options
 
 
@@ -15,11 +17,13 @@ def debug_assert(condition: Any, error: str) -> None:
     the run.  Programs that are compiled with ``disable_assertions=True`` hold none.
 
     Args:
-        condition: a bool or a number; of an array, every element must be true.
+        condition: a bool or a number; of an array, and of a pytree of arrays, every element
+            must be true.
         error: the message.
 
     Raises:
         RuntimeError: from the call of the program, with that message.
+        TypeError: when traced, where the condition or the message is something else.
 
     Example:
         >>> import bellhop
@@ -37,6 +41,12 @@ def debug_assert(condition: Any, error: str) -> None:
     """
     if not isinstance(error, str):
         raise TypeError(f"debug_assert takes a message after the condition, got {error!r}.")
+    for leaf in jax.tree.leaves(condition, is_leaf=lambda leaf: leaf is None):
+        if not is_array_like(leaf):
+            raise TypeError(
+                f"debug_assert takes a condition first, a bool, a number or an array; got "
+                f"{describe(leaf)}."
+            )
     options = current_options()
     if options is None or not options.disable_assertions:
         call_for_effect(_Assertion(error), (condition,), {}, "debug_assert")
@@ -55,7 +65,7 @@ class _Assertion:
         return (self._error,)
 
     def __call__(self, condition: Any) -> None:
-        if not np.all(condition):
+        if not all(map(np.all, jax.tree.leaves(condition))):
             raise RuntimeError(self._error)
 
     def __eq__(self, other: object) -> bool:

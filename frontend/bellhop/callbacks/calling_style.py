@@ -65,7 +65,11 @@ def calling_style(
         result_type = kwargs.pop(_JAX_NAME)
     if function is None and (args or kwargs):
         raise TypeError(f"{name} has arguments ({', '.join(kwargs)}) and no function to call.")
-    if function is not None and (isinstance(function, type) or not callable(function)):
+    # A class is called back where the result type has its place already.
+    is_type = isinstance(function, type) and (
+        result_type is MISSING or (callable(result_type) and not isinstance(result_type, type))
+    )
+    if function is not None and (is_type or not callable(function)):
         raise TypeError(
             f"{name} takes a function first and its result type second, got {function!r}. To "
             f"give the type to a decorator: @{name}(result_type=...)."

@@ -8,6 +8,7 @@ from typing import Any
 
 from bellhop.callbacks.callback import call_for_effect
 from bellhop.callbacks.result_type import MISSING
+from bellhop.callbacks.target import describe
 
 
 def print(
@@ -64,8 +65,8 @@ def print(
         call_for_effect(formatter, args, kwargs, "print", asynchronous=asynchronous)
     elif kwargs:
         raise ValueError(
-            f"print takes keyword arguments for a format string only, and its first argument is "
-            f"a {type(fmt).__name__}."
+            f"print takes keyword arguments ({', '.join(kwargs)}) for a format string only, and "
+            f"its first argument is {describe(fmt)}. Put a format string first."
         )
     else:
         call_for_effect(builtins.print, (fmt, *args), {}, "print", asynchronous=asynchronous)

@@ -66,7 +66,8 @@ def result_avals(
     Args:
         function: the callback, which errors name.
         declared: a Python scalar type, a dtype, anything with a shape and a dtype, or a
-            pytree of these; ``tuple[float, int]`` is such a pytree as well.
+            pytree of these; ``tuple[float, int]``, and a ``typing.NamedTuple`` whose fields have
+            such types, are pytrees as well.
 
     Raises:
         ResultTypeError: where nothing is declared, or a leaf does not say shape and dtype.
@@ -83,16 +84,22 @@ def result_avals(
 
 
 def _unpack_generics(declared: Any) -> Any:
-    origin = typing.get_origin(declared)
-    if origin is tuple and Ellipsis not in typing.get_args(declared):
-        return tuple(_unpack_generics(item) for item in typing.get_args(declared))
-    if isinstance(declared, tuple) and type(declared) is tuple:
-        return tuple(_unpack_generics(item) for item in declared)
-    if isinstance(declared, list):
-        return [_unpack_generics(item) for item in declared]
-    if isinstance(declared, dict):
-        return {key: _unpack_generics(item) for key, item in declared.items()}
-    return declared
+    """Return a pytree of what is declared, in which the types of tuples are tuples of types."""
+    return jax.tree.map(_unpack_generic, declared)
+
+
+def _unpack_generic(leaf: Any) -> Any:
+    origin = typing.get_origin(leaf)
+    if origin is typing.Annotated:
+        return _unpack_generics(typing.get_args(leaf)[0])
+    if origin is tuple and Ellipsis not in typing.get_args(leaf):
+        return tuple(_unpack_generics(item) for item in typing.get_args(leaf))
+    if isinstance(leaf, type) and issubclass(leaf, tuple):
+        # Of a typing.NamedTuple, the fields have types.
+        names, types = getattr(leaf, "_fields", ()), typing.get_type_hints(leaf)
+        if names and types.keys() >= set(names):
+            return leaf(*(_unpack_generics(types[name]) for name in names))
+    return None if leaf is type(None) else leaf
 
 
 def _leaf_aval(leaf: Any, where: str) -> ShapedArray:

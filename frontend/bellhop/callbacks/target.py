@@ -1,5 +1,6 @@
 """The Python side of one callback: what the runtime calls, and what it may return."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -232,7 +233,12 @@ class CallbackTarget:
             try:
                 array = np.asarray(value)
             except Exception as error:
-                raise self._mismatch(observed, dtype, shape, index) from error
+                reason = str(error).splitlines()[0].rstrip(".")
+                raise TypeError(
+                    f"{self.flavour} '{self.name}' returned {observed}{self._which(index)}, which "
+                    f"is no NumPy array and cannot become one: {reason}. Return "
+                    f"{_describe_type(dtype, shape)}, as declared."
+                ) from error
             # Where JAX's 64-bit types are off, a 64-bit array means the 32-bit one.
             if array.shape == shape and _canonical(array.dtype) == dtype:
                 return array.astype(dtype)
@@ -243,11 +249,13 @@ class CallbackTarget:
     def _mismatch(
         self, observed: str, dtype: np.dtype, shape: tuple[int, ...], index: int
     ) -> TypeError:
-        which = f" as result {index}" if len(self.result_avals) > 1 else ""
         return TypeError(
-            f"{self.flavour} '{self.name}' returned {observed}{which}, declared "
+            f"{self.flavour} '{self.name}' returned {observed}{self._which(index)}, declared "
             f"{_describe_type(dtype, shape)}. Change the declared type or cast the result."
         )
+
+    def _which(self, index: int) -> str:
+        return f" as result {index}" if len(self.result_avals) > 1 else ""
 
 
 def flatten_arguments(
@@ -298,4 +306,7 @@ def _canonical(dtype: np.dtype) -> Any:
 
 
 def _describe_type(dtype: Any, shape: tuple[int, ...]) -> str:
-    return f"{np.dtype(dtype).name}[{','.join(map(str, shape))}]"
+    # Types of random keys, and of other frameworks, are none of NumPy's.
+    with contextlib.suppress(TypeError):
+        dtype = np.dtype(dtype).name
+    return f"{dtype}[{','.join(map(str, shape))}]"

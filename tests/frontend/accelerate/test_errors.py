@@ -31,6 +31,33 @@ def program():
     return program, f"raised in region 'decay' on cpu:1, called from {__file__}:{line}"
 
 
+@pytest.mark.parametrize("form", [bellhop.qjit, lambda f: f], ids=["qjit", ""])
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda f, x: f(x, "text", 2), "y"),
+        (lambda f, x: f(x, [x, {"a": len}], 2), r"y\[1\]\['a'\]"),
+        (lambda f, x: f(x, y=None, more="text", negate=True), "more"),
+    ],
+)
+def test_argument_that_is_no_array_is_named(form, call, name):
+    @bellhop.accelerate(static_argnames="negate")
+    def f(x, y, negate=False, **more):
+        return x
+
+    message = rf"accelerate: 'f' \({__file__}:\d+\): the argument {name} is of type"
+    with pytest.raises(TypeError, match=message):
+        form(lambda x: call(f, x))(1.0)
+
+
+def test_type_error_of_the_function_is_its_own():
+    def f(x):
+        return x + "text"
+
+    with pytest.raises(TypeError, match="unsupported operand|add does not accept"):
+        bellhop.accelerate(f)(1.0)
+
+
 def check(program, note, text):
     for _ in range(2):
         with pytest.raises(jax.errors.JaxRuntimeError) as caught:

@@ -139,3 +139,22 @@ def test_rules_may_return_lists():
     product.bwd(lambda saved, dy: [saved[1] * dy, saved[0] * dy])
     slopes = bellhop.qjit(jax.grad(product, argnums=(0, 1)))(2.0, 3.0)
     assert [float(slope) for slope in slopes] == [3.0, 2.0]
+
+
+@pytest.mark.parametrize("make", [bellhop.pure_callback, bellhop.io_callback])
+def test_a_class_is_called_back_where_its_result_type_is_given(make):
+    assert bellhop.qjit(make(np.float64, float))(1.5) == 1.5
+    assert bellhop.qjit(lambda x: make(np.float64, float, x))(1.5) == 1.5
+    for swapped in (lambda: make(float), lambda: make(float, lambda x: x)):
+        with pytest.raises(TypeError, match="takes a function first and its result type second"):
+            swapped()
+
+
+def test_condition_of_an_assertion_is_an_array():
+    f = bellhop.qjit(lambda x: bellhop.debug_assert({"a": x > 0, "b": [x < 5]}, "outside"))
+    f(1.0)
+    with pytest.raises(RuntimeError, match="outside"):
+        f(6.0)
+    for condition, name in (("x > 0", "a str"), (None, "None"), ([True, len], "a builtin")):
+        with pytest.raises(TypeError, match=f"takes a condition first.*got {name}"):
+            bellhop.debug_assert(condition, "never")

@@ -141,3 +141,8 @@ def test_bad_format_specification_is_an_error_that_says_where(form):
 def test_nested_field_names_in_specification(form, capsys):
     form(lambda x, w: bellhop.debug.print("{x:{w}}|", x=x, w=w))(1.5, 6)
     assert capsys.readouterr().out == "   1.5|\n"
+
+
+def test_keywords_without_a_format_string_are_named():
+    with pytest.raises(ValueError, match=r"arguments \(memref\) .* first argument is float64\[2\]"):
+        bellhop.qjit(lambda x: bellhop.debug.print(x, memref=True))(jnp.ones(2))

@@ -36,7 +36,6 @@ WRONG_LEAVES = [
     ("text", float, "a str", "float64[]"),
     (object(), float, "an object", "float64[]"),
     ([1.0, 2.0], float, "float64[2]", "float64[]"),
-    ([[1.0], [2.0, 3.0]], STRUCT((2,), float), "a list", "float64[2]"),
     (jnp.zeros(3), STRUCT((2,), float), "float64[3]", "float64[2]"),
     (np.array([None]), STRUCT((1,), float), "object[1]", "float64[1]"),
     (np.zeros(0), float, "float64[0]", "float64[]"),
@@ -52,6 +51,40 @@ def test_wrong_leaf_is_named_with_what_was_declared(value, declared, observed, e
     with pytest.raises(TypeError) as caught:
         call(value, declared)
     assert str(caught.value) == message
+
+
+def leaked_tracer():
+    leaked = []
+    jax.jit(lambda x: leaked.append(x) or x)(1.0)
+    return leaked[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (lambda: [[1.0], [2.0, 3.0]], r"a list, .*inhomogeneous"),
+        (lambda: jax.random.key(0), r"key<fry>\[\], .*key_data"),
+        (leaked_tracer, r"float64\[\], .*traced array"),
+        (lambda: torch_value(requires_grad=True), r"torch.float64\[3\], .*detach"),
+    ],
+    ids=["ragged list", "random key", "tracer", "tensor with derivative"],
+)
+def test_what_is_no_array_is_named_with_the_reason(value, message):
+    with pytest.raises(TypeError, match=rf"'simpson' returned {message}") as caught:
+        call(value(), STRUCT((3,), float))
+    assert "which is no NumPy array and cannot become one" in str(caught.value)
+    assert "Return float64[3], as declared" in str(caught.value)
+
+
+def torch_value(**options):
+    torch = pytest.importorskip("torch")
+    return torch.ones(3, dtype=torch.float64, **options)
+
+
+def test_tensor_of_torch_is_an_array():
+    np.testing.assert_array_equal(call(torch_value(), STRUCT((3,), float)), np.ones(3))
+    with pytest.raises(TypeError, match=r"returned float64\[3\], declared float32\[3\]"):
+        call(torch_value(), STRUCT((3,), np.float32))
 
 
 @pytest.mark.parametrize(
