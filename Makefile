@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 WERROR ?= OFF
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test test-circuits test-others stress soak sanitize docs linkcheck lint format bench wheel clean
+.PHONY: help demo test test-half test-other-half stress soak sanitize docs linkcheck lint format bench wheel clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run the tests"
@@ -34,16 +34,16 @@ demo: $(VENV)/.installed-demo
 
 # In two processes, which take about as long, for machines of two cores. What each prints stands
 # together.
-CIRCUIT_TESTS := tests/frontend/circuits
+HALF := tests/frontend/circuits tests/frontend/accelerate tests/runtime
 test: $(VENV)/.installed-dev
 	@$(MAKE) -j2 -k $(if $(filter output-sync,$(.FEATURES)),--output-sync) \
-	  test-circuits test-others
+	  test-half test-other-half
 
-test-circuits: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(CIRCUIT_TESTS)
+test-half: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest $(HALF)
 
-test-others: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(CIRCUIT_TESTS:%=--ignore=%)
+test-other-half: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest $(HALF:%=--ignore=%)
 
 stress soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m long --durations=0 -vs tests/integration/test_$@.py
