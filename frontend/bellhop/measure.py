@@ -30,10 +30,11 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
 
     The QNode's ``mcm_method`` says what its results mean:
 
-    - ``"one-shot"`` (the default with shots): the circuit runs once for each shot.
+    - ``"one-shot"`` (the default with shots): the circuit runs once for each shot.  What the QNode
+      returns beside measurements, outcomes too, gets an axis of shots in front.
     - ``"tree-traversal"`` (the default without): it runs once for each combination of outcomes
       that happens, and results are exact means over them.
-    - ``"single-branch-statistics"`` (the default where the QNode returns outcomes themselves):
+    - ``"single-branch-statistics"`` (the default without shots where the QNode returns outcomes):
       it runs once, and results are those of the outcomes that came.
 
     Without shots, results are differentiated, the probabilities of the outcomes with them: by

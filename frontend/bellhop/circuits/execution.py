@@ -127,12 +127,12 @@ def trace_circuit(
         nonlocal method, spec, statistics, trees
         circuit, result = record(handle, *inputs)
         leaves, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
-        _check_result(leaves, circuit.has_mid_circuit, shots, where)
+        _check_result(leaves, circuit.has_mid_circuit, where)
         method = _method(qnode, leaves, shots, where) if circuit.has_mid_circuit else None
         spec = dataclasses.replace(device, shots=1 if method == ONE_SHOT else shots.total)
         circuit.device = spec
         circuit.groups = (1,) if method == ONE_SHOT else shots.copies
-        statistics = _statistics(circuit, leaves, shots, is_tree=method == TREE)
+        statistics = _statistics(circuit, leaves, shots, method)
         values, values_tree = jax.tree.flatten([statistic.values for statistic in statistics])
         trees = [out_tree, values_tree]
         return [circuit.handle, *values]
@@ -167,21 +167,29 @@ def _randomness(method: str | None, shots: Shots) -> Randomness:
 
 
 def _statistics(
-    circuit: Any, leaves: Sequence[Any], shots: Shots, *, is_tree: bool
+    circuit: Any, leaves: Sequence[Any], shots: Shots, method: str | None
 ) -> list[Statistic]:
     processes = [leaf for leaf in leaves if is_measurement(leaf)]
     for process in processes:
         circuit.check_observable(process.obs)
     processes = [on_known_wires(circuit, process) for process in processes]
     if shots.total:
-        return sampled_statistics(circuit, processes)
-    exact = exact_statistics(circuit, processes, is_tree=is_tree)
-    if is_tree:
-        return exact
-    measured = iter(exact)
-    return [
-        next(measured) if is_measurement(leaf) else Statistic(jnp.asarray(leaf)) for leaf in leaves
-    ]
+        measured = sampled_statistics(circuit, processes)
+    else:
+        measured = exact_statistics(circuit, processes, is_tree=method == TREE)
+    if method == TREE:
+        return measured
+    in_order = iter(measured)
+
+    def statistic(leaf: Any) -> Statistic:
+        if is_measurement(leaf):
+            return next(in_order)
+        value = jnp.asarray(leaf)
+        if method == ONE_SHOT:
+            return Statistic(circuit.of_each_shot(value), is_of_shots=True)
+        return Statistic(circuit.mean_of_groups(value) if shots.total else value)
+
+    return list(map(statistic, leaves))
 
 
 def finished(
@@ -265,7 +273,7 @@ def _method(qnode: qml.QNode, leaves: Sequence[Any], shots: Shots, where: str) -
             f"{where}: mcm_method={method!r} {'needs' if method == ONE_SHOT else 'is without'} "
             f"shots. Use mcm_method={TREE if method == ONE_SHOT else ONE_SHOT!r}."
         )
-    if is_classical and method != SINGLE_BRANCH:
+    if is_classical and method == TREE:
         raise CompileError(
             f"{where}: it returns values that are no measurements, which mcm_method={method!r} "
             "makes several times. Return qml.sample or qml.expval of outcomes, or set "
@@ -274,7 +282,7 @@ def _method(qnode: qml.QNode, leaves: Sequence[Any], shots: Shots, where: str) -
     return method
 
 
-def _check_result(leaves: Sequence[Any], has_mid_circuit: bool, shots: Shots, where: str) -> None:
+def _check_result(leaves: Sequence[Any], has_mid_circuit: bool, where: str) -> None:
     is_number = lambda leaf: (
         isinstance(leaf, jax.Array | bool | int | float | complex) or hasattr(leaf, "__array__")
     )
@@ -289,8 +297,3 @@ def _check_result(leaves: Sequence[Any], has_mid_circuit: bool, shots: Shots, wh
                 f"{where}: a quantum function returns measurements and numbers; it returned a "
                 f"{type(leaf).__name__}."
             )
-    if shots.total and not all(map(is_measurement, leaves)):
-        raise CompileError(
-            f"{where}: with shots, a quantum function returns measurements only; it returned "
-            f"{list(leaves)}."
-        )

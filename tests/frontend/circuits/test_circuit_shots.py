@@ -198,7 +198,6 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "state": (qml.state, "state with shots: not supported by bellhop. Measure expval"),
     "entropy": (lambda: qml.vn_entropy(0), "VnEntropyMP with shots: not supported"),
     "shadow": (lambda: qml.classical_shadow([0]), "ClassicalShadowMP with shots"),
-    "number": (lambda: (qml.sample(), 1.0), "with shots, a quantum function returns measurements"),
 }
 
 

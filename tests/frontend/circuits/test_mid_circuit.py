@@ -453,3 +453,38 @@ def test_device_without_wires_counts_measured_ones(lightning: Any) -> None:
 def test_under_plain_jit(coins: Any) -> None:
     runs = jax.jit(lambda x: [jnp.stack(bellhop.qjit(coins)(x)) for _ in range(4)])(HALF)
     assert len({np.array(run).tobytes() for run in runs}) > 1
+
+
+def test_outcomes_and_numbers_that_are_returned_with_shots(lightning: Any) -> None:
+    """They are those of each shot, as in Catalyst."""
+
+    def circuit(x: Any) -> Any:
+        qml.Hadamard(0)
+        m = bellhop.measure(0)
+        return {"m": m, "x": [2 * x, jnp.ones(2)]}, qml.sample(m), qml.expval(qml.Z(0))
+
+    qnode = lightning(circuit, wires=1)
+    returned, sample, mean = bellhop.qjit(qml.set_shots(qnode, 50))(HALF)
+    assert returned["m"].dtype == bool
+    np.testing.assert_array_equal(returned["m"], sample)
+    np.testing.assert_allclose(np.mean(1 - 2.0 * returned["m"]), mean)
+    assert 0 < returned["m"].sum() < 50
+    np.testing.assert_array_equal(returned["x"][0], [2 * HALF] * 50)
+    assert returned["x"][1].shape == (50, 2)
+    copies = bellhop.qjit(qml.set_shots(qnode, (3, 5)))(HALF)
+    assert [copy[0]["m"].shape for copy in copies] == [(3,), (5,)]
+    once = qml.QNode(circuit, qnode.device, mcm_method="single-branch-statistics", shots=7)
+    returned, sample, _ = bellhop.qjit(once)(HALF)
+    assert returned["m"].shape == ()
+    np.testing.assert_array_equal(sample, [int(returned["m"])] * 7)
+
+
+def test_numbers_beside_samples(lightning: Any) -> None:
+    def circuit(x: Any) -> Any:
+        return 2 * x, qml.sample(wires=0)
+
+    qnode = lightning(circuit, wires=1)
+    number, sample = bellhop.qjit(qml.set_shots(qnode, 4))(HALF)
+    assert number == 2 * HALF
+    assert sample.shape == (4, 1)
+    assert [copy[0] for copy in bellhop.qjit(qml.set_shots(qnode, (2, 3)))(HALF)] == [2 * HALF] * 2
