@@ -195,7 +195,7 @@ class Profile:
         return plot_timeline(self._recorder.rows(), self._crossings(), ax)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all crossings as a trace, which `Perfetto <https://ui.perfetto.dev>`_ opens.
+        """Write all crossings as a trace, for `Perfetto <https://ui.perfetto.dev>`_ or speedscope.
 
         Args:
             path: of the file, in Chrome's trace event format, JSON.
