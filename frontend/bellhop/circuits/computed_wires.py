@@ -2,10 +2,13 @@
 
 What a device measures is static, but for the coefficients of sums.  So an observable on wire
 ``i`` is the sum of that observable on every wire, with the coefficients 1 on wire ``i`` and 0 on
-the others; and probabilities are those of all wires, added up.
+the others, and one on several such wires is the sum over all of their places; and probabilities are
+those of all wires, added up.
 """
 
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -17,6 +20,9 @@ from bellhop.errors import CompileError
 
 mp = qml.measurements
 
+# An observable on computed wires is a sum of so many terms at most.
+_MOST_TERMS = 4096
+
 
 def on_known_wires(circuit: Any, process: Any) -> Any:
     """Return a measurement process of an observable on known wires.
@@ -26,16 +32,19 @@ def on_known_wires(circuit: Any, process: Any) -> Any:
         process: PennyLane's measurement process; others than ``expval`` and ``var`` stay.
 
     Raises:
-        CompileError: for an observable on a computed wire and others.
+        CompileError: for an observable on so many computed wires that the sum is too long.
     """
     is_of_values = isinstance(process, mp.ExpectationMP | mp.VarianceMP)
     if not is_of_values or process.obs is None or not any(map(is_dynamic, process.obs.wires)):
         return process
-    computed = [wire for wire in process.obs.wires if is_dynamic(wire)]
     with qml.QueuingManager.stop_recording():
-        for wire in computed:
-            circuit.check_wires([wire], process)
-        return type(process)(obs=_on_known(process.obs, circuit.wires, circuit.where))
+        known = _on_known(
+            process.obs,
+            circuit.wires,
+            circuit.where,
+            lambda wires: circuit.check_wires(wires, process),
+        )
+        return type(process)(obs=known)
 
 
 def probabilities_on_known_wires(circuit: Any, process: Any) -> Callable[[Any], Any]:
@@ -56,29 +65,80 @@ def probabilities_on_known_wires(circuit: Any, process: Any) -> Callable[[Any], 
     return lambda of_all: jax.ops.segment_sum(of_all, outcomes, 2 ** len(wires))
 
 
-def _on_known(observable: Any, wires: WireMap, where: str) -> Any:
+def _on_known(
+    observable: Any, wires: WireMap, where: str, check: Callable[[list[Any]], None]
+) -> Any:
     if not any(map(is_dynamic, observable.wires)):
         return observable
+    known = lambda part: _on_known(part, wires, where, check)
     if isinstance(observable, qml.ops.LinearCombination):
         coefficients, terms = observable.terms()
-        known = [_on_known(term, wires, where) for term in terms]
-        return qml.ops.LinearCombination(coefficients, known)
+        return qml.ops.LinearCombination(coefficients, list(map(known, terms)))
     if isinstance(observable, qml.ops.Sum):
-        return qml.sum(*(_on_known(operand, wires, where) for operand in observable.operands))
+        return qml.sum(*map(known, observable.operands))
     if isinstance(observable, qml.ops.SProd):
-        return qml.s_prod(observable.scalar, _on_known(observable.base, wires, where))
-    if len(observable.wires) > 1:
+        return qml.s_prod(observable.scalar, known(observable.base))
+    scalar, factors = _factors(observable)
+    if any(isinstance(factor, qml.ops.CompositeOp | qml.ops.SymbolicOp) for factor in factors):
         raise CompileError(
-            f"{where}: the observable {observable.name} stands on a wire that is computed in the "
-            "program, and on others, which is not supported by bellhop. Measure observables on "
-            "one such wire each; qml.SWAP(wires=[i, 0]) in front brings wire i to wire 0."
+            f"{where}: a product of sums stands on a wire that is "
+            "computed in the program, which is not supported by bellhop. Use a sum "
+            "of products of Pauli operators."
         )
-    (wire,) = observable.wires
-    is_meant = jnp.arange(len(wires)) == wires.dynamic(wire)
-    terms = [_moved(observable, label) for label in wires.labels]
-    return qml.ops.LinearCombination(is_meant.astype(jnp.float64), terms)
+    terms = _sum_over_places(factors, wires, where, check)
+    return terms if scalar is None else qml.s_prod(scalar, terms)
 
 
-def _moved(observable: Any, label: Any) -> Any:
-    """Return an observable of one wire on another."""
-    return type(observable)(*observable.data, wires=label)
+def _factors(observable: Any) -> tuple[Any, list[Any]]:
+    """Return the scalar of a product, None for one, and its factors, those of factors included."""
+    if isinstance(observable, qml.ops.SProd):
+        scalar, factors = _factors(observable.base)
+        return observable.scalar if scalar is None else observable.scalar * scalar, factors
+    if not isinstance(observable, qml.ops.Prod):
+        return None, [observable]
+    scalar, factors = None, []
+    for operand in observable.operands:
+        one, some = _factors(operand)
+        scalar = one if scalar is None else scalar if one is None else scalar * one
+        factors += some
+    return scalar, factors
+
+
+def _sum_over_places(
+    factors: list[Any], wires: WireMap, where: str, check: Callable[[list[Any]], None]
+) -> Any:
+    """Return a product of observables as a sum of products, one for all places of its wires."""
+    all_wires = [wire for factor in factors for wire in factor.wires]
+    if len(set(map(id, all_wires))) < len(all_wires):
+        raise CompileError(
+            f"{where}: a product of observables stands twice on a wire that is computed in the "
+            "program. Use what these two are together."
+        )
+    check(all_wires)
+    computed = [wire for wire in all_wires if is_dynamic(wire)]
+    free = [label for label in wires.labels if label not in set(filter(_is_label, all_wires))]
+    if math.perm(len(free), len(computed)) > _MOST_TERMS:
+        raise CompileError(
+            f"{where}: an observable stands on {len(computed)} wires that are computed in the "
+            f"program, of {len(wires)}, which is a sum of more than {_MOST_TERMS} terms. Bring "
+            "these wires to known ones in front of the measurement: qml.SWAP(wires=[i, 0])."
+        )
+    places = [wires.dynamic(wire) for wire in computed]
+    coefficients, terms = [], []
+    for labels in itertools.permutations(free, len(computed)):
+        is_meant = [place == wires(label) for place, label in zip(places, labels, strict=True)]
+        coefficients.append(jnp.all(jnp.stack(is_meant)).astype(jnp.float64))
+        label_of = dict(zip(map(id, computed), labels, strict=True))
+        moved = [_moved(factor, label_of) for factor in factors]
+        terms.append(qml.prod(*moved) if len(moved) > 1 else moved[0])
+    return qml.ops.LinearCombination(coefficients, terms)
+
+
+def _is_label(wire: Any) -> bool:
+    return not is_dynamic(wire)
+
+
+def _moved(observable: Any, label_of: Mapping[int, Any]) -> Any:
+    """Return an observable on labels in place of computed wires, which are given by identity."""
+    labels = [label_of.get(id(wire), wire) for wire in observable.wires]
+    return type(observable)(*observable.data, wires=labels)

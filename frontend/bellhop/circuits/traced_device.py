@@ -20,7 +20,7 @@ from pennylane.devices.qubit import apply_operation, create_initial_state, measu
 from pennylane.operation import StatePrepBase
 
 from bellhop.circuits.broadcasting import Rows
-from bellhop.circuits.computed_wires import on_known_wires
+from bellhop.circuits.computed_wires import on_known_wires, probabilities_on_known_wires
 from bellhop.circuits.gates import DECOMPOSITION_DEPTH, check_is_gate
 from bellhop.circuits.observables import Factor, Named, NoObservableError, as_sum_of_products
 from bellhop.circuits.outcome_statistics import exact_of_outcomes
@@ -306,7 +306,18 @@ class TracedCircuit(QueuedCircuit):
         if process.obs is not None and isinstance(process, _MOMENTS):
             square, mean = self._moments(process)
             return mean if isinstance(process, mp.ExpectationMP) else square - mean**2
-        return measure(self._on_qubits(process), self._state)
+        return self._of_state(process)
+
+    def _of_state(self, process: Any) -> Any:
+        if not any(map(is_dynamic, process.wires)):
+            return measure(self._on_qubits(process), self._state)
+        if not isinstance(process, mp.ProbabilityMP) or process.obs is not None:
+            raise self._unsupported(
+                f"the measurement {type(process).__name__} on wires that the program computes"
+            )
+        add_up = probabilities_on_known_wires(self, process)
+        of_all = mp.ProbabilityMP(wires=qml.wires.Wires(self.wires.labels))
+        return add_up(measure(self._on_qubits(of_all), self._state))
 
     def _measure_way(self, process: Any) -> Statistic:
         """Return what is linear in the state of one way, of which the sum over all is taken."""
@@ -323,7 +334,7 @@ class TracedCircuit(QueuedCircuit):
             raise self._unsupported(
                 f"the measurement {type(process).__name__} after mid-circuit measurements"
             )
-        return Statistic(measure(self._on_qubits(process), self._state))
+        return Statistic(self._of_state(process))
 
     def _check(self, process: Any) -> None:
         if process.mv is not None:

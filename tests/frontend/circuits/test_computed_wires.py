@@ -33,6 +33,16 @@ MEASUREMENTS = {
     "var": lambda x, i: qml.var(qml.Y(i)),
     "Hermitian": lambda x, i: qml.expval(qml.Hermitian(MATRIX, wires=i)),
     "sum": lambda x, i: qml.expval(x * qml.Z(i) + 0.5 * qml.Y(0) @ qml.X(1)),
+    "product": lambda x, i: qml.expval(qml.Z(i) @ qml.X((i + 1) % 3)),
+    "product with a known wire": lambda x, i: qml.expval(
+        qml.Y((i + 1) // 2 + 1 - i // 2) @ qml.Z(0)
+    ),
+    "three factors": lambda x, i: qml.var(
+        qml.X((i + 1) % 3) @ qml.Y(i) @ qml.Z((i + 2) % 3) + x * qml.Z(i) @ qml.Z((i + 2) % 3)
+    ),
+    "Hermitian of two": lambda x, i: qml.expval(
+        qml.Hermitian(np.kron(MATRIX, [[0.2, 1j], [-1j, 0.5]]), wires=[(i + 1) % 3, i])
+    ),
     "Hamiltonian": lambda x, i: qml.var(qml.Hamiltonian([x, 0.3], [qml.Y(i), qml.Z((i + 1) % 3)])),
 }
 
@@ -43,21 +53,22 @@ def test_values_and_derivatives(name, device):
     compiled = qnode(MEASUREMENTS[name], device)
     reference = qnode(MEASUREMENTS[name], "default.qubit")
     # A variance has no derivative by its coefficients.
-    if name == "Hamiltonian":
+    if name in ("Hamiltonian", "three factors"):
         program = bellhop.qjit(lambda x, i: (compiled(x, i), 0.0))
     else:
         program = bellhop.qjit(lambda x, i: (compiled(x, i), bellhop.grad(compiled)(x, i)))
     for i in range(N):
         value, slope = program(0.4, i)
         np.testing.assert_allclose(value, reference(0.4, i), atol=1e-9)
-        if name != "Hamiltonian":
+        if name not in ("Hamiltonian", "three factors"):
             expected = jax.grad(reference)(0.4, i)
             np.testing.assert_allclose(slope, expected, atol=1e-9)
 
 
-def test_probabilities():
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_probabilities(device):
     measure = lambda x, i: (qml.probs(wires=[i, (i + 1) % N]), qml.probs(wires=[2, i]))
-    compiled, reference = qnode(measure), qnode(measure, "default.qubit")
+    compiled, reference = qnode(measure, device), qnode(measure, "default.qubit")
     program = bellhop.qjit(lambda x, i: (compiled(x, i), bellhop.jacobian(compiled)(x, i)))
     for i in (0, 1):
         expected = reference(0.4, i), jax.jacobian(reference)(0.4, i)
@@ -65,12 +76,17 @@ def test_probabilities():
             jax.tree.leaves(program(0.4, i)), jax.tree.leaves(expected), strict=True
         ):
             np.testing.assert_allclose(got, wanted, atol=1e-9)
+    if device == "default.qubit":
+        # Arrays of the program raise nothing.
+        assert np.isnan(program(0.4, 2)[0][1]).any()
+        return
     with pytest.raises(RUN_ERRORS, match=r"on wires \[2, 2\] \(.*py:\d+\): expected different"):
         program(0.4, 2)
 
 
-def test_probabilities_after_mid_circuit_measurements():
-    @qml.qnode(qml.device("lightning.qubit", wires=N))
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_probabilities_after_mid_circuit_measurements(device):
+    @qml.qnode(qml.device(device, wires=N))
     def circuit(x, i):
         qml.RX(x, wires=0)
         outcome = bellhop.measure(0)
@@ -126,9 +142,25 @@ def test_a_wire_that_there_is_not(i):
 
 
 def test_what_is_not_supported_says_so():
-    product = qnode(lambda x, i: qml.expval(qml.Z(i) @ qml.X(0)))
-    with pytest.raises(bellhop.CompileError, match=r"circuit.*Prod stands on a wire that is comp"):
-        bellhop.qjit(product)(0.4, 1)
+    for observable, message in {
+        lambda i: qml.Z(i) @ qml.X(i): "circuit.*product of observables stands twice on a wire",
+        lambda i: qml.Z(i) @ (qml.X(0) + qml.Y(0)): "product of sums stands on a wire that is",
+    }.items():
+        product = qnode(lambda x, i, observable=observable: qml.expval(observable(i)))
+        with pytest.raises(bellhop.CompileError, match=message):
+            bellhop.qjit(product)(0.4, 1)
+
+    @qml.qnode(qml.device("lightning.qubit", wires=10))
+    def many(i):
+        return qml.expval(qml.Z(i) @ qml.Z(i + 1) @ qml.Z(i + 2) @ qml.Z(i + 3))
+
+    with pytest.raises(
+        bellhop.CompileError, match="many.*4 wires that are computed in the program, of"
+    ):
+        bellhop.qjit(many)(0)
+    twice = bellhop.qjit(qnode(lambda x, i: qml.expval(qml.Z(i) @ qml.X(0))))
+    with pytest.raises(RUN_ERRORS, match=r"on wires \[0, 0\] \(.*py:\d+\): expected different"):
+        twice(0.4, 0)
     of_observable = qml.set_shots(qnode(lambda x, i: qml.sample(qml.X(i))), 10)
     with pytest.raises(bellhop.CompileError, match="a measurement stands on a wire that is comp"):
         bellhop.qjit(of_observable)(0.4, 1)

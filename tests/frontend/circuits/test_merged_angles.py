@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.frontend.circuits.gate_counts import gate_count
 
@@ -67,14 +67,9 @@ def apply_piece(piece: tuple[Any, ...], x: Any) -> None:
         body(0)
 
 
-@settings(
-    max_examples=12,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=10)
 @given(
-    program=st.lists(pieces, min_size=1, max_size=3),
+    program=st.lists(pieces, min_size=1, max_size=2),
     x=st.tuples(numbers, numbers),
     is_of_program=st.booleans(),
 )
