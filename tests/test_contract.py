@@ -120,14 +120,16 @@ def _attribute_type(attribute: ir.Attribute) -> str:
 def _matches(values: list[str], declared: list[str]) -> bool:
     """Tell whether types such as ``tensor<2xui32>`` fit ``name: ui32[2]``, in order."""
     for position, text in enumerate(declared):
-        form = text.partition(": ")[2]
+        name, _, form = text.partition(": ")
         rest = values[position:]
         if form.endswith(" ..."):
             assert position == len(declared) - 1, "only the last may be of any length"
             return all(_fits(value, form.removesuffix(" ...")) for value in rest)
+        if not rest and name.endswith("?"):
+            continue
         if not rest or not _fits(rest[0], form):
             return False
-    return len(values) == len(declared)
+    return len(values) <= len(declared)
 
 
 def _fits(value: str, form: str) -> bool:
@@ -189,6 +191,9 @@ def test_all_but_pure_callbacks_have_a_side_effect(emitted: list[dict[str, Any]]
         ([], ["state: ui32[2]"], False),
         (["tensor<2xui32>", "tensor<f64>"], ["state: ui32[2]"], False),
         (["tensor<i32>"], ["offset: i32[]"], True),
+        (["tensor<2xui32>"], ["state: ui32[2]", "turns?: i32[]"], True),
+        (["tensor<2xui32>", "tensor<i32>"], ["state: ui32[2]", "turns?: i32[]"], True),
+        (["tensor<2xui32>", "tensor<f64>"], ["state: ui32[2]", "turns?: i32[]"], False),
         (["tensor<7xf64>"], ["params: f64[n]"], True),
         (["tensor<7xf32>"], ["params: f64[n]"], False),
         (["tensor<7xf64>"], ["params: f64[rows?, n]"], True),

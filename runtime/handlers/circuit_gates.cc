@@ -1,4 +1,5 @@
 // handlers/circuit_gates.cc: bellhop_circuit_gates.
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -20,11 +21,11 @@ ffi::TypeId GatesState::id = {};
 
 ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
     std::string_view names, ffi::Span<const std::int64_t> code,
-    ffi::Span<const double> constants, std::int64_t turns) {
+    ffi::Span<const double> constants) {
   return instantiate<GatesState>([&] {
     return std::make_unique<GatesState>(
         GatesState{GateTable(names, std::span(code.begin(), code.size()),
-                             std::span(constants.begin(), constants.size()), turns)});
+                             std::span(constants.begin(), constants.size()))});
   });
 }
 
@@ -32,19 +33,21 @@ ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
 // The session is borrowed, and ends here if a gate fails; a batch keeps copies.
 ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
                  ffi::Buffer<ffi::F64> params, ffi::BufferR0<ffi::S32> offset,
-                 ffi::Buffer<ffi::S32> dynamic_wires, HandleResult result) {
+                 ffi::Buffer<ffi::S32> dynamic_wires,
+                 std::optional<ffi::BufferR0<ffi::S32>> turns, HandleResult result) {
   return guarded(run, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     const std::int32_t first = *offset.typed_data();
+    const std::int32_t count = turns ? *turns->typed_data() : 1;
     const std::size_t rows = lease->rows;
     if (rows > 0) {
       state->table.keep(lease.session, read_per_row(params, rows), first,
-                        read_per_row(dynamic_wires, rows));
+                        read_per_row(dynamic_wires, rows), count);
     } else {
       state->table.apply(
           lease.session, std::span(params.typed_data(), params.element_count()), first,
-          std::span(dynamic_wires.typed_data(), dynamic_wires.element_count()));
+          std::span(dynamic_wires.typed_data(), dynamic_wires.element_count()), count);
     }
     write_handle(result, name);
   });
@@ -54,8 +57,7 @@ XLA_FFI_DEFINE_HANDLER(kPrepareGates, prepare_gates,
                        ffi::Ffi::BindInstantiate()
                            .Attr<std::string_view>("names")
                            .Attr<ffi::Span<const std::int64_t>>("code")
-                           .Attr<ffi::Span<const double>>("constants")
-                           .Attr<std::int64_t>("turns"));
+                           .Attr<ffi::Span<const double>>("constants"));
 
 XLA_FFI_DEFINE_HANDLER(kGates, gates,
                        ffi::Ffi::Bind()
@@ -65,6 +67,7 @@ XLA_FFI_DEFINE_HANDLER(kGates, gates,
                            .Arg<ffi::Buffer<ffi::F64>>()
                            .Arg<ffi::BufferR0<ffi::S32>>()
                            .Arg<ffi::Buffer<ffi::S32>>()
+                           .OptionalArg<ffi::BufferR0<ffi::S32>>()
                            .Ret<ffi::BufferR1<ffi::U32>>());
 
 }  // namespace

@@ -177,13 +177,8 @@ void fold_constants(Gate& gate, const std::vector<double>& constants) {
 }  // namespace
 
 GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
-                     std::span<const double> constants, std::int64_t turns)
-    : constants_(constants.begin(), constants.end()),
-      turns_(static_cast<std::size_t>(turns)) {
-  if (turns < 1) {
-    throw CircuitError("A run of gates has 1 or more turns, got " +
-                       std::to_string(turns) + ".");
-  }
+                     std::span<const double> constants)
+    : constants_(constants.begin(), constants.end()) {
   const std::vector<std::string> table = split_lines(names);
   CodeReader reader("A run of gates", code);
 

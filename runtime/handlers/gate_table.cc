@@ -168,48 +168,57 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
 
 }  // namespace
 
-void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires) const {
-  if (params / turns_ < params_) {
-    throw CircuitError("A run of gates uses " + std::to_string(turns_ * params_) +
-                       " parameters and was given " + std::to_string(params) + ".");
+void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
+                            std::int32_t turns) const {
+  if (turns < 0) {
+    throw CircuitError("A run of gates has 0 or more turns, got " +
+                       std::to_string(turns) + ".");
   }
-  if (dynamic_wires / turns_ < dynamic_wires_) {
-    throw CircuitError(
-        "A run of gates uses " + std::to_string(turns_ * dynamic_wires_) +
-        " dynamic wires and was given " + std::to_string(dynamic_wires) + ".");
-  }
+  const auto check = [&](const char* what, std::size_t of_turn, std::size_t given) {
+    const std::size_t used = static_cast<std::size_t>(turns) * of_turn;
+    if (used <= given) return;
+    throw CircuitError("A run of gates uses " + std::to_string(used) + what +
+                       " and was given " + std::to_string(given) + ".");
+  };
+  check(" parameters", params_, params);
+  check(" dynamic wires", dynamic_wires_, dynamic_wires);
 }
 
 void GateTable::keep(Session& batch, const PerRow<std::span<const double>>& params,
                      std::int32_t offset,
-                     const PerRow<std::span<const std::int32_t>>& dynamic_wires) const {
-  check_sizes(params.size(), dynamic_wires.size());
+                     const PerRow<std::span<const std::int32_t>>& dynamic_wires,
+                     std::int32_t turns) const {
+  check_sizes(params.size(), dynamic_wires.size(), turns);
   const auto copy = [](const auto& numbers) {
     return std::vector(numbers.values.begin(), numbers.values.end());
   };
   batch.steps.push_back({this,
                          offset,
+                         turns,
                          {copy(params), params.stride},
                          {copy(dynamic_wires), dynamic_wires.stride},
                          {}});
 }
 
 void GateTable::apply(Session& session, std::span<const double> params,
-                      std::int32_t offset,
-                      std::span<const std::int32_t> dynamic_wires) const {
-  check_sizes(params.size(), dynamic_wires.size());
-  for (std::size_t turn = 0; turn < turns_; ++turn) {
+                      std::int32_t offset, std::span<const std::int32_t> dynamic_wires,
+                      std::int32_t turns) const {
+  check_sizes(params.size(), dynamic_wires.size(), turns);
+  const auto count = static_cast<std::size_t>(turns);
+  for (std::size_t turn = 0; turn < count; ++turn) {
     const std::size_t first = turn * params_;
     apply_turn(session, params.subspan(first, params_),
                offset < 0 ? offset : offset + static_cast<std::int32_t>(first),
                dynamic_wires.subspan(turn * dynamic_wires_, dynamic_wires_));
   }
   if (!session.keeps_steps) return;
-  Step& step = session.steps.emplace_back(Step{this, offset, {}, {}, {}});
-  if (offset < 0 || is_uncounted(offset)) {
-    step.params.values.assign(params.begin(), params.end());
-  }
-  step.wires.values.assign(dynamic_wires.begin(), dynamic_wires.end());
+  Step& step = session.steps.emplace_back(Step{this, offset, turns, {}, {}, {}});
+  const auto keep = [count](auto& numbers, auto given, std::size_t of_turn) {
+    const auto used = given.first(count * of_turn);
+    numbers.values.assign(used.begin(), used.end());
+  };
+  if (offset < 0 || is_uncounted(offset)) keep(step.params, params, params_);
+  keep(step.wires, dynamic_wires, dynamic_wires_);
 }
 
 void GateTable::apply_turn(Session& session, std::span<const double> params,

@@ -48,7 +48,7 @@ bool branch(Session& session, const MidMeasurement& measurement, std::int32_t wi
   }
   const Projection projection{wire, outcome, measurement.reset};
   project(session, projection);
-  if (session.keeps_steps) session.steps.push_back({nullptr, 0, {}, {}, projection});
+  if (session.keeps_steps) session.steps.push_back({nullptr, 0, 0, {}, {}, projection});
   return outcome;
 }
 

@@ -105,7 +105,7 @@ class Runner {
   void apply(const Step& step, std::size_t row, const Point& point) {
     if (step.gates == nullptr) return project(session_, step.projection);
     step.gates->apply(session_, params_of(step, row, point), step.offset,
-                      step.wires.of(row));
+                      step.wires.of(row), step.turns);
   }
 
   std::span<const double> params_of(const Step& step, std::size_t row,

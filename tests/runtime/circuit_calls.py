@@ -93,7 +93,7 @@ def begin(
     )
 
 
-def gates(state, run, params=(), offset=0, wires=(), turns=1):
+def gates(state, run, params=(), offset=0, wires=(), turns=None):
     names: list[str] = []
     code: list[int] = []
     constants: list[float] = []
@@ -123,10 +123,10 @@ def gates(state, run, params=(), offset=0, wires=(), turns=1):
         jnp.asarray(params, np.float64),
         jnp.int32(offset),
         jnp.asarray(wires, np.int32),
+        *([] if turns is None else [jnp.int32(turns)]),
         names="\n".join(names),
         code=np.array(code, np.int64),
         constants=np.array(constants, np.float64),
-        turns=np.int64(turns),
     )
 
 

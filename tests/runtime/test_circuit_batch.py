@@ -32,7 +32,6 @@ def gates(state: Any, params: Any, wires: Any) -> Any:
         names=NAMES,
         code=GATES,
         constants=np.zeros(0),
-        turns=np.int64(1),
     )
 
 

@@ -51,7 +51,6 @@ def run_again(
             names=NAMES,
             code=GATES,
             constants=np.zeros(0),
-            turns=np.int64(1),
         )
         state, *again = call(
             target,

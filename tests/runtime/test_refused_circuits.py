@@ -171,7 +171,6 @@ def test_malformed_gate_table_is_reported(code, message):
             names="Any",
             code=np.array(code, np.int64),
             constants=np.zeros(0),
-            turns=np.int64(1),
         )
         end(state)
 

@@ -40,7 +40,6 @@ def run(read: Any) -> Any:
                 names="RX",
                 code=RX,
                 constants=np.zeros(0),
-                turns=np.int64(1),
             )
         values = (HANDLE, f64(), f64())
         state, *_ = call("measure", values, state, np.zeros(0), code=EXPVALS, jacobian=np.int64(0))

@@ -210,7 +210,8 @@ def _rows_first(
 def _gates_of_rows(
     operands: Sequence[Any], dims: Sequence[int | None], **params: Any
 ) -> tuple[Any, None]:
-    return gates_p.bind(*_rows_first(operands, dims, shared=(0, 2)), **params), None
+    shared = (0, 2, *range(4, len(operands)))
+    return gates_p.bind(*_rows_first(operands, dims, shared=shared), **params), None
 
 
 def _measure_rows(

@@ -41,7 +41,8 @@ NOT_DIFFERENTIABLE = -1
 
 HANDLE = ShapedArray((2,), np.dtype(np.uint32))
 
-# gates: handle, params f64[turns * n], offset i32[], dynamic_wires i32[turns * m] -> handle
+# gates: handle, params f64[n], offset i32[], dynamic_wires i32[m] -> handle; a loop of them:
+#   handle, params f64[most * n], offset, dynamic_wires i32[most * m], turns i32[] -> handle
 gates_p = Primitive("quantum_gates")
 # mid_measure: handle, wire i32[] -> handle, outcome bool[]
 mid_measure_p = Primitive("quantum_mid_measure")
@@ -182,18 +183,17 @@ def _gates_lower(
     params: Any,
     offset: Any,
     wires: Any,
-    *,
+    *turns: Any,
     gates: tuple[Gate, ...],
-    turns: int,
     **_: Any,
 ) -> Any:
     allow_our_dialects(ctx)
     if not _is_recorded.get():
         # Nobody asks where the parameters stand, so loops need not count them.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
-    if turns > 1:
+    if turns:
         # Gates that the passes look at are those of one turn.
-        return [quantum.gates(state, [params, offset, wires], *encode(gates), turns)]
+        return [quantum.gates(state, [params, offset, wires, *turns], *encode(gates))]
     for gate in gates:
         state = quantum.gate(state, params, offset, wires, gate)
     return [state]

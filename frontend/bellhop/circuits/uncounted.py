@@ -75,15 +75,19 @@ class Uncounted(NamedTuple):
         """Return what is known before the first."""
         return cls(jnp.int32(FIRST_UNCOUNTED), jnp.zeros((), _F64))
 
-    def add(self, ticket: Any, params: Any) -> "Uncounted":
+    def add(self, ticket: Any, params: Any, count: Any) -> "Uncounted":
         """Add parameters, in the order of execution.
 
         Args:
             ticket: a handle of the circuit, from wherever: it tells the session.
             params: a vector.
+            count: how many of them there are.  The rest of the vector stands for none: without
+                a derivative, as the numbers after these are those of others.
         """
+        if not isinstance(count, int):
+            params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
         token = uncounted_p.bind(self.token, params, ticket, self.number)
-        return Uncounted(self.number + jnp.int32(params.shape[0]), token)
+        return Uncounted(self.number + jnp.int32(count), token)
 
     def remember(self, handle: Any, ticket: Any, outcome: Any) -> tuple["Uncounted", Any, Any]:
         """Keep an outcome for the way back, under a number of its own.

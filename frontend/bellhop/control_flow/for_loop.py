@@ -111,6 +111,9 @@ def _index_at(trip: Any, bounds: Bounds) -> Any:
 
 def _trip_count(bounds: Bounds) -> Any:
     lower, upper, step = (jnp.asarray(bound) for bound in bounds)
+    if isinstance(bounds[2], int) and bounds[2] == 1:
+        # Not for its value: a division takes longer to compile than the loop.
+        return jnp.maximum(0, upper - lower)
     sign = jnp.sign(step)
     trips = (upper - lower + step - sign) // jnp.where(step == 0, 1, step)
     return jnp.where(step == 0, 0, jnp.maximum(0, trips))

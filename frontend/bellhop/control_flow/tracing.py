@@ -7,10 +7,32 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import eval_jaxpr
+from jax.extend.core import ClosedJaxpr
 
 Step = Callable[..., tuple[Any, Any]]
 
 _PYTHON_TYPES = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+
+
+class TracedStep:
+    """Runs an iteration of a loop that was traced.
+
+    Attributes:
+        has_effects: whether it does more than to compute.
+    """
+
+    def __init__(self, closed: ClosedJaxpr, out_tree: Any) -> None:
+        self.has_effects = bool(closed.effects)
+        self._closed = closed
+        self._out_tree = out_tree
+
+    def __call__(self, carried: tuple[Any, ...], *others: Any) -> tuple[Any, Any]:
+        """Return the next carried values, and what else the iteration returns."""
+        leaves = jax.tree.leaves((carried, others))
+        result, rest = jax.tree.unflatten(
+            self._out_tree, eval_jaxpr(self._closed.jaxpr, self._closed.consts, *leaves)
+        )
+        return jax.tree.map(_cast, result, carried), rest
 
 
 def traced_step(
@@ -18,7 +40,7 @@ def traced_step(
     step: Step,
     carried: tuple[Any, ...],
     *others: Any,
-) -> tuple[tuple[Any, ...], Step]:
+) -> tuple[tuple[Any, ...], TracedStep]:
     """Trace one iteration of a loop.
 
     Args:
@@ -44,16 +66,8 @@ def traced_step(
             break
         # What the body does depends on the types, so it is traced again with the wider ones.
         carried = widened
-    out_tree = jax.tree.structure(shapes)
-
-    def run(carried: tuple[Any, ...], *others: Any) -> tuple[Any, Any]:
-        leaves = jax.tree.leaves((carried, others))
-        result, rest = jax.tree.unflatten(
-            out_tree, eval_jaxpr(closed.jaxpr, closed.consts, *leaves)
-        )
-        return jax.tree.map(_cast, result, carried), rest
-
-    return jax.tree.map(lambda value: _cast(value, value), carried), run
+    first = jax.tree.map(lambda value: _cast(value, value), carried)
+    return first, TracedStep(closed, jax.tree.structure(shapes))
 
 
 def traced_branches(

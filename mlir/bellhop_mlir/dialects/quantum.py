@@ -7,8 +7,7 @@
         name = "f", site = "f.py:1"}
     %s1 = "quantum.gate"(%s0, %params, %offset, %wires) {name = "RX", slots = array<i64: 0>,
         wires = array<i64: 0>}
-    %s2 = "quantum.gates"(%s0, %params, %offset, %wires) {names, code, constants,
-        turns = 1 : i64}
+    %s2 = "quantum.gates"(%s0, %params, %offset, %wires, %turns) {names, code, constants}
     %s2a, %m = "quantum.mid_measure"(%s2, %wire) {postselect = -1 : i64, reset = 0 : i64,
         site = "f.py:3"}
     %s2b, %more = "quantum.restart"(%s2a)
@@ -48,7 +47,7 @@ from bellhop_mlir.errors import VerificationError
 STATE = "tensor<2xui32>"
 SEED = "tensor<4xui32>"
 
-# What stands in brackets may be missing: the rows of a batch.
+# What stands in brackets may be missing: the rows of a batch, and how many turns a run has.
 _NUMBERS = "tensor<[?x]?xf64>"
 _WIRES = "tensor<[?x]?xi32>"
 
@@ -58,7 +57,7 @@ _OPERANDS: dict[str, tuple[str, ...]] = {
     "quantum.seed": (),
     "quantum.begin": ("...",),
     "quantum.gate": _RUN,
-    "quantum.gates": _RUN,
+    "quantum.gates": (*_RUN, "[tensor<i32>]"),
     "quantum.mid_measure": (STATE, "tensor<i32>"),
     "quantum.restart": (STATE,),
     "quantum.measure": (STATE, _NUMBERS),
@@ -115,7 +114,6 @@ ATTRIBUTES = {
         "names": "string",
         "code": "array<i64>",
         "constants": "array<f64>",
-        "turns": "i64",
     },
     "quantum.mid_measure": {"postselect": "i64", "reset": "i64", "site": "string"},
     "quantum.restart": {},
@@ -313,9 +311,16 @@ def gates(
     names: Sequence[str],
     code: Sequence[int],
     constants: Sequence[float],
-    turns: int = 1,
 ) -> ir.Value:
-    """Build a ``quantum.gates`` and return the state after it."""
+    """Build a ``quantum.gates`` and return the state after it.
+
+    Args:
+        state: the state before it.
+        operands: parameters, offset, wires, and how many turns there are, where it is not one.
+        names: those of the table, as the code and the constants are.
+        code: see ``runtime/contract.toml``.
+        constants: what slots below zero refer to.
+    """
     return ir.Operation.create(
         "quantum.gates",
         results=[state.type],
@@ -324,7 +329,6 @@ def gates(
             "names": ir.StringAttr.get("\n".join(names)),
             "code": ir.DenseI64ArrayAttr.get(list(code)),
             "constants": ir.DenseF64ArrayAttr.get(list(constants)),
-            "turns": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), turns),
         },
     ).result
 
@@ -482,15 +486,24 @@ def _verify_types(
     forms = [_form(str(type_)) for type_ in observed]
     if expected[-1:] == ("...",):
         forms[len(expected) - 1 :] = ["..."]
-    fits = len(forms) == len(expected) and all(
+    wanted = _present(expected, len(forms))
+    fits = len(forms) == len(wanted) and all(
         form in (choice.replace("[?x]", ""), choice.replace("[?x]", "?x"))
-        for form, choice in zip(forms, expected, strict=True)
+        for form, choice in zip(forms, wanted, strict=True)
     )
     if not fits:
         raise VerificationError(
             f"{op.name} has {role} of types ({', '.join(map(str, observed))}); "
             f"they must be ({', '.join(expected)})"
         )
+
+
+def _present(expected: Sequence[str], count: int) -> Sequence[str]:
+    """Return what is expected of so many types, of which the last may be missing."""
+    *first, last = expected or ("",)
+    if not last.startswith("["):
+        return expected
+    return first if count == len(first) else [*first, last[1:-1]]
 
 
 def _form(type_: str) -> str:

@@ -49,7 +49,7 @@ class ConvertQuantumToRuntime:
     Before::
 
         %1 = "quantum.gates"(%0, %p, %o, %w) {names = "RX", code = array<i64: ...>,
-            constants = array<f64>, turns = 1 : i64}
+            constants = array<f64>}
 
     After::
 

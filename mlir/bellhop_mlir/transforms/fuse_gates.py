@@ -23,7 +23,7 @@ class FuseGates:
     After::
 
         %1 = "quantum.gates"(%0, %p, %o, %w) {names = "RX\\0ACNOT", constants = array<f64>,
-            code = array<i64: 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 2, 0, 0, 1>, turns = 1 : i64}
+            code = array<i64: 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 2, 0, 0, 1>}
 
     The code is that of ``bellhop_circuit_gates`` in ``runtime/contract.toml``.  A run stands
     where its last gate stood, and ends where the state has another use or the block ends, or

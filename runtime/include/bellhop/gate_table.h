@@ -41,20 +41,23 @@ class GateTable {
  public:
   // `names`, `code` and `constants` as in the contract; throws CircuitError.
   GateTable(std::string_view names, std::span<const std::int64_t> code,
-            std::span<const double> constants, std::int64_t turns);
+            std::span<const double> constants);
 
   // Applies the gates, in order, in each turn. params[s] is differentiable parameter
-  // offset + s where the session records, and none of them is where offset < 0.
+  // offset + s where the session records, and none of them is where offset < 0. What
+  // there is for more turns is left alone.
   void apply(Session& session, std::span<const double> params, std::int32_t offset,
-             std::span<const std::int32_t> dynamic_wires) const;
+             std::span<const std::int32_t> dynamic_wires, std::int32_t turns) const;
 
   // Keeps the gates for the rows of a batch, which run when it is measured.
   void keep(Session& batch, const PerRow<std::span<const double>>& params,
             std::int32_t offset,
-            const PerRow<std::span<const std::int32_t>>& dynamic_wires) const;
+            const PerRow<std::span<const std::int32_t>>& dynamic_wires,
+            std::int32_t turns) const;
 
  private:
-  void check_sizes(std::size_t params, std::size_t dynamic_wires) const;
+  void check_sizes(std::size_t params, std::size_t dynamic_wires,
+                   std::int32_t turns) const;
   void apply_turn(Session& session, std::span<const double> params, std::int32_t offset,
                   std::span<const std::int32_t> dynamic_wires) const;
 
@@ -63,7 +66,6 @@ class GateTable {
   std::vector<double> constants_;
   std::size_t params_ = 0;  // how many of each the code refers to: those of a turn
   std::size_t dynamic_wires_ = 0;
-  std::size_t turns_;
 };
 
 }  // namespace bellhop

@@ -64,6 +64,7 @@ struct Projection {
 struct Step {
   const GateTable* gates;  // null: a projection
   std::int32_t offset;     // of its differentiable parameters, or below zero
+  std::int32_t turns;
   // Kept where the offset is below zero or uncounted, and in a batch.
   PerRow<std::vector<double>> params;
   PerRow<std::vector<std::int32_t>> wires;

@@ -1,23 +1,37 @@
 """How many gates a compiled program applies, as its module says."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-_TABLE = re.compile(
-    r'"quantum\.gates".*?code = array<i64: ?([-\d, ]*)>, constants.*?turns = (\d+) : i64'
-)
+_RUN = re.compile(r'"quantum\.gates"\(([^)]*)\).*?code = array<i64: ?([-\d, ]*)>, constants')
+_CONSTANT = re.compile(r"(%\S+) = stablehlo.constant dense<(\d+)>")
+
+
+def calls(f: Any) -> Iterator[tuple[int, int | None]]:
+    """Yield the gates of each run that a program has, and its turns: None where it computes them.
+
+    A gate takes five numbers of a table, and its own.
+    """
+    constants: dict[str, int] = {}
+    for line in f.mlir_opt.splitlines():
+        if constant := _CONSTANT.search(line):
+            # Each function numbers its values anew.
+            constants[constant[1]] = int(constant[2])
+        for operands, code in _RUN.findall(line):
+            _state, _params, _offset, _wires, *turns = operands.split(", ")
+            numbers = [int(number) for number in code.split(",")]
+            gates = 0
+            while numbers:
+                _, _, slots, wires, controls, *numbers = numbers
+                numbers = numbers[slots + wires + 2 * controls :]
+                gates += 1
+            yield gates, constants.get(turns[0]) if turns else 1
 
 
 def gate_count(f: Any) -> int:
     """Count the gates of a program, those of a loop in one call as often as it turns.
 
-    The body of another loop counts once.  A gate takes five numbers of a table, and its own.
+    The body of another loop counts once.
     """
-    total = 0
-    for code, turns in _TABLE.findall(f.mlir_opt):
-        numbers = [int(number) for number in code.split(",")]
-        while numbers:
-            _, _, slots, wires, controls, *numbers = numbers
-            numbers = numbers[slots + wires + 2 * controls :]
-            total += int(turns)
-    return total
+    return sum(gates * (turns or 1) for gates, turns in calls(f))

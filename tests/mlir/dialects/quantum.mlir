@@ -11,7 +11,8 @@
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
   %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  %2 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, turns = 1 : i64} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  %t = "quantum.gates"(%s, %p, %o, %w, %o) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>, tensor<i32>) -> tensor<2xui32>
+  %2 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   %3:2 = "quantum.measure"(%s, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
   %4:2 = "quantum.jacobian"(%s) {} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
   "quantum.end"(%s) {} : (tensor<2xui32>) -> ()
@@ -113,7 +114,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.gates lacks the attribute 'names'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gates"(%s, %p, %o, %w) {code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, turns = 1 : i64} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  %0 = "quantum.gates"(%s, %p, %o, %w) {code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   return
 }
 
@@ -123,7 +124,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.gates lacks the attribute 'code'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", constants = array<f64>, turns = 1 : i64} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  %0 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   return
 }
 
@@ -245,7 +246,17 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.gates has operands of types (tensor<2xui32>, tensor<f64>, tensor<i32>, tensor<1xi32>)
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gates"(%s, %x, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, turns = 1 : i64} : (tensor<2xui32>, tensor<f64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  %0 = "quantum.gates"(%s, %x, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<f64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: gates_with_a_number_of_turns_of_another_type
+// REFUSED
+
+// CHECK: bellhop-opt: quantum.gates has operands of types (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>, tensor<f64>); they must be (tensor<2xui32>, tensor<[?x]?xf64>, tensor<i32>, tensor<[?x]?xi32>, [tensor<i32>])
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
+  %0 = "quantum.gates"(%s, %p, %o, %w, %x) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>, tensor<f64>) -> tensor<2xui32>
   return
 }
 

@@ -9,7 +9,7 @@ func.func public @main(%x: tensor<f64>, %p: tensor<1xf64>, %o: tensor<i32>, %w: 
   // CHECK-SAME: backend_config = {factory = "F", kwargs = "{}", library = "l", name = "c", qubits = 1 : i64, record = 1 : i64, rows = 0 : i64, seeded = 0 : i64, shots = 0 : i64, site = "f.py:9", tree = 0 : i64}
   // CHECK-SAME: has_side_effect = true
   // CHECK-NEXT: %[[S1:.+]] = stablehlo.custom_call @bellhop_circuit_gates(%[[S0]], %[[P]], %[[O]], %[[W]])
-  // CHECK-SAME: backend_config = {code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, names = "RX", turns = 1 : i64}
+  // CHECK-SAME: backend_config = {code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, names = "RX"}
   // CHECK-SAME: has_side_effect = true
   // CHECK-NEXT: %[[V:.+]]:2 = stablehlo.custom_call @bellhop_circuit_measure(%[[S1]], %[[P]])
   // CHECK-SAME: backend_config = {code = array<i64: 0, 3, 0>, jacobian = 0 : i64}
@@ -23,7 +23,7 @@ func.func public @main(%x: tensor<f64>, %p: tensor<1xf64>, %o: tensor<i32>, %w: 
   // CHECK-SAME: -> ()
   // CHECK-NEXT: return %[[V]]#1, %[[J]]#1
   %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
-  %s1 = "quantum.gates"(%s0, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, turns = 1 : i64} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
+  %s1 = "quantum.gates"(%s0, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
   %s2, %v = "quantum.measure"(%s1, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
   %s3, %j = "quantum.jacobian"(%s2) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
   "quantum.end"(%s3) : (tensor<2xui32>) -> ()
@@ -93,13 +93,13 @@ func.func public @main(%s: tensor<2xui32>, %c: tensor<1x2xf64>, %n: tensor<i32>,
 func.func public @main(%s: tensor<2xui32>, %x: tensor<i32>, %p: tensor<0xf64>, %w: tensor<0xi32>) -> tensor<2xui32> {
   // CHECK: do {
   // CHECK: stablehlo.custom_call @bellhop_circuit_gates
-  // CHECK-SAME: backend_config = {code = array<i64: 0, 0, 0, 1, 0, 0>, constants = array<f64>, names = "X", turns = 1 : i64}
+  // CHECK-SAME: backend_config = {code = array<i64: 0, 0, 0, 1, 0, 0>, constants = array<f64>, names = "X"}
   %r:2 = stablehlo.while(%i = %x, %t = %s) : tensor<i32>, tensor<2xui32>
     cond {
       %c = stablehlo.compare LT, %i, %x : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %c : tensor<i1>
     } do {
-      %u = "quantum.gates"(%t, %p, %i, %w) {names = "X", code = array<i64: 0, 0, 0, 1, 0, 0>, constants = array<f64>, turns = 1 : i64, mhlo.sharding = "{replicated}"} : (tensor<2xui32>, tensor<0xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
+      %u = "quantum.gates"(%t, %p, %i, %w) {names = "X", code = array<i64: 0, 0, 0, 1, 0, 0>, constants = array<f64>, mhlo.sharding = "{replicated}"} : (tensor<2xui32>, tensor<0xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
       stablehlo.return %i, %u : tensor<i32>, tensor<2xui32>
     }
   return %r#1 : tensor<2xui32>

@@ -6,7 +6,7 @@
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<0xi32>) -> tensor<2xui32> {
   // CHECK-SAME: %[[S:.+]]: tensor<2xui32>, %[[P:.+]]: tensor<1xf64>, %[[O:.+]]: tensor<i32>, %[[W:.+]]: tensor<0xi32>
   // CHECK-NEXT: %[[T:.+]] = "quantum.gates"(%[[S]], %[[P]], %[[O]], %[[W]])
-  // CHECK-SAME: {code = array<i64: 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 2, 0, 0, 1>, constants = array<f64>, names = "RX\0ACNOT", turns = 1 : i64}
+  // CHECK-SAME: {code = array<i64: 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 2, 0, 0, 1>, constants = array<f64>, names = "RX\0ACNOT"}
   // CHECK-NEXT: return %[[T]]
   %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
   %2 = "quantum.gate"(%1, %p, %o, %w) {name = "CNOT", adjoint = false, slots = array<i64>, constants = array<f64>, wires = array<i64: 0, 1>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
