@@ -34,7 +34,8 @@ demo: $(VENV)/.installed-demo
 
 # In two processes, which take about as long, for machines of two cores. What each prints stands
 # together.
-HALF := tests/frontend/circuits tests/frontend/accelerate tests/runtime
+HALF := $(addprefix tests/,frontend/circuits frontend/accelerate frontend/autograph frontend/observe \
+  runtime)
 test: $(VENV)/.installed-dev
 	@$(MAKE) -j2 -k $(if $(filter output-sync,$(.FEATURES)),--output-sync) \
 	  test-half test-other-half
