@@ -230,6 +230,11 @@ class GateList:
                 # A part of SpecialUnitary, which asks for the value of its angle.
                 word = base.hyperparameters["pauli_word"]
                 return [qml.PauliRot(base.data[0], word, wires=base.wires)]
+            if base.name == "SpecialUnitary":
+                # PennyLane's ends with one by detached angles, which is decomposed alike for ever.
+                *rotations, rest = base.decomposition()
+                matrix = jax.lax.stop_gradient(rest.matrix()) if rotations else rest.matrix()
+                return [*rotations, qml.QubitUnitary(matrix, wires=rest.wires)]
             if depth < DECOMPOSITION_DEPTH and base.has_decomposition:
                 return base.decomposition()
             if base.name != "QubitUnitary" and base.has_matrix and len(base.wires) <= _MATRIX_WIRES:

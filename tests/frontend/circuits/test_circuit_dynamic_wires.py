@@ -109,7 +109,6 @@ COMPILE_ERRORS: dict[str, tuple[Any, Any, str]] = {
     "a float": (2, lambda i: qml.X(i * 0.5), "must be an integer; one is float64[]"),
     "names": (["a", "b"], lambda i: qml.X(i), "the wires of the device are ['a', 'b']. Number"),
     "no wires": (None, lambda i: qml.X(i), "its wires are computed in the program, and the dev"),
-    "a product": (2, lambda i: qml.expval(qml.Z(i) @ qml.X(0)), "the observable Prod stands on a"),
 }
 
 

@@ -196,11 +196,6 @@ def rotated(measure: Callable[[], Any]) -> Callable[[Any], Any]:
     return body
 
 
-def dynamic_loop(x: Any) -> Any:
-    bellhop.for_loop(0, jnp.floor(x).astype(int))(lambda i: qml.RX(x, wires=0) and None)()
-    return expval()
-
-
 def matrix_gate(x: Any) -> Any:
     matrix = jax.scipy.linalg.expm(1j * x * np.diag([1.0, 2.0, 3.0, 5.0]))
     qml.QubitUnitary(matrix, wires=[0, 1])
@@ -234,12 +229,6 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
         {"diff_method": "hadamard"},
         "its diff_method is 'hadamard'; bellhop supports 'best', 'adjoint', 'parameter-shift' and "
         "'finite-diff' on this device.",
-    ),
-    "loop of dynamic length": (
-        dynamic_loop,
-        {"diff_method": "parameter-shift"},
-        "gates in a loop whose length is computed in the program are differentiated by "
-        "diff_method='parameter-shift'",
     ),
     "matrix of two wires": (
         matrix_gate,

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.frontend.circuits.gate_counts import gate_count
 
 import bellhop
 
@@ -72,7 +73,7 @@ def test_folding_applies_every_gate_so_many_times(folding):
 
 
 def test_loops_are_folded_locally():
-    # Of a length that the program computes, so that its gates stand in the module one by one.
+    # Of a length that the program computes, so that its gates count once.
     def looped(x, n):
         @bellhop.for_loop(0, n, 1)
         def loop(i):
@@ -89,7 +90,7 @@ def test_loops_are_folded_locally():
     expected = bellhop.qjit(qnode(looped))(0.3, 3)
     np.testing.assert_allclose(values, expected[0], atol=1e-6)
     np.testing.assert_allclose(probabilities, expected[1], atol=1e-6)
-    assert gates(f) == 2 * (1 + 3)
+    assert gate_count(f) == 2 * (1 + 3)
 
 
 @pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
