@@ -87,8 +87,10 @@ def tracing() -> Iterator[None]:
     """Trace what runs inside for a program of ours: QNodes become circuits of it."""
     if "pennylane" in sys.modules:
         from bellhop.circuits.interception import intercept_qnodes
+        from bellhop.circuits.thread_queues import separate_threads
 
         intercept_qnodes()
+        separate_threads()
     token = _active.set(True)
     try:
         yield

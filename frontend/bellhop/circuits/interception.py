@@ -24,7 +24,6 @@ from bellhop.circuits.primitives import check_x64
 from bellhop.circuits.recording import Circuit
 from bellhop.circuits.rewrites import global_folding, passes_by_transforms, rewrites_of
 from bellhop.circuits.tape_transforms import call_on_tape, needs_tape
-from bellhop.circuits.thread_queues import separate_threads
 from bellhop.circuits.traced_device import is_traced_device
 from bellhop.circuits.traced_execution import run_traced
 from bellhop.circuits.wires import WireMap, is_dynamic
@@ -38,7 +37,6 @@ from bellhop.tracing import circuit_scope, current_options, is_tracing
 def intercept_qnodes() -> None:
     """Make QNodes that are called while we trace part of the program; once a process."""
     take_lists_of_tracers()
-    separate_threads()
     original = qml.QNode.__call__
 
     @functools.wraps(original)

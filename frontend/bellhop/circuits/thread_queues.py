@@ -7,7 +7,7 @@ for ever by a thread whose queue had gone.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pennylane.queuing import AnnotatedQueue, QueuingManager
@@ -24,6 +24,12 @@ class _Contexts(threading.local):
 
     def pop(self) -> AnnotatedQueue:
         return self.stack.pop()
+
+    def clear(self) -> None:
+        self.stack.clear()
+
+    def extend(self, queues: Iterable[AnnotatedQueue]) -> None:
+        self.stack.extend(queues)
 
     def __getitem__(self, index: int) -> AnnotatedQueue:
         return self.stack[index]
@@ -46,15 +52,21 @@ class _NoLock:
 
 def _stop_recording(cls: Any) -> Iterator[None]:
     contexts = cls._active_contexts
-    stack, contexts.stack = contexts.stack, []
+    stopped = list(contexts)
+    contexts.clear()
     try:
         yield
     finally:
-        contexts.stack = stack
+        contexts.clear()
+        contexts.extend(stopped)
 
 
 def separate_threads() -> None:
-    """Let every thread record for itself, in uncompiled circuits too."""
+    """Let every thread record for itself, in uncompiled circuits too.
+
+    A ``stop_recording()`` of PennyLane's own that was open meanwhile puts its list back when it
+    ends, so this is asked before each trace.
+    """
     with AnnotatedQueue._lock:
         recording = QueuingManager._active_contexts
         if isinstance(recording, _Contexts):

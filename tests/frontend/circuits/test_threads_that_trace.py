@@ -97,3 +97,19 @@ def test_recording_that_stops_in_one_thread_goes_on_in_another():
         pool.submit(lambda: qml.QueuingManager.stop_recording().__enter__()).result()
         qml.Y(0)
     assert queue.queue == [qml.X(0), qml.Y(0)]
+
+
+def test_first_program_where_recording_is_stopped(run_script):
+    printed = run_script("""
+        import bellhop, pennylane as qml
+
+        @qml.qnode(qml.device("lightning.qubit", wires=1))
+        def circuit(x):
+            qml.RX(x, wires=0)
+            return qml.expval(qml.Z(0))
+
+        for _ in range(2):
+            with qml.QueuingManager.stop_recording():
+                print(f"{bellhop.qjit(circuit)(0.3):.6f}")
+        """)
+    assert printed.split() == ["0.955336"] * 2
