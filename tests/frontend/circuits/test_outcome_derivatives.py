@@ -12,27 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.frontend.circuits.constructs import OfBellhop, OfPennyLane
 
 import bellhop
 
 POINT = (jnp.array(0.4), jnp.array(0.7))
 MATRIX = np.array([[0.5, 0.2 - 0.7j], [0.2 + 0.7j, -1.0]])
-
-
-class OfBellhop:
-    measure = staticmethod(bellhop.measure)
-
-    @staticmethod
-    def cond(holds: Any, gates: Callable[[], Any]) -> None:
-        bellhop.cond(holds)(gates)()
-
-
-class OfPennyLane:
-    measure = staticmethod(qml.measure)
-
-    @staticmethod
-    def cond(holds: Any, gates: Callable[[], Any]) -> None:
-        qml.cond(holds, gates)()
 
 
 def prepare(x: Any, y: Any) -> None:

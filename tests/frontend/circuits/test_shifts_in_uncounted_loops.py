@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.frontend.circuits.constructs import OfBellhop, OfPennyLane
 
 import bellhop
 
@@ -19,32 +20,6 @@ WIRES = 3
 THETA = jnp.linspace(0.2, 1.1, 5)
 X = jnp.array(0.4)
 MATRIX = np.array([[0.5, 0.2 - 0.7j], [0.2 + 0.7j, -1.0]])
-
-
-class OfBellhop:
-    measure = staticmethod(bellhop.measure)
-
-    @staticmethod
-    def cond(holds: Any, gates: Callable[[], Any]) -> None:
-        bellhop.cond(holds)(gates)()
-
-    @staticmethod
-    def loop(n: Any, body: Callable[[Any, Any], Any], y: Any) -> Any:
-        return bellhop.for_loop(0, n, 1)(body)(y)
-
-
-class OfPennyLane:
-    measure = staticmethod(qml.measure)
-
-    @staticmethod
-    def cond(holds: Any, gates: Callable[[], Any]) -> None:
-        qml.cond(holds, gates)()
-
-    @staticmethod
-    def loop(n: int, body: Callable[[Any, Any], Any], y: Any) -> Any:
-        for i in range(n):
-            y = body(i, y)
-        return y
 
 
 def carried(of: Any, theta: Any, x: Any, n: Any) -> None:
