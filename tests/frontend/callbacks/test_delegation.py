@@ -97,7 +97,7 @@ def test_jax_refuses_buffers_on_a_tpu():
 
 
 def test_program_for_two_platforms_is_refused():
-    with pytest.raises(NotImplementedError, match="compiled for cpu, cuda"):
+    with pytest.raises(NotImplementedError, match="this program is compiled for cpu, cuda"):
         jax.jit(FLAVOURS["pure"][0]()).trace(X).lower(lowering_platforms=("cpu", "cuda"))
 
 

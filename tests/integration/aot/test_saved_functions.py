@@ -161,7 +161,8 @@ def local(x):
 REFUSED = {
     "a local function": (
         local,
-        "pure_callback 'function' .*test_saved_functions.py.* cannot be saved",
+        "pure_callback 'function' .*test_saved_functions.py.* cannot be saved: .*"
+        "Define it at the top level",
     ),
     "a lambda": (
         lambda x: bellhop.debug.callback(lambda _: None)(x),
