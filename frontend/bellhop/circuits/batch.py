@@ -21,9 +21,15 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import batching
 
 from bellhop._jax_compat import without_mesh
-from bellhop.circuits.differentiation import jacobian_p, replay_jacobian_p, replay_p
 from bellhop.circuits.equations import evaluate, read
-from bellhop.circuits.primitives import HANDLE, gates_p, measure_p, measure_with_jacobian_p
+from bellhop.circuits.measurement_primitives import (
+    jacobian_p,
+    measure_p,
+    measure_with_jacobian_p,
+    replay_jacobian_p,
+    replay_p,
+)
+from bellhop.circuits.state_primitives import HANDLE, gates_p
 from bellhop.circuits.uncounted import reads_the_session
 
 # The parameters of so many numbers are held at once: 64 MiB.

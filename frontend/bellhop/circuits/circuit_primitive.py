@@ -31,8 +31,9 @@ from bellhop.circuits.batch import (
     rows_together,
 )
 from bellhop.circuits.device import DeviceSpec
-from bellhop.circuits.primitives import HANDLE, recorded, undifferentiable_gates
+from bellhop.circuits.differentiation import undifferentiable_gates
 from bellhop.circuits.seeds import random_effect
+from bellhop.circuits.state_primitives import HANDLE, recorded
 from bellhop.circuits.tree import apply_derivative, run_with_derivative, through_tree
 from bellhop.circuits.uncounted import reads_the_session
 from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length

@@ -1,20 +1,18 @@
 """What a QNode's ``diff_method`` and ``gradient_kwargs`` mean for a compiled circuit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pennylane as qml
 
-from bellhop.circuits.differentiation import (
-    ADJOINT,
-    FINITE_DIFFERENCES,
-    PARAMETER_SHIFT,
-    Differentiation,
-)
+from bellhop.circuits import shift_rules
 from bellhop.circuits.measurements import EXPVAL, SAMPLE, STATE, Measurement
-from bellhop.errors import CompileError
+from bellhop.errors import CompileError, DifferentiableCompileError
 
+ADJOINT = "adjoint"
+PARAMETER_SHIFT = "parameter-shift"
+FINITE_DIFFERENCES = "finite-diff"
 BEST = "best"
 _METHODS = {
     "best": BEST,
@@ -30,11 +28,49 @@ _DIFFERENCES = {"h": 1e-7, "approx_order": 1, "strategy": "forward"}
 
 
 @dataclass(frozen=True)
+class Differentiation:
+    """How the measurements of a circuit are differentiated.
+
+    Attributes:
+        method: by the parameters of gates, one of the names above.
+        frequencies: the bits of the frequencies of each parameter, for shift rules.
+        uncounted: those of all parameters that only the run counts.
+        options: of finite differences.
+        obstacle: why there is no derivative; nothing where there is one.
+    """
+
+    method: str = ADJOINT
+    frequencies: bytes = field(default=b"", repr=False)
+    uncounted: int = shift_rules.NO_FREQUENCIES
+    options: tuple[tuple[str, Any], ...] = ()
+    obstacle: str = ""
+
+    def rule(self, n_params: int) -> shift_rules.ShiftRule:
+        """Return the rule that differentiates by shifted parameters."""
+        assert len(self.frequencies) == n_params
+        return self._rule_of(self.frequencies)
+
+    def rule_of_uncounted(self) -> shift_rules.ShiftRule:
+        """Return one rule that differentiates by any of the uncounted parameters."""
+        return self._rule_of(bytes([self.uncounted]))
+
+    def _rule_of(self, bits: bytes) -> shift_rules.ShiftRule:
+        if self.method == FINITE_DIFFERENCES:
+            return shift_rules.finite_differences(bits, **dict(self.options))
+        if shift_rules.UNKNOWN_FREQUENCIES in bits:
+            raise DifferentiableCompileError(
+                "the derivative needs a parameter-shift rule, and there is none for a gate in "
+                "it. Use diff_method='finite-diff', or decompose the gate."
+            )
+        return shift_rules.parameter_shift(bits)
+
+
+@dataclass(frozen=True)
 class DifferentiationChoice:
     """A QNode's choice, before it is known what the circuit measures.
 
     Attributes:
-        method: ``BEST`` or a method of ``differentiation``; what else was asked for, if it is
+        method: ``BEST`` or one of these methods; what else was asked for, if it is
             none of them.
         options: of finite differences.
     """

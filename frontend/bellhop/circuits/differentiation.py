@@ -1,95 +1,87 @@
-"""Derivatives of a circuit's measurements, to any order.
+"""Derivatives of what runs in a circuit, to any order.
 
-They are taken where the measurements are made, by the vector of all gate parameters, the
-coefficients of observables, and their matrices.  By parameters there are two native ways: the
-adjoint Jacobian, and to run the recorded gates again with shifted parameters.  Either can be
-done at many points at once, so the derivative of one is the other at shifted points.
+Gates pass none.  Derivatives are taken where the measurements are made, by the vector of all gate
+parameters, the coefficients of observables, and their matrices.  By parameters there are two
+native ways: the adjoint Jacobian, and to run the recorded gates again with shifted parameters.
+Either can be done at many points at once, so the derivative of one is the other at shifted
+points.
 """
 
+import contextlib
+import contextvars
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
-from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
-from bellhop.circuits import shift_rules
 from bellhop.circuits.device import DeviceSpec
-from bellhop.circuits.measurements import _HERMITIAN, _NAMED, _TENSOR, EXPVAL, VAR, Measurement
+from bellhop.circuits.diff_method import ADJOINT, FINITE_DIFFERENCES, Differentiation
+from bellhop.circuits.measurement_primitives import (
+    jacobian_p,
+    measure_p,
+    replay_jacobian_p,
+    replay_p,
+    shift_p,
+)
+from bellhop.circuits.measurements import EXPVAL, VAR, Measurement
+from bellhop.circuits.observable_derivatives import changes_by_data
+from bellhop.circuits.shift_rules import ShiftRule
+from bellhop.circuits.state_primitives import gates_p, mid_measure_p, restart_p
 from bellhop.circuits.uncounted import values_tangent
 from bellhop.errors import DifferentiableCompileError
 
-ADJOINT = "adjoint"
-PARAMETER_SHIFT = "parameter-shift"
-FINITE_DIFFERENCES = "finite-diff"
-
-# Up to here, a matrix of an observable is differentiated through its Pauli words.
-_MATRIX_WIRES = 4
-
-# jacobian: handle, coefficients f64[c], matrices f64[m], params f64[p] -> handle, f64[expvals, p]
-jacobian_p = Primitive("quantum_jacobian")
-# replay: handle, coefficients f64[c], matrices f64[m], params f64[p], index i32[rows, order],
-#   amount f64[rows, order] -> handle, values of each row...
-replay_p = Primitive("quantum_replay")
-# replay_jacobian: the same -> handle, f64[rows, expvals, p]
-replay_jacobian_p = Primitive("quantum_replay_jacobian")
-for _primitive in (jacobian_p, replay_p, replay_jacobian_p):
-    _primitive.multiple_results = True
-# shift: handle, coefficients f64[c], matrices f64[m], params f64[p], weights f64[terms],
-#   amounts f64[terms] -> handle, the number i32[] under which its session keeps the derivative by
-#   uncounted parameters
-shift_p = Primitive("quantum_shift")
-shift_p.multiple_results = True
+_obstacle: contextvars.ContextVar[str] = contextvars.ContextVar(
+    "bellhop_obstacle_of_gates", default=""
+)
 
 
-@dataclass(frozen=True)
-class Differentiation:
-    """How the measurements of a circuit are differentiated.
+@contextlib.contextmanager
+def undifferentiable_gates(obstacle: str) -> Iterator[None]:
+    """Make the derivative by parameters of gates an error while a circuit is differentiated."""
+    token = _obstacle.set(obstacle)
+    try:
+        yield
+    finally:
+        _obstacle.reset(token)
 
-    Attributes:
-        method: by the parameters of gates, one of the names above.
-        frequencies: the bits of the frequencies of each parameter, for shift rules.
-        uncounted: those of all parameters that only the run counts.
-        options: of finite differences.
-        obstacle: why there is no derivative; nothing where there is one.
-    """
 
-    method: str = ADJOINT
-    frequencies: bytes = field(default=b"", repr=False)
-    uncounted: int = shift_rules.NO_FREQUENCIES
-    options: tuple[tuple[str, Any], ...] = ()
-    obstacle: str = ""
+def _gates_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, obstacle: str, **static: Any
+) -> Any:
+    reason = _obstacle.get() or obstacle
+    if reason and type(tangents[1]) is not ad.Zero:
+        raise DifferentiableCompileError(reason)
+    # The derivative reaches the measurement through its parameters, not through the state.
+    handle = gates_p.bind(*primals, obstacle=obstacle, **static)
+    return handle, _zero(handle)
 
-    def rule(self, n_params: int) -> shift_rules.ShiftRule:
-        """Return the rule that differentiates by shifted parameters."""
-        assert len(self.frequencies) == n_params
-        return self._rule_of(self.frequencies)
 
-    def rule_of_uncounted(self) -> shift_rules.ShiftRule:
-        """Return one rule that differentiates by any of the uncounted parameters."""
-        return self._rule_of(bytes([self.uncounted]))
+def _without_tangents(primitive: Primitive) -> None:
+    """Let derivatives pass by what has none: they reach the measurements and stop there."""
 
-    def _rule_of(self, bits: bytes) -> shift_rules.ShiftRule:
-        if self.method == FINITE_DIFFERENCES:
-            return shift_rules.finite_differences(bits, **dict(self.options))
-        if shift_rules.UNKNOWN_FREQUENCIES in bits:
-            raise DifferentiableCompileError(
-                "the derivative needs a parameter-shift rule, and there is none for a gate in "
-                "it. Use diff_method='finite-diff', or decompose the gate."
-            )
-        return shift_rules.parameter_shift(bits)
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
+        del tangents
+        results = primitive.bind(*primals, **static)
+        return results, list(map(_zero, results))
+
+    ad.primitive_jvps[primitive] = jvp
+
+
+ad.primitive_jvps[gates_p] = _gates_jvp
+_without_tangents(mid_measure_p)
+_without_tangents(restart_p)
 
 
 @dataclass(frozen=True)
 class _Static:
-    """What all of the primitives here know when the program is compiled."""
+    """What all primitives that measure know when the program is compiled."""
 
     measurements: tuple[Measurement, ...]
     device: DeviceSpec
@@ -106,9 +98,7 @@ class _Static:
         return replace(self, measurements=tuple(measurements))
 
 
-def measurement_jvp(
-    measure_p: Primitive, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> Any:
+def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     """Differentiate the measurements at the end of a circuit."""
     static = _Static(**params)
     obstacle = static.differentiation.obstacle
@@ -179,6 +169,7 @@ def _replay_jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **para
     return [handle, jacobians], [_zero(handle), moved]
 
 
+ad.primitive_jvps[measure_p] = _measure_jvp
 ad.primitive_jvps[jacobian_p] = _jacobian_jvp
 ad.primitive_jvps[replay_p] = _replay_jvp
 ad.primitive_jvps[replay_jacobian_p] = _replay_jacobian_jvp
@@ -194,7 +185,7 @@ def _zero(value: Any) -> Any:
     return ad.Zero(jax.typeof(value).to_tangent_aval())
 
 
-def _all_shifts(index: Any, amount: Any, rule: shift_rules.ShiftRule) -> tuple[Any, Any]:
+def _all_shifts(index: Any, amount: Any, rule: ShiftRule) -> tuple[Any, Any]:
     """Return points, each of which is shifted in every way of a rule."""
 
     def product(rows: Any, terms: Any) -> Any:
@@ -205,7 +196,7 @@ def _all_shifts(index: Any, amount: Any, rule: shift_rules.ShiftRule) -> tuple[A
     return product(index, rule.indices()), product(amount, rule.amounts())
 
 
-def _weights(rule: shift_rules.ShiftRule, params_dot: Any) -> tuple[Any, Any]:
+def _weights(rule: ShiftRule, params_dot: Any) -> tuple[Any, Any]:
     """Return the weights of the values at each shift, and of the value without one."""
     return rule.coefficients() * params_dot[rule.indices()], rule.unshifted @ params_dot
 
@@ -331,91 +322,18 @@ def _moved_by_data(
     static: _Static,
     evaluate: Callable[[Any, Sequence[Measurement]], tuple[Any, list[Any]]],
 ) -> tuple[Any, list[Any]]:
-    """Add the change of values when the data of observables change, in which they are linear."""
-    coefficients = operands[0]
-    coefficients_dot, matrices_dot = tangents[1:3]
-    terms: list[Measurement] = []
-    weights: list[Any] = []
-    owners: list[int] = []
-    for owner, measurement in enumerate(static.measurements):
-        if measurement.kind not in (EXPVAL, VAR):
-            continue
-        for number, term in enumerate(measurement.terms):
-            by_term: list[tuple[tuple[int, ...], Any]] = []
-            coefficient: Any = 1.0
-            if measurement.coefficients is not None:
-                coefficient = coefficients[measurement.coefficients + number]
-                if _is_given(coefficients_dot):
-                    slot = measurement.coefficients + number
-                    by_term.append((term, coefficients_dot[slot]))
-            if _is_given(matrices_dot):
-                words = _by_pauli_words(term, matrices_dot)
-                by_term += [(word, coefficient * weight) for word, weight in words]
-            for code, weight in by_term:
-                if measurement.kind == VAR:
-                    raise DifferentiableCompileError(
-                        "a variance is differentiated by the coefficients or the matrix of its "
-                        "observable. Compute it from qml.expval of the observable and of its "
-                        "square."
-                    )
-                terms.append(Measurement(EXPVAL, terms=(code,)))
-                weights.append(weight)
-                owners.append(owner)
-    if not terms:
+    """Add the change of values when the data of observables change."""
+    coefficients_dot, matrices_dot = (dot if _is_given(dot) else None for dot in tangents[1:3])
+    changes = list(
+        changes_by_data(static.measurements, operands[0], coefficients_dot, matrices_dot)
+    )
+    if not changes:
         return handle, values_dot
-    handle, of_terms = evaluate(handle, terms)
+    handle, of_products = evaluate(handle, [change.measurement for change in changes])
     result = list(values_dot)
-    for owner, weight, value in zip(owners, weights, of_terms, strict=True):
-        result[owner] = result[owner] + weight * value
+    for change, value in zip(changes, of_products, strict=True):
+        result[change.of] = result[change.of] + change.weight * value
     return handle, result
-
-
-def _by_pauli_words(
-    term: tuple[int, ...], matrices_dot: Any
-) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Write the change of a term's matrices in Pauli words; yield codes and weights."""
-    factors = list(_factors(term))
-    for position, factor in enumerate(factors):
-        if factor[0] != _HERMITIAN:
-            continue
-        n_wires = factor[1]
-        wires, start = factor[2:-1], factor[-1]
-        if n_wires > _MATRIX_WIRES:
-            raise DifferentiableCompileError(
-                f"the matrix of a Hermitian observable on {n_wires} wires is differentiated, "
-                f"which is done up to {_MATRIX_WIRES}. Write it as a sum of Pauli words."
-            )
-        size = 4**n_wires
-        entries = matrices_dot[start : start + 2 * size].reshape(size, 2)
-        others = factors[:position] + factors[position + 1 :]
-        for word in itertools.product(_PAULIS, repeat=n_wires):
-            named = [(_PAULIS[name], wire) for name, wire in zip(word, wires, strict=True)]
-            matrix = np.ones((1, 1))
-            for name in word:
-                matrix = np.kron(matrix, getattr(qml, name).compute_matrix())
-            # The trace of the product with a matrix whose entries are real, imaginary, ...
-            products = np.stack([matrix.real.T, -matrix.imag.T], axis=-1).reshape(size, 2)
-            yield _product([*others, *named]), jnp.sum(products * entries) / 2**n_wires
-
-
-_PAULIS = {"Identity": 0, **{name: _NAMED[name] for name in ("PauliX", "PauliY", "PauliZ")}}
-
-
-def _factors(term: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the factors of a term's code."""
-    position = 0
-    if term[0] == _TENSOR:
-        position = 2
-    while position < len(term):
-        length = term[position + 1] + 3 if term[position] == _HERMITIAN else 2
-        yield term[position : position + length]
-        position += length
-
-
-def _product(factors: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    if len(factors) == 1:
-        return factors[0]
-    return (_TENSOR, len(factors), *(number for factor in factors for number in factor))
 
 
 def _refuse_differences_of_differences(index: Any, static: _Static) -> None:
@@ -424,46 +342,3 @@ def _refuse_differences_of_differences(index: Any, static: _Static) -> None:
             "it is differentiated twice, and finite differences of finite differences are mostly "
             "rounding errors. Use diff_method='best' or 'parameter-shift'."
         )
-
-
-@jacobian_p.def_abstract_eval
-def _jacobian_aval(
-    handle: Any,
-    _coefficients: Any,
-    _matrices: Any,
-    params: Any,
-    *,
-    measurements: tuple[Measurement, ...],
-    **_: Any,
-) -> list[Any]:
-    shape = (len(measurements), params.shape[0])
-    return [handle, ShapedArray(shape, np.dtype(np.float64))]
-
-
-@shift_p.def_abstract_eval
-def _shift_aval(handle: Any, *_: Any, **__: Any) -> list[Any]:
-    return [handle, ShapedArray((), np.dtype(np.int32))]
-
-
-@replay_p.def_abstract_eval
-def _replay_aval(
-    handle: Any,
-    *operands: Any,
-    measurements: tuple[Measurement, ...],
-    device: DeviceSpec,
-    **_: Any,
-) -> list[Any]:
-    # In a batch, its own rows come first.
-    rows = (*operands[2].shape[:-1], operands[-1].shape[0])
-    shapes = [measurement.result_shape(device) for measurement in measurements]
-    return [handle, *(ShapedArray((*rows, *shape), np.dtype(dtype)) for shape, dtype in shapes)]
-
-
-@replay_jacobian_p.def_abstract_eval
-def _replay_jacobian_aval(
-    handle: Any, *operands: Any, measurements: tuple[Measurement, ...], **_: Any
-) -> list[Any]:
-    params, index = operands[2:4]
-    *batch, n_params = params.shape
-    shape = (*batch, index.shape[0], len(measurements), n_params)
-    return [handle, ShapedArray(shape, np.dtype(np.float64))]

@@ -15,9 +15,9 @@ from jax.extend.core import ClosedJaxpr
 from bellhop.circuits.circuit_primitive import Randomness
 from bellhop.circuits.computed_wires import on_known_wires
 from bellhop.circuits.device import DeviceSpec
-from bellhop.circuits.primitives import HANDLE, restart_p
 from bellhop.circuits.sampling import sampled_statistics
 from bellhop.circuits.seeds import offer_seed_of
+from bellhop.circuits.state_primitives import HANDLE, restart_p
 from bellhop.circuits.statistics import Statistic, exact_statistics
 from bellhop.circuits.vectorize import vectorized
 from bellhop.errors import CompileError

@@ -10,14 +10,19 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.device import DeviceSpec
+from bellhop.circuits.observable_code import (
+    Code,
+    hermitian,
+    linear_combination,
+    named,
+    product,
+    with_matrices_after,
+)
 from bellhop.circuits.observables import Factor, Named, NoObservableError, as_sum_of_products
 from bellhop.errors import CompileError
 
 # The numbers of runtime/contract.toml.
 EXPVAL, VAR, PROBS, STATE, SAMPLE, FREQUENCIES = range(6)
-_IDENTITY = 0
-_NAMED = {"PauliX": 1, "PauliY": 2, "PauliZ": 3, "Hadamard": 4}
-_HERMITIAN, _TENSOR, _COMBINATION = 5, 6, 7
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,8 @@ class Measurement:
     Attributes:
         kind: one of the numbers above.
         wires: for ``PROBS`` and ``SAMPLE``, where none means all, and ``FREQUENCIES``.
-        terms: the observable's terms, each in the runtime's prefix code; the data of a matrix
-            is counted from the first matrix of the circuit.
+        terms: the observable's terms, each the code of a product; the data of a matrix are
+            counted from the first matrix of the circuit.
         coefficients: first index of the terms' coefficients, or None where the observable is
             its only term.
         signs: for ``FREQUENCIES``, the wires whose ones change the sign.
@@ -37,23 +42,27 @@ class Measurement:
 
     kind: int
     wires: tuple[int, ...] = ()
-    terms: tuple[tuple[int, ...], ...] = ()
+    terms: tuple[Code, ...] = ()
     coefficients: int | None = None
     signs: tuple[int, ...] = ()
     groups: tuple[int, ...] = ()
 
-    def code(self) -> tuple[int, ...]:
-        """Return the runtime's code of the measurement."""
+    def code(self, first_matrix: int) -> tuple[int, ...]:
+        """Return the runtime's code of the measurement.
+
+        Args:
+            first_matrix: where the data of matrices begin.
+        """
         if self.kind == STATE:
             return (STATE,)
         if self.kind in (PROBS, SAMPLE):
             return (self.kind, *_list(self.wires))
         if self.kind == FREQUENCIES:
             return (self.kind, *_list(self.wires), *_list(self.signs), *_list(self.groups))
+        terms = [with_matrices_after(first_matrix, term) for term in self.terms]
         if self.coefficients is None:
-            return (self.kind, *self.terms[0])
-        flat = (number for term in self.terms for number in term)
-        return (self.kind, _COMBINATION, len(self.terms), self.coefficients, *flat)
+            return (self.kind, *terms[0])
+        return (self.kind, *linear_combination(terms, self.coefficients))
 
     def result_shape(self, device: DeviceSpec) -> tuple[tuple[int, ...], Any]:
         """Return shape and dtype of the result."""
@@ -99,7 +108,7 @@ class MeasurementList:
 
     def add_weight(self) -> None:
         """Append the squared norm of the state."""
-        self.measurements.append(Measurement(EXPVAL, terms=((_IDENTITY, 0),)))
+        self.measurements.append(Measurement(EXPVAL, terms=(product([]),)))
 
     def _unsupported(self, what: str) -> CompileError:
         return CompileError(
@@ -119,7 +128,7 @@ class MeasurementList:
         except NoObservableError as error:
             raise self._unsupported(f"the observable {error}") from None
         coefficients = [coefficient for coefficient, _ in sum_of_products]
-        terms = tuple(self._term(factors) for _, factors in sum_of_products)
+        terms = tuple(product(list(map(self._factor, factors))) for _, factors in sum_of_products)
         if len(terms) == 1 and _is_one(coefficients[0]):
             self.measurements.append(Measurement(kind, terms=terms))
             return
@@ -127,23 +136,14 @@ class MeasurementList:
         self.coefficients += coefficients
         self.measurements.append(Measurement(kind, terms=terms, coefficients=start))
 
-    def _term(self, factors: Sequence[Factor]) -> tuple[int, ...]:
-        if not factors:
-            # The identity stands on no wire in particular, and the code wants one.
-            return (_IDENTITY, 0)
-        codes = [self._factor(factor) for factor in factors]
-        if len(codes) == 1:
-            return codes[0]
-        return (_TENSOR, len(codes), *(number for code in codes for number in code))
-
-    def _factor(self, factor: Factor) -> tuple[int, ...]:
+    def _factor(self, factor: Factor) -> Code:
         wires = self._all(factor.wires)
         if isinstance(factor, Named):
-            return (_NAMED[factor.name], *wires)
+            return named(factor.name, *wires)
         start = sum(matrix.size for matrix in self.matrices)
         interleaved = jnp.stack([jnp.real(factor.matrix), jnp.imag(factor.matrix)], axis=-1)
         self.matrices.append(jnp.ravel(interleaved).astype(jnp.float64))
-        return (_HERMITIAN, len(wires), *wires, start)
+        return hermitian(wires, start)
 
     def coefficient_vector(self) -> Any:
         """Return the coefficients of linear combinations as one float64 vector."""

@@ -11,20 +11,15 @@ import numpy as np
 
 from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.device import DeviceSpec, GateSet
-from bellhop.circuits.diff_method import DifferentiationChoice
-from bellhop.circuits.differentiation import FINITE_DIFFERENCES
+from bellhop.circuits.diff_method import FINITE_DIFFERENCES, DifferentiationChoice
 from bellhop.circuits.gates import GateList, GateRun
+from bellhop.circuits.measurement_primitives import measure_p
 from bellhop.circuits.measurements import FREQUENCIES, SAMPLE, Measurement, MeasurementList
 from bellhop.circuits.merging import merged
-from bellhop.circuits.primitives import (
-    NOT_DIFFERENTIABLE,
-    gates_p,
-    measure_p,
-    mid_measure_p,
-)
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.sampling import Asked, Frequency
 from bellhop.circuits.shift_rules import NO_FREQUENCIES
+from bellhop.circuits.state_primitives import NOT_DIFFERENTIABLE, gates_p, mid_measure_p
 from bellhop.circuits.uncounted import Uncounted
 from bellhop.circuits.wires import WireMap, as_int32, is_dynamic
 

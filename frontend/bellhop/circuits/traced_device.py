@@ -24,12 +24,12 @@ from bellhop.circuits.computed_wires import on_known_wires, probabilities_on_kno
 from bellhop.circuits.gates import DECOMPOSITION_DEPTH, check_is_gate
 from bellhop.circuits.observables import Factor, Named, NoObservableError, as_sum_of_products
 from bellhop.circuits.outcome_statistics import exact_of_outcomes
-from bellhop.circuits.primitives import undifferentiable
 from bellhop.circuits.process_kind import kind
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.sampling import Asked, sampled_statistics
 from bellhop.circuits.statistics import Statistic, unsupported, variance
 from bellhop.circuits.traced_shots import ShotsOfWay
+from bellhop.circuits.undifferentiable import undifferentiable
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.control_flow.branches import choose
 from bellhop.control_flow.for_loop import repeat

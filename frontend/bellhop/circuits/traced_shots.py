@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.primitives import undifferentiable
 from bellhop.circuits.sampling import Asked, Frequency
+from bellhop.circuits.undifferentiable import undifferentiable
 
 
 @dataclass

@@ -17,7 +17,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax_compat import without_unused
-from bellhop.circuits.primitives import HANDLE, gates_p, mid_measure_p, restart_p
+from bellhop.circuits.state_primitives import HANDLE, gates_p, mid_measure_p, restart_p
 from bellhop.circuits.uncounted import (
     after_p,
     recalling,
