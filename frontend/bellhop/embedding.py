@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 
+from bellhop.code_generation import COMPILER_OPTIONS
 from bellhop.first_runs import FirstRuns, signature_of
 from bellhop.lowering import Code
 from bellhop.program import program_p
@@ -78,4 +79,4 @@ def embedding_jit(
         return jax.tree.unflatten(out_tree, results)
 
     embedded.__name__ = name
-    return jax.jit(embedded)
+    return jax.jit(embedded, compiler_options=COMPILER_OPTIONS)

@@ -22,8 +22,14 @@ def pass_names(what: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str,
     """Return the names of passes, as the compiler knows them.
 
     Raises:
+        TypeError: where they are no mapping.
         ValueError: for a pass, or an option of one, that there is not.
     """
+    if not isinstance(passes, Mapping):
+        raise TypeError(
+            f"{what}: expected a dictionary of passes and their options, got {passes!r}. "
+            'Give {"merge-rotations": {}}, for example.'
+        )
     names = []
     for key, options in passes.items():
         name = key.replace("_", "-")

@@ -141,6 +141,28 @@ class GateRun:
         return jnp.stack([as_int32(wire) for wire in self._wires])
 
 
+@dataclass(frozen=True)
+class RepeatedRun:
+    """A run of gates once for each turn of a loop, by parameters of its own.
+
+    Attributes:
+        run: the gates of a turn.
+        params: of all turns, one after another ``[turns * run.n_params]``.
+        wires: those that the program computes, likewise.
+        turns: how many there are.
+    """
+
+    run: GateRun
+    params: Any
+    wires: Any
+    turns: int
+
+    @staticmethod
+    def once(run: GateRun) -> "RepeatedRun":
+        """Return a run that is no loop."""
+        return RepeatedRun(run, run.params_vector(), run.wires_vector(), 1)
+
+
 class GateList:
     """The operations of a straight piece of a circuit, as runs of gates.
 

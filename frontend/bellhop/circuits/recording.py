@@ -1,5 +1,6 @@
 """One circuit while its quantum function is traced: its loops and conditionals."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.gates import GateRun
+from bellhop.circuits.gates import RepeatedRun
 from bellhop.circuits.merging import merged, merged_turns
 from bellhop.circuits.straight_circuit import StraightCircuit
 from bellhop.circuits.turns import Use, stacked_turns, use_turns, use_turns_while
@@ -23,7 +24,8 @@ class Circuit(StraightCircuit):
 
     Where an iteration of a loop is no more than a run of gates and has no side effects, the
     program computes its parameters first, and one call of the runtime applies the gates of all
-    iterations after it; where only the run knows how many these are, of a block of them.
+    iterations after it; where only the run knows how many these are, of a block of them.  Where
+    an iteration is no more than such a loop, the iterations of both are those of one loop.
     """
 
     def for_loop(
@@ -42,7 +44,7 @@ class Circuit(StraightCircuit):
         """
         if isinstance(trips, int):
             return self._static_loop(trips, iteration, carried)
-        gates: list[GateRun] = []
+        gates: list[RepeatedRun] = []
         carried, step, _ = self._traced_step(
             "for_loop",
             iteration,
@@ -64,14 +66,17 @@ class Circuit(StraightCircuit):
         self, trips: int, iteration: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop of static length, as ``for_loop`` does."""
+        self.flush_active("for_loop")
+        is_one_run = self._is_one_run and self._run is None
         trip = jnp.asarray(0)
-        gates: list[GateRun] = []
+        gates: list[RepeatedRun] = []
         carried, step, frequencies = self._traced_step(
             "for_loop",
             iteration,
             carried,
             trip,
-            gates_apart=gates if 1 < trips <= _TURNS_IN_ONE_CALL else None,
+            gates_apart=gates if trips > 1 else None,
+            most_turns=_TURNS_IN_ONE_CALL // max(trips, 1),
         )
         if not gates:
             state, stacked = jax.lax.scan(step, self._circuit_state(carried), jnp.arange(trips))
@@ -80,13 +85,17 @@ class Circuit(StraightCircuit):
             return self._resume(state)
         carried, inputs = stacked_turns(self._turn_apart(step), carried, trips)
         params, wires = inputs
-        loop = merged_turns(gates[-1], params, self.device.passes)
+        turn = gates[-1]
+        turns = trips * turn.turns
+        # No gates met at the ends of the turns of a loop within, so none do here.
+        loop = merged_turns(turn.run, params, self.device.passes if turn.turns == 1 else ())
         for run in loop.before:
             self._bind(run)
         if loop.run.gates:
-            self._apply(loop.run, jnp.ravel(loop.params), jnp.ravel(wires), trips)
+            self._wait(RepeatedRun(loop.run, jnp.ravel(loop.params), jnp.ravel(wires), turns))
         for run in loop.after:
             self._bind(run)
+        self._is_one_run = is_one_run and not (loop.before or loop.after)
         return tuple(carried)
 
     def while_loop(
@@ -100,7 +109,7 @@ class Circuit(StraightCircuit):
         def goes_on(carried: tuple[Any, ...]) -> Any:
             return self.evaluate_condition(condition, carried)
 
-        gates: list[GateRun] = []
+        gates: list[RepeatedRun] = []
         carried, step, _ = self._traced_step(
             "while_loop",
             iteration,
@@ -119,7 +128,7 @@ class Circuit(StraightCircuit):
         carried, state = use_turns_while(goes_on, turn, carried, use, state)
         return self._resume((carried, *state))
 
-    def _apart_if_uncounted(self, gates: list[GateRun]) -> list[GateRun] | None:
+    def _apart_if_uncounted(self, gates: list[RepeatedRun]) -> list[RepeatedRun] | None:
         """Return ``gates`` where blocks of turns may be one call of the runtime.
 
         Those of circuits with passes may not: the compiler's pass, which lets the gates of one
@@ -142,14 +151,14 @@ class Circuit(StraightCircuit):
 
         return turn
 
-    def _in_blocks(self, run: GateRun) -> tuple[Use, Any]:
-        """Return a function that applies a run once for each turn of a block, and its state."""
+    def _in_blocks(self, turn: RepeatedRun) -> tuple[Use, Any]:
+        """Return a function that applies the gates of each turn of a block, and its state."""
         _, *state = self._circuit_state(())
 
         def apply(state: Any, inputs: Any, turns: Any) -> Any:
             params, wires = map(jnp.ravel, inputs)
             with self._part(*state, is_uncounted=True):
-                self._apply(run, params, wires, turns)
+                self._apply(turn.run, params, wires, turns * turn.turns)
                 _, *state = self._circuit_state(())
             return state
 
@@ -169,15 +178,16 @@ class Circuit(StraightCircuit):
         carried: tuple[Any, ...],
         *others: Any,
         is_uncounted: bool = False,
-        gates_apart: list[GateRun] | None = None,
+        gates_apart: list[RepeatedRun] | None = None,
+        most_turns: float = math.inf,
     ) -> tuple[tuple[Any, ...], Step, np.ndarray]:
         """Trace an iteration with gates.
 
         Returns:
             the carried values in their types, a function that goes from state to state, and
             the frequencies of the parameters of an iteration.  Where the iteration is a run of
-            gates and ``gates_apart`` is a list, that run is left there, and the function
-            returns its parameters and wires instead of applying it.
+            gates, of ``most_turns`` at most, and ``gates_apart`` is a list, that run is left
+            there, and the function returns its parameters and wires instead of applying it.
         """
         self.flush_active(construct)
         frequencies = np.zeros(0, np.uint8)
@@ -191,11 +201,10 @@ class Circuit(StraightCircuit):
                     carried = iteration(carried, *others)
                 if gates_apart is not None:
                     gates_apart.clear()
-                    if self._is_one_run and self._run is not None:
-                        run = merged(self._run, self.device.passes, is_last_sight=True)
-                        gates_apart.append(run)
-                        inputs = run.params_vector(), run.wires_vector()
-                        return carried, (state, inputs)
+                    only = self._only_run()
+                    if only is not None and only.turns <= most_turns:
+                        gates_apart.append(only)
+                        return carried, (state, (only.params, only.wires))
                 handle = self._handle
                 frequencies = self._frequencies_vector()
                 params = self._params_vector()
@@ -226,6 +235,15 @@ class Circuit(StraightCircuit):
             return (carried, *rest), params
 
         return carried, step, frequencies
+
+    def _only_run(self) -> RepeatedRun | None:
+        """Return what is traced where it is no more than a run of gates, repeated or not."""
+        run = self._run
+        if run is None or not self._is_one_run:
+            return None
+        if isinstance(run, RepeatedRun):
+            return run
+        return RepeatedRun.once(merged(run, self.device.passes, is_last_sight=True))
 
     def _begin_uncounted(self) -> None:
         if self._uncounted is None:

@@ -12,7 +12,7 @@ import numpy as np
 from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.device import DeviceSpec, GateSet
 from bellhop.circuits.diff_method import FINITE_DIFFERENCES, DifferentiationChoice
-from bellhop.circuits.gates import GateList, GateRun
+from bellhop.circuits.gates import GateList, GateRun, RepeatedRun
 from bellhop.circuits.measurement_primitives import measure_p
 from bellhop.circuits.measurements import FREQUENCIES, SAMPLE, Measurement, MeasurementList
 from bellhop.circuits.merging import merged
@@ -59,7 +59,7 @@ class StraightCircuit(QueuedCircuit):
         self._uncounted_frequencies = NO_FREQUENCIES
         self._is_fresh = True
         # Gates that wait to be applied: those that follow are of the same run.
-        self._run: GateRun | None = None
+        self._run: GateRun | RepeatedRun | None = None
         # Whether what is traced is no more than they.
         self._is_one_run = False
 
@@ -95,10 +95,15 @@ class StraightCircuit(QueuedCircuit):
             self._bind(run)
 
     def _bind(self, run: GateRun) -> None:
+        before = self._run
+        if isinstance(before, GateRun) and before.is_differentiable == run.is_differentiable:
+            before.extend(run)
+        else:
+            self._wait(run)
+
+    def _wait(self, run: GateRun | RepeatedRun) -> None:
+        """Apply what waits, and let this wait."""
         self._is_fresh = False
-        if self._run is not None and self._run.is_differentiable == run.is_differentiable:
-            self._run.extend(run)
-            return
         self._settle()
         self._run = run
 
@@ -108,6 +113,9 @@ class StraightCircuit(QueuedCircuit):
         if run is None:
             return
         self._is_one_run = False
+        if isinstance(run, RepeatedRun):
+            self._apply(run.run, run.params, run.wires, run.turns)
+            return
         run = merged(run, self.device.passes)
         if run.gates:
             self._apply(run, run.params_vector(), run.wires_vector())

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import eval_jaxpr
+from jax.lax import iota_p
 
 from bellhop.circuits.vectorize import is_elementwise, vectorized
 
@@ -138,7 +139,8 @@ def _independent(
     if jax.tree.leaves(carried):
         return None
     closed, shapes = jax.make_jaxpr(lambda number: turn(carried, number)[1], return_shape=True)(0)
-    if not all(map(is_elementwise, closed.jaxpr.eqns)):
+    # Numbers of turns are those of a loop within.
+    if not all(eqn.primitive is iota_p or is_elementwise(eqn) for eqn in closed.jaxpr.eqns):
         return None
     # A turn with many gates is vectorised by itself before: that leaves fewer, longer vectors.
     closed = vectorized(closed)

@@ -212,6 +212,11 @@ def test_passes_of_the_program_and_of_a_circuit():
             "'cancel_inverses' has no options",
         ),
         (
+            lambda: bellhop.pipeline(("cancel-inverses",)),
+            TypeError,
+            "pipeline: expected a dictionary of passes",
+        ),
+        (
             lambda: bellhop.qjit(circuit_transform_pipeline={"nothing": {}}),
             ValueError,
             "qjit: there is no circuit pass 'nothing'",
