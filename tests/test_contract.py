@@ -161,7 +161,7 @@ def test_compiler_emits_exactly_the_targets_of_the_contract(
 
 def test_every_operation_of_the_quantum_dialect_is_tried() -> None:
     fused = {"quantum.gates"}
-    assert all(f'"{name}"' in EVERY_OPERATION for name in set(quantum.ATTRIBUTES) - fused)
+    assert all(f'"{name}"' in EVERY_OPERATION for name in set(quantum.OPERATIONS) - fused)
 
 
 @pytest.mark.parametrize("target", CONTRACT)

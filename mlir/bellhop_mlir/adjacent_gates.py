@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import named
-from bellhop_mlir.dialects.quantum import Gate, read_gate
+from bellhop_mlir.dialects.gate import Gate, read_gate
 
 # Gates whose wires, beginning with the numbered one, may stand in any order.
 _SYMMETRIC_FROM = {

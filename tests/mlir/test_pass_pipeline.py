@@ -9,6 +9,7 @@ import pytest
 from bellhop_mlir import PIPELINE, run_pipeline
 from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir.dialects import quantum
+from bellhop_mlir.dialects.gate import Gate
 from bellhop_mlir.errors import PassError, VerificationError
 
 MAIN = """
@@ -123,7 +124,7 @@ def _circuit(gates: int) -> ir.Module:
     with ir.InsertionPoint.at_block_begin(block):
         for index in range(gates):
             # No two gates are equal, as in a real circuit whose parameters differ.
-            gate = quantum.Gate("RX", (index % 20,), (index,), (0.001 * index,))
+            gate = Gate("RX", (index % 20,), (index,), (0.001 * index,))
             state = quantum.gate(state, *others, gate)
     block.operations[len(block.operations) - 1].operation.operands[0] = state
     return module

@@ -15,7 +15,7 @@ from bellhop.circuits.pack import pack
 from bellhop.circuits.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
 from bellhop.circuits.wires import WireMap, as_int32, is_dynamic
 from bellhop.errors import CompileError
-from bellhop_mlir.dialects.quantum import Gate
+from bellhop_mlir.dialects.gate import Gate
 
 # How deep decompositions may nest before they are taken to go on for ever.
 DECOMPOSITION_DEPTH = 50

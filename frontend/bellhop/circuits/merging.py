@@ -15,7 +15,7 @@ import numpy as np
 
 from bellhop.circuits.gates import GateRun
 from bellhop_mlir.adjacent_gates import AdjacentGate, boundary, simplify, with_angle
-from bellhop_mlir.dialects.quantum import Gate
+from bellhop_mlir.dialects.gate import Gate
 from bellhop_mlir.transforms.cancel_inverses import CancelInverses, cancel
 from bellhop_mlir.transforms.merge_loop_boundaries import MergeLoopBoundaries, meet_at_boundary
 from bellhop_mlir.transforms.merge_rotations import MergeRotations, are_alike

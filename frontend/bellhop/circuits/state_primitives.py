@@ -16,7 +16,7 @@ from jax.interpreters import mlir
 
 from bellhop.lowering import allow_our_dialects
 from bellhop_mlir.dialects import quantum
-from bellhop_mlir.dialects.quantum import Gate
+from bellhop_mlir.dialects.gate import Gate
 from bellhop_mlir.transforms.fuse_gates import encode
 
 # The offset of parameters without a derivative, in runtime/contract.toml.

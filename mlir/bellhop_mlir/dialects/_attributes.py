@@ -1,22 +1,46 @@
-"""The rule that all our operations have: which attributes, and of which types."""
+"""The attributes of our operations: how they are made of Python values, and the rule for them."""
 
 from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir.errors import VerificationError
 
+
+class _Type(NamedTuple):
+    make: Callable[[Any], ir.Attribute]
+    fits: Callable[[ir.Attribute], bool]
+
+
+def _of_class(class_: Any) -> _Type:
+    return _Type(class_.get, lambda attribute: isinstance(attribute, class_))
+
+
+def _is_i64(attribute: ir.Attribute) -> bool:
+    return isinstance(attribute, ir.IntegerAttr) and str(attribute.type) == "i64"
+
+
+def _is_function_type(attribute: ir.Attribute) -> bool:
+    return isinstance(attribute, ir.TypeAttr) and isinstance(attribute.value, ir.FunctionType)
+
+
 # In the words of runtime/contract.toml, where the runtime sees the attribute too.
-_TYPES: dict[str, Callable[[ir.Attribute], bool]] = {
-    "string": lambda attribute: isinstance(attribute, ir.StringAttr),
-    "bool": lambda attribute: isinstance(attribute, ir.BoolAttr),
-    "i64": lambda attribute: isinstance(attribute, ir.IntegerAttr) and str(attribute.type) == "i64",
-    "array<i64>": lambda attribute: isinstance(attribute, ir.DenseI64ArrayAttr),
-    "array<f64>": lambda attribute: isinstance(attribute, ir.DenseF64ArrayAttr),
-    "symbol": lambda attribute: isinstance(attribute, ir.FlatSymbolRefAttr),
-    "function type": lambda attribute: (
-        isinstance(attribute, ir.TypeAttr) and isinstance(attribute.value, ir.FunctionType)
+_TYPES = {
+    "string": _of_class(ir.StringAttr),
+    "bool": _of_class(ir.BoolAttr),
+    "i64": _Type(
+        lambda value: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value)), _is_i64
     ),
+    "array<i64>": _of_class(ir.DenseI64ArrayAttr),
+    "array<f64>": _of_class(ir.DenseF64ArrayAttr),
+    "symbol": _of_class(ir.FlatSymbolRefAttr),
+    "function type": _Type(ir.TypeAttr.get, _is_function_type),
 }
+
+
+def make_attributes(types: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, ir.Attribute]:
+    """Return attributes of values, each of the type that ``types`` says."""
+    return {name: _TYPES[types[name]].make(value) for name, value in values.items()}
 
 
 def require_attributes(op: ir.Operation, types: Mapping[str, str]) -> None:
@@ -25,7 +49,7 @@ def require_attributes(op: ir.Operation, types: Mapping[str, str]) -> None:
         if name not in op.attributes:
             raise VerificationError(f"{op.name} lacks the attribute '{name}'")
         attribute = op.attributes[name]
-        if not _TYPES[type_](attribute):
+        if not _TYPES[type_].fits(attribute):
             raise VerificationError(
                 f"the attribute '{name}' of {op.name} is {attribute}, but must be of type {type_}"
             )

@@ -16,12 +16,13 @@ values that it comes after; it returns how many to do before the next one.
 ``callback.accelerate`` runs a function of this module on a device.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from bellhop_mlir._bindings import ir, register_dialect, register_operation
 from bellhop_mlir._call_graph import call_graph, reachable
 from bellhop_mlir._walk import function_type, functions, symbol, symbols, types
-from bellhop_mlir.dialects._attributes import require_attributes
+from bellhop_mlir.dialects._attributes import make_attributes, require_attributes
 from bellhop_mlir.errors import VerificationError
 
 KINDS = ("pure", "io", "debug", "tap", "progress", "start", "done")
@@ -42,6 +43,7 @@ _ATTRIBUTES = {
     "callback.call": {"callee": "symbol", "kind": "string"},
     "callback.accelerate": {"callee": "symbol", "device": "string"},
 }
+_OPTIONAL = {"module": "symbol", "aliases": "array<i64>"}
 
 
 @register_dialect
@@ -148,15 +150,15 @@ def func(
 ) -> FuncOp:
     """Build a ``callback.func`` at the insertion point of the context."""
     attributes = {
-        "sym_name": ir.StringAttr.get(name),
-        "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(inputs), list(results))),
-        "python": ir.StringAttr.get(python),
-        "site": ir.StringAttr.get(site),
-        "id": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), id),
+        "sym_name": name,
+        "function_type": ir.FunctionType.get(list(inputs), list(results)),
+        "python": python,
+        "site": site,
+        "id": id,
     }
     if module is not None:
-        attributes["module"] = ir.FlatSymbolRefAttr.get(module)
-    return FuncOp(ir.Operation.create("callback.func", attributes=attributes))
+        attributes["module"] = module
+    return FuncOp(_create("callback.func", attributes))
 
 
 def call(
@@ -167,37 +169,31 @@ def call(
     aliases: Sequence[tuple[int, int]] = (),
 ) -> CallOp:
     """Build a ``callback.call`` at the insertion point of the context."""
-    attributes = {
-        "callee": ir.FlatSymbolRefAttr.get(callee),
-        "kind": ir.StringAttr.get(kind),
-    }
+    attributes: dict[str, Any] = {"callee": callee, "kind": kind}
     if aliases:
-        flat = [index for pair in aliases for index in pair]
-        attributes["aliases"] = ir.DenseI64ArrayAttr.get(flat)
-    return CallOp(
-        ir.Operation.create(
-            "callback.call",
-            results=list(results),
-            operands=list(operands),
-            attributes=attributes,
-        )
-    )
+        attributes["aliases"] = [index for pair in aliases for index in pair]
+    return CallOp(_create("callback.call", attributes, operands, results))
 
 
 def accelerate(
     callee: str, device: str, operands: Sequence[ir.Value], results: Sequence[ir.Type]
 ) -> AccelerateOp:
     """Build a ``callback.accelerate`` at the insertion point of the context."""
-    return AccelerateOp(
-        ir.Operation.create(
-            "callback.accelerate",
-            results=list(results),
-            operands=list(operands),
-            attributes={
-                "callee": ir.FlatSymbolRefAttr.get(callee),
-                "device": ir.StringAttr.get(device),
-            },
-        )
+    attributes = {"callee": callee, "device": device}
+    return AccelerateOp(_create("callback.accelerate", attributes, operands, results))
+
+
+def _create(
+    name: str,
+    attributes: Mapping[str, Any],
+    operands: Sequence[ir.Value] = (),
+    results: Sequence[ir.Type] = (),
+) -> ir.Operation:
+    return ir.Operation.create(
+        name,
+        results=list(results),
+        operands=list(operands),
+        attributes=make_attributes({**_ATTRIBUTES[name], **_OPTIONAL}, attributes),
     )
 
 

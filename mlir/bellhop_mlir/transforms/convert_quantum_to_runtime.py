@@ -6,7 +6,7 @@ from typing import ClassVar
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._runtime_calls import RuntimeCalls
 from bellhop_mlir._walk import operations, replace, types
-from bellhop_mlir.dialects.quantum import ATTRIBUTES
+from bellhop_mlir.dialects.quantum import OPERATIONS
 from bellhop_mlir.errors import PassError
 
 _TARGETS = {
@@ -84,7 +84,7 @@ class ConvertQuantumToRuntime:
                     _TARGETS[op.name],
                     list(op.operands),
                     types(op.results),
-                    {name: op.attributes[name] for name in ATTRIBUTES[op.name]},
+                    {name: op.attributes[name] for name in OPERATIONS[op.name].attributes},
                     has_side_effect=True,
                     aliases=[(0, 0)] if op.name in _PASS_STATE_ON else [],
                 )

@@ -7,6 +7,7 @@ from typing import ClassVar
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import named, replace
 from bellhop_mlir.dialects import quantum
+from bellhop_mlir.dialects.gate import Gate, read_gate
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class FuseGates:
         runs = _runs(module)
         for run in runs:
             first, last = run[0], run[-1]
-            names, code, constants = encode(map(quantum.read_gate, run))
+            names, code, constants = encode(map(read_gate, run))
             with ir.InsertionPoint(last), first.location:
                 state, *others = first.operands
                 state = quantum.gates(state, others, names, code, constants)
@@ -72,7 +73,7 @@ class _OpenRun:
         return operands == self.operands and op.block == self.block and len(list(state.uses)) == 1
 
 
-def encode(gates: Iterable[quantum.Gate]) -> tuple[list[str], list[int], list[float]]:
+def encode(gates: Iterable[Gate]) -> tuple[list[str], list[int], list[float]]:
     """Write gates as the names, code and constants of the runtime's table."""
     names: dict[str, int] = {}
     code: list[int] = []

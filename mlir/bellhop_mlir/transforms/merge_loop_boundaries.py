@@ -8,7 +8,7 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import functions, named, symbol
 from bellhop_mlir.adjacent_gates import AdjacentGate, Placed, boundary, chains, with_angle
 from bellhop_mlir.dialects import quantum
-from bellhop_mlir.dialects.quantum import Gate
+from bellhop_mlir.dialects.gate import Gate
 from bellhop_mlir.transforms.cancel_inverses import are_inverse
 from bellhop_mlir.transforms.merge_rotations import are_alike, constant_angle
 

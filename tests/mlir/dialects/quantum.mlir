@@ -179,6 +179,26 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 }
 
 // -----
+// TEST: name_of_another_type
+// REFUSED
+
+// CHECK: bellhop-opt: the attribute 'name' of quantum.gate is 1 : i64, but must be of type string
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = 1 : i64, wires = array<i64: 0>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
+// TEST: wires_of_another_type
+// REFUSED
+
+// CHECK: bellhop-opt: the attribute 'wires' of quantum.gate is array<i32: 0>, but must be of type array<i64>
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>) {
+  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "X", wires = array<i32: 0>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  return
+}
+
+// -----
 // TEST: adjoint_of_another_type
 // REFUSED
 

@@ -1,0 +1,111 @@
+"""What an operation takes, returns and must have: to build it by, and to verify it.
+
+Types are written as text.  A ``?`` stands for any size, ``...`` at the end for whatever types
+follow; what stands in brackets may be missing: a size, or the last type.
+"""
+
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import types
+from bellhop_mlir.dialects._attributes import make_attributes
+from bellhop_mlir.errors import VerificationError
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The signature of an operation.
+
+    Attributes:
+        name: of the operation.
+        operands: their types.
+        results: their types.
+        attributes: the types of those that it must have.
+        optional: the types of those that it may have.
+    """
+
+    name: str
+    operands: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    optional: Mapping[str, str] = field(default_factory=dict)
+
+    @functools.cached_property
+    def _attribute_types(self) -> dict[str, str]:
+        return {**self.attributes, **self.optional}
+
+    def build(
+        self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
+    ) -> list[ir.Value]:
+        """Build an operation at the insertion point of the context; return its results.
+
+        Args:
+            operands: its operands.
+            results: types of those results whose type the signature leaves open.
+            attributes: values of its attributes.
+        """
+        op = ir.Operation.create(
+            self.name,
+            results=list(self._result_types(operands, results)),
+            operands=list(operands),
+            attributes=make_attributes(self._attribute_types, attributes),
+        )
+        return list(op.results)
+
+    def _result_types(
+        self, operands: Sequence[ir.Value], given: Sequence[ir.Type]
+    ) -> Iterator[ir.Type]:
+        types_given = iter(given)
+        for number, form in enumerate(self.results):
+            if form == "...":
+                yield from types_given
+            elif "?" in form:
+                yield next(types_given)
+            elif self.operands[number : number + 1] == (form,):
+                # The state, mostly: to parse its type takes half as long as all the rest.
+                yield operands[number].type
+            else:
+                yield ir.Type.parse(form)
+
+    def verify_types(self, op: ir.Operation) -> None:
+        """Check the types of the operands and results of an operation.
+
+        Raises:
+            VerificationError: where one is another.
+        """
+        _verify(op, "operands", types(op.operands), self.operands)
+        _verify(op, "results", types(op.results), self.results)
+
+
+def _verify(
+    op: ir.Operation, role: str, observed: Sequence[ir.Type], expected: Sequence[str]
+) -> None:
+    texts = list(map(str, observed))
+    if expected[-1:] == ("...",):
+        texts[len(expected) - 1 :] = ["..."]
+    wanted = _present(expected, len(texts))
+    fits = len(texts) == len(wanted) and all(map(_fits, texts, wanted))
+    if not fits:
+        raise VerificationError(
+            f"{op.name} has {role} of types ({', '.join(map(str, observed))}); "
+            f"they must be ({', '.join(expected)})"
+        )
+
+
+def _present(expected: Sequence[str], count: int) -> Sequence[str]:
+    """Return what is expected of so many types, of which the last may be missing."""
+    *first, last = expected or ("",)
+    if not last.startswith("["):
+        return expected
+    return first if count == len(first) else [*first, last[1:-1]]
+
+
+def _fits(text: str, form: str) -> bool:
+    if text == form:
+        return True
+    any_size = re.sub(r"\d+x", "?x", text)
+    return any_size in (form.replace("[?x]", ""), form.replace("[?x]", "?x"))
