@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.lax import iota_p
 
-from bellhop.circuits.vectorize import is_elementwise, vectorized
+from bellhop.circuits.elementwise import is_elementwise
+from bellhop.circuits.vectorize import vectorized
 
 # The turns of a block: that makes a call of the runtime a few nanoseconds a turn.
 _TURNS_IN_A_BLOCK = 64
