@@ -5,18 +5,14 @@ of it.  So such a circuit differentiates to any order, is batched by ``jax.vmap`
 whatever device the region around it runs on.
 """
 
-import contextlib
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pennylane as qml
-from pennylane.devices.default_qubit import stopping_condition
-from pennylane.devices.qubit import apply_operation, create_initial_state, measure
+from pennylane.devices.qubit import measure
 from pennylane.operation import StatePrepBase
 
 from bellhop.circuits.broadcasting import Rows
@@ -27,6 +23,16 @@ from bellhop.circuits.outcome_statistics import exact_of_outcomes
 from bellhop.circuits.process_kind import kind
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.sampling import Asked, sampled_statistics
+from bellhop.circuits.state_array import (
+    after_gate,
+    in_precision,
+    inner_product,
+    is_applied,
+    is_traced,
+    on_qubits,
+    prepared,
+    without_precision_warnings,
+)
 from bellhop.circuits.statistics import Statistic, unsupported, variance
 from bellhop.circuits.traced_shots import ShotsOfWay
 from bellhop.circuits.undifferentiable import undifferentiable
@@ -70,10 +76,9 @@ class TracedCircuit(QueuedCircuit):
         self, wires: WireMap, where: str, outcomes: Any, rows: Rows, shots: ShotsOfWay | None
     ) -> None:
         super().__init__(where, rows)
-        self._qubits = len(wires)
-        self.wires = self._wires = wires
+        self.wires = wires
         self._shots = shots
-        self._state = self._in_precision(create_initial_state(range(self._qubits)))
+        self._state = prepared(wires)
         self._is_fresh = True
         self._outcomes = outcomes
         # How many measurements there were on the way.
@@ -83,23 +88,19 @@ class TracedCircuit(QueuedCircuit):
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations to the state, in order."""
-        with qml.QueuingManager.stop_recording(), _without_precision_warnings():
+        with qml.QueuingManager.stop_recording(), without_precision_warnings():
             for op in operations:
                 self._apply(op)
-        self._state = self._in_precision(self._state)
-
-    def _in_precision(self, state: Any) -> Any:
         # Gates with parameters of half the precision must not change the type of a loop's state.
-        return jnp.asarray(state, jax.dtypes.canonicalize_dtype(complex))
+        self._state = in_precision(self._state)
 
     def _apply(self, op: Any, depth: int = 0) -> None:
         check_is_gate(op, self._where)
         op = self.rows.of(op)
         if self._is_fresh and isinstance(op, StatePrepBase):
-            mapped = self._on_qubits(op)
-            self._state = jnp.asarray(create_initial_state(range(self._qubits), mapped))
-        elif _is_applied(op):
-            self._state = self._after_gate(op, self._state)
+            self._state = prepared(self.wires, op)
+        elif is_applied(op):
+            self._state = after_gate(op, self._state, self.wires)
         elif op.has_decomposition and depth < DECOMPOSITION_DEPTH:
             for part in op.decomposition():
                 self._apply(part, depth + 1)
@@ -110,37 +111,6 @@ class TracedCircuit(QueuedCircuit):
                 "decomposition of it. Use gates that it has."
             )
         self._is_fresh = False
-
-    def _after_gate(self, op: Any, state: Any) -> Any:
-        if any(map(is_dynamic, op.wires)):
-            return self._after_gate_on_dynamic_wires(op, state)
-        return apply_operation(self._on_qubits(op), state)
-
-    def _after_gate_on_dynamic_wires(self, op: Any, state: Any) -> Any:
-        """Bring the wires of a gate to the front, apply it there, and bring them back."""
-        wires = [self._wires.dynamic(w) if is_dynamic(w) else self._wires(w) for w in op.wires]
-        n = self._qubits
-        chosen = jnp.stack([jnp.asarray(wire, jnp.int32) for wire in wires])
-        rank = jnp.arange(n).at[chosen].set(jnp.arange(len(wires)) - len(wires))
-        weights = 2 ** (n - 1 - jnp.argsort(rank))
-        bits = (np.arange(2**n)[:, None] >> np.arange(n)[::-1]) & 1
-        source = jnp.sum(bits * weights, axis=1)
-        there = state.reshape(2**n)[source].reshape(state.shape)
-        front = op.map_wires(dict(zip(op.wires, range(len(wires)), strict=True)))
-        after = apply_operation(front, there)
-        flat = jnp.zeros(2**n, after.dtype)
-        back = flat.at[source].set(after.reshape(2**n)).reshape(after.shape)
-        # Here nothing can be raised, so a wire that is not there shows in every result.
-        is_there = jnp.all((chosen >= 0) & (chosen < n))
-        is_distinct = jnp.sum(chosen[:, None] == chosen) == len(wires)
-        return jnp.where(is_there & is_distinct, back, jnp.nan)
-
-    def _on_qubits(self, part: Any) -> Any:
-        """Return an operation or measurement with qubits in place of wire labels."""
-        qubits = {wire: self._wires(wire) for wire in part.wires}
-        if all(wire == qubit for wire, qubit in qubits.items()):
-            return part
-        return part.map_wires(qubits)
 
     def for_loop(
         self, trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]
@@ -238,7 +208,7 @@ class TracedCircuit(QueuedCircuit):
         rows = [[zero, one], [0, 0]] if reset else [[zero, 0], [0, one]]
         with qml.QueuingManager.stop_recording():
             projector = qml.Hermitian(jnp.array(rows), wires=label)
-            self._state = self._in_precision(self._after_gate(projector, self._state))
+            self._state = in_precision(after_gate(projector, self._state, self.wires))
         self._place = self._place + 1
         self.n_outcomes += 1
         self._is_fresh = False
@@ -250,7 +220,7 @@ class TracedCircuit(QueuedCircuit):
             self.check_observable(process.obs)
         processes = [on_known_wires(self, process) for process in processes]
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
-        with qml.QueuingManager.stop_recording(), _without_precision_warnings():
+        with qml.QueuingManager.stop_recording(), without_precision_warnings():
             if self.n_outcomes:
                 self._leave_other_ways()
             if self._shots is not None:
@@ -299,7 +269,7 @@ class TracedCircuit(QueuedCircuit):
 
     def weight(self) -> Any:
         """Return the probability of the outcomes."""
-        return self._inner_product(self._state, self._state)
+        return inner_product(self._state, self._state)
 
     def _measure(self, process: Any) -> Any:
         self._check(process)
@@ -310,14 +280,14 @@ class TracedCircuit(QueuedCircuit):
 
     def _of_state(self, process: Any) -> Any:
         if not any(map(is_dynamic, process.wires)):
-            return measure(self._on_qubits(process), self._state)
+            return measure(on_qubits(process, self.wires), self._state)
         if not isinstance(process, mp.ProbabilityMP) or process.obs is not None:
             raise self._unsupported(
                 f"the measurement {type(process).__name__} on wires that the program computes"
             )
         add_up = probabilities_on_known_wires(self, process)
         of_all = mp.ProbabilityMP(wires=qml.wires.Wires(self.wires.labels))
-        return add_up(measure(self._on_qubits(of_all), self._state))
+        return add_up(measure(on_qubits(of_all, self.wires), self._state))
 
     def _measure_way(self, process: Any) -> Statistic:
         """Return what is linear in the state of one way, of which the sum over all is taken."""
@@ -348,7 +318,7 @@ class TracedCircuit(QueuedCircuit):
         if not isinstance(process, mp.StateMeasurement):
             raise self._unsupported(f"the measurement {type(process).__name__} without shots")
         is_moment = isinstance(process, _MOMENTS)
-        if process.obs is not None and not is_moment and any(map(_is_traced, process.obs.data)):
+        if process.obs is not None and not is_moment and any(map(is_traced, process.obs.data)):
             # PennyLane keeps what it diagonalizes under a key that does not tell tracers apart.
             raise self._unsupported("probs of an observable that the program computes")
 
@@ -366,7 +336,7 @@ class TracedCircuit(QueuedCircuit):
         applied = sum(
             jnp.real(coefficient) * self._applied(factors) for coefficient, factors in terms
         )
-        return self._inner_product(applied, applied), self._inner_product(self._state, applied)
+        return inner_product(applied, applied), inner_product(self._state, applied)
 
     def _applied(self, factors: Sequence[Factor]) -> Any:
         state = self._state
@@ -375,45 +345,11 @@ class TracedCircuit(QueuedCircuit):
                 op = getattr(qml, factor.name)(factor.wire)
             else:
                 op = qml.Hermitian(factor.matrix, wires=factor.wires)
-            state = self._after_gate(op, state)
+            state = after_gate(op, state, self.wires)
         return state
-
-    def _inner_product(self, left: Any, right: Any) -> Any:
-        return jnp.sum(jnp.real(jnp.conj(left) * right))
 
     def _unsupported(self, what: str) -> CompileError:
         return CompileError(
             f"{self._where}: {what} on default.qubit: not supported by bellhop. Use "
             "qml.device('lightning.qubit', wires=...)."
         )
-
-
-def _is_applied(op: Any) -> bool:
-    """Tell whether PennyLane applies an operation to a state as it is."""
-    if op.batch_size is not None:
-        # Its parts are asked for one by one.
-        return False
-    if _has_power(op) and any(map(_is_traced, op.data)):
-        # A power of a matrix is not differentiable everywhere, and decompositions are.
-        return not op.has_decomposition
-    return stopping_condition(op, allow_mcms=False) and op.has_matrix
-
-
-def _has_power(op: Any) -> bool:
-    while isinstance(op, qml.ops.SymbolicOp):
-        if isinstance(op, qml.ops.Pow):
-            return True
-        op = op.base
-    return False
-
-
-def _is_traced(value: Any) -> bool:
-    return isinstance(value, jax.core.Tracer)
-
-
-@contextlib.contextmanager
-def _without_precision_warnings() -> Iterator[None]:
-    """Let PennyLane ask for 128 bits where JAX's 64-bit types are off."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Explicitly requested dtype")
-        yield

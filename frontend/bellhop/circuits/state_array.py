@@ -1,0 +1,101 @@
+"""The state of a circuit as an array with an axis of two for each qubit.
+
+Gates are PennyLane's own functions of it.  Wires may be labels or computed by the program.
+"""
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+from pennylane.devices.default_qubit import stopping_condition
+from pennylane.devices.qubit import apply_operation, create_initial_state
+
+from bellhop.circuits.wires import WireMap, is_dynamic
+
+
+def prepared(wires: WireMap, preparation: Any = None) -> Any:
+    """Return the state in which a circuit begins: all zeros, or what an operation prepares."""
+    on_wires = None if preparation is None else on_qubits(preparation, wires)
+    return in_precision(create_initial_state(range(len(wires)), on_wires))
+
+
+def in_precision(state: Any) -> Any:
+    """Return a state in the precision of the program, whatever that of its gates' parameters."""
+    return jnp.asarray(state, jax.dtypes.canonicalize_dtype(complex))
+
+
+def is_applied(op: Any) -> bool:
+    """Tell whether PennyLane applies an operation to a state as it is."""
+    if op.batch_size is not None:
+        # Its parts are asked for one by one.
+        return False
+    if _has_power(op) and any(map(is_traced, op.data)):
+        # A power of a matrix is not differentiable everywhere, and decompositions are.
+        return not op.has_decomposition
+    return stopping_condition(op, allow_mcms=False) and op.has_matrix
+
+
+def _has_power(op: Any) -> bool:
+    while isinstance(op, qml.ops.SymbolicOp):
+        if isinstance(op, qml.ops.Pow):
+            return True
+        op = op.base
+    return False
+
+
+def is_traced(value: Any) -> bool:
+    """Tell whether the program computes a value."""
+    return isinstance(value, jax.core.Tracer)
+
+
+def after_gate(op: Any, state: Any, wires: WireMap) -> Any:
+    """Return the state after an operation that ``is_applied``."""
+    if any(map(is_dynamic, op.wires)):
+        return _after_gate_on_computed_wires(op, state, wires)
+    return apply_operation(on_qubits(op, wires), state)
+
+
+def _after_gate_on_computed_wires(op: Any, state: Any, wires: WireMap) -> Any:
+    """Bring the wires of a gate to the front, apply it there, and bring them back."""
+    qubits = [wires.dynamic(wire) if is_dynamic(wire) else wires(wire) for wire in op.wires]
+    n = len(wires)
+    chosen = jnp.stack([jnp.asarray(qubit, jnp.int32) for qubit in qubits])
+    rank = jnp.arange(n).at[chosen].set(jnp.arange(len(qubits)) - len(qubits))
+    weights = 2 ** (n - 1 - jnp.argsort(rank))
+    bits = (np.arange(2**n)[:, None] >> np.arange(n)[::-1]) & 1
+    source = jnp.sum(bits * weights, axis=1)
+    there = state.reshape(2**n)[source].reshape(state.shape)
+    front = op.map_wires(dict(zip(op.wires, range(len(qubits)), strict=True)))
+    after = apply_operation(front, there)
+    flat = jnp.zeros(2**n, after.dtype)
+    back = flat.at[source].set(after.reshape(2**n)).reshape(after.shape)
+    # Here nothing can be raised, so a wire that is not there shows in every result.
+    is_there = jnp.all((chosen >= 0) & (chosen < n))
+    is_distinct = jnp.sum(chosen[:, None] == chosen) == len(qubits)
+    return jnp.where(is_there & is_distinct, back, jnp.nan)
+
+
+def on_qubits(part: Any, wires: WireMap) -> Any:
+    """Return an operation or measurement with qubits in place of wire labels."""
+    qubits = {wire: wires(wire) for wire in part.wires}
+    if all(wire == qubit for wire, qubit in qubits.items()):
+        return part
+    return part.map_wires(qubits)
+
+
+def inner_product(left: Any, right: Any) -> Any:
+    """Return the real part of the inner product of two states."""
+    return jnp.sum(jnp.real(jnp.conj(left) * right))
+
+
+@contextlib.contextmanager
+def without_precision_warnings() -> Iterator[None]:
+    """Let PennyLane ask for 128 bits where JAX's 64-bit types are off."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Explicitly requested dtype")
+        yield
