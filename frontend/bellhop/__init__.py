@@ -16,7 +16,7 @@ configure_taps()
 # ended, and thread pools cannot be imported then.
 from bellhop import debug, host_callback, passes, regions  # noqa: E402, F401
 from bellhop.accelerate import accelerate  # noqa: E402
-from bellhop.aot.archive import load  # noqa: E402
+from bellhop.aot.loaded import load  # noqa: E402
 from bellhop.cache import enable_cache  # noqa: E402
 from bellhop.callbacks import of_jax  # noqa: E402, F401
 from bellhop.callbacks.assertion import debug_assert  # noqa: E402

@@ -4,17 +4,15 @@ import builtins
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bellhop.callbacks.callback import callback
 from bellhop.callbacks.print import print, print_memref
 from bellhop.errors import CompileError
 from bellhop.instruments import recording
 from bellhop.lowering import LOWERED
+from bellhop.qjit import QJIT
 from bellhop_mlir.pipelines import CONVERSION, OPTIMIZATION
-
-if TYPE_CHECKING:
-    from bellhop.qjit import QJIT
 
 __all__ = [
     "callback",
@@ -27,7 +25,7 @@ __all__ = [
 ]
 
 
-def get_compilation_stage(fn: "QJIT[..., Any]", stage: str) -> str:
+def get_compilation_stage(fn: QJIT[..., Any], stage: str) -> str:
     """Return the module of a compiled function after a pass.
 
     Args:
@@ -77,7 +75,7 @@ def get_compilation_stages_groups(options: Any = None) -> list[tuple[str, list[s
     return [(name, [pass_.name for pass_ in passes]) for name, passes in groups.items()]
 
 
-def replace_ir(fn: "QJIT[..., Any]", stage: str, new_ir: str) -> None:
+def replace_ir(fn: QJIT[..., Any], stage: str, new_ir: str) -> None:
     """Replace a module of a compiled function's newest program; its next call runs that.
 
     Args:
@@ -137,9 +135,7 @@ _NO_EXECUTABLES = (
 )
 
 
-def _checked(what: str, fn: Any) -> "QJIT[..., Any]":
-    from bellhop.qjit import QJIT
-
+def _checked(what: str, fn: Any) -> QJIT[..., Any]:
     if not isinstance(fn, QJIT):
         raise TypeError(f"{what} takes a qjit function first, got a {type(fn).__name__}.")
     return fn

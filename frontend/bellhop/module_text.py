@@ -24,6 +24,12 @@ class ModuleText(str):
         return html
 
 
+def parse(text: str) -> ir.Module:
+    """Return a module from its text."""
+    with make_context(), ir.Location.unknown():
+        return ir.Module.parse(text)
+
+
 class Snapshot:
     """A module as it was when this was made.
 

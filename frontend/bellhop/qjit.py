@@ -12,28 +12,29 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import jax
 
 from bellhop._jax_compat import hide_frames, trace_state_clean
-from bellhop._source import definition_site, function_name, warn_user
+from bellhop._source import warn_user
+from bellhop.aot.archive import save_programs
 from bellhop.crowding import RUNS_FOR_EACH_CLIENT, runs
 from bellhop.embedding import EffectsOnly, wait_for
 from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
-from bellhop.inspection import Inspectable, Made, Replacement
+from bellhop.inspection import Inspectable
 from bellhop.instruments import RUN, Stopwatch, observers, recording, recordings
-from bellhop.lowering import Code, compile_program
+from bellhop.lowering import Code
 from bellhop.options import CompileOptions, compile_options
+from bellhop.programs import Made, Programs
 from bellhop.runner import Runner
 from bellhop.signature import (
     NO_STATIC,
     DeclaredSignature,
     Static,
     StaticArguments,
-    check_arrays,
+    array_types,
     declared_signature,
     describe,
-    leaf_signature,
-    result_arrays,
 )
-from bellhop.tracing import compiling, traced
+from bellhop.traced_function import TracedFunction
+from bellhop.tracing import traced
 from bellhop.workspace import make_workspace, write_stages
 from bellhop_runtime import CallbackTable, profile_clock, record_span, wait_for_taps
 
@@ -79,29 +80,24 @@ class QJIT(Inspectable, Generic[P, R]):
         functools.update_wrapper(self, function)
         self.original_function = function
         self.compile_options = options = compile_options or CompileOptions()
-        self.user_function = function
-        if options.autograph:
-            # Not before: it imports diastatic-malt.
-            from bellhop.autograph.transformer import run_autograph
-
-            self.user_function = run_autograph(function)
+        self._traced = TracedFunction(function, options)
+        self.user_function = self._traced.converted
         if "pennylane" in sys.modules:
             from bellhop.circuits.tools import let_tools_know
 
             let_tools_know(QJIT)
         self.workspace: Path | None = None
-        self._static = StaticArguments(function, options.static_argnums, options.static_argnames)
+        self._static = self._traced.static
         self._declared: DeclaredSignature | None = None
-        self._made: list[Made] = []
-        self._replacement: Replacement | None = None
         self._table = CallbackTable(published=False, seed=options.seed)
+        self._programs = Programs(self._make, self._table)
         self._runner = Runner(
-            self._name(), self._table, self._compile, self._run_uncompiled, self._refuse
+            self._traced.name,
+            self._table,
+            self._compile,
+            self._traced.run_uncompiled,
+            self._traced.refuse,
         )
-        # Whether a program calls the runtime: what it does there is done when the call returns.
-        self._waits = False
-        self._prints_later = False
-        self._shows_progress = False
         self._separates = bool(self._static)
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
@@ -128,7 +124,7 @@ class QJIT(Inspectable, Generic[P, R]):
                 result = self._run_specially(static, arguments, named)
             else:
                 result = self._runner.run(static, arguments, named)
-            if self._waits:
+            if self._programs.call_runtime:
                 wait_for(result)
             if type(result) is EffectsOnly:
                 return jax.tree.unflatten(result.tree, ())
@@ -143,9 +139,9 @@ class QJIT(Inspectable, Generic[P, R]):
             raise
         finally:
             runs.pop()
-            if self._prints_later:
+            if self._programs.print_later:
                 wait_for_taps()
-            if self._shows_progress:
+            if self._programs.show_progress:
                 self._finish_bars()
         try:
             # Outside the handler, so that XLA's account of it is not the context.
@@ -171,8 +167,7 @@ class QJIT(Inspectable, Generic[P, R]):
             result = jax.block_until_ready(run(static, args, kwargs))
             failed = False
         finally:
-            site = definition_site(self.original_function)
-            record_span("program", self._name(), site, begin, failed)
+            record_span("program", self._traced.name, self._traced.site, begin, failed)
         return result
 
     def _separate(self, args: Any, kwargs: Any) -> tuple[Static, Any, Any]:
@@ -184,16 +179,6 @@ class QJIT(Inspectable, Generic[P, R]):
             if promoted is not None:
                 return NO_STATIC, promoted, {}
         return NO_STATIC, args, kwargs
-
-    def _run_uncompiled(self, static: Static, args: Any, kwargs: Any) -> Any:
-        """Run one operation after another, as ``jax.disable_jit`` asks."""
-        args, kwargs = static.merge(args, kwargs)
-        return traced(self.user_function)(*args, **kwargs)
-
-    def _refuse(self, args: Any, kwargs: Any) -> None:
-        """Say what is wrong with arguments that JAX refused, where it is their type."""
-        names = self._static.names_of_others(self.original_function)
-        check_arrays(self._where(), names, args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -275,16 +260,16 @@ class QJIT(Inspectable, Generic[P, R]):
             >>> bellhop.load("double.bellhop")(4.0)
             Array(8., dtype=float64, weak_type=True)
         """
-        from bellhop.aot.archive import save_programs
-
-        self._program()
+        self._newest()
         if self._static:
             raise CompileError(
                 f"{self!r} has static arguments, which are not saved. Make them constants: "
                 "qjit(functools.partial(f, n=3))."
             )
-        programs = [(made.program, made.signature[1:], made.out_tree) for made in self._made]
-        save_programs(path, self._name(), programs, seed=self.compile_options.seed)
+        programs = [
+            (made.program, made.signature[1:], made.out_tree) for made in self._programs.made
+        ]
+        save_programs(path, self._traced.name, programs, seed=self.compile_options.seed)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Return JAX's ``Lowered`` of the program for a signature.
@@ -336,81 +321,28 @@ class QJIT(Inspectable, Generic[P, R]):
 
     def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
         """Make the program of a new signature; return it and the structure of its result."""
-        replacement = self._replacement
-        if replacement is not None and self._is_for(replacement.made, static, args, kwargs):
-            made = replacement.make(self._table)
-        else:
-            made = self._make(static, args, kwargs)
-        self._made.append(made)
-        self._waits |= b"bellhop_" in made.program.code.module
-        self._prints_later |= made.program.prints_later
-        self._shows_progress |= made.program.shows_progress
+        made = self._programs.compile(static, args, kwargs)
         level = self.compile_options.intermediate_level
         if level > 0:
-            self.workspace = make_workspace(self._name())
+            self.workspace = make_workspace(self._traced.name)
             write_stages(self.workspace, level, made.program)
         return made.program.code, made.out_tree
 
     def _replace(self, stage: str, text: str) -> None:
         """Compile the newest program again at its next call, from another module."""
-        self._program()
-        self._replacement = Replacement(self._made[-1], stage, text)
+        self._newest()
+        self._programs.replace_newest(stage, text)
         self._runner.jit.clear_cache()
 
-    @staticmethod
-    def _is_for(made: Made, static: Static, args: Any, kwargs: Any) -> bool:
-        leaves, tree = jax.tree.flatten((args, kwargs))
-        known, known_tree = jax.tree.flatten(made.signature[1:])
-        return (static, tree) == (made.signature[0], known_tree) and all(
-            jax.typeof(leaf) == jax.core.ShapedArray(aval.shape, aval.dtype, aval.weak_type)
-            for leaf, aval in zip(leaves, known, strict=True)
-        )
-
     def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
-        leaves, in_tree = jax.tree.flatten((args, kwargs))
-        out_tree = None
-
-        def flat_function(*leaves: Any) -> list[Any]:
-            nonlocal out_tree
-            args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
-            with compiling(self.compile_options) as seeds:
-                result = traced(self.user_function)(*args, **kwargs)
-            if seeds:
-                self._table.seed_unless_given(seeds[0])
-            arrays, out_tree = result_arrays(self._where(), result)
-            return arrays
-
-        # JAX's errors name the function and its arguments.
-        flat_function.__name__ = self._name()
-        flat_function.__wrapped__ = self.user_function  # type: ignore[attr-defined]
-        flat_function.__signature__ = leaf_signature(  # type: ignore[attr-defined]
-            self._static.names_of_others(self.original_function), args, kwargs
-        )
-        avals = [jax.typeof(leaf) for leaf in leaves]
-        specs = [
-            jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals
-        ]
-        signature = static, *jax.tree.unflatten(in_tree, specs)
-        if self._declared is not None and signature[1:] != (self._declared.args, {}):
-            self._warn_of_signature(specs)
-        keep_stages = self.compile_options.intermediate_level > 0
-        program = compile_program(flat_function, specs, self._table, keep_stages=keep_stages)
-        return Made(program, signature, out_tree)
-
-    def _warn_of_signature(self, specs: list[Any]) -> None:
-        function = self.original_function
-        warn_user(
-            f"'{function_name(function)}' ({definition_site(function)}) declares arguments of "
-            f"the types ({self._declared}), and is called with ({describe(specs)}), so another "
-            "program is compiled. Change the annotations or the arguments."
-        )
-
-    def _where(self) -> str:
-        function = self.original_function
-        return f"qjit of '{function_name(function)}' ({definition_site(function)})"
-
-    def _name(self) -> str:
-        return getattr(self.original_function, "__name__", "program")
+        args, kwargs = types = array_types((args, kwargs))
+        if self._declared is not None and types != (self._declared.args, {}):
+            warn_user(
+                f"{self._traced.where} declares arguments of the types ({self._declared}), and is "
+                f"called with ({describe(jax.tree.leaves(types))}), so another program is "
+                "compiled. Change the annotations or the arguments."
+            )
+        return self._traced.make(static, args, kwargs, self._table)
 
 
 @overload

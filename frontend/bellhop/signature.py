@@ -311,6 +311,16 @@ def _leaf_name(names: Sequence[str], path: tuple[Any, ...]) -> str:
     return name + jax.tree_util.keystr(tuple(inner))
 
 
+def array_types(arguments: Any) -> Any:
+    """Return the shapes and dtypes of arrays, in the structure of these."""
+
+    def type_of(leaf: Any) -> jax.ShapeDtypeStruct:
+        aval = jax.typeof(leaf)
+        return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+    return jax.tree.map(type_of, arguments)
+
+
 def describe(leaves: Iterable[Any]) -> str:
     """Describe array arguments by dtype and shape."""
     return ", ".join(f"{jnp.result_type(x)}[{','.join(map(str, jnp.shape(x)))}]" for x in leaves)

@@ -1,4 +1,4 @@
-"""save and load: the programs of a qjit function in a file."""
+"""The programs of a qjit function in a file."""
 
 import dataclasses
 import json
@@ -6,13 +6,12 @@ import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jaxlib
 import numpy as np
 from jax.core import ShapedArray
-from jax.interpreters.mlir import ir
 
 from bellhop.aot.functions import decode_function, encode_function, function_at
 from bellhop.aot.libraries import make_local, make_portable
@@ -20,9 +19,6 @@ from bellhop.aot.trees import decode_tree, encode_tree
 from bellhop.callbacks.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop.lowering import Program
-
-if TYPE_CHECKING:
-    from bellhop.aot.loaded import LoadedFunction
 
 _FORMAT = 1
 _METADATA = "metadata.json"
@@ -90,36 +86,18 @@ def save_programs(
         partial.unlink(missing_ok=True)
 
 
-def load(path: str | os.PathLike[str]) -> "LoadedFunction":
-    """Return a function that was saved with ``QJIT.save``.
-
-    Nothing is traced: callbacks are imported by name, regions compiled for the devices that
-    they name, and the executable is made at the first call of a signature, by XLA or from JAX's
-    persistent cache.
+def read_programs(path: str | os.PathLike[str]) -> tuple[str, list[SavedProgram], int | None]:
+    """Read what ``save_programs`` wrote.
 
     Args:
         path: of the file.
 
     Returns:
-        a function of the signatures that were compiled when it was saved.
+        the function's name, its programs, and its seed.
 
     Raises:
-        CompileError: where the file is no saved function, was made with other settings, or a
-            callback or device that it names is not there.
-
-    Example:
-        >>> import bellhop, tempfile
-        >>> @bellhop.qjit
-        ... def f(x: float):
-        ...     return 2 * x
-        >>> with tempfile.NamedTemporaryFile() as file:
-        ...     f.save(file.name)
-        ...     g = bellhop.load(file.name)
-        >>> g(1.5)
-        Array(3., dtype=float64)
+        CompileError: as ``load`` does.
     """
-    from bellhop.aot.loaded import LoadedFunction
-
     try:
         with zipfile.ZipFile(path) as file:
             metadata = json.loads(file.read(_METADATA))
@@ -136,7 +114,7 @@ def load(path: str | os.PathLike[str]) -> "LoadedFunction":
         _decode(encoded, make_local(module))
         for encoded, module in zip(metadata["programs"], modules, strict=True)
     ]
-    return LoadedFunction(metadata["name"], programs, seed=metadata["seed"])
+    return metadata["name"], programs, metadata["seed"]
 
 
 def _check(metadata: dict[str, Any], path: Any) -> None:
@@ -221,11 +199,3 @@ def _decode_aval(encoded: dict[str, Any]) -> ShapedArray:
     return ShapedArray(
         tuple(encoded["shape"]), jax.numpy.dtype(encoded["dtype"]), weak_type=encoded["weak"]
     )
-
-
-def parse(module: str) -> ir.Module:
-    """Return a module from its text."""
-    from bellhop_mlir._bindings import make_context
-
-    with make_context(), ir.Location.unknown():
-        return ir.Module.parse(module)

@@ -1,5 +1,6 @@
 """Functions that were saved, in the process that runs them."""
 
+import os
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -7,11 +8,13 @@ import jax
 import jax.numpy as jnp
 
 from bellhop._jax_compat import trace_state_clean
-from bellhop.aot.archive import SavedProgram, parse
+from bellhop.aot.archive import SavedProgram, read_programs
 from bellhop.errors import CompileError
 from bellhop.lowering import device_name, host_device, optimize
+from bellhop.module_text import parse
 from bellhop.options import CompileOptions
-from bellhop.qjit import QJIT, Made
+from bellhop.programs import Made
+from bellhop.qjit import QJIT
 from bellhop.signature import Static, describe
 from bellhop_mlir.errors import PassError, VerificationError
 
@@ -81,3 +84,35 @@ class LoadedFunction(QJIT[Any, Any]):
 
 def _is_like(leaf: Any, aval: Any) -> bool:
     return jnp.shape(leaf) == aval.shape and jnp.result_type(leaf) == aval.dtype
+
+
+def load(path: str | os.PathLike[str]) -> LoadedFunction:
+    """Return a function that was saved with ``QJIT.save``.
+
+    Nothing is traced: callbacks are imported by name, regions compiled for the devices that
+    they name, and the executable is made at the first call of a signature, by XLA or from JAX's
+    persistent cache.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        a function of the signatures that were compiled when it was saved.
+
+    Raises:
+        CompileError: where the file is no saved function, was made with other settings, or a
+            callback or device that it names is not there.
+
+    Example:
+        >>> import bellhop, tempfile
+        >>> @bellhop.qjit
+        ... def f(x: float):
+        ...     return 2 * x
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     f.save(file.name)
+        ...     g = bellhop.load(file.name)
+        >>> g(1.5)
+        Array(3., dtype=float64)
+    """
+    name, programs, seed = read_programs(path)
+    return LoadedFunction(name, programs, seed=seed)

@@ -1,0 +1,91 @@
+"""A user's function as qjit sees it: what it is called, and how a program is traced of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from bellhop._source import definition_site, function_name
+from bellhop.lowering import compile_program
+from bellhop.options import CompileOptions
+from bellhop.programs import Made
+from bellhop.signature import Static, StaticArguments, check_arrays, leaf_signature, result_arrays
+from bellhop.tracing import compiling, traced
+from bellhop_runtime import CallbackTable
+
+
+class TracedFunction:
+    """A function that programs are traced of.
+
+    Attributes:
+        static: which arguments are part of the program; false where none is.
+        converted: what is traced: the function, unless autograph converted it.
+        name: what it is called.
+        site: ``file:line`` of its definition.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
+        """Convert the function, if the options say so.
+
+        Args:
+            function: the user's.
+            options: how it is compiled.
+        """
+        self._function = function
+        self._options = options
+        self.converted = function
+        if options.autograph:
+            # Not before: it imports diastatic-malt.
+            from bellhop.autograph.transformer import run_autograph
+
+            self.converted = run_autograph(function)
+        self.static = StaticArguments(function, options.static_argnums, options.static_argnames)
+        self.name = getattr(function, "__name__", "program")
+        self.site = definition_site(function)
+
+    @property
+    def where(self) -> str:
+        """The function and its line, for errors."""
+        return f"'{function_name(self._function)}' ({self.site})"
+
+    def run_uncompiled(self, static: Static, args: Any, kwargs: Any) -> Any:
+        """Run one operation after another, as ``jax.disable_jit`` asks."""
+        args, kwargs = static.merge(args, kwargs)
+        return traced(self.converted)(*args, **kwargs)
+
+    def refuse(self, args: Any, kwargs: Any) -> None:
+        """Say what is wrong with arguments that JAX refused, where it is their type."""
+        names = self.static.names_of_others(self._function)
+        check_arrays(f"qjit of {self.where}", names, args, kwargs)
+
+    def make(self, static: Static, args: Any, kwargs: Any, table: CallbackTable) -> Made:
+        """Trace the program of a signature, and compile it as far as XLA.
+
+        Args:
+            static: the arguments that are part of it.
+            args: the types of others with a position.
+            kwargs: the types of those with a name.
+            table: gets its callbacks.
+        """
+        leaves, in_tree = jax.tree.flatten((args, kwargs))
+        out_tree = None
+
+        def flat_function(*leaves: Any) -> list[Any]:
+            nonlocal out_tree
+            args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
+            with compiling(self._options) as seeds:
+                result = traced(self.converted)(*args, **kwargs)
+            if seeds:
+                table.seed_unless_given(seeds[0])
+            arrays, out_tree = result_arrays(f"qjit of {self.where}", result)
+            return arrays
+
+        # JAX's errors name the function and its arguments.
+        flat_function.__name__ = self.name
+        flat_function.__wrapped__ = self.converted  # type: ignore[attr-defined]
+        flat_function.__signature__ = leaf_signature(  # type: ignore[attr-defined]
+            self.static.names_of_others(self._function), args, kwargs
+        )
+        keep_stages = self._options.intermediate_level > 0
+        program = compile_program(flat_function, leaves, table, keep_stages=keep_stages)
+        return Made(program, (static, args, kwargs), out_tree)
