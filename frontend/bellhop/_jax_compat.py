@@ -12,7 +12,8 @@ Each name, what it is for, and why no public name serves:
   ``jax.config`` can set neither how many it runs at a time nor a second one.
 * ``loops._scan_known_hoisting``: the part of reverse mode that moves out of a loop whatever
   does not change in it, calls with effects included, which then run once instead of once a
-  turn; nothing public says what must stay.
+  turn, and that forgets the rules of ``jax.custom_jvp`` functions in the loop, so that it has
+  no second derivative; nothing public says what must stay.
 * ``ExecuteReplicated._handle_token_bufs``: what JAX keeps of a failed run on several devices,
   by which all later ones fail.
 * ``partial_eval_jaxpr_custom_rules`` and ``loops.pe``: where the same happens under
@@ -38,6 +39,8 @@ Each name, what it is for, and why no public name serves:
   sees it in its context only.
 * ``pxla._dce_jaxpr``: a cache of JAX's that keeps programs, and so users' functions, for ever;
   public JAX clears all of its caches or none.
+* ``varying_axes`` and ``over_axes``: over which axes of a mesh a value differs inside
+  ``jax.shard_map``; JAX's types say it in attributes that are not documented.
 * ``without_mesh``: what the user's mesh must not reach; ``jax.set_mesh`` sets one, but none
   cannot be set where a program is being traced.
 * ``raw_platform``: what JAX lowers for, ``cuda`` where the public name is ``gpu``.
@@ -80,7 +83,7 @@ from jax._src import (  # noqa: TID251
 from jax._src.interpreters import ad, partial_eval, pxla  # noqa: TID251
 from jax._src.lax.control_flow import loops  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
-from jax.extend.core.primitives import jit_p
+from jax.extend.core.primitives import custom_jvp_call_p, jit_p
 from jax.interpreters import batching, mlir
 
 __all__ = [
@@ -98,8 +101,10 @@ __all__ = [
     "hold_weakly_in_caches",
     "ir_type",
     "jvp_jaxpr",
+    "keep_rules_around",
     "make_cpu_client",
     "ordered_effects",
+    "over_axes",
     "partial_eval_jaxpr_nounits",
     "partitioning",
     "raise_what_failed",
@@ -112,6 +117,7 @@ __all__ = [
     "site_of_equation",
     "trace_state_clean",
     "transpose_jaxpr",
+    "varying_axes",
     "without_mesh",
     "without_unused",
     "scan_counts",
@@ -122,6 +128,18 @@ make_cpu_client = xla_bridge.make_cpu_client
 trace_state_clean = core.trace_state_clean
 jvp_jaxpr = ad.jvp_jaxpr
 partial_eval_jaxpr_nounits = partial_eval.partial_eval_jaxpr_nounits
+
+
+def varying_axes(aval: Any) -> frozenset[Any]:
+    """Return the axes of the mesh of ``jax.shard_map`` over which a value of a type differs."""
+    return aval.mat.varying if isinstance(aval, core.ShapedArray) else frozenset()
+
+
+def over_axes(aval: Any, axes: frozenset[Any], mesh: Any) -> Any:
+    """Return the type of a value that differs over axes of the mesh of ``jax.shard_map``."""
+    spec = jax.sharding.PartitionSpec(*[None] * aval.ndim)
+    sharding = jax.sharding.NamedSharding(mesh, spec)
+    return aval.update(sharding=sharding, manual_axis_type=aval.mat.update(varying=axes))
 
 
 def without_unused(
@@ -317,14 +335,41 @@ _our_effects: tuple[type[Any], ...] = ()
 _hoist_what_is_known: Any = getattr(loops, "_scan_known_hoisting", None)
 
 
+# Primitives that have no derivative but by the rule of a function around them.
+_known_by_rules: set[Any] = set()
+
+
+def keep_rules_around(primitive: Any) -> None:
+    """Keep the rules of ``jax.custom_jvp`` functions around a primitive, to any order."""
+    _known_by_rules.add(primitive)
+
+
+def _must_stay_whole(jaxpr: ClosedJaxpr) -> bool:
+    """Tell whether nothing may be hoisted out of a loop of this body."""
+    has_effect = any(isinstance(effect, _our_effects) for effect in jaxpr.effects)
+    return has_effect or _needs_rule(jaxpr.jaxpr, has_rule=False)
+
+
+def _needs_rule(jaxpr: Any, *, has_rule: bool) -> bool:
+    """Tell whether a rule, here or around, stands for the derivative of a primitive within."""
+    for eqn in jaxpr.eqns:
+        if has_rule and eqn.primitive in _known_by_rules:
+            return True
+        has_rule_within = has_rule or eqn.primitive is custom_jvp_call_p
+        for inner in core.jaxprs_in_params(eqn.params):
+            if _needs_rule(inner, has_rule=has_rule_within):
+                return True
+    return False
+
+
 def _hoist_without_effects(
     jaxpr: ClosedJaxpr, consts: Any, num_residuals: int, *stacked: int
 ) -> Any:
-    """Hoist as JAX does, but nothing out of a loop with one of our effects.
+    """Hoist as JAX does, but nothing out of a loop with one of our effects, or of our rules.
 
     JAX 0.11 also says how many further residuals it will not hoist.
     """
-    if any(isinstance(effect, _our_effects) for effect in jaxpr.effects):
+    if _must_stay_whole(jaxpr):
         return jaxpr, consts, [False] * num_residuals, []
     return _hoist_what_is_known(jaxpr, consts, num_residuals, *stacked)
 
@@ -375,8 +420,8 @@ _split_checkpointed_scan = partial_eval.partial_eval_jaxpr_custom_rules[loops.sc
 def _split_without_hoisting_effects(
     saveable: Any, unknown: Any, instantiated: Any, eqn: Any
 ) -> tuple[Any, ...]:
-    """Split a checkpointed loop as JAX does, but hoist nothing out of one with our effects."""
-    if not any(isinstance(effect, _our_effects) for effect in eqn.effects):
+    """Split a checkpointed loop as JAX does, but hoist nothing out of what must stay whole."""
+    if not _must_stay_whole(eqn.params["jaxpr"]):
         return _split_checkpointed_scan(saveable, unknown, instantiated, eqn)
     with _partial_eval_of_loops.hoisting_nothing():
         split = _split_checkpointed_scan(saveable, unknown, instantiated, eqn)

@@ -1,5 +1,6 @@
 """A batch of circuits over several devices, and over several processes."""
 
+import functools
 import os
 import socket
 import subprocess
@@ -56,6 +57,25 @@ def test_derivatives_over_two_devices(mesh):
     np.testing.assert_allclose(result, bellhop.qjit(gradient)(X), rtol=0, atol=1e-12)
     expected = [qml.grad(reference)(qml.numpy.array(x, requires_grad=True)) for x in X]
     np.testing.assert_allclose(result, expected, atol=1e-9)
+
+
+def test_derivatives_where_jax_keeps_track_of_what_varies_are_refused(mesh):
+    gradient = jax.shard_map(
+        bellhop.vmap(bellhop.grad(circuit)), mesh=mesh, in_specs=BATCH, out_specs=BATCH
+    )
+    with pytest.raises(bellhop.DifferentiableCompileError, match=r"QNode.*check_vma=False\."):
+        gradient(X)
+
+
+def test_a_loop_of_circuits_over_two_devices(mesh):
+    @jax.jit
+    @functools.partial(jax.shard_map, mesh=mesh, in_specs=BATCH, out_specs=BATCH)
+    def twice(x):
+        run = bellhop.vmap(circuit)
+        return jax.lax.fori_loop(0, 2, lambda _, y: x * run(y)[:, None], x)
+
+    expected = [reference(x * reference(x)) * x for x in X]
+    np.testing.assert_allclose(twice(X), expected, atol=1e-9)
 
 
 def test_a_sum_over_two_devices(mesh):

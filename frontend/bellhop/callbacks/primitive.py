@@ -15,6 +15,7 @@ from bellhop._jax_compat import (
     InputOutputEffect,
     hold_weakly_in_caches,
     ir_type,
+    keep_rules_around,
     register_effect,
     register_ordered_effect,
 )
@@ -23,6 +24,7 @@ from bellhop.callbacks.target import CallbackTarget
 from bellhop.callbacks.vmap_method import call_each, call_each_now, call_with_batch
 from bellhop.delegation import is_delegated, lower_by_jax
 from bellhop.lowering import lowering_in_progress
+from bellhop.manual_axes import varying_as
 from bellhop.partitioning import is_spread, on_first_device
 from bellhop.plain_jit import lower_alone
 from bellhop_mlir.dialects import callback as dialect
@@ -96,7 +98,7 @@ def _abstract_eval(
     *avals: Any, target: CallbackTarget, effects: Collection[Effect]
 ) -> tuple[Sequence[Any], Collection[Effect]]:
     target.check_arguments(avals)
-    return target.result_avals, effects
+    return varying_as(avals, target.result_avals), effects
 
 
 def _batch(
@@ -112,7 +114,7 @@ def _jvp_pure(
     if differentiated and any(_is_inexact(aval) for aval in target.result_avals):
         raise target.derivative_error()
     results = pure_callback_p.bind(*primals, target=target)
-    return results, [ad.Zero(aval.to_tangent_aval()) for aval in target.result_avals]
+    return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
 
 
 def _is_inexact(aval: Any) -> bool:
@@ -144,7 +146,7 @@ def _jvp_io(
     if any(_is_differentiated(tangent) for tangent in tangents):
         raise target.side_effect_error()
     results = primitive.bind(*primals, target=target)
-    return results, [ad.Zero(aval.to_tangent_aval()) for aval in target.result_avals]
+    return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
 
 
 def _is_differentiated(tangent: Any) -> bool:
@@ -259,6 +261,7 @@ for _primitive in (pure_callback_p, io_callback_p, ordered_io_callback_p):
 
 register_callback(pure_callback_p, "pure")
 ad.primitive_jvps[pure_callback_p] = _jvp_pure
+keep_rules_around(pure_callback_p)
 
 register_callback(debug_callback_p, "debug", {ordered_effect})
 ad.primitive_jvps[debug_callback_p] = _jvp_debug

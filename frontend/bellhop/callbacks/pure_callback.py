@@ -18,6 +18,7 @@ from bellhop.callbacks.result_type import MISSING, annotated_result_type, result
 from bellhop.callbacks.rules import check_residuals, checked_rule, refuse_forward_mode
 from bellhop.callbacks.target import CallbackTarget, describe, flatten_arguments
 from bellhop.callbacks.vmap_method import check_vmap_method
+from bellhop.manual_axes import vary_with
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -149,6 +150,8 @@ class PureCallback:
         if self._jvp is None and (self._fwd is None or self._bwd is None):
             return self._call(args, kwargs)
         args = self._by_position(args, kwargs)
+        # The rules say nothing of devices among which arguments differ: they are alike in that.
+        args = vary_with(args, args)
         if self._jvp is not None:
             return self._differentiable_forward(self._jvp)(*args)
         return self._differentiable()(*args)
@@ -213,11 +216,13 @@ class PureCallback:
                 )
             result, residuals = pair
             check_residuals(residuals, self.__name__)
-            return self._checked_result(result, "fwd"), (residuals, Avals.of(args))
+            result = vary_with(args, self._checked_result(result, "fwd"))
+            return result, (residuals, Avals.of(args))
 
         def backward(saved: Any, cotangent: Any) -> tuple[Any, ...]:
             residuals, avals = saved
-            return checked_cotangents(bwd(residuals, cotangent), avals.args, self.__name__)
+            cotangents = bwd(residuals, cotangent)
+            return vary_with(cotangent, checked_cotangents(cotangents, avals.args, self.__name__))
 
         refuse_forward_mode(backward, self.__name__, site)
         call.defvjp(forward, backward)
@@ -231,9 +236,9 @@ class PureCallback:
         @call.defjvp
         def forward(primals: Any, tangents: Any) -> tuple[Any, Any]:
             result, tangent = checked_pair(rule(primals, tangents), self.__name__)
-            return self._checked_result(result, "jvp"), checked_tangent(
-                tangent, self.__name__, self._out_tree, self._result_avals
-            )
+            result = self._checked_result(result, "jvp")
+            tangent = checked_tangent(tangent, self.__name__, self._out_tree, self._result_avals)
+            return vary_with(primals, result), vary_with(primals, tangent)
 
         return call
 

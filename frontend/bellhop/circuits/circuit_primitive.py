@@ -40,6 +40,7 @@ from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
 from bellhop.errors import DifferentiableCompileError
 from bellhop.explicit_mesh import apart_from_mesh
 from bellhop.lowering import allow_our_dialects, lowering_in_progress
+from bellhop.manual_axes import differ, varying_as
 from bellhop.plain_jit import lower_alone
 from bellhop_mlir.dialects import quantum
 
@@ -71,6 +72,11 @@ _OUTCOMES_ARE_DRAWN = (
     "are would not count. Use a circuit without shots for the derivative."
 )
 
+
+_VARIES = (
+    "{where}: it is differentiated inside jax.shard_map, which keeps track of what differs between "
+    "devices, and gates do not tell it. Give jax.shard_map check_vma=False."
+)
 
 _TWICE = (
     "{where}: gates in a loop whose length is computed in the program are differentiated twice, "
@@ -134,13 +140,14 @@ def bind(
 
 @circuit_p.def_effectful_abstract_eval
 def _aval(
-    *_: Any, body: CircuitBody, randomness: Randomness, batch: Batch | None, **__: Any
+    *avals: Any, body: CircuitBody, randomness: Randomness, batch: Batch | None, **__: Any
 ) -> tuple[list[Any], Any]:
     # Printing in the quantum function is an effect of the program.
     effects = body.closed.effects
     if randomness.is_drawn:
         effects = effects | {random_effect}
-    return [of_rows(aval, batch) for aval in body.closed.out_avals[1:]], effects
+    results = [of_rows(aval, batch) for aval in body.closed.out_avals[1:]]
+    return varying_as(avals, results), effects
 
 
 @circuit_p.def_impl
@@ -169,6 +176,8 @@ def _jvp(
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
     if body.obstacle:
         raise DifferentiableCompileError(body.obstacle)
+    if differ(primals):
+        raise DifferentiableCompileError(_VARIES.format(where=body.where))
     try:
         is_drawn = randomness is Randomness.OUTCOMES
         with apart_from_mesh(()), undifferentiable_gates(_OUTCOMES_ARE_DRAWN if is_drawn else ""):

@@ -17,6 +17,7 @@ from bellhop.batching import call_one_by_one
 from bellhop.callbacks.primitive import pure_callback_p
 from bellhop.callbacks.target import CallbackTarget
 from bellhop.frameworks.torch_functions import TensorFunction
+from bellhop.manual_axes import vary_with, varying_as
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def run(call: Call, *operands: Any) -> list[Any]:
         return run(call, *primals), out
 
     primal.defjvp(rule, symbolic_zeros=True)
-    return primal(*operands)
+    return primal(*vary_with(operands, operands))
 
 
 def _is_differentiated(tangent: Any) -> bool:
@@ -132,7 +133,7 @@ def _push_now(*operands: Any, call: Call, active: tuple[bool, ...]) -> list[Any]
 
 @push_p.def_abstract_eval
 def _push_abstract(*avals: Any, call: Call, active: tuple[bool, ...]) -> Sequence[ShapedArray]:
-    return call.jvp(active).result_avals
+    return varying_as(avals, call.jvp(active).result_avals)
 
 
 def _push_transpose(

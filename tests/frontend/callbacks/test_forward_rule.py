@@ -72,6 +72,38 @@ def test_control_flow_and_checkpoint(form, bessel):
     np.testing.assert_allclose(slope, (f(0.7 + step) - f(0.7 - step)) / (2 * step), rtol=1e-8)
 
 
+@pytest.mark.parametrize("bessel", ["sequential"], indirect=True)
+@pytest.mark.parametrize("where", ["loop", "checkpointed loop", "loop in a loop"])
+@pytest.mark.parametrize(
+    "derive",
+    [jax.hessian, lambda f: jax.grad(jax.grad(f)), lambda f: jax.jacfwd(jax.jacfwd(f))],
+    ids=["hessian", "reverse", "forward"],
+)
+def test_second_derivative_through_a_loop(bessel, where, derive):
+    def power(x, length=2):
+        """Apply a Bessel function again and again."""
+        return jax.lax.scan(lambda z, _: (bessel(0, z), None), x, length=length)[0]
+
+    if where == "loop in a loop":
+        f = lambda x: jax.lax.scan(lambda z, _: (power(z, 1), None), x, length=2)[0]
+    else:
+        f = power if where == "loop" else jax.checkpoint(power)
+    inner = scipy.special.j0(0.3)
+    expected = scipy.special.jvp(0, inner, 2) * scipy.special.jvp(
+        0, 0.3, 1
+    ) ** 2 + scipy.special.jvp(0, inner, 1) * scipy.special.jvp(0, 0.3, 2)  # the chain rule, twice
+    np.testing.assert_allclose(bellhop.qjit(derive(f))(0.3), expected, atol=1e-14)
+
+
+def test_second_derivative_through_a_loop_of_the_users_own_rule():
+    sine = bellhop.pure_callback(np.sin, jax.ShapeDtypeStruct((), float))
+    f = jax.custom_jvp(sine)
+    f.defjvp(lambda primals, tangents: (f(*primals), jnp.cos(primals[0]) * tangents[0]))
+    twice = jax.hessian(lambda x: jax.lax.scan(lambda z, _: (f(z), None), x, length=2)[0])
+    s, c = np.sin(0.3), np.cos(0.3)
+    np.testing.assert_allclose(twice(0.3), -np.sin(s) * c**2 - np.cos(s) * s, atol=1e-14)
+
+
 def test_trees_keywords_and_integer_results(form):
     @bellhop.pure_callback(result_type={"y": float, "n": int})
     def f(pair, scale) -> dict:
