@@ -21,6 +21,7 @@ from bellhop.devices import (
 )
 from bellhop.errors import CompileError
 from bellhop.lowering import lowering_in_progress
+from bellhop.pickling import PickledByName
 from bellhop.signature import StaticArguments, check_arrays
 from bellhop.tracing import NOT_TRACEABLE
 
@@ -31,7 +32,7 @@ R = TypeVar("R")
 REGION_NAME = re.compile(r"accelerate_(?P<kind>[a-z]+)_(?P<number>\d+)__")
 
 
-class Accelerated:
+class Accelerated(PickledByName):
     """A function whose calls are regions on a device; see ``accelerate``."""
 
     def __init__(self, function: Callable[..., Any], dev: Any, options: dict[str, Any]) -> None:
@@ -84,6 +85,9 @@ class Accelerated:
         if known is None:
             known = self._methods[instance] = self._method_of(instance)
         return _Method(known, instance)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Accelerated, (self._function, self._dev, self._options)
 
     def _method_of(self, instance: Any) -> "Accelerated":
         function, reference = self._function, weakref.ref(instance)

@@ -22,6 +22,7 @@ from bellhop.inspection import Inspectable
 from bellhop.instruments import RUN, Stopwatch, observers, recording, recordings
 from bellhop.lowering import Code
 from bellhop.options import CompileOptions, compile_options
+from bellhop.pickling import PickledByName
 from bellhop.programs import Made, Programs
 from bellhop.runner import Runner
 from bellhop.signature import (
@@ -42,7 +43,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class QJIT(Inspectable, Generic[P, R]):
+class QJIT(Inspectable, PickledByName, Generic[P, R]):
     """A function that is compiled when it is called with a new signature.
 
     A signature is the shapes, dtypes and pytree structure of the arguments, and the values of
@@ -182,6 +183,15 @@ class QJIT(Inspectable, Generic[P, R]):
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    def __copy__(self) -> "QJIT[P, R]":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "QJIT[P, R]":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return QJIT, (self.original_function, self.compile_options)
 
     def __repr__(self) -> str:
         return f"<qjit {getattr(self, '__qualname__', repr(self.original_function))}>"

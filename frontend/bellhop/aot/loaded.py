@@ -1,6 +1,7 @@
 """Functions that were saved, in the process that runs them."""
 
 import os
+import pickle
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -48,6 +49,12 @@ class LoadedFunction(QJIT[Any, Any]):
                 "program, instead."
             )
         return super().__call__(*args, **kwargs)
+
+    def __reduce__(self) -> NoReturn:
+        raise pickle.PicklingError(
+            f"{self!r} was loaded from a file and is not pickled. Give the file to the other "
+            "process, and call bellhop.load there."
+        )
 
     def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
         leaves, tree = jax.tree.flatten((args, kwargs))

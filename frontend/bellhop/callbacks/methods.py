@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bellhop._source import function_name
+from bellhop.pickling import PickledByName
 
 
 def method_of(function: Any, instance: Any, owner: type | None) -> Any:
@@ -16,7 +17,7 @@ def method_of(function: Any, instance: Any, owner: type | None) -> Any:
     return function if bind is None else bind(function, instance, owner)
 
 
-class Caller:
+class Caller(PickledByName):
     """What calls a function back, made of it; in a class, of the instance's method.
 
     Args:

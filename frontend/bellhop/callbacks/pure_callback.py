@@ -1,6 +1,5 @@
 """pure_callback: a Python function without side effects, and its derivative."""
 
-import copy
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -19,11 +18,12 @@ from bellhop.callbacks.rules import check_residuals, checked_rule, refuse_forwar
 from bellhop.callbacks.target import CallbackTarget, describe, flatten_arguments
 from bellhop.callbacks.vmap_method import check_vmap_method
 from bellhop.manual_axes import vary_with
+from bellhop.pickling import PickledByName
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 
-class PureCallback:
+class PureCallback(PickledByName):
     """A Python function that traced code can call; see ``pure_callback``.
 
     Example:
@@ -159,7 +159,8 @@ class PureCallback:
     def __get__(self, instance: Any, owner: type | None = None) -> "PureCallback":
         if instance is None:
             return self
-        method = copy.copy(self)
+        method = object.__new__(PureCallback)
+        vars(method).update(vars(self))
         for name in ("_function", "_fwd", "_bwd", "_jvp"):
             setattr(method, name, method_of(getattr(self, name), instance, owner))
         return method

@@ -1,6 +1,5 @@
 """call_torch: a PyTorch function or module that programs call and differentiate."""
 
-import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,9 +24,10 @@ from bellhop.frameworks.torch_tensors import (
     to_tensor,
     torch_dtype,
 )
+from bellhop.pickling import PickledByName
 
 
-class TorchFunction:
+class TorchFunction(PickledByName):
     """A PyTorch function that traced code can call; see ``call_torch``.
 
     Example:
@@ -60,7 +60,8 @@ class TorchFunction:
         function = method_of(self._function, instance, owner)
         if instance is None or function is self._function:
             return self
-        method = copy.copy(self)
+        method = object.__new__(TorchFunction)
+        vars(method).update(vars(self))
         method._function = function
         method._calls = {}
         return method

@@ -1,0 +1,26 @@
+"""What stands in the place of a function is pickled as functions are: by name."""
+
+import functools
+import sys
+from typing import Any
+
+
+class PickledByName:
+    """An object that was put in the place of a function, by a decorator for example.
+
+    Where its module and name lead to it, another process finds it there.  Elsewhere it is made
+    anew there, as ``__reduce__`` of its class says.
+    """
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        name = getattr(self, "__qualname__", None)
+        if name is not None and _found(self.__module__, name) is self:
+            return name
+        return super().__reduce_ex__(protocol)
+
+
+def _found(module: str | None, name: str) -> Any:
+    try:
+        return functools.reduce(getattr, name.split("."), sys.modules.get(module or ""))
+    except AttributeError:
+        return None
