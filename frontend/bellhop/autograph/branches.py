@@ -10,6 +10,7 @@ import numpy as np
 from malt.operators.variables import UndefinedReturnValue
 
 from bellhop._source import user_site
+from bellhop.autograph.containers import left_alone
 from bellhop.autograph.modes import is_disabled
 from bellhop.autograph.state import (
     State,
@@ -46,7 +47,9 @@ def if_stmt(
     conditional = _Conditional(pred, variables, (body, orelse))
     while True:
         try:
-            variables.set(conditional.run())
+            with left_alone("if", body, orelse):
+                after = conditional.run()
+            variables.set(after)
             return
         except _ResultIsOf as missing:
             conditional.results[missing.position] = missing.value

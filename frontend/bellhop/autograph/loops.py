@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop._source import user_site
+from bellhop.autograph.containers import left_alone
 from bellhop.autograph.modes import fall_back, is_disabled
 from bellhop.autograph.state import Carried, State, Variables, described, is_traced, is_undefined
 from bellhop.control_flow.cond import cond
@@ -120,7 +121,8 @@ def for_stmt(
         return
     before = variables.get()
     try:
-        after = _compiled_for(elements, extra_test, body, variables)
+        with left_alone("for loop", body):
+            after = _compiled_for(elements, extra_test, body, variables)
     except Exception as error:
         if not elements.is_static:
             raise
@@ -214,7 +216,8 @@ def while_stmt(
         _python_while(test, body)
         return
     try:
-        after = _compiled_while(test, body, variables)
+        with left_alone("while loop", body):
+            after = _compiled_while(test, body, variables)
     except Exception as error:
         if is_traced(first):
             raise
