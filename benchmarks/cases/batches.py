@@ -1,7 +1,8 @@
 """A batch of circuits, as `vmap` makes it, and the gradient of each.
 
 The circuits are those of `circuits`, with other angles in each row.  The JAX column is
-`jax.vmap` of PennyLane's default.qubit under `jax.jit`.
+`jax.vmap` of PennyLane's default.qubit under `jax.jit`.  For the smallest circuits there is one
+more row, with Bellhop's default.qubit: many states of a few numbers are best kept in one array.
 
 Limit: Lightning's own time for as many circuits as each core has, through its Python bindings.
 These cost up to a microsecond for each gate, so for small circuits that is no limit, and there is
@@ -48,6 +49,14 @@ def _qjit(api: Any, wires: int, rows: int, gradient: bool) -> Program:
     return synchronous(api.qjit(program), _angles(wires, rows))
 
 
+def _traced_gradient(wires: int, rows: int) -> Program:
+    import bellhop
+
+    circuit = ring_circuit("default.qubit", wires)
+    mapped = bellhop.qjit(bellhop.vmap(bellhop.grad(circuit)))
+    return synchronous(mapped, _angles(wires, rows))
+
+
 def _limit(wires: int, rows: int, gradient: bool) -> Program:
     gates = ring_gates(wires)
     lightning = Lightning(wires, gates, parameters(gates), wire=0)
@@ -79,4 +88,22 @@ def _case(wires: int, rows: int, gradient: bool) -> Case:
     )
 
 
-CASES = [_case(*size, gradient) for gradient in (False, True) for size in SIZES]
+def _traced_case(wires: int, rows: int) -> Case:
+    return Case(
+        name=f"traced-gradient-of-{rows}-{wires}",
+        title=f"gradients of {rows} rows, {wires} qubits, on default.qubit",
+        limit="none",
+        builders={
+            "bellhop": lambda: _traced_gradient(wires, rows),
+            "jax": lambda: _jax(wires, rows, gradient=True),
+        },
+        unavailable={"catalyst": "default.qubit is no device of Catalyst's"},
+        items=rows,
+        unit="row",
+    )
+
+
+CASES = [
+    *(_case(*size, gradient) for gradient in (False, True) for size in SIZES),
+    _traced_case(*SIZES[0]),
+]
