@@ -72,7 +72,15 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
       : (tensor<2xui32>, tensor<1x1xf64>, tensor<i32>) -> tensor<1xf64>
   %ws = "quantum.weights"(%s9, %k, %o)
       : (tensor<2xui32>, tensor<1xf64>, tensor<i32>) -> tensor<1x2xf64>
-  %s6 = "quantum.after"(%s9, %ws) : (tensor<2xui32>, tensor<1x2xf64>) -> tensor<2xui32>
+  %s10, %steps = "quantum.steps"(%s9) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i32>)
+  %d = "quantum.direction"(%s10, %k, %j, %o)
+      : (tensor<2xui32>, tensor<1xf64>, tensor<1x1xf64>, tensor<i32>) -> tensor<1xf64>
+  %dd = "quantum.directional_derivative"(%s10, %p, %p, %p, %p, %o, %steps, %i, %a, %j)
+      {code = array<i64: 0, 3, 0>, sizes = array<i64: 1>, squares = array<i64: -1>,
+      adjoint = 0 : i64, kept = 0 : i64}
+      : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<1xf64>, tensor<1xf64>, tensor<i32>,
+      tensor<i32>, tensor<2x1xi32>, tensor<2x1xf64>, tensor<1x1xf64>) -> tensor<1x2x1xf64>
+  %s6 = "quantum.after"(%s10, %ws) : (tensor<2xui32>, tensor<1x2xf64>) -> tensor<2xui32>
   "quantum.end"(%s6) : (tensor<2xui32>) -> ()
   %late = func.call @accelerate_cuda_0__far(%e) : (tensor<f64>) -> tensor<f64>
   %far = stablehlo.add %z, %late : tensor<f64>

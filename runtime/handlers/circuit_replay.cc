@@ -39,7 +39,8 @@ auto span_of(const Buffer& buffer) {
   return std::span(buffer.typed_data(), buffer.element_count());
 }
 
-Shifts read_shifts(const Indices& indices, const Amounts& amounts) {
+Shifts read_shifts(const Session& session, const Indices& indices,
+                   const Amounts& amounts) {
   if (indices.element_count() != amounts.element_count()) {
     throw CircuitError("A circuit is run again with " +
                        std::to_string(indices.element_count()) + " indices and " +
@@ -47,7 +48,7 @@ Shifts read_shifts(const Indices& indices, const Amounts& amounts) {
   }
   const auto shape = indices.dimensions();
   return {span_of(indices), span_of(amounts), static_cast<std::size_t>(shape[0]),
-          static_cast<std::size_t>(shape[1])};
+          static_cast<std::size_t>(shape[1]), session.steps.size()};
 }
 
 // Threads: any, several at once; operations on one session wait for each other, and
@@ -59,7 +60,7 @@ ffi::Error run_again(ReplayState* state, ffi::RunId run, ffi::ThreadPool pool,
   return guarded(run, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
-    const Shifts shifts = read_shifts(indices, amounts);
+    const Shifts shifts = read_shifts(lease.session, indices, amounts);
     const std::size_t runs = std::max<std::size_t>(lease->rows, 1) * shifts.rows;
     std::vector<Output> outputs;
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -88,10 +89,11 @@ ffi::Error run_again_for_jacobian(ReplayState* state, ffi::RunId run,
   return guarded(run, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
-    replay_jacobian(lease.session, read_per_row(params, lease->rows),
-                    read_shifts(indices, amounts),
-                    {state->list, read_per_row(data, lease->rows), {}},
-                    span_of(*jacobians), helpers_of(pool));
+    const auto numbers = read_per_row(params, lease->rows);
+    replay_jacobian(
+        lease.session, numbers, read_shifts(lease.session, indices, amounts),
+        {state->list, read_per_row(data, lease->rows), {}},
+        {span_of(*jacobians), state->list.size(), numbers.size()}, helpers_of(pool));
     write_handle(result, name);
   });
 }

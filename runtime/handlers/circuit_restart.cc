@@ -22,6 +22,7 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
     session.touched = false;
     session.steps.clear();
     session.uncounted.clear();
+    session.directions.clear();
     write_handle(result, name);
   });
 }

@@ -1,4 +1,5 @@
-// handlers/circuit_shift.cc: bellhop_circuit_shift.
+// handlers/circuit_shift.cc: bellhop_circuit_shift and
+// bellhop_circuit_directional_derivative.
 #include <memory>
 #include <span>
 #include <string>
@@ -6,6 +7,7 @@
 
 #include "bellhop/circuit_ffi.h"
 #include "bellhop/circuit_handlers.h"
+#include "bellhop/directional_derivative.h"
 #include "bellhop/profile.h"
 #include "bellhop/uncounted_shifts.h"
 
@@ -22,28 +24,52 @@ struct ShiftState {
 };
 ffi::TypeId ShiftState::id = {};
 
+// The same of a derivative in directions.
+struct DerivativeState {
+  static constexpr const char* kTypeName =
+      "bellhop_circuit_directional_derivative_state";
+  static ffi::TypeId id;
+  ShiftState shift;
+  bool adjoint;
+  bool kept;
+};
+ffi::TypeId DerivativeState::id = {};
+
 using Integers = ffi::Span<const std::int64_t>;
+
+ShiftState read_measurements(Integers code, Integers sizes, Integers squares) {
+  ShiftState state{MeasurementList(std::span(code.begin(), code.size())),
+                   {sizes.begin(), sizes.end()},
+                   {squares.begin(), squares.end()}};
+  const auto count = static_cast<std::int64_t>(state.list.size());
+  bool is_right = sizes.size() == state.list.size() && squares.size() == sizes.size();
+  for (std::size_t i = 0; is_right && i < sizes.size(); ++i) {
+    is_right =
+        sizes[i] >= 0 && squares[i] < count &&
+        (squares[i] < 0 || sizes[static_cast<std::size_t>(squares[i])] == sizes[i]);
+  }
+  if (!is_right) {
+    throw CircuitError("The derivative of " + std::to_string(count) +
+                       " measurements is asked for with wrong sizes or squares.");
+  }
+  return state;
+}
 
 ffi::ErrorOr<std::unique_ptr<ShiftState>> prepare_shift(Integers code, Integers sizes,
                                                         Integers squares) {
   return instantiate<ShiftState>([&] {
-    auto state = std::make_unique<ShiftState>(
-        ShiftState{MeasurementList(std::span(code.begin(), code.size())),
-                   {sizes.begin(), sizes.end()},
-                   {squares.begin(), squares.end()}});
-    const auto count = static_cast<std::int64_t>(state->list.size());
-    bool is_right =
-        sizes.size() == state->list.size() && squares.size() == sizes.size();
-    for (std::size_t i = 0; is_right && i < sizes.size(); ++i) {
-      is_right =
-          sizes[i] >= 0 && squares[i] < count &&
-          (squares[i] < 0 || sizes[static_cast<std::size_t>(squares[i])] == sizes[i]);
-    }
-    if (!is_right) {
-      throw CircuitError("The derivative of " + std::to_string(count) +
-                         " measurements is asked for with wrong sizes or squares.");
-    }
-    return state;
+    return std::make_unique<ShiftState>(read_measurements(code, sizes, squares));
+  });
+}
+
+ffi::ErrorOr<std::unique_ptr<DerivativeState>> prepare_derivative(Integers code,
+                                                                  Integers sizes,
+                                                                  Integers squares,
+                                                                  std::int64_t adjoint,
+                                                                  std::int64_t kept) {
+  return instantiate<DerivativeState>([&] {
+    return std::make_unique<DerivativeState>(DerivativeState{
+        read_measurements(code, sizes, squares), adjoint != 0, kept != 0});
   });
 }
 
@@ -51,7 +77,17 @@ using Numbers = ffi::BufferR1<ffi::F64>;
 
 template <typename Buffer>
 auto span_of(const Buffer& buffer) {
-  return std::span<const double>(buffer.typed_data(), buffer.element_count());
+  return std::span(buffer.typed_data(), buffer.element_count());
+}
+
+UncountedShifts read_rule(const ShiftState& state, const Numbers& coefficients,
+                          const Numbers& amounts) {
+  if (coefficients.element_count() != amounts.element_count()) {
+    throw CircuitError(
+        "A shift rule has " + std::to_string(coefficients.element_count()) +
+        " coefficients and " + std::to_string(amounts.element_count()) + " amounts.");
+  }
+  return {span_of(coefficients), span_of(amounts), state.sizes, state.squares};
 }
 
 // Threads: any, several at once; operations on one session wait for each other, and
@@ -65,16 +101,52 @@ ffi::Error shift(ShiftState* state, ffi::RunId run, ffi::ThreadPool pool,
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     require_one_circuit(lease.session);
-    if (coefficients.element_count() != amounts.element_count()) {
-      throw CircuitError(
-          "A shift rule has " + std::to_string(coefficients.element_count()) +
-          " coefficients and " + std::to_string(amounts.element_count()) + " amounts.");
-    }
     *derivative->typed_data() = shift_uncounted(
-        lease.session, {span_of(params)},
-        {span_of(coefficients), span_of(amounts), state->sizes, state->squares},
+        lease.session, {span_of(params)}, read_rule(*state, coefficients, amounts),
         state->list, {span_of(data)}, helpers_of(pool));
     write_handle(result, name);
+  });
+}
+
+using Matrix = ffi::BufferR2<ffi::F64>;
+
+// Threads: any, several at once; operations on one session wait for each other, and
+// the runs are shared with XLA's threads.
+// The session is borrowed, and ends here if a run fails.
+ffi::Error differentiate(DerivativeState* state, ffi::RunId run, ffi::ThreadPool pool,
+                         HandleBuffer handle, Numbers data, Numbers params,
+                         Numbers coefficients, Numbers amounts,
+                         ffi::BufferR0<ffi::S32> derivative,
+                         ffi::BufferR0<ffi::S32> steps, ffi::BufferR2<ffi::S32> index,
+                         Matrix amount, Matrix directions,
+                         ffi::ResultBufferR3<ffi::F64> result) {
+  return guarded(run, [&] {
+    Lease lease = open_session(read_handle(handle));
+    require_one_circuit(lease.session);
+    const auto shape = directions.dimensions();
+    const DirectionRows rows{span_of(directions), static_cast<std::size_t>(shape[0]),
+                             static_cast<std::size_t>(shape[1])};
+    if (state->kept) {
+      return kept_derivative(lease.session, *derivative.typed_data(), rows,
+                             span_of(*result));
+    }
+    const std::int64_t steps_kept = static_cast<std::int64_t>(lease->steps.size());
+    if (index.element_count() != amount.element_count() || *steps.typed_data() < 0 ||
+        *steps.typed_data() > steps_kept) {
+      throw CircuitError(
+          "A derivative is asked for after step " +
+          std::to_string(*steps.typed_data()) + " of " + std::to_string(steps_kept) +
+          ", with " + std::to_string(index.element_count()) + " indices and " +
+          std::to_string(amount.element_count()) + " amounts of shifts.");
+    }
+    const Shifts points{span_of(index), span_of(amount),
+                        static_cast<std::size_t>(index.dimensions()[0]),
+                        static_cast<std::size_t>(index.dimensions()[1]),
+                        static_cast<std::size_t>(*steps.typed_data())};
+    directional_derivative(lease.session, {span_of(params)},
+                           read_rule(state->shift, coefficients, amounts),
+                           state->shift.list, {span_of(data)}, points, rows,
+                           state->adjoint, span_of(*result), helpers_of(pool));
   });
 }
 
@@ -97,7 +169,37 @@ XLA_FFI_DEFINE_HANDLER(kShift, shift,
                            .Ret<ffi::BufferR1<ffi::U32>>()
                            .Ret<ffi::BufferR0<ffi::S32>>());
 
+XLA_FFI_DEFINE_HANDLER(kPrepareDerivative, prepare_derivative,
+                       ffi::Ffi::BindInstantiate()
+                           .Attr<Integers>("code")
+                           .Attr<Integers>("sizes")
+                           .Attr<Integers>("squares")
+                           .Attr<std::int64_t>("adjoint")
+                           .Attr<std::int64_t>("kept"));
+
+XLA_FFI_DEFINE_HANDLER(kDerivative, differentiate,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::State<DerivativeState>>()
+                           .Ctx<ffi::RunId>()
+                           .Ctx<ffi::ThreadPool>()
+                           .Arg<HandleBuffer>()
+                           .Arg<Numbers>()
+                           .Arg<Numbers>()
+                           .Arg<Numbers>()
+                           .Arg<Numbers>()
+                           .Arg<ffi::BufferR0<ffi::S32>>()
+                           .Arg<ffi::BufferR0<ffi::S32>>()
+                           .Arg<ffi::BufferR2<ffi::S32>>()
+                           .Arg<Matrix>()
+                           .Arg<Matrix>()
+                           .Ret<ffi::BufferR3<ffi::F64>>());
+
 }  // namespace
+
+Target circuit_directional_derivative_target() {
+  return {"bellhop_circuit_directional_derivative",
+          with_state_type<DerivativeState, kPrepareDerivative>, profiled<kDerivative>};
+}
 
 Target circuit_shift_target() {
   return {"bellhop_circuit_shift", with_state_type<ShiftState, kPrepareShift>,

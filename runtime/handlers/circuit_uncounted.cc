@@ -1,7 +1,9 @@
 // handlers/circuit_uncounted.cc: bellhop_circuit_weigh, bellhop_circuit_weights,
-// bellhop_circuit_remember, bellhop_circuit_recall and bellhop_circuit_after.
+// bellhop_circuit_steps, bellhop_circuit_direction, bellhop_circuit_remember,
+// bellhop_circuit_recall and bellhop_circuit_after.
 #include <algorithm>
 #include <span>
+#include <string>
 
 #include "bellhop/circuit_ffi.h"
 #include "bellhop/circuit_handlers.h"
@@ -44,6 +46,42 @@ ffi::Error weights(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> 
     if (rows == 0) return;
     lease->uncounted.read(*token.typed_data(), *number.typed_data(), rows,
                           span_of(*result));
+  });
+}
+
+// Threads: any, several at once; operations on one session wait for each other.
+// The session is borrowed.
+ffi::Error steps(ffi::RunId run, HandleBuffer handle, HandleResult result,
+                 ffi::ResultBufferR0<ffi::S32> steps) {
+  return guarded(run, [&] {
+    const Handle name = read_handle(handle);
+    Lease lease = open_session(name);
+    require_one_circuit(lease.session);
+    *steps->typed_data() = static_cast<std::int32_t>(lease->steps.size());
+    write_handle(result, name);
+  });
+}
+
+// Threads: any, several at once; operations on one session wait for each other.
+// The session is borrowed, and ends here if it did not give a token.
+ffi::Error direction(ffi::RunId run, HandleBuffer handle,
+                     ffi::BufferR1<ffi::F64> tokens, ffi::BufferR2<ffi::F64> parts,
+                     ffi::BufferR0<ffi::S32> number,
+                     ffi::ResultBufferR1<ffi::F64> results) {
+  return guarded(run, [&] {
+    Lease lease = open_session(read_handle(handle));
+    require_one_circuit(lease.session);
+    const auto columns = static_cast<std::size_t>(parts.dimensions()[1]);
+    if (static_cast<std::size_t>(parts.dimensions()[0]) != tokens.element_count()) {
+      throw CircuitError(std::to_string(tokens.element_count()) +
+                         " directions are given " +
+                         std::to_string(parts.dimensions()[0]) + " parts.");
+    }
+    for (std::size_t row = 0; row < tokens.element_count(); ++row) {
+      results->typed_data()[row] =
+          lease->directions.add(tokens.typed_data()[row], *number.typed_data(),
+                                span_of(parts).subspan(row * columns, columns));
+    }
   });
 }
 
@@ -92,6 +130,22 @@ XLA_FFI_DEFINE_HANDLER(kWeights, weights,
                            .Arg<ffi::BufferR0<ffi::S32>>()
                            .Ret<ffi::BufferR2<ffi::F64>>());
 
+XLA_FFI_DEFINE_HANDLER(kSteps, steps,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .Ret<ffi::BufferR1<ffi::U32>>()
+                           .Ret<ffi::BufferR0<ffi::S32>>());
+
+XLA_FFI_DEFINE_HANDLER(kDirection, direction,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .Arg<ffi::BufferR1<ffi::F64>>()
+                           .Arg<ffi::BufferR2<ffi::F64>>()
+                           .Arg<ffi::BufferR0<ffi::S32>>()
+                           .Ret<ffi::BufferR1<ffi::F64>>());
+
 XLA_FFI_DEFINE_HANDLER(kRemember, remember,
                        ffi::Ffi::Bind()
                            .Ctx<ffi::RunId>()
@@ -122,6 +176,14 @@ Target circuit_weigh_target() {
 
 Target circuit_weights_target() {
   return {"bellhop_circuit_weights", nullptr, profiled<kWeights>};
+}
+
+Target circuit_steps_target() {
+  return {"bellhop_circuit_steps", nullptr, profiled<kSteps>};
+}
+
+Target circuit_direction_target() {
+  return {"bellhop_circuit_direction", nullptr, profiled<kDirection>};
 }
 
 Target circuit_remember_target() {

@@ -85,17 +85,19 @@ class Runner {
   Runner& operator=(const Runner&) = delete;
 
   template <typename Measure>
-  void run(std::size_t row, const Point& point, const RunSeeds& seeds,
-           std::size_t number, Measure&& measure) {
+  void run(std::size_t steps, std::size_t row, const Point& point,
+           const RunSeeds& seeds, std::size_t number, Measure&& measure) {
     is_sound_ = false;
     if (is_used_) pool_.renew(session_.device);
     is_used_ = true;
     seeds.seed(session_.device->generator, number);
     session_.touched = false;
     session_.tape.clear();
+    session_.uncounted.clear();
     session_.tape.recording = session_.record;
     if (session_.record) session_.device->plugin->StartTapeRecording();
-    for (const Step& step : kept_.steps) apply(step, row, point);
+    for (const Step& step : std::span(kept_.steps).first(steps))
+      apply(step, row, point);
     measure(session_);
     if (session_.tape.recording) session_.device->plugin->StopTapeRecording();
     is_sound_ = true;
@@ -177,7 +179,7 @@ struct Runs {
         const std::size_t row = number / shifts.rows;
         const Point at = point(row, number % shifts.rows, *shifted);
         const auto run = [&] {
-          runner->run(row, at, seeds, number,
+          runner->run(shifts.steps, row, at, seeds, number,
                       [&](Session& session) { measure(session, row, number); });
         };
         if (kept.rows == 0) return run();
@@ -231,6 +233,13 @@ struct Runs {
     const std::size_t size = jacobians->expvals * jacobians->columns;
     adjoint_jacobian(session, jacobians->values.subspan(number * size, size),
                      jacobians->expvals, jacobians->columns);
+    if (jacobians->by_uncounted.empty()) return;
+    const auto& [expvals, columns, found] = session.uncounted.newest();
+    for (std::size_t i = 0; i < expvals; ++i) {
+      const auto row = jacobians->by_uncounted.subspan(
+          (number * expvals + i) * jacobians->uncounted_columns, columns);
+      std::ranges::copy(std::span(found).subspan(i * columns, columns), row.begin());
+    }
   }
 };
 
@@ -242,6 +251,7 @@ void run_batch(const Session& batch, const Measuring& measuring,
                const Jacobians* jacobians, const Helpers& helpers) {
   Shifts none;
   none.rows = 1;
+  none.steps = batch.steps.size();
   Runs{batch, {}, none, measuring, jacobians}.run(helpers);
 }
 
@@ -257,12 +267,11 @@ void replay(const Session& recorded, const PerRow<std::span<const double>>& para
 void replay_jacobian(const Session& recorded,
                      const PerRow<std::span<const double>>& params,
                      const Shifts& shifts, const Measuring& measuring,
-                     std::span<double> jacobians, const Helpers& helpers) {
+                     const Jacobians& jacobians, const Helpers& helpers) {
   Session unused;
   unused.attempt(describe, [&] {
     check(recorded, params.size(), shifts);
-    const Jacobians all{jacobians, measuring.measurements.size(), params.size()};
-    Runs{recorded, params, shifts, measuring, &all}.run(helpers);
+    Runs{recorded, params, shifts, measuring, &jacobians}.run(helpers);
   });
 }
 

@@ -65,6 +65,7 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   ++session.generation;
   session.tape.clear();
   session.uncounted.clear();
+  session.directions.clear();
   // One long loop must not hold its memory for ever.
   if (session.steps.capacity() > 4096) session.steps = {};
   session.steps.clear();

@@ -28,13 +28,17 @@ void Uncounted::add(std::size_t place, std::int64_t number, double value) {
   derivative.numbers[place * derivative.parameters + column] += value;
 }
 
-double Uncounted::weigh(std::int32_t derivative, std::span<const double> cotangents,
-                        std::size_t rows, std::size_t values) {
-  if (derivative < 0 || static_cast<std::size_t>(derivative) >= derivatives_.size()) {
-    throw CircuitError("Derivative " + std::to_string(derivative) + " of " +
+const Uncounted::Derivative& Uncounted::derivative(std::int32_t number) const {
+  if (number < 0 || static_cast<std::size_t>(number) >= derivatives_.size()) {
+    throw CircuitError("Derivative " + std::to_string(number) + " of " +
                        std::to_string(derivatives_.size()) + " is weighed.");
   }
-  const Derivative& all = derivatives_[static_cast<std::size_t>(derivative)];
+  return derivatives_[static_cast<std::size_t>(number)];
+}
+
+double Uncounted::weigh(std::int32_t number, std::span<const double> cotangents,
+                        std::size_t rows, std::size_t values) {
+  const Derivative& all = derivative(number);
   if (values != all.values) {
     throw CircuitError("The derivative of " + std::to_string(all.values) +
                        " values is weighed with " + std::to_string(values) +

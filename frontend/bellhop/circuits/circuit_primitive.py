@@ -7,7 +7,7 @@ of the primitive.
 
 import enum
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -78,12 +78,6 @@ _VARIES = (
     "devices, and gates do not tell it. Give jax.shard_map check_vma=False."
 )
 
-_TWICE = (
-    "{where}: gates in a loop whose length is computed in the program are differentiated twice, "
-    "and there is no more than a first derivative of them. Use bounds that are Python numbers, or "
-    "finite differences of the gradient: bellhop.jacobian(bellhop.grad(f), method='fd')."
-)
-
 
 circuit_p = Primitive("quantum_circuit")
 circuit_p.multiple_results = True
@@ -96,14 +90,21 @@ class CircuitBody:
         closed: the jaxpr.
         where: the QNode and its line, for errors.
         site: its line.
-        obstacle: why it has no derivative, if it has none.
+        again: makes another jaxpr with the same results, which is the one to differentiate;
+            None where that is the same.
     """
 
-    def __init__(self, closed: ClosedJaxpr, where: str, site: str, obstacle: str = "") -> None:
+    def __init__(
+        self,
+        closed: ClosedJaxpr,
+        where: str,
+        site: str,
+        again: Callable[[], ClosedJaxpr] | None = None,
+    ) -> None:
         self.closed = closed
         self.where = where
         self.site = site
-        self.obstacle = obstacle
+        self.again = again
 
     def __repr__(self) -> str:
         return str(self.closed.jaxpr)
@@ -174,14 +175,13 @@ def _jvp(
     parts of a batch are those of a row, for all rows.
     """
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
-    if body.obstacle:
-        raise DifferentiableCompileError(body.obstacle)
     if differ(primals):
         raise DifferentiableCompileError(_VARIES.format(where=body.where))
     try:
         is_drawn = randomness is Randomness.OUTCOMES
         with apart_from_mesh(()), undifferentiable_gates(_OUTCOMES_ARE_DRAWN if is_drawn else ""):
-            jvp, out_nonzero = jvp_jaxpr(body.closed, [False, *nonzero], instantiate=False)
+            closed = body.closed if body.again is None else body.again()
+            jvp, out_nonzero = jvp_jaxpr(closed, [False, *nonzero], instantiate=False)
     except DifferentiableCompileError as error:
         if str(error).startswith(body.where):
             raise
@@ -205,9 +205,12 @@ def _jvp(
     if randomness is Randomness.TREE or has_loop_of_unknown_length(linear):
         # Each run has residuals of its own, so each gives its derivative, and these add up.
         # In loops of unknown length the residuals have no shape.
-        runs = run_with_derivative(known, linear, n_out, len(given), body.where)
-        obstacle = _TWICE.format(where=body.where) if reads_the_session(runs) else ""
-        outs = bind(CircuitBody(runs, body.where, body.site, obstacle), primals, **static)
+        derived = functools.partial(
+            run_with_derivative, known, linear, n_out, len(given), body.where
+        )
+        runs = derived()
+        again = functools.partial(derived, forward=True) if reads_the_session(runs) else None
+        outs = bind(CircuitBody(runs, body.where, body.site, again), primals, **static)
         residuals = outs[n_out - 1 :]
 
         def evaluate(*args: Any) -> list[Any]:

@@ -9,32 +9,38 @@ points.
 
 import contextlib
 import contextvars
-import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
 from jax.interpreters import ad
 
-from bellhop.circuits.device import DeviceSpec
-from bellhop.circuits.diff_method import ADJOINT, FINITE_DIFFERENCES, Differentiation
+from bellhop.circuits.diff_method import ADJOINT
+from bellhop.circuits.directional_derivative import (
+    directional_derivative,
+    moved_by_uncounted,
+    place_here,
+    rule_of_uncounted,
+)
 from bellhop.circuits.measurement_primitives import (
     jacobian_p,
     measure_p,
     replay_jacobian_p,
     replay_p,
     shift_p,
+    steps_p,
 )
-from bellhop.circuits.measurements import EXPVAL, VAR, Measurement
-from bellhop.circuits.observable_derivatives import changes_by_data
-from bellhop.circuits.shift_rules import ShiftRule
+from bellhop.circuits.measurements import VAR, Measurement
+from bellhop.circuits.shifted_points import (
+    Measuring,
+    all_shifts,
+    data_changes,
+    means_at,
+    shift_weights,
+)
 from bellhop.circuits.state_primitives import gates_p, mid_measure_p, restart_p
-from bellhop.circuits.uncounted import values_tangent
+from bellhop.circuits.tangents import is_given, without_tangents, zero_tangent
 from bellhop.errors import DifferentiableCompileError
 
 _obstacle: contextvars.ContextVar[str] = contextvars.ContextVar(
@@ -60,113 +66,96 @@ def _gates_jvp(
         raise DifferentiableCompileError(reason)
     # The derivative reaches the measurement through its parameters, not through the state.
     handle = gates_p.bind(*primals, obstacle=obstacle, **static)
-    return handle, _zero(handle)
-
-
-def _without_tangents(primitive: Primitive) -> None:
-    """Let derivatives pass by what has none: they reach the measurements and stop there."""
-
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
-        del tangents
-        results = primitive.bind(*primals, **static)
-        return results, list(map(_zero, results))
-
-    ad.primitive_jvps[primitive] = jvp
+    return handle, zero_tangent(handle)
 
 
 ad.primitive_jvps[gates_p] = _gates_jvp
-_without_tangents(mid_measure_p)
-_without_tangents(restart_p)
-
-
-@dataclass(frozen=True)
-class _Static:
-    """What all primitives that measure know when the program is compiled."""
-
-    measurements: tuple[Measurement, ...]
-    device: DeviceSpec
-    differentiation: Differentiation
-
-    def params(self) -> dict[str, Any]:
-        return {
-            "measurements": self.measurements,
-            "device": self.device,
-            "differentiation": self.differentiation,
-        }
-
-    def of(self, measurements: Sequence[Measurement]) -> "_Static":
-        return replace(self, measurements=tuple(measurements))
+without_tangents(mid_measure_p)
+without_tangents(restart_p)
+# What these keep is differentiated where it is read.
+without_tangents(shift_p)
+without_tangents(steps_p)
 
 
 def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     """Differentiate the measurements at the end of a circuit."""
-    static = _Static(**params)
-    obstacle = static.differentiation.obstacle
-    if obstacle and any(map(_is_given, tangents[1:])):
+    measuring = Measuring(**params)
+    obstacle = measuring.differentiation.obstacle
+    if obstacle and any(map(is_given, tangents[1:])):
         raise DifferentiableCompileError(obstacle)
     handle, *values = measure_p.bind(*primals, **params)
-    if not any(map(_is_given, tangents[1:])):
-        return [handle, *values], [_zero(value) for value in (handle, *values)]
-    operands = (*primals[1:4], *_NO_SHIFT)
-    values_dot = [jnp.zeros_like(value) for value in values]
-    tokens_dot = list(filter(_is_given, tangents[4:]))
-    is_adjoint = static.differentiation.method == ADJOINT
-    if is_adjoint and (_is_given(tangents[3]) or tokens_dot):
+    if not any(map(is_given, tangents[1:])):
+        return [handle, *values], [zero_tangent(value) for value in (handle, *values)]
+    operands = (*primals[1:4], *_NO_SHIFT, *primals[4:])
+    rows = [value[None] for value in values]
+    rows_dot = [jnp.zeros_like(row) for row in rows]
+    tokens_dot = list(filter(is_given, tangents[4:]))
+    kept: Any = None
+    if measuring.differentiation.method == ADJOINT and (is_given(tangents[3]) or tokens_dot):
         # The device has recorded the circuit, so it need not run again.
-        handle, jacobian = jacobian_p.bind(handle, *primals[1:4], **params)
-        if _is_given(tangents[3]):
-            values_dot = list(jacobian @ tangents[3])
-        for token_dot in tokens_dot:
-            moved = values_tangent(token_dot, handle, jnp.int32(0), len(values))
-            values_dot = [a + b for a, b in zip(values_dot, moved, strict=True)]
-    elif _is_given(tangents[3]):
-        rows = [value[None] for value in values]
-        handle, moved = _moved_by_shifts(handle, operands, tangents[3], rows, static)
-        values_dot = [row[0] for row in moved]
-    for token_dot in [] if is_adjoint else tokens_dot:
-        handle, moved = _moved_by_uncounted_shifts(handle, operands, token_dot, values, static)
-        values_dot = [a + b for a, b in zip(values_dot, moved, strict=True)]
+        handle, jacobian = jacobian_p.bind(handle, *primals[1:], **params)
+        kept = jnp.int32(0)
+        if is_given(tangents[3]):
+            rows_dot = list((jacobian @ tangents[3])[:, None])
+    elif is_given(tangents[3]):
+        handle, rows_dot = _moved_by_shifts(handle, operands, tangents[3], rows, measuring)
+    for token_dot in tokens_dot:
+        if kept is None:
+            handle, kept = shift_p.bind(
+                handle,
+                *primals[1:4],
+                *rule_of_uncounted(measuring.differentiation),
+                **measuring.with_means().params(),
+            )
+        handle, moved = moved_by_uncounted(handle, operands, token_dot, rows, measuring, kept)
+        rows_dot = [a + b for a, b in zip(rows_dot, moved, strict=True)]
+    values_dot = [row[0] for row in rows_dot]
 
     def evaluate(handle: Any, terms: Sequence[Measurement]) -> Any:
-        handle, *rows = replay_p.bind(handle, *operands, **static.of(terms).params())
+        handle, *rows = replay_p.bind(handle, *operands, **measuring.of(terms).params())
         return handle, [row[0] for row in rows]
 
-    handle, values_dot = _moved_by_data(handle, operands, tangents, values_dot, static, evaluate)
-    return [handle, *values], [_zero(handle), *values_dot]
+    handle, values_dot = _moved_by_data(handle, operands, tangents, values_dot, measuring, evaluate)
+    return [handle, *values], [zero_tangent(handle), *values_dot]
 
 
 def _replay_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    static = _Static(**params)
+    measuring = Measuring(**params)
     handle, *values = replay_p.bind(*primals, **params)
     operands = primals[1:]
     values_dot = [jnp.zeros_like(value) for value in values]
-    if _is_given(tangents[3]):
-        if static.differentiation.method == ADJOINT:
+    if is_given(tangents[3]):
+        if measuring.differentiation.method == ADJOINT:
             handle, jacobians = replay_jacobian_p.bind(handle, *operands, **params)
             values_dot = list(jnp.moveaxis(jacobians @ tangents[3], 1, 0))
         else:
-            handle, values_dot = _moved_by_shifts(handle, operands, tangents[3], values, static)
+            handle, values_dot = _moved_by_shifts(handle, operands, tangents[3], values, measuring)
+    for token_dot in filter(is_given, tangents[6:]):
+        handle, moved = moved_by_uncounted(handle, operands, token_dot, values, measuring)
+        values_dot = [a + b for a, b in zip(values_dot, moved, strict=True)]
 
     def evaluate(handle: Any, terms: Sequence[Measurement]) -> Any:
-        handle, *rows = replay_p.bind(handle, *operands, **static.of(terms).params())
+        handle, *rows = replay_p.bind(handle, *operands, **measuring.of(terms).params())
         return handle, rows
 
-    handle, values_dot = _moved_by_data(handle, operands, tangents, values_dot, static, evaluate)
-    return [handle, *values], [_zero(handle), *values_dot]
+    handle, values_dot = _moved_by_data(handle, operands, tangents, values_dot, measuring, evaluate)
+    return [handle, *values], [zero_tangent(handle), *values_dot]
 
 
 def _jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     handle, jacobian = jacobian_p.bind(*primals, **params)
-    operands = (*primals[1:], *_NO_SHIFT)
-    handle, moved = _moved_jacobians(handle, operands, tangents, jacobian[None], _Static(**params))
-    return [handle, jacobian], [_zero(handle), moved[0]]
+    operands = (*primals[1:4], *_NO_SHIFT, *primals[4:])
+    tangents = (*tangents[:4], None, None, *tangents[4:])
+    measuring = Measuring(**params)
+    handle, moved = _moved_jacobians(handle, operands, tangents, jacobian[None], measuring)
+    return [handle, jacobian], [zero_tangent(handle), moved[0]]
 
 
 def _replay_jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     handle, jacobians = replay_jacobian_p.bind(*primals, **params)
-    static = _Static(**params)
-    handle, moved = _moved_jacobians(handle, primals[1:], tangents, jacobians, static)
-    return [handle, jacobians], [_zero(handle), moved]
+    measuring = Measuring(**params)
+    handle, moved = _moved_jacobians(handle, primals[1:], tangents, jacobians, measuring)
+    return [handle, jacobians], [zero_tangent(handle), moved]
 
 
 ad.primitive_jvps[measure_p] = _measure_jvp
@@ -177,64 +166,33 @@ ad.primitive_jvps[replay_jacobian_p] = _replay_jacobian_jvp
 _NO_SHIFT = np.zeros((1, 0), np.int32), np.zeros((1, 0))
 
 
-def _is_given(tangent: Any) -> bool:
-    return type(tangent) is not ad.Zero and tangent.size > 0
-
-
-def _zero(value: Any) -> Any:
-    return ad.Zero(jax.typeof(value).to_tangent_aval())
-
-
-def _all_shifts(index: Any, amount: Any, rule: ShiftRule) -> tuple[Any, Any]:
-    """Return points, each of which is shifted in every way of a rule."""
-
-    def product(rows: Any, terms: Any) -> Any:
-        n_rows, n_terms = rows.shape[0], terms.shape[0]
-        repeated = jnp.repeat(rows, n_terms, axis=0)
-        return jnp.concatenate([repeated, jnp.tile(terms, n_rows)[:, None]], axis=1)
-
-    return product(index, rule.indices()), product(amount, rule.amounts())
-
-
-def _weights(rule: ShiftRule, params_dot: Any) -> tuple[Any, Any]:
-    """Return the weights of the values at each shift, and of the value without one."""
-    return rule.coefficients() * params_dot[rule.indices()], rule.unshifted @ params_dot
-
-
 def _moved_by_shifts(
     handle: Any,
     operands: Sequence[Any],
     params_dot: Any,
     values: Sequence[Any],
-    static: _Static,
+    measuring: Measuring,
 ) -> tuple[Any, list[Any]]:
     """Return the change of values when the parameters change, by values at shifted points.
 
     The rules hold for what is linear in the state: expectation values and probabilities.  The
     square ``E[A**2]`` is such, and a variance is that less the square of ``E[A]``.
     """
-    coefficients, matrices, params, index, amount = operands
-    _refuse_differences_of_differences(index, static)
-    rule = static.differentiation.rule(params.shape[0])
-    points = _all_shifts(index, amount, rule)
-    of_variances = [replace(m, kind=EXPVAL) for m in static.measurements if m.kind == VAR]
-    more = static.of([*static.measurements, *of_variances]).params()
-    handle, *shifted = replay_p.bind(handle, coefficients, matrices, params, *points, **more)
-    means: list[Any] = []
-    if of_variances:
-        only = static.of(of_variances).params()
-        handle, *means = replay_p.bind(handle, *operands, **only)
-    weights, unshifted_weight = _weights(rule, params_dot)
-    rows = index.shape[0]
+    rule, shifted_operands = all_shifts(operands, measuring)
+    more = measuring.with_means().params()
+    handle, *shifted = replay_p.bind(handle, *shifted_operands, **more)
+    handle, means = means_at(handle, operands, measuring)
+    weights, unshifted_weight = shift_weights(rule, params_dot)
+    rows = operands[3].shape[0]
 
     def moved(at_shifts: Any, here: Any) -> Any:
         by_row = at_shifts.reshape(rows, weights.shape[0], *here.shape[1:])
         return jnp.einsum("s,rs...->r...", weights, by_row) + unshifted_weight * here
 
-    n = len(static.measurements)
+    n = len(measuring.measurements)
     variances = iter(zip(shifted[n:], means, strict=True))
     values_dot = []
-    for measurement, at_shifts, here in zip(static.measurements, shifted, values, strict=False):
+    for measurement, at_shifts, here in zip(measuring.measurements, shifted, values, strict=False):
         if measurement.kind == VAR:
             mean_at_shifts, mean = next(variances)
             squares = moved(at_shifts + mean_at_shifts**2, here + mean**2)
@@ -244,73 +202,40 @@ def _moved_by_shifts(
     return handle, values_dot
 
 
-def _moved_by_uncounted_shifts(
-    handle: Any,
-    operands: Sequence[Any],
-    token_dot: Any,
-    values: Sequence[Any],
-    static: _Static,
-) -> tuple[Any, list[Any]]:
-    """Return the change of values when parameters change that only the run counts.
-
-    The rule is one for all of them, and what the device gives of a variance is the derivative of
-    ``E[A**2]``.
-    """
-    of_variances = [replace(m, kind=EXPVAL) for m in static.measurements if m.kind == VAR]
-    all_measured = static.of([*static.measurements, *of_variances])
-    rule = static.differentiation.rule_of_uncounted()
-    weights, amounts = rule.coefficients(), rule.amounts()
-    if rule.unshifted[0]:
-        weights = jnp.concatenate([weights, rule.unshifted])
-        amounts = jnp.concatenate([amounts, jnp.zeros(1)])
-    handle, derivative = shift_p.bind(
-        handle, *operands[:3], weights, amounts, **all_measured.params()
-    )
-    n = len(static.measurements)
-    shapes = [value.shape for value in values]
-    means: Iterator[Any] = iter(())
-    if of_variances:
-        handle, *rows = replay_p.bind(handle, *operands, **static.of(of_variances).params())
-        means = iter(row[0] for row in rows)
-    sizes = [math.prod(shape) for shape in shapes] + [1] * len(of_variances)
-    moved = values_tangent(token_dot, handle, derivative, sum(sizes))
-    ends = [0, *itertools.accumulate(sizes)]
-    parts = [moved[start:end] for start, end in itertools.pairwise(ends)]
-    of_means = iter(parts[n:])
-    values_dot = []
-    for measurement, part, shape in zip(static.measurements, parts, shapes, strict=False):
-        if measurement.kind == VAR:
-            part = part - 2 * next(means) * next(of_means)
-        values_dot.append(part.reshape(shape))
-    return handle, values_dot
-
-
 def _moved_jacobians(
     handle: Any,
     operands: Sequence[Any],
     tangents: Sequence[Any],
     jacobians: Any,
-    static: _Static,
+    measuring: Measuring,
 ) -> tuple[Any, Any]:
     """Return the change of adjoint Jacobians ``[rows, expvals, p]``."""
-    coefficients, matrices, params, index, amount = operands
+    rows, n_expvals, n_params = jacobians.shape
     jacobians_dot = jnp.zeros_like(jacobians)
-    if _is_given(tangents[3]):
-        rule = static.differentiation.rule(params.shape[0])
-        points = _all_shifts(index, amount, rule)
-        handle, shifted = replay_jacobian_p.bind(
-            handle, coefficients, matrices, params, *points, **static.params()
-        )
-        weights, _ = _weights(rule, tangents[3])
-        by_row = shifted.reshape(index.shape[0], weights.shape[0], *jacobians.shape[1:])
+    if is_given(tangents[3]):
+        rule, shifted_operands = all_shifts(operands, measuring)
+        handle, shifted = replay_jacobian_p.bind(handle, *shifted_operands, **measuring.params())
+        weights, _ = shift_weights(rule, tangents[3])
+        by_row = shifted.reshape(rows, weights.shape[0], n_expvals, n_params)
         jacobians_dot = jnp.einsum("s,rsep->rep", weights, by_row)
+    for token_dot in filter(is_given, tangents[6:]) if n_params else ():
+        # The other way round: how the derivative by uncounted parameters depends on the others.
+        rule, shifted_operands = all_shifts(operands, measuring)
+        handle, place = place_here(handle)
+        direction = jnp.reshape(token_dot, (1, 1))
+        (shifted,) = directional_derivative(
+            place, shifted_operands, direction, **measuring.params()
+        )
+        by_term = shifted.reshape(rows, -1, n_expvals) * rule.coefficients()[:, None]
+        of_param = jnp.moveaxis(by_term, 1, 2)
+        jacobians_dot = jacobians_dot.at[..., rule.indices()].add(of_param)
 
     def evaluate(handle: Any, terms: Sequence[Measurement]) -> Any:
-        handle, of_terms = replay_jacobian_p.bind(handle, *operands, **static.of(terms).params())
+        handle, of_terms = replay_jacobian_p.bind(handle, *operands, **measuring.of(terms).params())
         return handle, list(jnp.moveaxis(of_terms, 1, 0))
 
     by_measurement = list(jnp.moveaxis(jacobians_dot, 1, 0))
-    handle, moved = _moved_by_data(handle, operands, tangents, by_measurement, static, evaluate)
+    handle, moved = _moved_by_data(handle, operands, tangents, by_measurement, measuring, evaluate)
     return handle, jnp.stack(moved, axis=1)
 
 
@@ -319,14 +244,11 @@ def _moved_by_data(
     operands: Sequence[Any],
     tangents: Sequence[Any],
     values_dot: list[Any],
-    static: _Static,
+    measuring: Measuring,
     evaluate: Callable[[Any, Sequence[Measurement]], tuple[Any, list[Any]]],
 ) -> tuple[Any, list[Any]]:
     """Add the change of values when the data of observables change."""
-    coefficients_dot, matrices_dot = (dot if _is_given(dot) else None for dot in tangents[1:3])
-    changes = list(
-        changes_by_data(static.measurements, operands[0], coefficients_dot, matrices_dot)
-    )
+    changes = data_changes(measuring, operands, tangents[1:3])
     if not changes:
         return handle, values_dot
     handle, of_products = evaluate(handle, [change.measurement for change in changes])
@@ -334,11 +256,3 @@ def _moved_by_data(
     for change, value in zip(changes, of_products, strict=True):
         result[change.of] = result[change.of] + change.weight * value
     return handle, result
-
-
-def _refuse_differences_of_differences(index: Any, static: _Static) -> None:
-    if static.differentiation.method == FINITE_DIFFERENCES and index.shape[1]:
-        raise DifferentiableCompileError(
-            "it is differentiated twice, and finite differences of finite differences are mostly "
-            "rounding errors. Use diff_method='best' or 'parameter-shift'."
-        )

@@ -27,10 +27,11 @@ from bellhop_mlir.dialects import quantum
 measure_p = Primitive("quantum_measure")
 # measure_with_jacobian: the same -> handle, values..., f64[expvals, p]
 measure_with_jacobian_p = Primitive("quantum_measure_with_jacobian")
-# jacobian: handle, coefficients f64[c], matrices f64[m], params f64[p] -> handle, f64[expvals, p]
+# jacobian: handle, coefficients f64[c], matrices f64[m], params f64[p], and the token -> handle,
+#   f64[expvals, p]
 jacobian_p = Primitive("quantum_jacobian")
 # replay: handle, coefficients f64[c], matrices f64[m], params f64[p], index i32[rows, order],
-#   amount f64[rows, order] -> handle, values of each row...
+#   amount f64[rows, order], and the token -> handle, values of each row...
 replay_p = Primitive("quantum_replay")
 # replay_jacobian: the same -> handle, f64[rows, expvals, p]
 replay_jacobian_p = Primitive("quantum_replay_jacobian")
@@ -38,6 +39,8 @@ replay_jacobian_p = Primitive("quantum_replay_jacobian")
 #   amounts f64[terms] -> handle, the number i32[] under which its session keeps the derivative by
 #   uncounted parameters
 shift_p = Primitive("quantum_shift")
+# steps: handle -> handle, how many gates and projections it kept so far i32[]
+steps_p = Primitive("quantum_steps")
 for _primitive in (
     measure_p,
     measure_with_jacobian_p,
@@ -45,6 +48,7 @@ for _primitive in (
     replay_p,
     replay_jacobian_p,
     shift_p,
+    steps_p,
 ):
     _primitive.multiple_results = True
 
@@ -81,7 +85,7 @@ def _jacobian_aval(
     _coefficients: Any,
     _matrices: Any,
     params: Any,
-    *,
+    *_token: Any,
     measurements: tuple[Measurement, ...],
     **_: Any,
 ) -> list[Any]:
@@ -89,6 +93,7 @@ def _jacobian_aval(
     return [handle, ShapedArray(shape, np.dtype(np.float64))]
 
 
+@steps_p.def_abstract_eval
 @shift_p.def_abstract_eval
 def _shift_aval(handle: Any, *_: Any, **__: Any) -> list[Any]:
     return [handle, ShapedArray((), np.dtype(np.int32))]
@@ -103,7 +108,7 @@ def _replay_aval(
     **_: Any,
 ) -> list[Any]:
     # In a batch, its own rows come first.
-    rows = (*operands[2].shape[:-1], operands[-1].shape[0])
+    rows = (*operands[2].shape[:-1], operands[3].shape[0])
     shapes = [measurement.result_shape(device) for measurement in measurements]
     return [handle, *(ShapedArray((*rows, *shape), np.dtype(dtype)) for shape, dtype in shapes)]
 
@@ -128,7 +133,7 @@ def _measure_lower(
     **_static: Any,
 ) -> Any:
     allow_our_dialects(ctx)
-    data, code = _data_and_code(coefficients, matrices, measurements)
+    data, code = data_and_code(coefficients, matrices, measurements)
     types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
     has_jacobian = ctx.primitive is measure_with_jacobian_p
     return quantum.measure(state, data, code, types, jacobian=has_jacobian)
@@ -146,11 +151,11 @@ def _replay_lower(
     params: Any,
     index: Any,
     amount: Any,
-    *,
+    *_token: Any,
     measurements: tuple[Measurement, ...],
     **_: Any,
 ) -> Any:
-    data, code = _data_and_code(coefficients, matrices, measurements)
+    data, code = data_and_code(coefficients, matrices, measurements)
     operands = [state, data, params, index, amount]
     types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
     if ctx.primitive is replay_p:
@@ -168,16 +173,30 @@ def _shift_lower(
     device: DeviceSpec,
     **_: Any,
 ) -> Any:
-    data, code = _data_and_code(coefficients, matrices, measurements)
-    sizes = [math.prod(measurement.result_shape(device)[0]) for measurement in measurements]
-    # The means of variances come last, in their order.
-    variances = [number for number, m in enumerate(measurements) if m.kind == VAR]
-    means = iter(range(len(measurements) - len(variances), len(measurements)))
-    squares = [next(means) if number in variances else -1 for number in range(len(measurements))]
+    data, code = data_and_code(coefficients, matrices, measurements)
+    sizes, squares = sizes_and_squares(measurements, device)
     return quantum.shift([state, data, *others], code, sizes, squares)
 
 
-def _data_and_code(
+def _steps_lower(_ctx: Any, state: Any) -> Any:
+    return quantum.steps(state)
+
+
+def sizes_and_squares(
+    measurements: Sequence[Measurement], device: DeviceSpec
+) -> tuple[list[int], list[int]]:
+    """Return how many numbers measurements give, and for each variance which is its mean.
+
+    The means of variances come last, in their order.
+    """
+    sizes = [math.prod(measurement.result_shape(device)[0]) for measurement in measurements]
+    variances = [number for number, m in enumerate(measurements) if m.kind == VAR]
+    means = iter(range(len(measurements) - len(variances), len(measurements)))
+    squares = [next(means) if number in variances else -1 for number in range(len(measurements))]
+    return sizes, squares
+
+
+def data_and_code(
     coefficients: Any, matrices: Any, measurements: Sequence[Measurement]
 ) -> tuple[Any, list[int]]:
     """Return the data and code of measurements as the runtime takes them."""
@@ -200,5 +219,6 @@ for _primitive, _lower in (
     (replay_p, _replay_lower),
     (replay_jacobian_p, _replay_lower),
     (shift_p, _shift_lower),
+    (steps_p, _steps_lower),
 ):
     mlir.register_lowering(_primitive, _lower, cacheable=False)

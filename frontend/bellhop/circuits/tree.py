@@ -17,6 +17,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax_compat import without_unused
+from bellhop.circuits.directional_derivative import directional_derivative_p
 from bellhop.circuits.state_primitives import HANDLE, gates_p, mid_measure_p, restart_p
 from bellhop.circuits.uncounted import (
     after_p,
@@ -50,7 +51,13 @@ def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def run_with_derivative(
-    known: ClosedJaxpr, linear: ClosedJaxpr, n_out: int, n_tangents: int, where: str
+    known: ClosedJaxpr,
+    linear: ClosedJaxpr,
+    n_out: int,
+    n_tangents: int,
+    where: str,
+    *,
+    forward: bool = False,
 ) -> ClosedJaxpr:
     """Return a run that gives its derivative as well, from one that was linearized.
 
@@ -60,6 +67,7 @@ def run_with_derivative(
         n_out: how many of the results of ``known`` are handle and values.
         n_tangents: how many of the inputs of ``linear`` are tangents.
         where: the QNode and its line, for errors.
+        forward: whether the derivative is to be differentiated again, and so made of what can be.
 
     Returns:
         from handle and inputs to handle, values, and for each value that has a tangent and each
@@ -73,8 +81,13 @@ def run_with_derivative(
     if any(eqn.primitive in (gates_p, mid_measure_p) for eqn in equations(linear.jaxpr)):
         # What has an effect stays, and with it what it depends on.
         raise side_effects_error(where)
-    in_reverse_only = any(eqn.primitive is uncounted_tangent_p for eqn in equations(linear.jaxpr))
-    reads_session = in_reverse_only or recalls_outcomes(linear)
+    reads_session = recalls_outcomes(linear) or any(
+        eqn.primitive is uncounted_tangent_p for eqn in equations(linear.jaxpr)
+    )
+    forward |= any(
+        eqn.primitive is directional_derivative_p and not eqn.params["is_kept"]
+        for eqn in equations(linear.jaxpr)
+    )
 
     def run(handle: Any, *inputs: Any) -> list[Any]:
         handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
@@ -93,8 +106,8 @@ def run_with_derivative(
 
         zeros = [jnp.zeros(x.shape) for x in likes for _ in range(2 if _is_complex(x) else 1)]
         sizes = [sum(x.size for x in side) for side in (zeros, values)]
-        if sizes[0] <= sizes[1] and not in_reverse_only:
-            derivatives = jax.tree.leaves(jax.jacfwd(of_parts)(zeros))
+        if forward or sizes[0] <= sizes[1]:
+            derivatives = _by_columns(of_parts, zeros)
         else:
             derivatives = _by_rows(of_parts, zeros, linear.out_avals, where)
         if reads_session:
@@ -102,6 +115,23 @@ def run_with_derivative(
         return [handle, *values, *derivatives]
 
     return jax.make_jaxpr(run)(*_structs(known.in_avals))
+
+
+def _by_columns(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> list[Any]:
+    """Return the derivatives of a linear function, in forward mode alone."""
+    sizes = [x.size for x in inputs]
+    columns = jnp.eye(sum(sizes))
+    ends = [0, *itertools.accumulate(sizes)]
+    tangents = [
+        columns[:, start:end].reshape(-1, *x.shape)
+        for (start, end), x in zip(itertools.pairwise(ends), inputs, strict=True)
+    ]
+    found = jax.vmap(function, out_axes=-1)(tangents)
+    return [
+        of_output[..., start:end].reshape(*of_output.shape[:-1], *x.shape)
+        for of_output in found
+        for (start, end), x in zip(itertools.pairwise(ends), inputs, strict=True)
+    ]
 
 
 def _by_rows(

@@ -9,11 +9,15 @@ something:
     tangent of the token      the tangents of all parameters
     cotangent of the token    the derivative of what is asked for by all parameters
 
+Going forward, a tangent of the token names a direction: a vector that the session holds, to which
+each turn adds its part.  What is measured has derivatives in directions, of any order
+(``bellhop.circuits.directional_derivative``).
+
 Going back, ``weigh`` hands the session the cotangents of the measured values, which it multiplies
 with its Jacobian; then the gates take what belongs to them, by their numbers (``weights``).  What
 is measured in several bases has a Jacobian for each; a cotangent of the token is a bit that names
-the products with one of them, so that JAX's sum of cotangents names their sum.  So these
-derivatives are only taken in reverse, and before the circuit ends.
+the products with one of them, so that JAX's sum of cotangents names their sum.  Either way,
+derivatives are taken before the circuit ends.
 
 Outcomes of measurements in such a loop are asked of the session as well, where the loop's values
 are computed again.
@@ -29,6 +33,7 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax_compat import ir_type
+from bellhop.circuits.tangents import zero_tangent
 from bellhop.control_flow.unused_values import equations
 from bellhop_mlir.dialects import quantum
 
@@ -39,16 +44,16 @@ _F64 = np.dtype(np.float64)
 
 # uncounted: token f64[], params f64[n], ticket, number i32[] -> token
 uncounted_p = Primitive("quantum_uncounted")
-# Its derivative, in token and params.
+# Its derivative: the tangents of token f64[...] and params f64[..., n], ticket, number -> that of
+#   the token
 uncounted_tangent_p = Primitive("quantum_uncounted_tangent")
-# values_tangent: the tangent of a token, handle, number of the derivative i32[] -> that of the
-#   measured values f64[values]
-_values_tangent_p = Primitive("quantum_values_tangent")
 # weigh: handle, cotangents f64[rows, values], number of the derivative i32[] -> cotangent of the
 #   token f64[rows]
 weigh_p = Primitive("quantum_weigh")
 # weights: ticket, cotangent of the token f64[rows], number i32[] -> cotangents f64[rows, n]
 weights_p = Primitive("quantum_weights")
+# direction: ticket, tokens f64[rows], parts f64[rows, n], number i32[] -> tokens f64[rows]
+_direction_p = Primitive("quantum_direction")
 # remember: handle, outcome bool[], number i32[] -> handle
 _remember_p = Primitive("quantum_remember")
 # remembered: outcome bool[], ticket, number i32[] -> outcome
@@ -132,18 +137,6 @@ def reads_the_session(circuit: ClosedJaxpr) -> bool:
     return any(eqn.primitive is after_p for eqn in equations(circuit.jaxpr))
 
 
-def values_tangent(token_dot: Any, handle: Any, derivative: Any, n_values: int) -> Any:
-    """Return what the change of a token changes in the values.
-
-    Args:
-        token_dot: the tangent of the token.
-        handle: the circuit, after their derivative was made.
-        derivative: the number of that, in the session.
-        n_values: how many values there are.
-    """
-    return _values_tangent_p.bind(token_dot, handle, derivative, n_values=n_values)
-
-
 @uncounted_p.def_abstract_eval
 def _uncounted_aval(token: Any, *_: Any) -> Any:
     return token
@@ -169,33 +162,48 @@ def _uncounted_tangent_aval(token_dot: Any, *_: Any) -> Any:
     return token_dot
 
 
+def _uncounted_tangent_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    # It is a sum: of a direction and a part of one.
+    sum_ = uncounted_tangent_p.bind(*primals)
+    dots = tangents[:2]
+    if all(type(dot) is ad.Zero for dot in dots):
+        return sum_, dots[0]
+    return sum_, uncounted_tangent_p.bind(*map(ad.instantiate_zeros, dots), *primals[2:])
+
+
+def _uncounted_tangent_batch(args: Sequence[Any], dims: Sequence[Any]) -> Any:
+    token_dot, params_dot, ticket, number = args
+    assert dims[2] is dims[3] is None
+    size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
+    rows = [
+        jnp.broadcast_to(dot, (size, *dot.shape)) if dim is None else jnp.moveaxis(dot, dim, 0)
+        for dot, dim in ((token_dot, dims[0]), (params_dot, dims[1]))
+    ]
+    return uncounted_tangent_p.bind(*rows, ticket, number), 0
+
+
+def _uncounted_tangent_lower(token_dot: Any, params_dot: Any, ticket: Any, number: Any) -> Any:
+    parts = params_dot.reshape(token_dot.size, params_dot.shape[-1])
+    tokens = _direction_p.bind(ticket, token_dot.reshape(token_dot.size), parts, number)
+    return tokens.reshape(token_dot.shape)
+
+
 def _uncounted_transpose(
     token_bar: Any, _: Any, params_dot: Any, ticket: Any, number: Any
 ) -> list[Any]:
     if type(token_bar) is ad.Zero:
         return [None] * 4
-    n = params_dot.aval.shape[0]
+    (n,) = params_dot.aval.shape
     params_bar = weights_p.bind(ticket, token_bar[None], number, n=n)[0]
     return [token_bar, params_bar, None, None]
 
 
+ad.primitive_jvps[uncounted_tangent_p] = _uncounted_tangent_jvp
+batching.primitive_batchers[uncounted_tangent_p] = _uncounted_tangent_batch
+mlir.register_lowering(
+    uncounted_tangent_p, mlir.lower_fun(_uncounted_tangent_lower, multiple_results=False)
+)
 ad.primitive_transposes[uncounted_tangent_p] = _uncounted_transpose
-
-
-@_values_tangent_p.def_abstract_eval
-def _values_tangent_aval(token_dot: Any, *_: Any, n_values: int) -> Any:
-    return ShapedArray((n_values,), token_dot.dtype)
-
-
-def _values_transpose(
-    values_bar: Any, _: Any, handle: Any, derivative: Any, **__: Any
-) -> list[Any]:
-    if type(values_bar) is ad.Zero:
-        return [None] * 3
-    return [weigh_p.bind(handle, values_bar[None], derivative)[0], None, None]
-
-
-ad.primitive_transposes[_values_tangent_p] = _values_transpose
 
 
 @weigh_p.def_abstract_eval
@@ -230,6 +238,16 @@ def _weights_batch(args: Sequence[Any], dims: Sequence[Any], *, n: int) -> Any:
 batching.primitive_batchers[weights_p] = _weights_batch
 
 
+@_direction_p.def_abstract_eval
+def _direction_aval(_: Any, tokens: Any, *__: Any) -> Any:
+    return tokens
+
+
+mlir.register_lowering(
+    _direction_p, lambda _, *operands: [quantum.direction(*operands)], cacheable=False
+)
+
+
 @_remember_p.def_abstract_eval
 def _remember_aval(handle: Any, *_: Any) -> Any:
     return handle
@@ -255,6 +273,14 @@ mlir.register_lowering(_recall_p, lambda _, *operands: [quantum.recall(*operands
 @after_p.def_abstract_eval
 def _after_aval(handle: Any, *_: Any) -> Any:
     return handle
+
+
+def _after_jvp(primals: Sequence[Any], _: Sequence[Any]) -> Any:
+    handle = after_p.bind(*primals)
+    return handle, zero_tangent(handle)
+
+
+ad.primitive_jvps[after_p] = _after_jvp
 
 
 def _weigh_lower(ctx: Any, handle: Any, cotangents: Any, derivative: Any) -> Any:

@@ -17,6 +17,7 @@
     %s6, %js = "quantum.replay_jacobian"(%s5, %data, %all_params, %index, %amount) {code}
     %t = "quantum.weigh"(%s6, %cotangents)
     %c = "quantum.weights"(%s6, %t, %number)
+    %d = "quantum.direction"(%s6, %zero, %tangents, %number)
     %s7 = "quantum.after"(%s6, %c)
     "quantum.end"(%s7)
 
@@ -306,6 +307,49 @@ def shift(
     return _shift.build(operands, code=code, sizes=sizes, squares=squares)
 
 
+_directional_derivative = _operation(
+    "directional_derivative",
+    (
+        STATE,
+        *["tensor<?xf64>"] * 4,
+        *[_INTEGER] * 2,
+        "tensor<?x?xi32>",
+        *["tensor<?x?xf64>"] * 2,
+    ),
+    ("tensor<?x?x?xf64>",),
+    {
+        "code": "array<i64>",
+        "sizes": "array<i64>",
+        "squares": "array<i64>",
+        "adjoint": "i64",
+        "kept": "i64",
+    },
+)
+
+
+def directional_derivative(
+    operands: Sequence[ir.Value],
+    measured: tuple[Sequence[int], Sequence[int], Sequence[int]],
+    result: ir.Type,
+    *,
+    adjoint: bool,
+    kept: bool,
+) -> ir.Value:
+    """Build a ``quantum.directional_derivative`` and return its value.
+
+    Args:
+        operands: see ``runtime/contract.toml``.
+        measured: code, sizes and squares of the measurements.
+        result: the type of the value.
+        adjoint: whether the device differentiates once.
+        kept: whether the first derivative was kept.
+    """
+    code, sizes, squares = measured
+    return _directional_derivative.build(
+        operands, [result], code=code, sizes=sizes, squares=squares, adjoint=adjoint, kept=kept
+    )[0]
+
+
 _weigh = _operation("weigh", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",))
 
 
@@ -320,6 +364,24 @@ _weights = _operation("weights", (STATE, "tensor<?xf64>", _INTEGER), ("tensor<?x
 def weights(state: ir.Value, token: ir.Value, number: ir.Value, result: ir.Type) -> ir.Value:
     """Build a ``quantum.weights`` and return those of the parameters from a number on."""
     return _weights.build([state, token, number], [result])[0]
+
+
+_steps = _operation("steps", (STATE,), (STATE, _INTEGER))
+
+
+def steps(state: ir.Value) -> list[ir.Value]:
+    """Build a ``quantum.steps``; return the state after it and how many steps there are."""
+    return _steps.build([state])
+
+
+_direction = _operation(
+    "direction", (STATE, "tensor<?xf64>", "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",)
+)
+
+
+def direction(state: ir.Value, tokens: ir.Value, parts: ir.Value, number: ir.Value) -> ir.Value:
+    """Build a ``quantum.direction`` and return the tokens of the sums."""
+    return _direction.build([state, tokens, parts, number], [tokens.type])[0]
 
 
 _remember = _operation("remember", (STATE, _BOOL, _INTEGER), (STATE,))

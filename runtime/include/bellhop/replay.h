@@ -27,15 +27,20 @@ struct Jacobians {
   std::span<double> values;
   std::size_t expvals = 0;
   std::size_t columns = 0;
+  // The same by uncounted parameters; none where they are not asked for.
+  std::span<double> by_uncounted = {};
+  std::size_t uncounted_columns = 0;
 };
 
 // Points at which a circuit is run again: in row r, amounts[r * order + k] is added to
-// parameter indices[r * order + k], for each k < order; it may be an uncounted one.
+// parameter indices[r * order + k], for each k < order; it may be an uncounted one. The
+// first `steps` gates and projections are those of the circuit.
 struct Shifts {
   std::span<const std::int32_t> indices;
   std::span<const double> amounts;
   std::size_t rows = 0;
   std::size_t order = 0;
+  std::size_t steps = 0;
 };
 
 // All of these share the runs among threads, and how many that are changes no result.
@@ -50,11 +55,11 @@ void run_batch(const Session& batch, const Measuring& measuring,
 void replay(const Session& recorded, const PerRow<std::span<const double>>& params,
             const Shifts& shifts, const Measuring& measuring, const Helpers& helpers);
 
-// The same for the adjoint derivative of expectation values, which `measuring` has no
+// The same for the adjoint derivatives of expectation values, which `measuring` has no
 // outputs for.
 void replay_jacobian(const Session& recorded,
                      const PerRow<std::span<const double>>& params,
                      const Shifts& shifts, const Measuring& measuring,
-                     std::span<double> jacobians, const Helpers& helpers);
+                     const Jacobians& jacobians, const Helpers& helpers);
 
 }  // namespace bellhop

@@ -12,6 +12,7 @@
 
 #include "bellhop/branches.h"
 #include "bellhop/device_pool.h"
+#include "bellhop/directions.h"
 #include "bellhop/per_row.h"
 #include "bellhop/random_stream.h"
 #include "bellhop/small_team.h"
@@ -89,6 +90,7 @@ struct Session {
   std::size_t rows = 0;
   std::size_t qubits = 0;
   Uncounted uncounted;
+  Directions directions;
 
   // Runs a step of the circuit. What it throws becomes a CircuitError that begins
   // with describe(); unless it was one already, it came out of the plugin, and the

@@ -21,6 +21,16 @@ class Uncounted {
   // its number.
   std::int32_t begin(std::size_t values, std::size_t parameters);
 
+  // Of so many values by so many parameters: numbers[value * parameters + parameter].
+  struct Derivative {
+    std::size_t values = 0;
+    std::size_t parameters = 0;
+    std::vector<double> numbers;
+  };
+  // Throws CircuitError for one that there is not.
+  const Derivative& derivative(std::int32_t number) const;
+  const Derivative& newest() const { return derivatives_.back(); }
+
   // Adds to the newest derivative, of a value, by its place, by a parameter.
   void add(std::size_t place, std::int64_t number, double value);
 
@@ -42,11 +52,6 @@ class Uncounted {
   void clear();
 
  private:
-  struct Derivative {
-    std::size_t values = 0;
-    std::size_t parameters = 0;
-    std::vector<double> numbers;  // [values, parameters]
-  };
   struct Products {
     std::size_t rows = 0;
     std::size_t parameters = 0;
