@@ -1,5 +1,9 @@
 """Importing bellhop costs little more than importing JAX: what is heavy waits until it is used."""
 
+import importlib.metadata
+
+import bellhop
+
 
 def test_nothing_heavy_is_imported(run_script):
     loaded = run_script(
@@ -20,3 +24,7 @@ def test_nothing_heavy_is_imported(run_script):
         """
     )
     assert loaded == by_jax
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert bellhop.__version__ == importlib.metadata.version("pennylane-bellhop")

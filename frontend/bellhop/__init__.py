@@ -63,7 +63,10 @@ _AUTOGRAPH = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs diastatic-malt when it is asked for."""
+    """Import what needs diastatic-malt, or looks into the installation, when it is asked for."""
+    if name == "__version__":
+        metadata = importlib.import_module("importlib.metadata")
+        return globals().setdefault(name, metadata.version("pennylane-bellhop"))
     if name in _AUTOGRAPH:
         module = importlib.import_module(f"bellhop.autograph.{_AUTOGRAPH[name]}")
         return globals().setdefault(name, getattr(module, name))

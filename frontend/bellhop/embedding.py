@@ -68,7 +68,8 @@ def embedding_jit(
 
     def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
         handle, static = first if type(first) is tuple else (first, NO_STATIC)
-        if jax.config.jax_disable_jit:
+        if not isinstance(handle, jax.core.Tracer):
+            # As jax.disable_jit asks, and jax.debug_nans to find where a NaN is from.
             return run_uncompiled(static, args, kwargs)
         with first_runs.tracing(signature_of(static, args, kwargs)):
             code, out_tree = compile_(static, args, kwargs)

@@ -27,6 +27,7 @@ _SILENT: dict[str, tuple[Any, ...]] = {"capture": (False, None, "global")}
 _ATTRIBUTES = {
     "c_sig": "the types of the arguments are f.compiled_function.in_avals",
     "capture": "f.lower(*args) traces and lowers",
+    "compile": "f.jit_compile(args) compiles, and f.lower(*args).compile() returns what it made",
     "compiler": "XLA is the compiler; f.compiled_function is what it made",
     "fn_cache": "JAX keeps the programs",
     "generate_ir": "f.lower(*args) traces and lowers, and f.mlir is the module",
@@ -36,6 +37,8 @@ _ATTRIBUTES = {
     "out_type": "the types of the results are f.compiled_function.out_info",
     "overwrite_ir": "bellhop.debug.replace_ir replaces a module",
     "qir": "circuits are operations of the quantum dialect in f.mlir",
+    "run": "call f itself",
+    "use_cwd_for_workspace": "f.workspace is always made in the current directory",
     "user_sig": "see inspect.signature(f)",
 }
 

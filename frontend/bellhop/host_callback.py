@@ -64,19 +64,19 @@ host_call_p = Primitive("bellhop_host_call")
 register_callback(host_call_p, "io", {ordered_effect})
 
 
-def _refuse(what: str) -> Callable[..., Any]:
+def _refuse(what: str, instead: str) -> Callable[..., Any]:
     def rule(*args: Any, target: CallbackTarget) -> Any:
         raise NotImplementedError(
             f"host_callback.call of '{target.name}' (called from {target.site}) has no rule for "
-            f"{what}; id_tap has. Use bellhop.pure_callback, or jax.custom_jvp or custom_vjp."
+            f"{what}; id_tap has. Use bellhop.pure_callback, or {instead}."
         )
 
     return rule
 
 
-ad.primitive_jvps[host_call_p] = _refuse("differentiation")
-ad.primitive_transposes[host_call_p] = _refuse("differentiation")
-batching.primitive_batchers[host_call_p] = _refuse("vmap")
+ad.primitive_jvps[host_call_p] = _refuse("differentiation", "jax.custom_jvp or custom_vjp")
+ad.primitive_transposes[host_call_p] = ad.primitive_jvps[host_call_p]
+batching.primitive_batchers[host_call_p] = _refuse("vmap", "jax.lax.map")
 
 
 def id_tap(

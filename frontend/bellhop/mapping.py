@@ -48,7 +48,10 @@ def vmap(
     if not callable(fn):
         raise TypeError(f"vmap takes a function, got {fn!r} of type {type(fn).__name__}.")
     axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-    mapped = jax.vmap(traced(fn), in_axes=axes, out_axes=out_axes, axis_size=axis_size)
+    function = traced(fn)
+    # JAX's errors name the arguments.
+    function.__wrapped__ = fn  # type: ignore[attr-defined]
+    mapped = jax.vmap(function, in_axes=axes, out_axes=out_axes, axis_size=axis_size)
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:

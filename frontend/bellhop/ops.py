@@ -99,6 +99,7 @@ def ctrl(
 
     Raises:
         CompileError: for measurements in the function.
+        ValueError: for another number of values than of wires.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -115,6 +116,12 @@ def ctrl(
     """
     from pennylane.ops.op_math.controlled import create_controlled_op
 
+    wires, values = _length(control, one=1), _length(control_values, one=None)
+    if values is not None and values != wires:
+        raise ValueError(
+            f"ctrl: there are {wires} control wires and {values} control_values. Give a value for "
+            "each wire."
+        )
     circuit = current_circuit()
     if circuit is None or not _is_function(op):
         return create_controlled_op(
@@ -133,6 +140,16 @@ def ctrl(
         nested.control(circuit, control, control_values, lambda: op(*args, **kwargs))
 
     return controlled
+
+
+def _length(value: Any, *, one: int | None) -> int | None:
+    """Return how many there are in a sequence; of what is none, ``one``."""
+    if isinstance(value, str):
+        return one
+    try:
+        return len(value)
+    except TypeError:
+        return one
 
 
 def _is_function(value: Any) -> bool:

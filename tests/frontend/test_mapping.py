@@ -118,3 +118,9 @@ def test_errors():
         bellhop.qjit(bellhop.vmap(circuit))(X, Y[:2])
     with pytest.raises(ValueError, match="in_axes|axis"):
         jax.jit(bellhop.vmap(circuit, in_axes=(0, 1)))(X, Y)
+
+
+def test_errors_name_the_arguments():
+    mapped = bellhop.vmap(lambda angle, scale: angle * scale)
+    with pytest.raises(ValueError, match="of argument angle .*\n.* of argument scale"):
+        bellhop.qjit(mapped)(jnp.ones(3), jnp.ones(4))

@@ -381,3 +381,13 @@ def test_a_value_of_another_trace_is_an_error():
         program(1.0)
     kept[0] = 2.0
     assert program(1.0) == 3.0
+
+
+@pytest.mark.parametrize("option", [jax.debug_nans, jax.debug_infs], ids=["nan", "inf"])
+def test_what_is_not_finite_is_found_where_it_is_made(option):
+    f = bellhop.qjit(lambda x: 2 * jnp.log(x))
+    with option(True):
+        assert f(1.0) == 0
+        with pytest.raises(FloatingPointError, match="encountered in log"):
+            f(-1.0 if option is jax.debug_nans else 0.0)
+        assert f(1.0) == 0

@@ -67,7 +67,7 @@ def test_defaults_of_options_of_catalyst_ask_for_nothing():
     assert f(3) == 6
 
 
-@pytest.mark.parametrize("name", ["llvmir", "qir", "c_sig", "out_type", "fn_cache", "capture"])
+@pytest.mark.parametrize("name", ["llvmir", "c_sig", "out_type", "capture", "compile", "run"])
 def test_attributes_of_catalyst_say_what_there_is_instead(name):
     f = bellhop.qjit(lambda x: x)
     f(1.0)

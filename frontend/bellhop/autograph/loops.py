@@ -9,7 +9,7 @@ import numpy as np
 
 from bellhop._source import user_site
 from bellhop.autograph.containers import left_alone
-from bellhop.autograph.modes import fall_back, is_disabled
+from bellhop.autograph.modes import fall_back, is_disabled, refuse_if_strict
 from bellhop.autograph.state import Carried, State, Variables, described, is_traced, is_undefined
 from bellhop.control_flow.cond import cond
 from bellhop.control_flow.for_loop import for_loop
@@ -117,6 +117,9 @@ def for_stmt(
     variables = Variables(names, get_state, set_state)
     elements = None if is_disabled() else _elements(target)
     if elements is None:
+        if not is_disabled():
+            kind = type(target).__name__
+            refuse_if_strict("the for loop", f"it goes over a {kind}, which is no range or array")
         _python_for(target, extra_test, body)
         return
     before = variables.get()

@@ -48,6 +48,19 @@ def is_disabled() -> bool:
     return _disabled.get() > 0
 
 
+def refuse_if_strict(what: str, why: str) -> None:
+    """Refuse what runs as Python for a good reason, where users want to be strict.
+
+    Raises:
+        AutoGraphError: in strict mode, naming the line.
+    """
+    if sys.modules["bellhop"].autograph_strict_conversion:
+        raise AutoGraphError(
+            f"{what} ({user_site()}) is not converted and runs as Python: {why}. Put it under "
+            "bellhop.disable_autograph where that is meant."
+        )
+
+
 def fall_back(what: str, error: BaseException) -> None:
     """Say that something runs as Python, or refuse it where users want to be strict.
 

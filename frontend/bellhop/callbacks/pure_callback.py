@@ -150,6 +150,7 @@ class PureCallback(PickledByName):
         if self._jvp is None and (self._fwd is None or self._bwd is None):
             return self._call(args, kwargs)
         args = self._by_position(args, kwargs)
+        flatten_arguments("pure_callback", self._function, args, {})  # Refuses what is no array.
         # The rules say nothing of devices among which arguments differ: they are alike in that.
         args = vary_with(args, args)
         if self._jvp is not None:

@@ -112,6 +112,14 @@ def _leaf_aval(leaf: Any, where: str) -> ShapedArray:
             f"{where} declares that it returns {leaf}, which says nothing of shape and dtype. "
             "Declare jax.ShapeDtypeStruct(shape, dtype), or an example array."
         )
+    if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) and jax.dtypes.issubdtype(
+        dtype, jax.dtypes.extended
+    ):
+        raise ResultTypeError(
+            f"{where} declares the result type {leaf!r}, and callbacks return no random keys. "
+            "Return the words of the key, as jax.random.key_data gives them, and make a key of "
+            "them by jax.random.wrap_key_data."
+        )
     raise ResultTypeError(
         f"{where} declares the result type {leaf!r}, which is not a type of arrays. Declare a "
         "Python scalar type, a dtype, jax.ShapeDtypeStruct(shape, dtype), an example array, or "

@@ -245,3 +245,25 @@ def test_the_module_is_the_same_in_every_process(run_script, tmp_path):
 
 def _path(directory):
     return os.pathsep.join([str(directory), os.environ.get("PYTHONPATH", "")])
+
+
+def test_a_loop_over_what_is_no_array_is_refused_in_strict_mode(monkeypatch):
+    monkeypatch.setattr(bellhop, "autograph_strict_conversion", True)
+
+    @bellhop.qjit(autograph=True)
+    def f(x):
+        for word in ["one", "two"]:
+            x = x + len(word)
+        return x
+
+    with pytest.raises(bellhop.AutoGraphError, match="goes over a list, which is no range"):
+        f(1.0)
+
+    @bellhop.qjit(autograph=True)
+    def g(x):
+        with bellhop.disable_autograph:
+            for word in ["one", "two"]:
+                x = x + len(word)
+        return x
+
+    assert g(1.0) == 7

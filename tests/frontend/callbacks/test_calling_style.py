@@ -71,10 +71,17 @@ def test_arguments_need_a_function():
         bellhop.pure_callback(weighted, VECTOR, 1.0, result_shape_dtypes=VECTOR)
 
 
+def with_a_rule():
+    callback = bellhop.pure_callback(weighted, VECTOR)
+    callback.jvp(lambda primals, tangents: (callback(*primals), tangents[0]))
+    return callback
+
+
 @pytest.mark.parametrize(
     ("call", "where"),
     [
         (lambda x: bellhop.pure_callback(weighted, VECTOR)(x, "a"), r"args\[1\] is a str"),
+        (lambda x: with_a_rule()(x, "a"), r"args\[1\] is a str"),
         (
             lambda x: bellhop.io_callback(weighted, VECTOR, {"k": [x, "a"]}),
             r"args\[0\]\['k'\]\[1\]",

@@ -226,3 +226,9 @@ def test_decorator_forms_agree():
     for form in forms:
         assert bellhop.qjit(form)(1.5) == 3.0
         assert form.__name__ == "double"
+
+
+def test_a_random_key_is_refused_by_name():
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    with pytest.raises(TypeError, match="return no random keys.*jax.random.wrap_key_data"):
+        bellhop.pure_callback(lambda: None, key)

@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,3 +118,15 @@ def test_powers_of_controlled_rotations(assert_close: Any) -> None:
         circuit = circuit_of(OPERATIONS["power by a fraction"], form)
         node = qml.QNode(circuit, qml.device("default.qubit", wires=WIRES))
         assert_close(bellhop.qjit(node)(jnp.array(ANGLES)), node(ANGLES))
+
+
+@pytest.mark.parametrize("ctrl", [bellhop.ctrl, qml.ctrl], ids=["ours", "pennylane"])
+def test_control_values_of_another_number_than_the_wires_are_refused(ctrl: Any) -> None:
+    @bellhop.qjit
+    @qml.qnode(qml.device("lightning.qubit", wires=3))
+    def circuit(x: Any) -> Any:
+        ctrl(qml.X, control=[0, 1], control_values=[x])(2)
+        return qml.probs()
+
+    with pytest.raises(ValueError, match="2 control wires and 1 control_values"):
+        circuit(1)
