@@ -52,6 +52,10 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
     are promoted to them.  Under a JAX transformation the function is traced through, so it can
     be differentiated, batched, and called in ``jax.jit`` and in other qjit functions.
 
+    It is copied and pickled as a function is: a copy is the same object, and another process
+    finds it by its name.  One that has no name there, such as ``g`` in ``g = qjit(f)``, is made
+    of ``f`` again.
+
     Attributes:
         original_function: the function that was decorated.
         user_function: the function that is traced: the same, unless autograph converted it.

@@ -63,7 +63,11 @@ def save_programs(
 
     Raises:
         CompileError: for a callback that another process cannot import; names it.
+        FileNotFoundError: where there is no such directory.
     """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"'{name}' cannot be saved: there is no directory {path.parent}.")
     described = [_encode(*program, f"'{name}'") for program in programs]
     metadata = {
         "format": _FORMAT,
@@ -74,7 +78,6 @@ def save_programs(
         "programs": described,
     }
     # Beside the file, and then in its place: whoever reads it never sees half of it.
-    path = Path(path)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:

@@ -246,3 +246,10 @@ def test_the_file_does_not_name_the_machine(path):
     with zipfile.ZipFile(path) as file:
         module = file.read("0.mlir").decode()
     assert 'library = "package:pennylane_lightning/' in module
+
+
+def test_a_directory_that_there_is_not_is_named(tmp_path):
+    f = bellhop.qjit(lambda x: x)
+    f(1.0)
+    with pytest.raises(FileNotFoundError, match="cannot be saved: there is no directory .*nowhere"):
+        f.save(tmp_path / "nowhere" / "f.bellhop")
