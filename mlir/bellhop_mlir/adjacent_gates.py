@@ -68,6 +68,11 @@ AnyGate = TypeVar("AnyGate", bound=AdjacentGate)
 
 def _kind(gate: Gate) -> tuple[object, ...]:
     name = gate.name.partition("@")[0]
+    controls = frozenset(zip(gate.control_wires, gate.control_values, strict=True))
+    name, _, word = name.partition(":")
+    if word:
+        # Each wire has its letter, in whatever order they are written.
+        return name, frozenset(zip(gate.wires, word, strict=True)), controls
     first = _SYMMETRIC_FROM.get(name, len(gate.wires))
     until = _SYMMETRIC_UNTIL.get(name, 0)
     wires = (
@@ -75,7 +80,7 @@ def _kind(gate: Gate) -> tuple[object, ...]:
         gate.wires[until:first],
         frozenset(gate.wires[first:]),
     )
-    return name, wires, frozenset(zip(gate.control_wires, gate.control_values, strict=True))
+    return name, wires, controls
 
 
 def chains(function: ir.Operation) -> Iterator[list[Placed]]:

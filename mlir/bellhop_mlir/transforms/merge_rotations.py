@@ -13,7 +13,7 @@ from bellhop_mlir.dialects import quantum
 ROTATIONS = frozenset(
     {
         *("RX", "RY", "RZ", "PhaseShift", "CRX", "CRY", "CRZ", "ControlledPhaseShift"),
-        *("MultiRZ", "IsingXX", "IsingYY", "IsingZZ"),
+        *("MultiRZ", "IsingXX", "IsingYY", "IsingZZ", "PauliRot"),
     }
 )
 
@@ -58,7 +58,7 @@ class MergeRotations:
 
 def are_alike(one: AdjacentGate, other: AdjacentGate) -> bool:
     """Tell whether two gates are rotations about the same axis of the same wires."""
-    return one.gate.name in ROTATIONS and one.acts_as(other)
+    return one.gate.name.partition(":")[0] in ROTATIONS and one.acts_as(other)
 
 
 def constant_angle(rotation: AdjacentGate) -> float:

@@ -233,6 +233,25 @@ def test_a_merged_rotation_is_one_parameter(lightning: Any) -> None:
     assert "tensor<2x4xf64>" in line
 
 
+def test_rotations_of_a_pauli_word(lightning: Any, reference: Any, assert_close: Any) -> None:
+    """What they are decomposed to meets, and letters of a word stand in any order."""
+
+    def function(x: Any) -> Any:
+        qml.PauliRot(x[0], "XY", [0, 1])
+        qml.PauliRot(x[1], "YX", [1, 0])
+        return qml.expval(qml.Z(0))
+
+    counts = []
+    x = qml.numpy.array(X, requires_grad=True)
+    theirs = reference(function, 2)
+    expected = theirs(X), qml.grad(theirs)(x)
+    for passes in ({}, ALL):
+        f = bellhop.qjit(jax.value_and_grad(bellhop.pipeline(passes)(lightning(function, 2))))
+        assert_close(f(X), expected)
+        counts.append(gate_count(f))
+    assert counts == [10, 5]
+
+
 def test_two_of_a_turn_that_meet_only_each_other(lightning: Any, assert_close: Any) -> None:
     """A loop whose turns are one rotation stays; one that cancels has no gates."""
 
