@@ -119,3 +119,19 @@ def test_device_without_wires_in_a_loop_of_unknown_length() -> None:
 
     with pytest.raises(bellhop.CompileError, match="the device has no wires of its own"):
         bellhop.qjit(qml.QNode(circuit, qml.device("lightning.qubit")))(3)
+
+
+def test_device_without_wires_counts_known_wires_in_loops_of_unknown_length() -> None:
+    def circuit(x: Any, n: Any, loops: Any) -> Any:
+        def turn(i: Any) -> None:
+            qml.RX(x, wires=0)
+            # Known, though the loop around it is not.
+            loops.for_loop(0, 2, 1)(lambda j: qml.CRY(x * i, wires=[0, 2 - j]) and None)()
+
+        loops.for_loop(0, n, 1)(turn)()
+        return qml.probs(), qml.expval(qml.Z(2))
+
+    compiled = bellhop.qjit(qml.QNode(circuit, qml.device("lightning.qubit")), static_argnums=2)
+    expected = qml.QNode(circuit, qml.device("default.qubit"))(0.3, 3, qml)
+    for ours, theirs in zip(compiled(0.3, 3, bellhop), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
