@@ -50,14 +50,19 @@ stress soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m long --durations=0 -vs tests/integration/test_$@.py
 
 # Tests of memory are left out: under AddressSanitizer freed memory is kept.
+CIRCUITS := tests/frontend/circuits/test_
 sanitize: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet cmake nanobind
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh address,undefined $(CURDIR)/$(BIN)/python \
 	  tests/runtime tests/frontend/callbacks tests/integration/test_many_in_flight.py \
-	  -k "not leak and not soak and not large_results"
+	  $(addprefix $(CIRCUITS),circuit_batches.py circuit_turns.py uncounted_turns.py \
+	  shifts_in_uncounted_loops.py mid_circuit.py) \
+	  -k "not leak and not soak and not large_results and not memory"
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh thread $(CURDIR)/$(BIN)/python \
 	  tests/integration/test_many_in_flight.py tests/frontend/callbacks/test_reentrance.py \
-	  tests/frontend/callbacks/test_tap.py tests/frontend/callbacks/test_barrier.py
+	  tests/frontend/callbacks/test_tap.py tests/frontend/callbacks/test_barrier.py \
+	  tests/runtime/test_circuit_threads.py $(CIRCUITS)circuit_batches.py \
+	  -k "not leak and not memory"
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W --keep-going -b html doc doc/_build/html

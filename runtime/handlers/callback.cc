@@ -54,6 +54,7 @@ Callback* callback_of(const XLA_FFI_CallFrame& frame, const CallbackTable** tabl
 // table is the running program's.
 XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
+  const InOrder in_run(buffers_of(*frame));
   Buffers arguments(frame->args.args, 1, frame->args.size);
   Buffers results(frame->rets.rets, 0, frame->rets.size);
 
@@ -77,6 +78,7 @@ XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
 // waits for the results is kept under the ticket.
 XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
+  const InOrder in_run(buffers_of(*frame));
   Buffers arguments(frame->args.args, 1, frame->args.size);
 
   CallTimer timer;
@@ -100,6 +102,7 @@ XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
 // Ownership: takes what waits under the ticket; the anchors after it are not read.
 XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
+  const InOrder in_run(buffers_of(*frame));
   uint64_t ticket = 0;
   std::memcpy(&ticket, static_cast<XLA_FFI_Buffer*>(frame->args.args[1])->data,
               sizeof(ticket));

@@ -69,7 +69,7 @@ Seed read_seed(const ffi::RemainingArgs& anchors) {
 // end, or until its execution fails.
 ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
                  HandleResult result) {
-  return guarded(run, [&] {
+  return guarded(state, run, [&] {
     std::optional<Seed> seed;
     if (state->seeded) seed = read_seed(anchors);
     write_handle(result, begin_session(state->beginning, seed, run.run_id));

@@ -96,6 +96,7 @@ void store(const XLA_FFI_Buffer& buffer, int64_t value) {
 // Ownership: nothing is kept but numbers; a bar that goes on shares the callback.
 XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
+  const InOrder in_run(buffers_of(*frame));
   std::shared_ptr<Callback> published;
   const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
   if (callback == nullptr || (*callback)->bars == nullptr) {

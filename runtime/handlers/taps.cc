@@ -116,6 +116,7 @@ void call_now(Callback& callback, std::span<const BufferView> arguments) {
 // Ownership: the arguments are copied, and the record shares the callback.
 XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
+  const InOrder in_run(buffers_of(*frame));
   Buffers arguments(frame->args.args, 1, frame->args.size);
   std::shared_ptr<Callback> published;
   const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);

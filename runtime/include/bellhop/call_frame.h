@@ -12,6 +12,7 @@
 #include "bellhop/callback_table.h"
 #include "bellhop/numpy_arrays.h"
 #include "bellhop/small_array.h"
+#include "bellhop/xla_order.h"
 #include "xla/ffi/api/c_api.h"
 
 namespace bellhop {
@@ -52,6 +53,11 @@ inline int64_t program_key(const XLA_FFI_CallFrame& frame) {
 
 // A number that circuits of the same execution have too.
 int64_t run_id(const XLA_FFI_CallFrame& frame);
+
+// What the buffers of this run are ordered by, for InOrder.
+inline const void* buffers_of(const XLA_FFI_CallFrame& frame) {
+  return kOrderIsTold ? buffers_of(run_id(frame)) : nullptr;
+}
 
 // The table of the running program, whose address is the first operand; null where that
 // is zero, and the table is a published one.

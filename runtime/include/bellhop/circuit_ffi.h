@@ -14,6 +14,7 @@
 
 #include "bellhop/row_team.h"
 #include "bellhop/session.h"
+#include "bellhop/xla_order.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace bellhop {
@@ -56,6 +57,7 @@ inline Helpers helpers_of(ffi::ThreadPool& pool) {
 // other circuits of that execution end too; nobody else would end them.
 template <typename Body>
 ffi::Error guarded(ffi::RunId run, Body&& body) noexcept {
+  const InOrder in_run(buffers_of(run.run_id));
   try {
     std::forward<Body>(body)();
     return ffi::Error::Success();
@@ -71,6 +73,15 @@ ffi::Error guarded(ffi::RunId run, Body&& body) noexcept {
   }
 }
 
+// The same for a handler that uses what it keeps for a compiled call.
+template <typename State, typename Body>
+ffi::Error guarded(const State* state, ffi::RunId run, Body&& body) noexcept {
+  happens_after(state);
+  ffi::Error error = guarded(run, std::forward<Body>(body));
+  happens_before(uses_of(state));
+  return error;
+}
+
 // An instantiate handler whose State is made known to XLA by its first call. That
 // call is XLA's question for the handler's properties, in the middle of registering
 // it. (jax.ffi.register_ffi_type would be too late: until the CPU client has started
@@ -81,8 +92,14 @@ XLA_FFI_Error* with_state_type(XLA_FFI_CallFrame* frame) {
   {
     std::lock_guard lock(mutex);
     if (State::id == XLA_FFI_UNKNOWN_TYPE_ID) {
-      XLA_FFI_Error* error = ffi::Ffi::RegisterTypeId(
-          frame->api, State::kTypeName, &State::id, ffi::MakeTypeInfo<State>());
+      XLA_FFI_TypeInfo info = ffi::MakeTypeInfo<State>();
+      info.deleter = [](void* state) {
+        happens_after(state);  // it may never have been used
+        happens_after(uses_of(state));
+        delete static_cast<State*>(state);
+      };
+      XLA_FFI_Error* error =
+          ffi::Ffi::RegisterTypeId(frame->api, State::kTypeName, &State::id, info);
       if (error != nullptr) return error;
     }
   }
@@ -93,7 +110,9 @@ XLA_FFI_Error* with_state_type(XLA_FFI_CallFrame* frame) {
 template <typename State, typename Build>
 ffi::ErrorOr<std::unique_ptr<State>> instantiate(Build&& build) noexcept {
   try {
-    return std::forward<Build>(build)();
+    std::unique_ptr<State> state = std::forward<Build>(build)();
+    happens_before(state.get());
+    return state;
   } catch (const CircuitError& error) {
     return ffi::Unexpected(ffi::Error::InvalidArgument(error.what()));
   } catch (const std::exception& error) {
