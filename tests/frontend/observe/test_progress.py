@@ -512,7 +512,10 @@ def test_a_terminal_sees_it_move():
     import fcntl
     import termios
 
-    ours, theirs = pty.openpty()
+    try:
+        ours, theirs = pty.openpty()
+    except OSError:  # as in a container without /dev/pts
+        pytest.skip("this machine has no pseudo-terminals")
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     command = [sys.executable, "-c", textwrap.dedent(_SLOW), "stops"]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=theirs)
