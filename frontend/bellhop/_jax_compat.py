@@ -55,8 +55,8 @@ Each name, what it is for, and why no public name serves:
 * ``dce_rules``: which values a loop may carry no further; JAX 0.10 keeps them all.
 * ``traceback_util``: which frames JAX leaves out of the tracebacks that users see, and how
   ``jax_traceback_filtering`` says; public JAX has the option alone.
-* ``core.is_concrete``: what PennyLane 0.45 asks of every tracer by its former public name, which
-  jax 0.11 removed; it is put back there.
+* ``core.is_concrete`` and ``core.concrete_or_error``: what PennyLane 0.45 asks of tracers and
+  arrays by former public names, which jax 0.11 removed; they are put back there.
 """
 
 import contextlib
@@ -329,6 +329,7 @@ def choose_platforms_of_jits(
 
 if jax.__version_info__ >= (0, 11):
     jax.core.is_concrete = core.is_concrete  # type: ignore[attr-defined]
+    jax.core.concrete_or_error = core.concrete_or_error  # type: ignore[attr-defined]
 
 _our_effects: tuple[type[Any], ...] = ()
 # None where a newer JAX has it no more; a test tells whether that JAX hoists effects.

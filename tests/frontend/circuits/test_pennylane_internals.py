@@ -1,5 +1,6 @@
 """What PennyLane does inside of its operations, while a circuit of ours is traced."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
@@ -106,3 +107,16 @@ def test_control_flow_of_decompositions_is_pennylanes_own(device, transform):
     expected = qml.QNode(function, qml.device("default.qubit"))(0.7, by_hand)
     for ours, theirs in zip(of_operation(jnp.float64(0.7)), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
+
+
+# What it asks is deprecated in JAX 0.10, and put back by us in JAX 0.11.
+@pytest.mark.filterwarnings("ignore:jax.core.concrete_or_error is deprecated")
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_a_plain_jit_is_left_to_pennylane(device):
+    @qml.qnode(qml.device(device, wires=1))
+    def circuit(x):
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    np.testing.assert_allclose(jax.jit(circuit)(0.5), np.cos(0.5))
+    np.testing.assert_allclose(qml.math.to_numpy(jnp.ones(2)), np.ones(2))
