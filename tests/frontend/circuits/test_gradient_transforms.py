@@ -103,7 +103,10 @@ def test_what_is_told_about_a_circuit(name):
 
     transform = getattr(qml, name)
     value = bellhop.qjit(transform(on("lightning.qubit", function)))(0.3)
-    np.testing.assert_allclose(value, transform(on("default.qubit", function))(0.3), atol=1e-9)
+    expected = transform(on("default.qubit", function))(0.3)
+    if name == "eigvals":  # in the order in which LAPACK finds them
+        value, expected = (np.sort_complex(np.round(each, 9)) for each in (value, expected))
+    np.testing.assert_allclose(value, expected, atol=1e-8)
 
 
 @pytest.mark.parametrize(
