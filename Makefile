@@ -51,17 +51,20 @@ stress soak: $(VENV)/.installed-dev
 
 # Tests of memory are left out: under AddressSanitizer freed memory is kept.
 CIRCUITS := tests/frontend/circuits/test_
+BATCHES := $(addprefix $(CIRCUITS),circuit_batches.py batch_derivatives.py \
+  batches_of_control_flow.py)
 sanitize: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet cmake nanobind
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh address,undefined $(CURDIR)/$(BIN)/python \
 	  tests/runtime tests/frontend/callbacks tests/integration/test_many_in_flight.py \
-	  $(addprefix $(CIRCUITS),circuit_batches.py circuit_turns.py uncounted_turns.py \
-	  shifts_in_uncounted_loops.py mid_circuit.py) \
+	  $(BATCHES) $(addprefix $(CIRCUITS),circuit_turns.py uncounted_turns.py \
+	  shifts_in_uncounted_loops.py mid_circuit.py mid_circuit_seeds.py mid_circuit_errors.py \
+	  outcome_values.py) \
 	  -k "not leak and not soak and not large_results and not memory"
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh thread $(CURDIR)/$(BIN)/python \
 	  tests/integration/test_many_in_flight.py tests/frontend/callbacks/test_reentrance.py \
 	  tests/frontend/callbacks/test_tap.py tests/frontend/callbacks/test_barrier.py \
-	  tests/runtime/test_circuit_threads.py $(CIRCUITS)circuit_batches.py \
+	  tests/runtime/test_circuit_threads.py $(BATCHES) \
 	  -k "not leak and not memory"
 
 docs: $(VENV)/.installed-docs

@@ -29,3 +29,19 @@ def raising() -> Callable[..., Callable[..., Any]]:
         return effect
 
     return make
+
+
+@pytest.fixture
+def log():
+    """A function that taps a value by name; ``log()`` waits and returns what it saw."""
+    seen = []
+
+    def tap(*args):
+        if not args:
+            bellhop.barrier_wait()
+            return seen
+        name, x = args
+        bellhop.tap(lambda v: seen.append((name, v.tolist())), x)
+        return x
+
+    return tap

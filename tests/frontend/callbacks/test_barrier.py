@@ -15,13 +15,6 @@ from tests.patience import PATIENCE, join, run_at_once, wait_until
 import bellhop
 from bellhop import CallbackException
 
-FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
-
-
-@pytest.fixture(params=FORMS.values(), ids=FORMS)
-def form(request):
-    return request.param
-
 
 class UserError(Exception):
     pass

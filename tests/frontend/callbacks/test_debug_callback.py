@@ -9,13 +9,6 @@ import pytest
 
 import bellhop
 
-FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
-
-
-@pytest.fixture(params=FORMS.values(), ids=FORMS)
-def form(request):
-    return request.param
-
 
 @pytest.fixture
 def log():

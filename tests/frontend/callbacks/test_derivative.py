@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
+from tests.frontend.forms import FORMS
 
 import bellhop
 
 STRUCT = jax.ShapeDtypeStruct
-FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
 
 
 def finite_difference(f, x, step=1e-6):

@@ -8,13 +8,7 @@ import scipy.special
 
 import bellhop
 
-FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
 POINTS = np.array([0.3, 2.0, 5.5])
-
-
-@pytest.fixture(params=FORMS.values(), ids=FORMS)
-def form(request):
-    return request.param
 
 
 @pytest.fixture(params=["sequential", "expand_dims", "broadcast_all"])

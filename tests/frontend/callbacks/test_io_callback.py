@@ -9,13 +9,7 @@ import pytest
 
 import bellhop
 
-FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
 ORDERED = pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "ordered"])
-
-
-@pytest.fixture(params=FORMS.values(), ids=FORMS)
-def form(request):
-    return request.param
 
 
 @pytest.fixture

@@ -7,14 +7,6 @@ import pytest
 
 import bellhop
 
-FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
-
-
-@pytest.fixture(params=FORMS.values(), ids=FORMS)
-def form(request):
-    return request.param
-
-
 X = np.array([1.0, 2.5])
 CASES = {
     "no fields": (("hello",), {}, "hello"),

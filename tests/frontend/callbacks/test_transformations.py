@@ -9,13 +9,7 @@ import pytest
 
 import bellhop
 
-FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
 LAX = jax.lax
-
-
-@pytest.fixture(params=FORMS.values(), ids=FORMS)
-def form(request):
-    return request.param
 
 
 @pytest.fixture

@@ -7,15 +7,9 @@ import pytest
 
 import bellhop
 
-FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
 # The shape that an argument of shape (3,) has, where it is not mapped and the batch is 4.
 UNMAPPED = {"expand_dims": (1, 3), "broadcast_all": (4, 3), "legacy_vectorized": (3,)}
 BATCHING = pytest.mark.parametrize("method", UNMAPPED)
-
-
-@pytest.fixture(params=FORMS.values(), ids=FORMS)
-def form(request):
-    return request.param
 
 
 def recorded(function, result_type, method):

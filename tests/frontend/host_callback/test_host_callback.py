@@ -11,13 +11,6 @@ import pytest
 import bellhop
 from bellhop import host_callback as hcb
 
-FORMS = {"qjit": bellhop.qjit, "jit": jax.jit, "eager": lambda f: f}
-
-
-@pytest.fixture(params=FORMS.values(), ids=FORMS)
-def form(request):
-    return request.param
-
 
 @pytest.fixture
 def seen():

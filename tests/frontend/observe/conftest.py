@@ -1,4 +1,4 @@
-"""What tests of bars share."""
+"""What tests of bars and of profiles share."""
 
 import threading
 
@@ -6,6 +6,7 @@ import pytest
 from tests.frontend.observe.bars import lines
 from tests.patience import wait_until
 
+from bellhop.instruments import observers
 from bellhop_runtime import look_at_bars, wait_for_taps
 
 
@@ -26,3 +27,9 @@ def shown(capfd):
 def _watchers():
     wait_for_taps()
     return [thread for thread in threading.enumerate() if thread.name == "bellhop_progress"]
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_left():
+    yield
+    assert observers == []

@@ -1,8 +1,6 @@
 """Profiles: what is counted, against what the functions themselves saw."""
 
 import gc
-import json
-import sys
 import threading
 import time
 
@@ -11,65 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.frontend.observe.profiled import FLAVOURS, HERE, circuit, ignore, line_of, looped, slow
 from tests.patience import PATIENCE, join, run_at_once, wait_until
 
 import bellhop
 from bellhop.delegation import delegated_everywhere
-from bellhop.instruments import observers
-
-HERE = __file__
-
-
-@bellhop.pure_callback
-def slow(x) -> float:
-    time.sleep(0.002)
-    return 2.0 * x
-
-
-def ignore(*_):
-    pass
-
-
-@qml.qnode(qml.device("lightning.qubit", wires=1))
-def circuit(x):
-    qml.RX(x, wires=0)
-    return qml.expval(qml.Z(0))
-
-
-def line_of(function):
-    code = getattr(function, "__wrapped__", function).__code__
-    return f"{HERE}:{code.co_firstlineno}"
 
 
 def by_kind(profile):
     """Return the rows but those of compilation, which a process makes once, by kind."""
     return {row.kind: row for row in profile.rows if row.kind != "compilation"}
-
-
-@pytest.fixture(autouse=True)
-def _nobody_is_left():
-    yield
-    assert observers == []
-
-
-def looped(call, n=5):
-    return bellhop.qjit(lambda x: bellhop.for_loop(0, n, 1)(lambda i, x: call(x + i))(x))
-
-
-FLAVOURS = {
-    "pure_callback": slow,
-    "io_callback": lambda x: bellhop.io_callback(ignore_and_add, float)(x),
-    "callback": lambda x: (bellhop.debug.callback(ignore)(x), x)[1],
-    "buffer_callback": lambda x: bellhop.buffer_callback(write, jax.ShapeDtypeStruct((), float))(x),
-}
-
-
-def ignore_and_add(x):
-    return float(x) + 1
-
-
-def write(_, out, x):
-    out[...] = x
 
 
 @pytest.mark.parametrize("kind", FLAVOURS)
@@ -371,69 +320,6 @@ def test_a_tapped_function_that_waits_does_not_hold_it_up():
     goes_on.set()
     bellhop.barrier_wait()
     assert waited == [True]
-
-
-def test_table():
-    f = looped(slow, 3)
-    f(0.0)
-    with bellhop.profile() as p:
-        f(0.0)
-    (line,) = [line for line in str(p).splitlines() if line.lstrip().startswith("pure_callback")]
-    words = line.split()
-    assert words[:3] == ["pure_callback", "slow", "3"]
-    assert words[-5:-1] == ["24", "B", "24", "B"]
-    assert words[-1] == f"test_profile.py:{line_of(slow).rpartition(':')[2]}"
-
-
-def test_trace(tmp_path):
-    f = bellhop.qjit(lambda x: circuit(slow(x)))
-    f(0.0)
-    with bellhop.profile() as p:
-        f(0.0)
-    p.save(tmp_path / "trace.json")
-    trace = json.loads((tmp_path / "trace.json").read_text())
-    spans = {event["name"]: event for event in trace["traceEvents"] if event["ph"] == "X"}
-    assert set(spans) == {"slow", "circuit", "<lambda>"}
-    whole = spans.pop("<lambda>")
-    assert whole["ts"] == 0
-    for span in spans.values():
-        assert whole["ts"] <= span["ts"]
-        assert span["ts"] + span["dur"] <= whole["dur"]
-    assert spans["slow"]["dur"] >= 2000
-    assert spans["slow"]["args"]["defined"] == line_of(slow)
-    names = [event["args"]["name"] for event in trace["traceEvents"] if event["ph"] == "M"]
-    assert threading.current_thread().name in names
-
-
-def test_an_empty_trace(tmp_path):
-    with bellhop.profile() as p:
-        pass
-    p.save(tmp_path / "trace.json")
-    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"] == []
-
-
-def test_plot():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    f = looped(slow, 3)
-    f(0.0)
-    with bellhop.profile() as p:
-        f(0.0)
-    ax = p.plot()
-    labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert sorted(labels) == ["<lambda> (program)", "slow (pure_callback)"]
-    assert ax.get_xlim()[1] >= 6
-    assert p.plot(ax) is ax
-    matplotlib.pyplot.close("all")
-
-
-def test_plot_without_matplotlib(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with bellhop.profile() as p:
-        pass
-    with pytest.raises(ImportError, match=r"pennylane-bellhop\[plot\]"):
-        p.plot()
 
 
 def test_in_the_child_of_a_fork(run_script):

@@ -1,0 +1,83 @@
+"""What measurements in the middle of a circuit cannot be, or do."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pennylane as qml
+import pytest
+
+import bellhop
+
+RUN_ERRORS = (jax.errors.JaxRuntimeError, ValueError)
+
+
+def test_postselection_of_what_does_not_happen(lightning: Any) -> None:
+    def circuit(x: Any) -> Any:
+        qml.RY(x, wires=1)
+        bellhop.measure(0, postselect=1)
+        return qml.expval(qml.Z(1))
+
+    assert np.isnan(bellhop.qjit(lightning(circuit))(0.3))
+    shots = bellhop.qjit(qml.set_shots(lightning(circuit), 3))
+    message = r"measurement of wire 0 \(.*test_mid_circuit.*\): it is to give 1 \(postselect\)"
+    with pytest.raises(RUN_ERRORS, match=message):
+        shots(0.3)
+
+
+def test_wire_that_is_not_there(lightning: Any) -> None:
+    circuit = bellhop.qjit(lightning(lambda i: bellhop.measure(i), wires=2))
+    assert not circuit(1)
+    with pytest.raises(RUN_ERRORS, match=r"measurement of wire 2 \(.*: wire 2 is not in the circ"):
+        circuit(2)
+
+
+COMPILE_ERRORS: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "two wires": (lambda: bellhop.measure([0, 1]), {}, "takes one wire, and was given 2"),
+    "postselect of 2": (lambda: bellhop.measure(0, postselect=2), {}, "must be 0 or 1; it is 2"),
+    "state": (
+        lambda: (bellhop.measure(0), qml.state())[1],
+        {},
+        "state after mid-circuit measurements, where the state is a mixture",
+    ),
+    "deferred": (
+        lambda: qml.expval(bellhop.measure(0)),
+        {"mcm_method": "deferred"},
+        "mcm_method='deferred' is not supported by bellhop; there are 'one-shot'",
+    ),
+    "one-shot without shots": (
+        lambda: qml.expval(bellhop.measure(0)),
+        {"mcm_method": "one-shot"},
+        "mcm_method='one-shot' needs shots. Use mcm_method='tree-traversal'",
+    ),
+    "values of several runs": (
+        lambda: bellhop.measure(0),
+        {"mcm_method": "tree-traversal"},
+        "it returns values that are no measurements",
+    ),
+    "hw-like": (
+        lambda: qml.expval(bellhop.measure(0, postselect=0)),
+        {"postselect_mode": "hw-like"},
+        "postselect_mode='hw-like' drops shots",
+    ),
+    "sample without shots": (lambda: qml.sample(bellhop.measure(0)), {}, "without shots"),
+    "in an adjoint": (
+        lambda: (bellhop.adjoint(lambda: bellhop.measure(0))(), qml.state())[1],
+        {},
+        "stands in an adjoint or ctrl of a function, which cannot hold measurements",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPILE_ERRORS)
+def test_what_cannot_be_compiled(lightning: Any, name: str) -> None:
+    body, options, message = COMPILE_ERRORS[name]
+    with pytest.raises(bellhop.CompileError, match=message.replace("(", r"\(")):
+        bellhop.qjit(lightning(body, wires=2, **options))()
+
+
+def test_outside_a_circuit() -> None:
+    with pytest.raises(bellhop.CompileError, match="outside of a QNode"):
+        bellhop.measure(0)
+    with pytest.raises(bellhop.CompileError, match="outside of a QNode"):
+        bellhop.qjit(lambda: bellhop.measure(0))()

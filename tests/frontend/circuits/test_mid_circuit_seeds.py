@@ -1,0 +1,105 @@
+"""Random outcomes: seeds, threads, and how often a circuit is made."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+
+import bellhop
+
+
+def outcomes(n: int) -> Callable[[Any], Any]:
+    """A circuit that is one random run and returns its outcomes."""
+
+    def circuit(x: Any) -> Any:
+        for wire in range(n):
+            qml.RY(x, wires=wire)
+        return [bellhop.measure(wire) for wire in range(n)]
+
+    return circuit
+
+
+@pytest.fixture(scope="module")
+def coins() -> qml.QNode:
+    return qml.QNode(outcomes(8), qml.device("lightning.qubit", wires=8))
+
+
+HALF = np.pi / 2
+
+
+def test_same_seed_same_sequence_of_calls(coins: Any) -> None:
+    one, other, third = (bellhop.qjit(coins, seed=seed) for seed in (11, 11, 12))
+    first = [np.array(one(HALF)) for _ in range(4)]
+    np.testing.assert_array_equal(first, [np.array(other(HALF)) for _ in range(4)])
+    assert not np.array_equal(first, [np.array(third(HALF)) for _ in range(4)])
+    assert len({tuple(call) for call in first}) > 1
+
+
+def test_without_a_seed_programs_differ(coins: Any) -> None:
+    runs = [[np.array(bellhop.qjit(coins)(HALF)) for _ in range(1)] for _ in range(3)]
+    assert len({np.array(run).tobytes() for run in runs}) > 1
+
+
+def test_a_random_circuit_is_made_as_often_as_it_stands_there(coins: Any) -> None:
+    """Nobody merges equal circuits, takes one out of a loop, or drops its turns."""
+
+    @bellhop.qjit(seed=3)
+    def program(y: Any) -> Any:
+        turn = lambda total, _: (total * 1.0, (total * 0, jnp.stack(coins(HALF))))
+        in_scan = jax.lax.scan(turn, y, None, length=4)[1][1]
+        in_vmap = jax.vmap(lambda x: jnp.stack(coins(x)))(jnp.full(4, HALF))
+        equal = [jnp.stack(coins(HALF)) for _ in range(4)]
+        jitted = jax.jit(lambda: jnp.stack(coins(HALF)))
+        return in_scan, in_vmap, jnp.stack(equal), jnp.stack([jitted() for _ in range(4)])
+
+    for runs in program(1.0):
+        assert len({tuple(run) for run in np.array(runs).astype(int)}) > 1
+
+    @bellhop.qjit(seed=3)
+    @jax.grad
+    def derivative(y: Any) -> Any:
+        turn = lambda total, _: (total * 1.0, total * jnp.stack(coins(HALF)).astype(float))
+        return jnp.sum(jax.lax.scan(turn, y, None, length=4)[1] ** 2)
+
+    # Of the sum of the squares of 32 coins: twice as many as came up, and not 4 equal rows.
+    assert {float(derivative(1.0)) % 8 for _ in range(8)} != {0.0}
+
+
+def test_two_circuits_keep_their_own_outcomes(lightning: Any) -> None:
+    def circuit(x: Any) -> Any:
+        qml.RY(x, wires=0)
+        m = bellhop.measure(0)
+        return m, qml.expval(qml.Z(0))
+
+    node = lightning(circuit, wires=1)
+
+    @bellhop.qjit
+    def program(x: Any) -> Any:
+        return node(x), node(x + 0.1), node(np.pi), node(0.0)
+
+    for _ in range(5):
+        for m, z in program(1.5):
+            assert z == 1 - 2 * m
+        *_, (one, _), (zero, _) = program(1.5)
+        assert one
+        assert not zero
+
+
+def test_many_threads_draw_their_own(coins: Any) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    program = bellhop.qjit(coins, seed=4)
+    expected = {np.array(program(HALF)).tobytes() for _ in range(20)}
+    again = bellhop.qjit(coins, seed=4)
+    with ThreadPoolExecutor(4) as pool:
+        drawn = set(pool.map(lambda _: np.array(again(HALF)).tobytes(), range(20)))
+    assert drawn == expected
+
+
+def test_under_plain_jit(coins: Any) -> None:
+    runs = jax.jit(lambda x: [jnp.stack(bellhop.qjit(coins)(x)) for _ in range(4)])(HALF)
+    assert len({np.array(run).tobytes() for run in runs}) > 1
