@@ -96,25 +96,15 @@ XLA_FFI_DEFINE_HANDLER(kPrepareBegin, prepare_begin,
                            .Attr<std::string_view>("name")
                            .Attr<std::string_view>("site"));
 
-XLA_FFI_DEFINE_HANDLER(kBegin, begin,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::State<BeginState>>()
-                           .Ctx<ffi::RunId>()
-                           .RemainingArgs()
-                           .Ret<ffi::BufferR1<ffi::U32>>());
-
-XLA_FFI_DEFINE_HANDLER(kEnd, end,
-                       ffi::Ffi::Bind().Ctx<ffi::RunId>().Arg<HandleBuffer>());
-
 }  // namespace
 
 Target circuit_begin_target() {
   return {"bellhop_circuit_begin", with_state_type<BeginState, kPrepareBegin>,
-          profiled<kBegin, CircuitStep::kBegin>};
+          profiled<handler<begin>, CircuitStep::kBegin>};
 }
 
 Target circuit_end_target() {
-  return {"bellhop_circuit_end", nullptr, profiled<kEnd, CircuitStep::kEnd>};
+  return {"bellhop_circuit_end", nullptr, profiled<handler<end>, CircuitStep::kEnd>};
 }
 
 }  // namespace bellhop

@@ -59,22 +59,11 @@ XLA_FFI_DEFINE_HANDLER(kPrepareGates, prepare_gates,
                            .Attr<ffi::Span<const std::int64_t>>("code")
                            .Attr<ffi::Span<const double>>("constants"));
 
-XLA_FFI_DEFINE_HANDLER(kGates, gates,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::State<GatesState>>()
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .Arg<ffi::Buffer<ffi::F64>>()
-                           .Arg<ffi::BufferR0<ffi::S32>>()
-                           .Arg<ffi::Buffer<ffi::S32>>()
-                           .OptionalArg<ffi::BufferR0<ffi::S32>>()
-                           .Ret<ffi::BufferR1<ffi::U32>>());
-
 }  // namespace
 
 Target circuit_gates_target() {
   return {"bellhop_circuit_gates", with_state_type<GatesState, kPrepareGates>,
-          profiled<kGates>};
+          profiled<handler<gates>>};
 }
 
 }  // namespace bellhop

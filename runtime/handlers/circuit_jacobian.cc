@@ -25,17 +25,10 @@ ffi::Error jacobian(ffi::RunId run, HandleBuffer handle, HandleResult result,
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(kJacobian, jacobian,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .Ret<ffi::BufferR1<ffi::U32>>()
-                           .Ret<ffi::BufferR2<ffi::F64>>());
-
 }  // namespace
 
 Target circuit_jacobian_target() {
-  return {"bellhop_circuit_jacobian", nullptr, profiled<kJacobian>};
+  return {"bellhop_circuit_jacobian", nullptr, profiled<handler<jacobian>>};
 }
 
 }  // namespace bellhop

@@ -97,21 +97,11 @@ XLA_FFI_DEFINE_HANDLER(kPrepareMeasure, prepare_measure,
                            .Attr<ffi::Span<const std::int64_t>>("code")
                            .Attr<std::int64_t>("jacobian"));
 
-XLA_FFI_DEFINE_HANDLER(kMeasure, measure,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::State<MeasureState>>()
-                           .Ctx<ffi::RunId>()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<HandleBuffer>()
-                           .Arg<ffi::Buffer<ffi::F64>>()
-                           .Ret<ffi::BufferR1<ffi::U32>>()
-                           .RemainingRets());
-
 }  // namespace
 
 Target circuit_measure_target() {
   return {"bellhop_circuit_measure", with_state_type<MeasureState, kPrepareMeasure>,
-          profiled<kMeasure>};
+          profiled<handler<measure>>};
 }
 
 }  // namespace bellhop

@@ -102,42 +102,17 @@ XLA_FFI_DEFINE_HANDLER(
     kPrepareReplay, prepare_replay,
     ffi::Ffi::BindInstantiate().Attr<ffi::Span<const std::int64_t>>("code"));
 
-XLA_FFI_DEFINE_HANDLER(kReplay, run_again,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::State<ReplayState>>()
-                           .Ctx<ffi::RunId>()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<HandleBuffer>()
-                           .Arg<Numbers>()
-                           .Arg<Numbers>()
-                           .Arg<Indices>()
-                           .Arg<Amounts>()
-                           .Ret<ffi::BufferR1<ffi::U32>>()
-                           .RemainingRets());
-
-XLA_FFI_DEFINE_HANDLER(kReplayJacobian, run_again_for_jacobian,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::State<ReplayState>>()
-                           .Ctx<ffi::RunId>()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<HandleBuffer>()
-                           .Arg<Numbers>()
-                           .Arg<Numbers>()
-                           .Arg<Indices>()
-                           .Arg<Amounts>()
-                           .Ret<ffi::BufferR1<ffi::U32>>()
-                           .Ret<ffi::Buffer<ffi::F64>>());
-
 }  // namespace
 
 Target circuit_replay_target() {
   return {"bellhop_circuit_replay", with_state_type<ReplayState, kPrepareReplay>,
-          profiled<kReplay>};
+          profiled<handler<run_again>>};
 }
 
 Target circuit_replay_jacobian_target() {
   return {"bellhop_circuit_replay_jacobian",
-          with_state_type<ReplayState, kPrepareReplay>, profiled<kReplayJacobian>};
+          with_state_type<ReplayState, kPrepareReplay>,
+          profiled<handler<run_again_for_jacobian>>};
 }
 
 }  // namespace bellhop

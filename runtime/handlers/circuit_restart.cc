@@ -27,17 +27,10 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(kRestart, restart,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .Ret<ffi::BufferR1<ffi::U32>>()
-                           .Ret<ffi::BufferR0<ffi::PRED>>());
-
 }  // namespace
 
 Target circuit_restart_target() {
-  return {"bellhop_circuit_restart", nullptr, profiled<kRestart>};
+  return {"bellhop_circuit_restart", nullptr, profiled<handler<restart>>};
 }
 
 }  // namespace bellhop

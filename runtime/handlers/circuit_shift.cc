@@ -156,19 +156,6 @@ XLA_FFI_DEFINE_HANDLER(kPrepareShift, prepare_shift,
                            .Attr<Integers>("sizes")
                            .Attr<Integers>("squares"));
 
-XLA_FFI_DEFINE_HANDLER(kShift, shift,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::State<ShiftState>>()
-                           .Ctx<ffi::RunId>()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<HandleBuffer>()
-                           .Arg<Numbers>()
-                           .Arg<Numbers>()
-                           .Arg<Numbers>()
-                           .Arg<Numbers>()
-                           .Ret<ffi::BufferR1<ffi::U32>>()
-                           .Ret<ffi::BufferR0<ffi::S32>>());
-
 XLA_FFI_DEFINE_HANDLER(kPrepareDerivative, prepare_derivative,
                        ffi::Ffi::BindInstantiate()
                            .Attr<Integers>("code")
@@ -177,33 +164,17 @@ XLA_FFI_DEFINE_HANDLER(kPrepareDerivative, prepare_derivative,
                            .Attr<std::int64_t>("adjoint")
                            .Attr<std::int64_t>("kept"));
 
-XLA_FFI_DEFINE_HANDLER(kDerivative, differentiate,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::State<DerivativeState>>()
-                           .Ctx<ffi::RunId>()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<HandleBuffer>()
-                           .Arg<Numbers>()
-                           .Arg<Numbers>()
-                           .Arg<Numbers>()
-                           .Arg<Numbers>()
-                           .Arg<ffi::BufferR0<ffi::S32>>()
-                           .Arg<ffi::BufferR0<ffi::S32>>()
-                           .Arg<ffi::BufferR2<ffi::S32>>()
-                           .Arg<Matrix>()
-                           .Arg<Matrix>()
-                           .Ret<ffi::BufferR3<ffi::F64>>());
-
 }  // namespace
 
 Target circuit_directional_derivative_target() {
   return {"bellhop_circuit_directional_derivative",
-          with_state_type<DerivativeState, kPrepareDerivative>, profiled<kDerivative>};
+          with_state_type<DerivativeState, kPrepareDerivative>,
+          profiled<handler<differentiate>>};
 }
 
 Target circuit_shift_target() {
   return {"bellhop_circuit_shift", with_state_type<ShiftState, kPrepareShift>,
-          profiled<kShift>};
+          profiled<handler<shift>>};
 }
 
 }  // namespace bellhop

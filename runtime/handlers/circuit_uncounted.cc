@@ -114,88 +114,34 @@ ffi::Error after(ffi::RunId run, HandleBuffer handle, ffi::RemainingArgs /*ancho
   return guarded(run, [&] { write_handle(result, read_handle(handle)); });
 }
 
-XLA_FFI_DEFINE_HANDLER(kWeigh, weigh,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .Arg<ffi::BufferR2<ffi::F64>>()
-                           .Arg<ffi::BufferR0<ffi::S32>>()
-                           .Ret<ffi::BufferR1<ffi::F64>>());
-
-XLA_FFI_DEFINE_HANDLER(kWeights, weights,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .Arg<ffi::BufferR1<ffi::F64>>()
-                           .Arg<ffi::BufferR0<ffi::S32>>()
-                           .Ret<ffi::BufferR2<ffi::F64>>());
-
-XLA_FFI_DEFINE_HANDLER(kSteps, steps,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .Ret<ffi::BufferR1<ffi::U32>>()
-                           .Ret<ffi::BufferR0<ffi::S32>>());
-
-XLA_FFI_DEFINE_HANDLER(kDirection, direction,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .Arg<ffi::BufferR1<ffi::F64>>()
-                           .Arg<ffi::BufferR2<ffi::F64>>()
-                           .Arg<ffi::BufferR0<ffi::S32>>()
-                           .Ret<ffi::BufferR1<ffi::F64>>());
-
-XLA_FFI_DEFINE_HANDLER(kRemember, remember,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .Arg<ffi::BufferR0<ffi::PRED>>()
-                           .Arg<ffi::BufferR0<ffi::S32>>()
-                           .Ret<ffi::BufferR1<ffi::U32>>());
-
-XLA_FFI_DEFINE_HANDLER(kRecall, recall,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .Arg<ffi::BufferR0<ffi::S32>>()
-                           .Ret<ffi::BufferR0<ffi::PRED>>());
-
-XLA_FFI_DEFINE_HANDLER(kAfter, after,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .RemainingArgs()
-                           .Ret<ffi::BufferR1<ffi::U32>>());
-
 }  // namespace
 
 Target circuit_weigh_target() {
-  return {"bellhop_circuit_weigh", nullptr, profiled<kWeigh>};
+  return {"bellhop_circuit_weigh", nullptr, profiled<handler<weigh>>};
 }
 
 Target circuit_weights_target() {
-  return {"bellhop_circuit_weights", nullptr, profiled<kWeights>};
+  return {"bellhop_circuit_weights", nullptr, profiled<handler<weights>>};
 }
 
 Target circuit_steps_target() {
-  return {"bellhop_circuit_steps", nullptr, profiled<kSteps>};
+  return {"bellhop_circuit_steps", nullptr, profiled<handler<steps>>};
 }
 
 Target circuit_direction_target() {
-  return {"bellhop_circuit_direction", nullptr, profiled<kDirection>};
+  return {"bellhop_circuit_direction", nullptr, profiled<handler<direction>>};
 }
 
 Target circuit_remember_target() {
-  return {"bellhop_circuit_remember", nullptr, profiled<kRemember>};
+  return {"bellhop_circuit_remember", nullptr, profiled<handler<remember>>};
 }
 
 Target circuit_recall_target() {
-  return {"bellhop_circuit_recall", nullptr, profiled<kRecall>};
+  return {"bellhop_circuit_recall", nullptr, profiled<handler<recall>>};
 }
 
 Target circuit_after_target() {
-  return {"bellhop_circuit_after", nullptr, profiled<kAfter>};
+  return {"bellhop_circuit_after", nullptr, profiled<handler<after>>};
 }
 
 }  // namespace bellhop

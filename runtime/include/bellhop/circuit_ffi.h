@@ -12,14 +12,13 @@
 #include <string>
 #include <utility>
 
+#include "bellhop/handler.h"
 #include "bellhop/row_team.h"
 #include "bellhop/session.h"
 #include "bellhop/xla_order.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace bellhop {
-
-namespace ffi = xla::ffi;
 
 using HandleBuffer = ffi::BufferR1<ffi::U32>;
 using HandleResult = ffi::ResultBufferR1<ffi::U32>;
