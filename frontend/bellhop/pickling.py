@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from typing import Any
+from typing import Any, Self
 
 
 class PickledByName:
@@ -17,6 +17,12 @@ class PickledByName:
         if name is not None and _found(self.__module__, name) is self:
             return name
         return super().__reduce_ex__(protocol)
+
+    def _duplicate(self) -> Self:
+        """Return another one like it, which ``copy.copy`` does not: it goes by name as well."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
 
 
 def _found(module: str | None, name: str) -> Any:

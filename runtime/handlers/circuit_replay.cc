@@ -34,11 +34,6 @@ using Numbers = ffi::Buffer<ffi::F64>;  // of all rows of a batch, or of each
 using Indices = ffi::BufferR2<ffi::S32>;
 using Amounts = ffi::BufferR2<ffi::F64>;
 
-template <typename Buffer>
-auto span_of(const Buffer& buffer) {
-  return std::span(buffer.typed_data(), buffer.element_count());
-}
-
 Shifts read_shifts(const Session& session, const Indices& indices,
                    const Amounts& amounts) {
   if (indices.element_count() != amounts.element_count()) {

@@ -75,11 +75,6 @@ ffi::ErrorOr<std::unique_ptr<DerivativeState>> prepare_derivative(Integers code,
 
 using Numbers = ffi::BufferR1<ffi::F64>;
 
-template <typename Buffer>
-auto span_of(const Buffer& buffer) {
-  return std::span(buffer.typed_data(), buffer.element_count());
-}
-
 UncountedShifts read_rule(const ShiftState& state, const Numbers& coefficients,
                           const Numbers& amounts) {
   if (coefficients.element_count() != amounts.element_count()) {

@@ -12,11 +12,6 @@
 namespace bellhop {
 namespace {
 
-template <typename Buffer>
-auto span_of(const Buffer& buffer) {
-  return std::span(buffer.typed_data(), buffer.element_count());
-}
-
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed, and ends here if its derivative is another's.
 ffi::Error weigh(ffi::RunId run, HandleBuffer handle,

@@ -13,9 +13,6 @@
 namespace bellhop {
 namespace {
 
-// The results of runs of so many numbers are held at once.
-constexpr std::size_t kNumbersAtOnce = std::size_t{1} << 21;
-
 // All directions, written out.
 class Vectors {
  public:

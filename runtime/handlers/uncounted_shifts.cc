@@ -9,13 +9,6 @@
 #include "bellhop/shifted_values.h"
 
 namespace bellhop {
-namespace {
-
-// The values of so many numbers are held at once.
-constexpr std::size_t kNumbersAtOnce = std::size_t{1} << 21;
-
-}  // namespace
-
 std::int32_t shift_uncounted(Session& session,
                              const PerRow<std::span<const double>>& params,
                              const UncountedShifts& shifts,

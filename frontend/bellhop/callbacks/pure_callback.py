@@ -160,8 +160,7 @@ class PureCallback(PickledByName):
     def __get__(self, instance: Any, owner: type | None = None) -> "PureCallback":
         if instance is None:
             return self
-        method = object.__new__(PureCallback)
-        vars(method).update(vars(self))
+        method = self._duplicate()
         for name in ("_function", "_fwd", "_bwd", "_jvp"):
             setattr(method, name, method_of(getattr(self, name), instance, owner))
         return method

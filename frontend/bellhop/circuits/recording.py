@@ -75,7 +75,7 @@ class Circuit(StraightCircuit):
             iteration,
             carried,
             trip,
-            gates_apart=gates if trips > 1 else None,
+            gates_apart=gates if 1 < trips <= _TURNS_IN_ONE_CALL else None,
             most_turns=_TURNS_IN_ONE_CALL // max(trips, 1),
         )
         if not gates:

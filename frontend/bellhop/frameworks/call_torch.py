@@ -60,8 +60,7 @@ class TorchFunction(PickledByName):
         function = method_of(self._function, instance, owner)
         if instance is None or function is self._function:
             return self
-        method = object.__new__(TorchFunction)
-        vars(method).update(vars(self))
+        method = self._duplicate()
         method._function = function
         method._calls = {}
         return method

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,12 @@ namespace bellhop {
 
 using HandleBuffer = ffi::BufferR1<ffi::U32>;
 using HandleResult = ffi::ResultBufferR1<ffi::U32>;
+
+// The elements of a buffer, all of them in one row.
+template <typename Buffer>
+auto span_of(const Buffer& buffer) {
+  return std::span(buffer.typed_data(), buffer.element_count());
+}
 
 template <typename Buffer>
 std::uint32_t* handle_words(const Buffer& buffer) {

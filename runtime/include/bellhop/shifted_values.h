@@ -11,6 +11,9 @@
 
 namespace bellhop {
 
+// The results of runs of so many numbers are held at once.
+inline constexpr std::size_t kNumbersAtOnce = std::size_t{1} << 21;
+
 // The numbers of the uncounted parameters that the first `steps` gates and projections
 // took, in order.
 std::vector<std::int32_t> uncounted_numbers(const Session& session, std::size_t steps);
