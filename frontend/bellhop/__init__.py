@@ -18,7 +18,6 @@ from bellhop import debug, host_callback, passes, regions  # noqa: E402, F401
 from bellhop.accelerate import accelerate  # noqa: E402
 from bellhop.aot.loaded import load  # noqa: E402
 from bellhop.cache import enable_cache  # noqa: E402
-from bellhop.callbacks import of_jax  # noqa: E402, F401
 from bellhop.callbacks.assertion import debug_assert  # noqa: E402
 from bellhop.callbacks.barrier import barrier_wait, tap_queue_limit  # noqa: E402
 from bellhop.callbacks.buffer_callback import buffer_callback  # noqa: E402

@@ -22,9 +22,12 @@ Each name, what it is for, and why no public name serves:
   parameters refer to, here users' functions; there is no public way.
 * ``trace_state_clean``: whether a call stands under a transformation.  Public JAX has
   only the deprecated ``unsafe_*`` queries, which do not see every transformation.
-* ``callback.emit_python_callback``: how JAX lowers all of its own callbacks, whose functions only
-  the executable of their own module gets; public JAX registers a rule for each primitive, and the
+* ``callback.emit_python_callback``: how JAX lowers its own callbacks, whose functions only the
+  executable of their own module gets; public JAX registers a rule for each primitive, and the
   primitives are not public.
+* ``lower_by``: lowers with rules that hold for one program alone; ``buffer_callback_p``: a
+  primitive that needs one.  Public rules hold for all programs.
+* ``functions_held_for``: what JAX would keep alive for a program, of which its module says nothing.
 * ``source_info_util``: the user's line that an equation is from, which JAX puts into locations.
 * ``run_compiled``: runs a compiled program without JAX's cache of fast calls, which refuses
   a program that calls itself in its first run; ``Compiled.__call__`` has no way around it.
@@ -69,6 +72,7 @@ from typing import Any
 
 import jax
 from jax._src import (  # noqa: TID251
+    buffer_callback,
     callback,
     core,
     dispatch,
@@ -90,6 +94,7 @@ __all__ = [
     "InputOutputEffect",
     "Partitioning",
     "backends_are_initialized",
+    "buffer_callback_p",
     "choose_platforms_of_jits",
     "convert_constvars_jaxpr",
     "cpu_dispatch_is_asynchronous",
@@ -98,10 +103,12 @@ __all__ = [
     "emit_callbacks_by",
     "explain_forward_mode",
     "forget_lowering",
+    "functions_held_for",
     "hold_weakly_in_caches",
     "ir_type",
     "jvp_jaxpr",
     "keep_rules_around",
+    "lower_by",
     "make_cpu_client",
     "ordered_effects",
     "over_axes",
@@ -564,7 +571,7 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool]) -> None:
         pxla.MeshExecutable.create_cpp_call = fast_call_ahead_of_time
 
 
-_emit_python_callback = callback.emit_python_callback
+buffer_callback_p = buffer_callback.buffer_callback_p
 
 
 def emit_callbacks_by(emit: Callable[..., Any], where: Callable[[], bool]) -> None:
@@ -574,16 +581,32 @@ def emit_callbacks_by(emit: Callable[..., Any], where: Callable[[], bool]) -> No
         emit: takes and returns what ``emit_python_callback`` does.
         where: tells whether to, for what is being lowered.
     """
+    emit_by_jax = callback.emit_python_callback
 
     def chosen(*args: Any, **kwargs: Any) -> Any:
-        return (emit if where() else _emit_python_callback)(*args, **kwargs)
+        return (emit if where() else emit_by_jax)(*args, **kwargs)
 
-    callback.emit_python_callback = chosen
+    # The second is its public name, which other libraries' rules use.
+    callback.emit_python_callback = mlir.emit_python_callback = chosen
 
 
-def site_of_equation(ctx: mlir.LoweringRuleContext) -> str:
+def lower_by(
+    traced: Any, rules: tuple[tuple[Primitive, Callable[..., Any]], ...]
+) -> jax.stages.Lowered:
+    """Lower a traced function for the CPU by rules that take precedence over JAX's."""
+    parameters = mlir.LoweringParameters(override_lowering_rules=rules)
+    return traced.lower(lowering_platforms=("cpu",), _private_parameters=parameters)
+
+
+def functions_held_for(lowered: jax.stages.Lowered) -> list[Any]:
+    """Return the objects of this process that a lowered program refers to."""
+    held = lowered._lowering.compile_args
+    return [*(held["host_callbacks"] or ()), *(held["keepalive"] or ())]
+
+
+def site_of_equation() -> str:
     """Return ``file:line`` of the user's code that the equation being lowered is from."""
-    frame = source_info_util.user_frame(ctx.traceback)
+    frame = source_info_util.user_frame(source_info_util.current().traceback)
     return "<unknown>" if frame is None else f"{frame.file_name}:{frame.start_line}"
 
 

@@ -215,6 +215,9 @@ def compile_program(
         table: gets the callbacks of the program, and must live as long as it runs.
         keep_stages: whether to keep the text of the module after every pass.
     """
+    # What it changes of JAX is changed by the first program.
+    from bellhop.callbacks.of_jax import lower_for_us
+
     stopwatch = Stopwatch()
     # A program runs on one device, whatever mesh the user has set.
     with without_mesh():
@@ -228,7 +231,7 @@ def compile_program(
         )
     stopwatch.lap("tracing")
     with _lowering() as lowering, without_mesh():
-        module = traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
+        module = lower_for_us(traced)
         lowering.finish()
     forget_lowering(traced.jaxpr)
     stopwatch.lap("lowering", module)

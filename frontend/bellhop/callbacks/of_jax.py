@@ -2,7 +2,8 @@
 
 JAX hands the functions that a module calls to its executable, and a program of ours is embedded
 into another module, whose executable knows nothing of them.  So these calls become calls of ours,
-with JAX's rules for transformations and the runtime's for exceptions.
+with JAX's rules for transformations and the runtime's for exceptions; whatever else of the process
+a module refers to is refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +12,22 @@ from typing import Any
 import jax
 import numpy as np
 from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
 
-from bellhop._jax_compat import emit_callbacks_by, ir_type, site_of_equation
+from bellhop._jax_compat import (
+    buffer_callback_p,
+    emit_callbacks_by,
+    functions_held_for,
+    ir_type,
+    lower_by,
+    site_of_equation,
+)
+from bellhop._source import qualified_name
+from bellhop.callbacks.buffer_callback import BufferTarget
 from bellhop.callbacks.target import CallbackTarget
+from bellhop.errors import CompileError
 from bellhop.lowering import lowering_in_progress
+from bellhop_mlir._walk import named, source_line
 from bellhop_mlir.dialects import callback as dialect
 
 
@@ -51,8 +64,6 @@ def _emit(
         the results, the token after the call where there was one before it, and the function,
         which JAX need not keep alive.
     """
-    lowering = lowering_in_progress()
-    assert lowering is not None
     name = str(ctx.primitive)
     target = CallbackTarget(
         flavour=f"jax.{name}",
@@ -60,19 +71,87 @@ def _emit(
         in_tree=jax.tree.structure(((0,) * len(operands), {})),
         out_tree=jax.tree.structure((0,) * len(result_avals)),
         result_avals=tuple(result_avals),
-        site=site_of_equation(ctx),
+        site=site_of_equation(),
         copies=True,
         vmap_method=None,
     )
     of_call = ctx.replace(avals_in=operand_avals, avals_out=result_avals)
-    symbol = lowering.declare(of_call, target)
-    types = [ir_type(ctx, aval) for aval in result_avals]
+    results, token = _call(of_call, target, operands, token, has_side_effect)
+    return results, token, None
+
+
+def _lower_buffer_callback(
+    ctx: mlir.LoweringRuleContext,
+    *operands: Any,
+    callback: Callable[..., None],
+    in_tree: Any,
+    out_tree: Any,
+    has_side_effect: bool,
+    input_output_aliases: Sequence[tuple[int, int]],
+    command_buffer_compatible: bool,
+    **_: Any,
+) -> list[Any]:
+    """Lower a ``buffer_callback`` of JAX's to ours, which writes into the program's memory too."""
+    target = BufferTarget(
+        flavour="jax.buffer_callback",
+        function=callback,
+        in_tree=in_tree,
+        out_tree=out_tree,
+        result_avals=tuple(ctx.avals_out),
+        site=site_of_equation(),
+        copies=False,
+        vmap_method=None,
+        aliases=tuple(input_output_aliases),
+        command_buffer_compatible=command_buffer_compatible,
+    )
+    results, _token = _call(ctx, target, operands, None, has_side_effect)
+    return results
+
+
+def _call(
+    ctx: mlir.LoweringRuleContext,
+    target: CallbackTarget,
+    operands: Sequence[Any],
+    token: Any,
+    has_side_effect: bool,
+) -> tuple[list[Any], Any]:
+    lowering = lowering_in_progress()
+    assert lowering is not None
+    symbol = lowering.declare(ctx, target)
+    types = [ir_type(ctx, aval) for aval in ctx.avals_out]
     kind = "io" if has_side_effect else "pure"
     if token is None:
-        return list(dialect.call(symbol, kind, list(operands), types).results), None, None
+        call = dialect.call(symbol, kind, list(operands), types, target.aliases)
+        return list(call.results), None
     call = dialect.call(symbol, kind, [token, *operands], [token.type, *types])
     token, *results = call.results
-    return results, token, None
+    return results, token
+
+
+def lower_for_us(traced: Any) -> ir.Module:
+    """Lower a traced function to a module that no function of JAX's executable belongs to.
+
+    Raises:
+        CompileError: naming what calls Python in a way of its own.
+    """
+    lowered = lower_by(traced, ((buffer_callback_p, _lower_buffer_callback),))
+    module = lowered.compiler_ir("stablehlo")
+    if held := functions_held_for(lowered):
+        calls = [op for op in named(module.operation, "stablehlo.custom_call") if _is_numbered(op)]
+        where = ", ".join(sorted({source_line(op) for op in calls})) or "<unknown>"
+        what = ", ".join(sorted(map(qualified_name, held)))
+        raise CompileError(
+            f"the program calls Python (from {where}) by a primitive whose lowering leaves the "
+            f"function to JAX's executable: {what}. A bellhop program is not that executable. Call "
+            "it with jax.pure_callback or bellhop.pure_callback, or outside the qjit function."
+        )
+    return module
+
+
+def _is_numbered(call: ir.Operation) -> bool:
+    """Tell whether a call has the number of a function of the executable."""
+    config = call.attributes.get("mhlo.backend_config")
+    return isinstance(config, ir.DictAttr) and "index" in config
 
 
 emit_callbacks_by(_emit, where=lambda: lowering_in_progress() is not None)

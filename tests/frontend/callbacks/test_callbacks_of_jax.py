@@ -9,8 +9,13 @@ import numpy as np
 import pennylane as qml
 import pytest
 from jax.experimental import io_callback
+from jax.experimental.buffer_callback import buffer_callback
+from jax.experimental.sparse.linalg import spsolve
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
 
 import bellhop
+from bellhop.delegation import delegated_everywhere
 
 SCALAR = jax.ShapeDtypeStruct((), jnp.float64)
 
@@ -201,6 +206,78 @@ def test_arguments_may_be_kept_and_functions_go():
     f = function = None
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("where", ["program", "region of another device"])
+def test_buffer_callback(where):
+    def host(context, out, tree, *, scale):
+        np.asarray(out["sum"])[...] = np.asarray(tree["a"]).sum()
+        np.asarray(out["all"])[...] = np.asarray(tree["b"]) * np.asarray(scale)
+
+    types = {"sum": SCALAR, "all": jax.ShapeDtypeStruct((3,), jnp.float64)}
+    call = buffer_callback(host, types, has_side_effect=True)
+
+    def function(a, b):
+        step = lambda b, _: (call({"a": a, "b": b}, scale=2.0)["all"], b)
+        last, _ = jax.lax.scan(step, b, None, length=3)
+        return call({"a": a, "b": last}, scale=1.0)
+
+    with delegated_everywhere():
+        if where != "program":
+            function = bellhop.accelerate(function, dev="cpu:1")
+        result = bellhop.qjit(function)(np.ones(4), np.arange(3.0))
+    assert result["sum"] == 4.0
+    np.testing.assert_array_equal(result["all"], 8 * np.arange(3.0))
+
+
+def test_buffer_callback_in_the_memory_of_its_argument_and_under_vmap():
+    def host(context, out, x):
+        np.asarray(out)[...] += 1
+
+    call = buffer_callback(host, SCALAR, vmap_method="sequential", input_output_aliases={0: 0})
+    x = np.arange(3.0)
+    np.testing.assert_array_equal(bellhop.qjit(jax.vmap(call))(x), x + 1)
+    np.testing.assert_array_equal(x, np.arange(3.0))
+
+
+def test_an_exception_in_buffer_callback_is_the_same_object():
+    error = KeyError("no such thing")
+
+    def host(context, out, x):
+        raise error
+
+    with pytest.raises(KeyError) as raised:
+        bellhop.qjit(lambda x: buffer_callback(host, SCALAR)(x))(0.5)
+    assert raised.value is error
+    (note,) = error.__notes__
+    assert "raised in callback 'host', called from " + __file__ in note
+
+
+def test_what_a_lowering_rule_calls_by_the_public_name():
+    diagonal, start = np.array([1.0, 2.0, 4.0]), np.arange(4, dtype=np.int32)
+    f = bellhop.qjit(lambda b: spsolve(diagonal, start[:3], start, b))
+    np.testing.assert_allclose(f(np.ones(3)), 1 / diagonal)
+
+
+@pytest.mark.parametrize("hold", ["add_host_callback", "add_keepalive"])
+def test_functions_that_only_jax_holds_are_refused_by_name(hold):
+    own_p = Primitive("own")
+    own_p.def_abstract_eval(lambda x: x)
+
+    def own_function(*args):
+        return args
+
+    def lower(ctx, x):
+        getattr(ctx.module_context, hold)(own_function)
+        return jax.ffi.ffi_lowering("xla_ffi_python_cpu_callback")(ctx, x, index=np.uint64(0))
+
+    mlir.register_lowering(own_p, lower)
+    f = bellhop.qjit(lambda x: own_p.bind(x))
+    line = f"{__file__}:{f.original_function.__code__.co_firstlineno}"
+    with pytest.raises(bellhop.CompileError, match="leaves the function to JAX's executable") as e:
+        f(1.0)
+    assert line in str(e.value)
+    assert "own_function" in str(e.value)
 
 
 def test_in_a_plain_jit_they_are_left_to_jax():
