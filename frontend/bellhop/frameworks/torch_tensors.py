@@ -109,6 +109,22 @@ class _Writable:
         self._array = array
 
 
+@functools.cache
+def _tracing_tools() -> tuple[Any, Any]:
+    # Without public names, as below.
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+    return FakeTensor, get_proxy_mode
+
+
+def is_only_traced(tensors: Sequence[Any]) -> bool:
+    """Tell whether tensors have no values, or PyTorch writes down what becomes of them."""
+    fake_type, get_proxy_mode = _tracing_tools()
+    have_none = any(tensor.is_meta or isinstance(tensor, fake_type) for tensor in tensors)
+    return have_none or get_proxy_mode() is not None
+
+
 def to_array(value: Any) -> Any:
     """Return an array that is a view of a tensor on the CPU; numbers as they are."""
     torch = import_torch()

@@ -76,6 +76,67 @@ def test_torch_in_jax_in_torch():
     np.testing.assert_allclose(outer(x).item(), (np.sin(X) ** 2).sum())
 
 
+def test_structure_of_the_result_is_that_of_the_call():
+    f = bellhop.to_torch(lambda x: {"one": x[0]} if x.shape == (1,) else (x.sum(), {"all": x}))
+    one, two = torch.ones(1, dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+    assert f(one) == {"one": 1.0}
+    total, tree = f(two)
+    assert (total, tree["all"].shape) == (2.0, (2,))
+    # Nothing is traced here.
+    assert f(one) == {"one": 1.0}
+
+
+def _quadratic(x):
+    return {"y": x @ x * x, "n": x.argmax()}
+
+
+F = torch.func
+TRANSFORMED = {
+    "grad": lambda f, x: F.grad(lambda x: f(x)["y"].sum())(x),
+    "jacrev": lambda f, x: F.jacrev(lambda x: f(x)["y"])(x),
+    "jacfwd": lambda f, x: F.jacfwd(lambda x: f(x)["y"])(x),
+    "hessian": lambda f, x: F.hessian(lambda x: f(x)["y"].sum())(x),
+    "jvp": lambda f, x: F.jvp(lambda x: f(x)["y"], (x,), (2 * x,))[1],
+    "vmap": lambda f, x: F.vmap(f, in_dims=1)(torch.outer(x, x))["y"],
+    "vmap of grad": lambda f, x: F.vmap(F.grad(lambda x: f(x)["y"].sum()))(torch.outer(x, x)),
+    "grad of vmap": lambda f, x: F.grad(lambda x: F.vmap(f)(torch.outer(x, x))["y"].sum())(x),
+    "compile": lambda f, x: torch.compile(lambda x: f(x + 1)["y"] * 2, backend="eager")(x),
+}
+
+
+# PyTorch's own forward mode uses what PyTorch has deprecated.
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("transform", TRANSFORMED)
+def test_transformed_by_torch_as_functions_of_its_own_are(transform):
+    x = torch.tensor([0.5, 1.5, -1.0], dtype=torch.float64)
+    transformed = TRANSFORMED[transform]
+    torch.testing.assert_close(
+        transformed(bellhop.to_torch(_quadratic), x), transformed(_quadratic, x)
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_forward_mode_through_a_circuit():
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(angle):
+        qml.RX(angle, wires=0)
+        return qml.expval(qml.PauliZ(0))
+
+    f = bellhop.to_torch(circuit)
+    angles = torch.tensor([0.1, 0.4], dtype=torch.float64)
+    value, tangent = F.vmap(lambda a: F.jvp(f, (a,), (torch.ones_like(a),)))(angles)
+    torch.testing.assert_close(value, torch.cos(angles))
+    torch.testing.assert_close(tangent, -torch.sin(angles))
+
+
+@pytest.mark.parametrize("trace", [F.linearize, lambda f, x: f(x.to("meta"))])
+def test_it_is_no_part_of_a_graph_of_torch(trace):
+    f = bellhop.to_torch(lambda x: x)
+    with pytest.raises(NotImplementedError, match="cannot be part of a graph of PyTorch's"):
+        trace(f, torch.ones(1))
+    assert f(torch.ones(1)) == 1
+
+
 def test_result_may_be_written():
     x = torch.from_numpy(X).clone()
     result = bellhop.to_torch(lambda x: x)(x)
