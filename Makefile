@@ -5,12 +5,13 @@ BIN    := $(VENV)/bin
 WERROR ?= OFF
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test test-half test-other-half stress soak sanitize docs linkcheck lint format bench wheel clean
+.PHONY: help demo test test-half test-other-half stress soak fuzz sanitize docs linkcheck lint format bench wheel clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run the tests"
 	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once"
 	@echo "make soak    run millions of callbacks and look at the memory that they leave"
+	@echo "make fuzz    draw programs for MINUTES=10 and hold them against plain Python"
 	@echo "make sanitize  test the runtime under Address, UndefinedBehavior and ThreadSanitizer"
 	@echo "make docs    run and build the documentation, and compare what it prints"
 	@echo "make linkcheck  ask every address in the documentation whether it is there (online)"
@@ -48,6 +49,10 @@ test-other-half: $(VENV)/.installed-dev
 
 stress soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m long --durations=0 -vs tests/integration/test_$@.py
+
+MINUTES ?= 10
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 # Tests of memory are left out: under AddressSanitizer freed memory is kept.
 CIRCUITS := tests/frontend/circuits/test_

@@ -1,0 +1,136 @@
+"""Holds what came of the calls of a program against what its reference says."""
+
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .refusals import REFUSALS
+
+# Of two frequencies of 2000 shots each, six standard deviations.
+BY_CHANCE = 0.3
+
+
+class Difference(AssertionError):
+    """A program did not do what its reference did; the first argument is the kind."""
+
+
+def compare(ours: dict[str, Any], reference: dict[str, Any]) -> list[str]:
+    """Compare two runs of a script; return the reasons of refusals.
+
+    Raises:
+        Difference: where they differ.
+    """
+    refused = []
+    pairs = zip(ours["outcomes"], reference["outcomes"], strict=True)
+    for number, ((result, seen, how), (expected, events, _)) in enumerate(pairs):
+        where = f"call {number}"
+        if isinstance(result, Exception) and not isinstance(expected, Exception):
+            refused.append(_refusal(result, where))
+            continue
+        if isinstance(expected, Exception):
+            _exceptions(result, expected, ours, reference, where)
+            continue
+        _trees(result, expected, where)
+        _events(seen, events, how, where)
+    return refused
+
+
+def _refusal(error: Exception, where: str) -> str:
+    """Return why what was refused was, or say that an exception is a fault."""
+    text = f"{type(error).__name__}: {error}"
+    for pattern in REFUSALS:
+        if re.search(pattern, text):
+            return REFUSALS[pattern]
+    # Its first words tell it from others, without what names and numbers stand in it.
+    words = re.findall(r"\b[A-Za-z_]+\b", re.sub(r"'.*?'|\(.*?\)", "", str(error)))
+    raise Difference(" ".join([type(error).__name__, *words[:7]]), f"{where}: {text}") from error
+
+
+def _exceptions(
+    result: Any, expected: Exception, ours: dict[str, Any], reference: dict[str, Any], where: str
+) -> None:
+    if not isinstance(result, Exception):
+        raise Difference("no exception", f"{where}: {result!r} instead of {expected!r}")
+    if expected not in reference["raised"]:
+        return
+    if not any(result is error for error in ours["raised"]):
+        raise Difference("another exception", f"{where}: {result!r} instead of {expected!r}")
+    _trees(result.args, expected.args, f"{where}, its exception")
+
+
+def _trees(result: Any, expected: Any, where: str) -> None:
+    """Compare values: structure, types and numbers."""
+    leaves, structure = jax.tree.flatten_with_path(result)
+    others, needed = jax.tree.flatten(expected)
+    if structure != needed:
+        raise Difference("structure", f"{where}: {structure} instead of {needed}")
+    for (path, leaf), other in zip(leaves, others, strict=True):
+        name = f"{where}{jax.tree_util.keystr(path)}"
+        if isinstance(other, str):
+            if leaf != other:
+                raise Difference("text", f"{name}: {leaf!r} instead of {other!r}")
+            continue
+        _arrays(leaf, other, name, by_chance="random" in jax.tree_util.keystr(path))
+
+
+def _arrays(leaf: Any, other: Any, name: str, by_chance: bool = False) -> None:
+    if _type(leaf) != _type(other):
+        raise Difference("type", f"{name}: {_type(leaf)} instead of {_type(other)}")
+    wide = complex if jnp.issubdtype(np.asarray(other).dtype, np.complexfloating) else float
+    tolerance = BY_CHANCE if by_chance else _tolerance(np.asarray(other).dtype)
+    values, needed = np.asarray(leaf).astype(wide), np.asarray(other).astype(wide)
+    if not np.allclose(values, needed, rtol=tolerance, atol=tolerance, equal_nan=True):
+        raise Difference("value", f"{name}: {values} instead of {needed}")
+
+
+def _type(leaf: Any) -> tuple[tuple[int, ...], str]:
+    return np.shape(leaf), np.asarray(leaf).dtype.name
+
+
+def _tolerance(dtype: Any) -> float:
+    """Return how far two ways of computing a number may be apart."""
+    if not jnp.issubdtype(dtype, np.inexact):
+        return 0.0
+    return max(1e-9, 30 * float(jnp.finfo(dtype).eps))
+
+
+def _events(seen: Any, expected: Any, how: dict[str, Any], where: str) -> None:
+    """Compare calls of Python: those whose order is promised, and those that only come."""
+    for channel, in_order in (("o", True), ("print", True), ("t", True), ("u", False)):
+        ours, needed = _of(channel, seen), _of(channel, expected)
+        name = f"{where}, {channel}"
+        if how.get("mapped"):
+            # Taps are left the whole batch, and both branches of a mapped conditional run.
+            if channel in "ou":
+                _each_is_among(needed, ours, name)
+        elif in_order and not how.get("threads"):
+            if [event[0] for event in ours] != [event[0] for event in needed]:
+                raise Difference("events", f"{name}: {ours} instead of {needed}")
+            _trees(ours, needed, name)
+        elif len(ours) != len(needed):
+            raise Difference("events", f"{name}: {ours} instead of {needed}")
+        else:
+            _each_is_among(needed, ours, name)
+    if not how.get("mapped"):
+        _each_is_among(_of("p", seen), _of("p", expected), f"{where}, p")
+
+
+def _of(channel: str, events: Any) -> list[Any]:
+    return [event for event in events if event[0].rstrip("0123456789") == channel]
+
+
+def _each_is_among(events: list[Any], others: list[Any], where: str) -> None:
+    for event in events:
+        if not any(_same(event, other) for other in others):
+            raise Difference("events", f"{where}: {event} is not among {others}")
+
+
+def _same(event: Any, other: Any) -> bool:
+    try:
+        _trees(event, other, "")
+    except Difference:
+        return False
+    return True

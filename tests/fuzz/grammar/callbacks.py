@@ -1,0 +1,141 @@
+"""Calls of Python, of every flavour.
+
+What a callback is called in the notes says what is promised of its calls: those of "o" and of
+what is printed come once each, in program order; of "t" too, among themselves; of "u" once each;
+of "p" they may be dropped, merged and hoisted.
+"""
+
+from collections.abc import Callable
+
+from .expressions import constant, expression
+from .scope import Kind, Scope
+from .trees import tree
+
+Statement = Callable[[Scope], None]
+
+
+def _argument(scope: Scope, depth: int = 1) -> str:
+    """Draw a value to give away; one that may be differentiated is none to those without rule."""
+    text = tree(scope).text(scope, depth)
+    if not scope.traits.derivative:
+        return text
+    return f"jax.tree.map(jax.lax.stop_gradient, {text})"
+
+
+def _for_effect(name: str, call: str) -> Statement:
+    """Make the statement of a callback without results."""
+
+    def statement(scope: Scope) -> None:
+        noted = f"functools.partial(note, {scope.fresh(name)!r})"
+        scope.lines.append(call.format(noted, tree(scope).text(scope)))
+
+    return statement
+
+
+def _with_result(name: str, call: str) -> Statement:
+    """Make the statement of a callback that gives a changed tree."""
+
+    def statement(scope: Scope) -> None:
+        shape = tree(scope)
+        given, got = scope.fresh("given"), scope.fresh("got")
+        text = shape.text(scope)
+        if scope.traits.derivative:
+            text = f"jax.tree.map(jax.lax.stop_gradient, {text})"
+        function = "into" if "buffer" in call else "steps"
+        noted = f"functools.partial({function}, {scope.fresh(name)!r})"
+        scope.lines += [f"{given} = {text}", f"{got} = {call.format(noted, given)}"]
+        shape.bind(scope, got)
+
+    return statement
+
+
+def _pure_with_rule(scope: Scope) -> None:
+    kind = scope.one_of(Kind.FLOAT, *(k for k in [Kind.VECTOR] if scope.variables[k]))
+    name, factor = scope.fresh("wave"), constant(scope)
+    value = expression(scope, kind, 1)
+    like = "float" if kind is Kind.FLOAT else value
+    slope = f"{factor} * jnp.cos({factor} * {{}})"
+    scope.lines += [
+        f"{name} = bellhop.pure_callback(lambda x: np.sin({factor} * x), {like})",
+        f"{name}.jvp(lambda x, dx: ({name}(*x), {slope.format('x[0]')} * dx[0]))"
+        if scope.chance(2)
+        else f"{name}.fwd(lambda x: ({name}(x), x))\n"
+        f"{name}.bwd(lambda x, dy: {slope.format('x')} * dy)",
+    ]
+    scope.lines[-1:] = scope.lines[-1].split("\n")
+    scope.add(kind, f"{name}({value})")
+
+
+def _print(scope: Scope) -> None:
+    values = ", ".join(
+        expression(scope, scope.one_of(Kind.INT, Kind.BOOL), 1) for _ in range(scope.one_of(1, 2))
+    )
+    fields = "{} " * (values.count(", ") + 1)
+    name = scope.fresh("o")
+    jax = scope.one_of("bellhop", "jax")
+    scope.lines.append(f"{jax}.debug.print('{name} {fields}', {values}{_ordered(jax)})")
+
+
+def _ordered(whose: str) -> str:
+    return ", ordered=True" if whose == "jax" else ""
+
+
+def _fuse(scope: Scope) -> None:
+    values = f"{expression(scope, Kind.INT, 0)}, {_argument(scope)}"
+    noted = f"functools.partial(fuse, {scope.fresh('o')!r})"
+    scope.lines.append(f"bellhop.debug.callback({noted}, {values})")
+
+
+def _region(scope: Scope) -> None:
+    kind = scope.one_of(Kind.FLOAT, *(k for k in [Kind.VECTOR] if scope.variables[k]))
+    name = scope.fresh("region")
+    inner = scope.inner(variables={k: [] for k in Kind} | {kind: ["x"]})
+    place = scope.one_of('dev="cpu:1"', 'dev="cpu:0"', "")
+    scope.lines.append(
+        f"{name} = bellhop.accelerate(lambda x: {expression(inner, kind, 2)}, {place})"
+    )
+    scope.add(kind, f"{name}({expression(scope, kind, 1)})")
+
+
+def _assert(scope: Scope) -> None:
+    scope.lines.append(f"bellhop.debug_assert({expression(scope, Kind.INT, 0)} > -9, 'never')")
+
+
+def _asynchronous(scope: Scope) -> None:
+    noted = f"functools.partial(note, {scope.fresh('t')!r})"
+    value = tree(scope).text(scope)
+    scope.lines.append(f"bellhop.callback({noted}, asynchronous=True)({value})")
+
+
+ANYWHERE: tuple[Statement, ...] = (
+    _for_effect("o", "bellhop.debug.callback({}, {})"),
+    _for_effect("o", "bellhop.callback({})({})"),
+    _for_effect("t", "bellhop.tap({}, {})"),
+    _pure_with_rule,
+    _with_result("p", "bellhop.pure_callback({0}, {1}, {1})"),
+    _region,
+    _for_effect("o", "jax.debug.callback({}, {}, ordered=True)"),
+    _for_effect("u", "jax.debug.callback({}, {})"),
+    _with_result("p", "jax.pure_callback({0}, {1}, {1}, vmap_method='sequential')"),
+    _with_result("p", "bellhop.buffer_callback({0}, {1}, vmap_method='sequential')({1})"),
+    _print,
+    _assert,
+    _asynchronous,
+)
+
+# With results, so not under `vmap` of conditionals, or at all.
+EFFECTS_WITH_RESULTS: tuple[Statement, ...] = (
+    _with_result("u", "bellhop.io_callback({0}, {1}, {1})"),
+    _with_result("o", "bellhop.io_callback({0}, {1}, {1}, ordered=True)"),
+    _with_result("o", "jax.experimental.io_callback({0}, {1}, {1}, ordered=True)"),
+    _with_result("u", "jax.experimental.io_callback({0}, {1}, {1})"),
+    _with_result("o", "bellhop.host_callback.call({0}, {1}, result_shape={1})"),
+    _with_result("p", "jax.experimental.buffer_callback.buffer_callback({0}, {1})({1})"),
+    _fuse,
+)
+
+
+def callback(scope: Scope) -> None:
+    """Draw a call of Python."""
+    mapped = scope.traits.mapped
+    scope.one_of(*ANYWHERE, *(() if mapped else EFFECTS_WITH_RESULTS))(scope)

@@ -1,0 +1,134 @@
+"""QNodes: gates on known and computed wires, between all else, and what is measured."""
+
+from .expressions import constant, expression
+from .scope import Kind, Scope
+
+SHOTS = 2000
+ROTATIONS = ("RX", "RY", "PhaseShift", "RZ")
+FIXED = ("Hadamard", "S", "PauliX", "T")
+PAIRS = ("CNOT", "SWAP", "CZ")
+PAIR_ROTATIONS = ("CRX", "IsingXX", "SingleExcitation", "CRot")
+
+
+def wire(scope: Scope) -> str:
+    """Draw a wire: known, computed, or seldom one that is perhaps not there."""
+    known = str(scope.one_of(*range(scope.wires)))
+    if scope.chance(2) or not scope.variables[Kind.INT]:
+        return known
+    computed = expression(scope, Kind.INT, 1)
+    return computed if scope.chance(12) else f"({computed}) % {scope.wires}"
+
+
+def pair(scope: Scope) -> str:
+    first = wire(scope)
+    return f"[{first}, ({first} + {scope.one_of(*range(1, scope.wires))}) % {scope.wires}]"
+
+
+def gate(scope: Scope) -> None:
+    """Draw a gate, or seldom a modified one."""
+    angle = expression(scope, Kind.FLOAT, 1)
+    form = scope.one_of("rotation", "fixed", *(["pair", "excitation"] * (scope.wires > 1)))
+    if form == "pair":
+        made = f"qml.{scope.one_of(*PAIRS)}(wires={pair(scope)})"
+    elif form == "excitation":
+        name = scope.one_of(*PAIR_ROTATIONS)
+        more = f", {constant(scope)}, {constant(scope)}" * (name == "CRot")
+        made = f"qml.{name}({angle}{more}, wires={pair(scope)})"
+    elif form == "fixed":
+        made = f"qml.{scope.one_of(*FIXED)}(wires={wire(scope)})"
+    else:
+        name = scope.one_of(*ROTATIONS)
+        made = f"qml.{name}({angle}, wires={wire(scope)})"
+        if scope.chance(4):
+            made = f"qml.adjoint(qml.{name})({angle}, wires={wire(scope)})"
+        elif scope.wires > 1 and scope.chance(4):
+            first, second = pair(scope)[1:-1].rsplit(", ", 1)
+            made = f"qml.ctrl(qml.{name}, control={first})({angle}, wires={second})"
+    scope.lines.append(made)
+
+
+def measure(scope: Scope) -> str:
+    """Draw a measurement in the middle, and what follows of it."""
+    outcome = scope.fresh("m")
+    options = scope.one_of("", ", reset=True", ", postselect=0", ", postselect=1")
+    where = wire(scope)
+    scope.lines += [
+        f"qml.RY(0.83, wires={where})",
+        f"{outcome} = bellhop.measure({where}{options})",
+    ]
+    if scope.chance(2):
+        inner = scope.inner(variables={kind: [] for kind in Kind})
+        inner.variables[Kind.FLOAT] += scope.variables[Kind.FLOAT]
+        for _ in range(scope.one_of(1, 2)):
+            gate(inner)
+        branch = scope.fresh("branch")
+        scope.block(f"def {branch}():", inner)
+        scope.lines.append(f"bellhop.cond({outcome}, {branch})()")
+    return outcome
+
+
+def circuit(scope: Scope) -> None:
+    """Draw a QNode, a call of it, and what becomes of its results."""
+    name = scope.fresh("circuit")
+    wires = scope.one_of(1, 2, 3)
+    shots = scope.one_of(None, None, None, SHOTS) if scope.random is not None else None
+    inner = scope.inner(wires=wires, in_circuit=True)
+    parameters = [scope.fresh("x"), scope.fresh("n")]
+    inner.variables[Kind.FLOAT].append(parameters[0])
+    inner.variables[Kind.INT].append(parameters[1])
+    inner.lines.append(f"qml.RX({parameters[0]}, wires=0)")
+    inner.some()
+    outcomes = []
+    if not scope.traits.mapped and scope.chance(3):
+        for _ in range(scope.one_of(1, 2)):
+            outcomes.append(measure(inner))
+            inner.some(most=1)
+    measured = [
+        measurement(inner, outcomes, exact=shots is None) for _ in range(scope.one_of(1, 2, 3))
+    ]
+    texts = [text for text, _ in measured]
+    inner.lines.append(f"return {', '.join(texts)}")
+    device = f'qml.device("lightning.qubit", wires={wires})'
+    options = f", shots={shots}" if shots else ""
+    scope.block(f"def {name}({', '.join(parameters)}):", inner, f"@qml.qnode({device}{options})")
+    result = scope.fresh("q")
+    arguments = f"{expression(scope, Kind.FLOAT, 1)}, {expression(scope, Kind.INT, 1)}"
+    scope.lines.append(f"{result} = {name}({arguments})")
+    for place, (_, number) in enumerate(measured):
+        value = number.format(result if len(measured) == 1 else f"{result}[{place}]")
+        if shots:
+            scope.random.append(value)
+        else:
+            scope.add(Kind.FLOAT, value)
+
+
+def measurement(scope: Scope, outcomes: list[str], exact: bool) -> tuple[str, str]:
+    """Draw a measurement, and how its result becomes a number."""
+    known = scope.one_of(*range(scope.wires))
+    forms = ["expval", "var", "probs", "product", "sum"]
+    if outcomes:
+        forms += ["outcome"]
+    elif exact:
+        forms += [] if scope.traits.derivative else ["state"]
+    if not exact:
+        forms += ["sample", "counts"]
+    form = scope.one_of(*forms)
+    letter = scope.one_of("Z", "X", "Y")
+    if form == "probs":
+        wires = scope.one_of(f"wires=[{known}]", "")
+        return f"qml.probs({wires})", "{}[-1]"
+    if form == "product":
+        other = (known + 1) % scope.wires
+        second = f" @ qml.X({other})" if other != known else ""
+        return f"qml.expval(qml.{letter}({known}){second})", "{}"
+    if form == "sum":
+        return f"qml.expval(0.5 * qml.{letter}({known}) + qml.Z(0))", "{}"
+    if form == "outcome":
+        return f"qml.expval({scope.one_of(*outcomes)})", "{}"
+    if form == "state":
+        return "qml.state()", "jnp.abs({}[0]) ** 2"
+    if form == "sample":
+        return f"qml.sample(wires={known})", "jnp.mean({}, axis=0)"
+    if form == "counts":
+        return "qml.counts(all_outcomes=True)", f"{{}}[1] / {SHOTS}"
+    return f"qml.{form}(qml.{letter}({known}))", "{}"

@@ -1,0 +1,46 @@
+"""Runs a script under both meanings."""
+
+import os
+
+# A second CPU device stands in for an accelerator.
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+
+import contextlib  # noqa: E402
+import io  # noqa: E402
+import re  # noqa: E402
+import traceback  # noqa: E402
+import warnings  # noqa: E402
+
+import bellhop  # noqa: E402, F401  (it has 64-bit types, which the reference is to have too)
+
+from .compare import Difference, compare  # noqa: E402
+from .known import KNOWN  # noqa: E402
+from .meaning import REFERENCE, run  # noqa: E402
+from .verdict import AGREES, Verdict  # noqa: E402
+
+
+def judge(source: str) -> Verdict:
+    """Run a script, and its reference; say whether they agree."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        try:
+            reference = run(source, REFERENCE, "reference")
+        except Exception:
+            return Verdict("the script is wrong", traceback.format_exc())
+        try:
+            refused = compare(run(source, {}, "script"), reference)
+        except Difference as difference:
+            kind, details = difference.args
+            cause = difference.__cause__
+            trace = "".join(traceback.format_exception(cause)) if cause else ""
+            return _unless_known(Verdict(kind, f"{details}\n{trace}"))
+        except Exception as error:
+            return Verdict(f"ends with {type(error).__name__}", traceback.format_exc())
+        return Verdict(AGREES, refused=tuple(refused))
+
+
+def _unless_known(verdict: Verdict) -> Verdict:
+    for pattern, where in KNOWN.items():
+        if re.search(pattern, verdict.details):
+            return Verdict(AGREES, refused=(f"known: {where}",))
+    return verdict

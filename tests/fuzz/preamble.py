@@ -1,0 +1,98 @@
+# ruff: noqa: F401
+import contextlib
+import functools
+import gc
+import io
+import threading
+
+import jax
+import jax.experimental
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+import bellhop
+
+seen = []  # what Python was called with
+raised = []  # what it raised
+outcomes = []  # what each call of a program came to
+
+
+class Boom(Exception):
+    """What callbacks of programs raise."""
+
+
+class Printed(io.TextIOBase):
+    """Notes what is printed among the calls."""
+
+    def write(self, text):
+        if text.strip():
+            seen.append(("print", tuple(text.split())))
+        return len(text)
+
+
+def note(name, *values):
+    seen.append((name, values))
+
+
+def step(x):
+    """Change a number, or each of an array, within what its dtype holds."""
+    if jnp.issubdtype(x.dtype, np.complexfloating):
+        return np.asarray(x * 1j, x.dtype)
+    if jnp.issubdtype(x.dtype, np.floating):
+        return np.asarray(np.cos(x.astype(float)), x.dtype)
+    return np.asarray((x.astype(int) + 1) % 7, x.dtype)
+
+
+def steps(name, tree):
+    note(name, tree)
+    return jax.tree.map(step, tree)
+
+
+def into(name, context, out, tree):
+    note(name, jax.tree.map(np.copy, tree))
+    jax.tree.map(lambda place, x: place.__setitem__(..., step(x)), out, tree)
+
+
+def fuse(name, n, tree):
+    """Raise, above four, with views of the arguments."""
+    note(name, n, tree)
+    if n > 4:
+        raised.append(Boom(name, *[np.ravel(x)[1:] for x in jax.tree.leaves(tree)]))
+        raise raised[-1]
+
+
+def at_once(f, *calls):
+    """Call a function from several threads."""
+    results = [None] * len(calls)
+    failures = []
+
+    def one(place):
+        try:
+            results[place] = f(*calls[place])
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=one, args=(place,)) for place in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return results
+
+
+def call(f, *args, **how):
+    """Call a function, and keep what came of it and what Python saw meanwhile."""
+    seen.clear()
+    try:
+        with contextlib.redirect_stdout(Printed()):
+            result = jax.block_until_ready(f(*args))
+            jax.effects_barrier()
+            bellhop.barrier_wait()
+    except Exception as error:
+        result = error
+    outcomes.append((result, tuple(seen), how))
+    print(repr(result), *seen, sep="\n    ")
+    return args if isinstance(result, Exception) else result
