@@ -46,6 +46,8 @@ Each name, what it is for, and why no public name serves:
   ``jax.shard_map``; JAX's types say it in attributes that are not documented.
 * ``without_mesh``: what the user's mesh must not reach; ``jax.set_mesh`` sets one, but none
   cannot be set where a program is being traced.
+* ``array.ArrayImpl``: an array on a device that is not committed to it; ``jax.device_put`` commits
+  where it is told the device, and anything through NumPy forgets weak types.
 * ``raw_platform``: what JAX lowers for, ``cuda`` where the public name is ``gpu``.
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform a
   jaxpr that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take
@@ -72,6 +74,7 @@ from typing import Any
 
 import jax
 from jax._src import (  # noqa: TID251
+    array,
     buffer_callback,
     callback,
     core,
@@ -110,6 +113,7 @@ __all__ = [
     "keep_rules_around",
     "lower_by",
     "make_cpu_client",
+    "mesh_is_set",
     "ordered_effects",
     "over_axes",
     "partial_eval_jaxpr_nounits",
@@ -124,6 +128,7 @@ __all__ = [
     "site_of_equation",
     "trace_state_clean",
     "transpose_jaxpr",
+    "uncommitted",
     "varying_axes",
     "without_mesh",
     "without_unused",
@@ -283,10 +288,16 @@ def forget_lowering(jaxpr: Any) -> None:
         evict(jaxpr)
 
 
+def mesh_is_set() -> bool:
+    """Tell whether the user's program set a mesh."""
+    abstract, concrete = sharding_impls.get_abstract_mesh(), sharding_impls.get_concrete_mesh()
+    return not (abstract.empty and concrete.empty)
+
+
 @contextlib.contextmanager
 def without_mesh() -> Iterator[None]:
     """Trace and lower as where the user's program set no mesh."""
-    if sharding_impls.get_abstract_mesh().empty and sharding_impls.get_concrete_mesh().empty:
+    if not mesh_is_set():
         # To JAX's caches, an empty mesh that was set is not the one that never was.
         yield
         return
@@ -295,6 +306,14 @@ def without_mesh() -> Iterator[None]:
         sharding_impls._internal_use_concrete_mesh(sharding_impls.empty_concrete_mesh),
     ):
         yield
+
+
+def uncommitted(value: jax.Array) -> jax.Array:
+    """Return an array on one device that is not committed to it."""
+    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        data = uncommitted(jax.random.key_data(value))
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(value))
+    return array.ArrayImpl(jax.typeof(value), value.sharding, [value], committed=False)
 
 
 def raw_platform(device: jax.Device) -> str:

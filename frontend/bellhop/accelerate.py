@@ -22,7 +22,7 @@ from bellhop.devices import (
 from bellhop.errors import CompileError
 from bellhop.lowering import lowering_in_progress
 from bellhop.pickling import PickledByName
-from bellhop.signature import StaticArguments, check_arrays
+from bellhop.signature import StaticArguments, check_arrays, result_arrays
 from bellhop.tracing import NOT_TRACEABLE
 
 P = ParamSpec("P")
@@ -52,12 +52,10 @@ class Accelerated(PickledByName):
         if region is None:
             region = self._regions[target] = _region(self._function, target, self._options)
         if trace_state_clean():
-            args, kwargs = _move((args, kwargs), target)
+            args, kwargs = _move((args, kwargs), target, commits=self._dev is not None)
         try:
             return region(*args, **kwargs)
-        except TypeError as error:
-            if "is not a valid JAX type" in str(error):
-                raise _not_jittable(self._function, error) from error
+        except TypeError:
             self._check_arrays(args, kwargs)
             raise
 
@@ -114,16 +112,18 @@ class _Method:
         return self._region(*args, **kwargs)
 
 
-def _move(tree: Any, target: Target) -> Any:
-    """Move what is an array; the rest may be static arguments."""
-    return jax.tree.map(
-        lambda leaf: (
-            jax.device_put(leaf, sharding_for(target, jax.numpy.shape(leaf)))
-            if hasattr(leaf, "dtype")
-            else leaf
-        ),
-        tree,
-    )
+def _move(tree: Any, target: Target, *, commits: bool) -> Any:
+    """Move what is an array; the rest may be static arguments.
+
+    JAX runs on its default device what is committed to none, and so may its results be.
+    """
+
+    def move(leaf: Any) -> Any:
+        if not hasattr(leaf, "dtype") or not (commits or getattr(leaf, "committed", False)):
+            return leaf
+        return jax.device_put(leaf, sharding_for(target, jax.numpy.shape(leaf)))
+
+    return jax.tree.map(move, tree)
 
 
 def _region(
@@ -137,9 +137,14 @@ def _region(
 
     def region(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
         except NOT_TRACEABLE as error:
             raise _not_jittable(function, error) from error
+        try:
+            result_arrays("accelerate", result)
+        except TypeError as error:
+            raise _not_jittable(function, error) from error
+        return result
 
     # JAX looks up the names of static arguments in the user's signature.
     region.__wrapped__ = function  # type: ignore[attr-defined]

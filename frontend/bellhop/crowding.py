@@ -7,12 +7,10 @@ of their own, of which there are as many as it takes.
 """
 
 import threading
-from typing import Any
 
 import jax
 
 from bellhop._jax_compat import make_cpu_client
-from bellhop.lowering import host_device
 
 # The rest of the 32 is for what callbacks compute with JAX themselves.
 RUNS_FOR_EACH_CLIENT = 24
@@ -32,15 +30,3 @@ def spare_device() -> jax.Device:
             if len(_devices) <= place:
                 _devices.append(make_cpu_client().local_devices()[0])
     return _devices[max(place, 0)]
-
-
-def moved(tree: Any, device: jax.Device) -> Any:
-    """Return a pytree with its JAX arrays on another device; other leaves stay as they are."""
-    return jax.tree.map(
-        lambda leaf: jax.device_put(leaf, device) if isinstance(leaf, jax.Array) else leaf, tree
-    )
-
-
-def moved_back(tree: Any) -> Any:
-    """Return a pytree of arrays on the device that programs run on otherwise."""
-    return moved(tree, host_device())

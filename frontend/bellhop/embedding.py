@@ -8,6 +8,7 @@ import jax
 from bellhop.code_generation import COMPILER_OPTIONS
 from bellhop.first_runs import FirstRuns, signature_of
 from bellhop.lowering import Code
+from bellhop.placement import refuse_context_elsewhere
 from bellhop.program import program_p
 from bellhop.signature import NO_STATIC, Static
 
@@ -71,6 +72,7 @@ def embedding_jit(
         if not isinstance(handle, jax.core.Tracer):
             # As jax.disable_jit asks, and jax.debug_nans to find where a NaN is from.
             return run_uncompiled(static, args, kwargs)
+        refuse_context_elsewhere()
         with first_runs.tracing(signature_of(static, args, kwargs)):
             code, out_tree = compile_(static, args, kwargs)
         leaves = jax.tree.leaves((args, kwargs))

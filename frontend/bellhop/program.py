@@ -8,6 +8,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax_compat import hold_weakly_in_caches
 from bellhop.lowering import Code, call, merge
+from bellhop.placement import refuse_lowering_elsewhere
 
 hold_weakly_in_caches(Code)
 
@@ -23,6 +24,7 @@ def _abstract_eval(*avals: Any, code: Code) -> Any:
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: ir.Value, code: Code) -> list[ir.Value]:
+    refuse_lowering_elsewhere(ctx.module_context)
     *arguments, table = operands
     # The program orders its own effects from beginning to end, and the call waits for them.
     tokens = [

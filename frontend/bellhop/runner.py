@@ -5,11 +5,20 @@ from typing import Any
 
 import jax
 
-from bellhop._jax_compat import run_compiled, without_mesh
-from bellhop.crowding import moved, moved_back, spare_device
+from bellhop._jax_compat import run_compiled
+from bellhop.crowding import spare_device
 from bellhop.embedding import Compile, embedding_jit, first_input
 from bellhop.first_runs import FirstRuns, signature_of
 from bellhop.lowering import host_device, table_handle
+from bellhop.placement import (
+    Elsewhere,
+    are_together,
+    committed_devices,
+    gathered,
+    moved,
+    moved_freely,
+    on_host,
+)
 from bellhop.signature import NO_STATIC, Static
 from bellhop_runtime import CallbackTable
 
@@ -20,8 +29,7 @@ class Runner:
     Attributes:
         first_runs: those of the function that are under way.
         jit: takes the handle of the table and the arguments.
-        handle: of the table, committed to the CPU: the program itself runs there, whatever
-            JAX's default is.
+        handle: of the table, on the host.
     """
 
     def __init__(
@@ -43,30 +51,38 @@ class Runner:
         """
         self.first_runs = FirstRuns()
         self.jit = embedding_jit(compile_, run_uncompiled, self.first_runs, name)
-        self.handle = jax.device_put(table_handle(table), host_device())
+        # The function may be made while another is traced.
+        with jax.ensure_compile_time_eval():
+            self.handle = moved_freely(jax.device_put(table_handle(table), host_device()))
         self._refuse = refuse
-        # Whether there ever was an argument, or a mesh, of other devices.
+        # Whether JAX ever would have run a program elsewhere.
         self._gathers = False
 
     def run(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run by a fast call where that is possible."""
-        run: Callable[[Static, Any, Any], Any]
+        run: Callable[[Static, Any, Any], Any] = self.run
+        gathers = self._gathers
         try:
-            if self._gathers:
+            if gathers:
                 return self._run_gathered(static, args, kwargs)
             # Most calls have arguments with a position only; to unpack others costs a tenth more.
             if kwargs or static is not NO_STATIC:
                 return self.jit(first_input(self.handle, static), *args, **kwargs)
             return self.jit(self.handle, *args)
         except RecursionError as error:
-            if "Recursively calling jit" not in str(error):
+            # JAX's C++ refuses a program that is in its first run; it has no frame, as all else has.
+            if not _is_raised_here(error):
                 raise
             run = self.run_aside
-        except ValueError as error:
-            if self._gathers or "incompatible devices" not in str(error):
+        except Elsewhere:
+            if gathers:
                 raise
             self._gathers = True
-            run = self.run
+        except ValueError:
+            # Arguments on several devices are refused by JAX, before anything runs.
+            if gathers or are_together((args, kwargs)):
+                raise
+            self._gathers = True
         except TypeError:
             self._refuse(args, kwargs)
             raise
@@ -76,9 +92,8 @@ class Runner:
         return run(static, args, kwargs)
 
     def _run_gathered(self, static: Static, args: Any, kwargs: Any) -> Any:
-        """Run with arguments that are on the program's device, and without a mesh."""
-        args, kwargs = moved((args, kwargs), host_device())
-        with without_mesh():
+        args, kwargs = gathered((args, kwargs))
+        with on_host():
             return self.jit(first_input(self.handle, static), *args, **kwargs)
 
     def run_aside(
@@ -86,22 +101,28 @@ class Runner:
     ) -> Any:
         """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
         self.first_runs.wait_for_trace(signature_of(static, args, kwargs))
+        args, kwargs = gathered((args, kwargs))
         handle = self.handle if device is None else moved(self.handle, device)
         executable = self.lower(static, args, kwargs, handle).compile()
         return run_compiled(executable, first_input(handle, static), *args, **kwargs)
 
     def run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run where there is room, and bring the results to where they are otherwise."""
+        args, kwargs = gathered((args, kwargs))
+        chosen = committed_devices((args, kwargs))
         device = spare_device()
         args, kwargs = moved((args, kwargs), device)
-        return moved_back(self.run_aside(static, args, kwargs, device))
+        results = self.run_aside(static, args, kwargs, device)
+        return moved(results, chosen.pop()) if chosen else moved_freely(results)
 
     def lower(self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None) -> Any:
         """Return JAX's ``Lowered``, of values or of abstract values."""
         is_nested = self.first_runs.is_mine()
-        handle = self.handle if handle is None else handle
+        if handle is None:
+            handle, (args, kwargs) = self.handle, gathered((args, kwargs))
         try:
-            return self.jit.lower(first_input(handle, static), *args, **kwargs)
+            with on_host():
+                return self.jit.lower(first_input(handle, static), *args, **kwargs)
         finally:
             if not is_nested:
                 self.first_runs.end()
@@ -109,6 +130,15 @@ class Runner:
     def trace(self, args: Any, kwargs: Any) -> None:
         """Make the program of abstract values, and no more."""
         try:
-            self.jit.trace(self.handle, *args, **kwargs)
+            with on_host():
+                self.jit.trace(self.handle, *args, **kwargs)
         finally:
             self.first_runs.end()
+
+
+def _is_raised_here(error: BaseException) -> bool:
+    """Tell whether the innermost frame of an error is one of this file."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback is not None and traceback.tb_frame.f_globals is globals()

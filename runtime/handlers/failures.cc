@@ -2,6 +2,7 @@
 #include "bellhop/failures.h"
 
 #include <deque>
+#include <random>
 #include <utility>
 
 namespace bellhop {
@@ -10,13 +11,18 @@ namespace {
 // XLA reports one failure of a run, and nobody comes for others: only the newest wait.
 constexpr size_t kWaiting = 64;
 std::deque<std::pair<int64_t, PyObject*>> waiting;
-int64_t newest = 0;
+
+// Not counted: a user's text that names a number must not get what waits under it.
+int64_t new_number() {
+  static std::random_device source;
+  return static_cast<int64_t>((uint64_t{source()} << 31) ^ source());
+}
 
 }  // namespace
 
 int64_t keep_failure(PyObject* exception) {
-  waiting.emplace_back(++newest, exception);
-  const int64_t number = newest;
+  const int64_t number = new_number();
+  waiting.emplace_back(number, exception);
   if (waiting.size() > kWaiting) {
     PyObject* oldest = waiting.front().second;
     waiting.pop_front();

@@ -225,17 +225,23 @@ def test_partly_manual_meshes_are_refused(halves):
 def test_qjit_gathers_its_arguments(halves, seen):
     call = call_of("pure", seen)
     elsewhere = jax.device_put(jnp.arange(8.0), jax.devices("cpu")[1])
-    host = jax.devices("cpu")[0]
+    first, second = jax.devices("cpu")[:2]
 
     @bellhop.qjit
     def f(x, *, scale=1.0):
         return call(x) * scale
 
-    for x in (np.arange(8.0), halves, elsewhere, halves):
+    for x, host in (
+        (np.arange(8.0), second),
+        (halves, first),
+        (elsewhere, second),
+        (halves, first),
+        (jax.device_put(elsewhere, first), first),
+    ):
         y = f(x, scale=jax.device_put(0.5, jax.devices("cpu")[1]))
         np.testing.assert_array_equal(y, np.arange(8.0))
         assert y.devices() == {host}
-    assert [array.shape for array in seen] == [(8,)] * 4
+    assert [array.shape for array in seen] == [(8,)] * 5
 
 
 def test_qjit_gathers_beside_static_and_declared_arguments(halves):
