@@ -45,10 +45,10 @@ def refuse_lowering_elsewhere(context: mlir.ModuleContext) -> None:
 @contextmanager
 def on_host() -> Iterator[None]:
     """Let JAX choose a device of the host for programs whose arguments are not committed."""
-    with without_mesh():
-        # To JAX's caches, a default that is set is not the same as one that was never set.
-        with jax.default_device(host_device()) if _default_is_elsewhere() else nullcontext():
-            yield
+    # To JAX's caches, a default that is set is not the same as one that was never set.
+    on_cpu = jax.default_device(host_device()) if _default_is_elsewhere() else nullcontext()
+    with without_mesh(), on_cpu:
+        yield
 
 
 def committed_devices(tree: Any) -> set[jax.Device]:

@@ -70,7 +70,7 @@ class Runner:
                 return self.jit(first_input(self.handle, static), *args, **kwargs)
             return self.jit(self.handle, *args)
         except RecursionError as error:
-            # JAX's C++ refuses a program that is in its first run; it has no frame, as all else has.
+            # JAX's C++ refuses a program that is in its first run; all else has frames of its own.
             if not _is_raised_here(error):
                 raise
             run = self.run_aside

@@ -135,9 +135,11 @@ def classical_result(construct: str, name: str, result: Any) -> Any:
                 "can be returned."
             ) from None
 
-    checked = jax.tree.map(check, result, is_leaf=lambda leaf: isinstance(leaf, quantum))
+    leaves, tree = jax.tree.flatten(result, is_leaf=lambda leaf: isinstance(leaf, quantum))
+    checked = [check(leaf) for leaf in leaves]
     # A branch that applies two gates may do so in a tuple.
-    return checked if jax.tree.leaves(checked) else None
+    is_only_gates = checked and all(leaf is None for leaf in checked)
+    return None if is_only_gates else jax.tree.unflatten(tree, checked)
 
 
 def _check_same(construct: str, first: str, one: Any, second: str, other: Any) -> None:
