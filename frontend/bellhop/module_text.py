@@ -24,8 +24,8 @@ class ModuleText(str):
         return html
 
 
-def parse(text: str) -> ir.Module:
-    """Return a module from its text."""
+def parse(text: str | bytes) -> ir.Module:
+    """Return a module from its text or its bytecode."""
     with make_context(), ir.Location.unknown():
         return ir.Module.parse(text)
 

@@ -1,4 +1,8 @@
-"""What stands in the place of a function is pickled as functions are: by name."""
+"""What stands in the place of a function is pickled as functions are: by name.
+
+A pickle imports and calls whatever it names, of bellhop's as of anything; what comes from others
+is a file that ``bellhop.load`` reads.
+"""
 
 import functools
 import sys

@@ -54,7 +54,7 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
 
     It is copied and pickled as a function is: a copy is the same object, and another process
     finds it by its name.  One that has no name there, such as ``g`` in ``g = qjit(f)``, is made
-    of ``f`` again.
+    of ``f`` again.  As any pickle it may import and call what it names; files of ``save`` do not.
 
     Attributes:
         original_function: the function that was decorated.
@@ -273,6 +273,8 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
             >>> f.save("double.bellhop")
             >>> bellhop.load("double.bellhop")(4.0)
             Array(8., dtype=float64, weak_type=True)
+
+        The file names the Python functions that the program calls, and ``load`` asks for them.
         """
         self._newest()
         if self._static:

@@ -1,59 +1,55 @@
-"""Quantum devices' shared objects, by the package that they are part of."""
+"""Quantum devices in saved programs: by the name that they are installed under, never by a path."""
 
-import importlib.util
-import re
+import importlib.metadata
+import inspect
 import sys
-from pathlib import Path
+from typing import Any
 
 from bellhop.errors import CompileError
 
-_LIBRARY = re.compile(r'(?<=library = ")[^"]*(?=")')
-_LIGHTNING_LIBRARY = re.compile(r"liblightning_(\w+)_catalyst\.\w+")
-_PORTABLE = re.compile(r"package:(?P<package>[\w.]+)/(?P<file>.+)")
+_DEVICES = "pennylane.plugins"
 
 
-def make_portable(module: str) -> str:
-    """Return a module's text with the libraries named by package instead of by path."""
-
-    def portable(match: re.Match[str]) -> str:
-        path = Path(match[0])
-        for parent in path.parents:
-            package = sys.modules.get(parent.name)
-            if package is not None and str(parent) in getattr(package, "__path__", ()):
-                return f"package:{parent.name}/{path.relative_to(parent).as_posix()}"
-        return match[0]
-
-    return _LIBRARY.sub(portable, module)
-
-
-def make_local(module: str) -> str:
-    """Return a module's text with the paths of this machine.
+def device_of(library: str) -> str:
+    """Return the name that the device of a library is installed under.
 
     Raises:
-        CompileError: where a package is not installed, or of a version that is not supported.
+        CompileError: where it is installed under none.
     """
-
-    def local(match: re.Match[str]) -> str:
-        name = _PORTABLE.fullmatch(match[0])
-        if name is None:
-            return match[0]
-        spec = importlib.util.find_spec(name["package"])
-        for directory in (spec.submodule_search_locations or ()) if spec is not None else ():
-            path = Path(directory) / name["file"]
-            if path.exists():
-                _check_version(name["package"], name["file"])
-                return str(path)
-        raise CompileError(
-            f"the saved program runs circuits by {name['file']} of the package {name['package']}, "
-            "which is not installed here. Install it."
-        )
-
-    return _LIBRARY.sub(local, module)
+    for device in importlib.metadata.entry_points(group=_DEVICES):
+        # One that was used is imported.
+        class_ = getattr(sys.modules.get(device.module), device.attr, None)
+        if _interface(class_)[1] == library:
+            return device.name
+    raise CompileError(
+        f"a program that runs circuits by {library} cannot be saved, since no device is installed "
+        "that has this library, and none is loaded because a file names it. Register the class of "
+        f"the device as an entry point '{_DEVICES}' of its package."
+    )
 
 
-def _check_version(package: str, file: str) -> None:
-    kind = _LIGHTNING_LIBRARY.fullmatch(file)
-    if package == "pennylane_lightning" and kind is not None:
-        from bellhop.circuits.device import check_version
+def plugin_of(name: str) -> tuple[str, str]:
+    """Return what the device of a name calls its plugin, and the library that it is in.
 
-        check_version(f"lightning.{kind[1]}")
+    Raises:
+        CompileError: where it is not installed, or in a version that is not supported.
+    """
+    for device in importlib.metadata.entry_points(group=_DEVICES, name=name):
+        factory, library = _interface(device.load())
+        if library is not None:
+            from bellhop.circuits.device import check_version
+
+            check_version(name)
+            return factory, library
+    raise CompileError(
+        f"the saved program runs circuits on the device '{name}', and no such device with a "
+        "compiled plugin is installed here. Install its package."
+    )
+
+
+def _interface(class_: Any) -> tuple[Any, Any]:
+    """Return the name of a device's plugin and its library, or None for both."""
+    if not isinstance(inspect.getattr_static(class_, "get_c_interface", None), staticmethod):
+        return None, None
+    factory, library = class_.get_c_interface()
+    return factory, str(library)

@@ -2,22 +2,22 @@
 
 import os
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 
 from bellhop._jax_compat import trace_state_clean
-from bellhop.aot.archive import SavedProgram, read_programs
+from bellhop.aot.archive import SavedProgram, read_programs, reading
 from bellhop.errors import CompileError
+from bellhop.failures import RUN_ERRORS
 from bellhop.lowering import device_name, host_device, optimize
 from bellhop.module_text import parse
 from bellhop.options import CompileOptions
 from bellhop.programs import Made
 from bellhop.qjit import QJIT
 from bellhop.signature import Static, describe
-from bellhop_mlir.errors import PassError, VerificationError
 
 
 class LoadedFunction(QJIT[Any, Any]):
@@ -28,8 +28,9 @@ class LoadedFunction(QJIT[Any, Any]):
     """
 
     def __init__(
-        self, name: str, programs: Sequence[SavedProgram], *, seed: int | None = None
+        self, path: Any, name: str, programs: Sequence[SavedProgram], *, seed: int | None = None
     ) -> None:
+        self._path = path
         self._saved = programs
 
         def original_function(*_: Any, **__: Any) -> NoReturn:
@@ -48,7 +49,25 @@ class LoadedFunction(QJIT[Any, Any]):
                 "batched or traced into another program. Save the derivative, or the whole "
                 "program, instead."
             )
-        return super().__call__(*args, **kwargs)
+        try:
+            return super().__call__(*args, **kwargs)
+        except RUN_ERRORS as error:
+            self._check_executable(args, kwargs, error)
+            raise
+
+    def _check_executable(self, args: Any, kwargs: Any, error: Exception) -> None:
+        """Say where a run failed because XLA cannot compile what the file holds."""
+        try:
+            # One that ran is there.
+            self._runner.lower(*self._separate(args, kwargs)).compile()
+        except RUN_ERRORS:
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: Exception) -> CompileError:
+        return CompileError(
+            f"{self!r} of {self._path} cannot run here: {error}. Save it anew with this version of "
+            "bellhop, and for the devices that are here."
+        )
 
     def __reduce__(self) -> NoReturn:
         raise pickle.PicklingError(
@@ -69,11 +88,9 @@ class LoadedFunction(QJIT[Any, Any]):
                 jaxpr=None,
                 out_avals=saved.out_avals,
             )
-        except (PassError, VerificationError) as error:
-            raise CompileError(
-                f"{self!r} cannot run here: {error}. Save it anew with this version of bellhop, "
-                "and for the devices that are here."
-            ) from error
+        except Exception as error:
+            # Whatever a pass stumbles on is in the file.
+            raise self._refusal(error) from error
         signature = jax.tree.unflatten(saved.in_tree, saved.in_avals)
         return Made(program, (static, *signature), saved.out_tree)
 
@@ -93,22 +110,35 @@ def _is_like(leaf: Any, aval: Any) -> bool:
     return jnp.shape(leaf) == aval.shape and jnp.result_type(leaf) == aval.dtype
 
 
-def load(path: str | os.PathLike[str]) -> LoadedFunction:
+def load(
+    path: str | os.PathLike[str],
+    functions: Mapping[str, Any] | None = None,
+    *,
+    trust: bool = False,
+) -> LoadedFunction:
     """Return a function that was saved with ``QJIT.save``.
 
-    Nothing is traced: callbacks are imported by name, regions compiled for the devices that
-    they name, and the executable is made at the first call of a signature, by XLA or from JAX's
-    persistent cache.
+    Nothing is traced: regions are compiled for the devices that they name, and the executable is
+    made at the first call of a signature, by XLA or from JAX's persistent cache.
+
+    A file is data, and nothing happens because it says so: a program that calls Python functions,
+    or takes or returns named tuples, runs with those that are given here, and quantum devices are
+    those that are installed.  ``trust=True`` imports whatever the file names, and lets it call
+    what is registered with XLA by any name: say it for files that you would run as a script.
 
     Args:
         path: of the file.
+        functions: the Python functions and named tuples that it names, by ``module:qualname``.
+        trust: whether to import what is not given.
 
     Returns:
         a function of the signatures that were compiled when it was saved.
 
     Raises:
-        CompileError: where the file is no saved function, was made with other settings, or a
-            callback or device that it names is not there.
+        CompileError: where the file is no saved function, was made with other settings, names
+            functions that are not given, or a callback or device that is not there.
+        FileNotFoundError: where there is no such file.
+        TypeError: where ``functions`` holds what cannot be called.
 
     Example:
         >>> import bellhop, tempfile
@@ -121,5 +151,6 @@ def load(path: str | os.PathLike[str]) -> LoadedFunction:
         >>> g(1.5)
         Array(3., dtype=float64)
     """
-    name, programs, seed = read_programs(path)
-    return LoadedFunction(name, programs, seed=seed)
+    name, programs, seed = read_programs(path, functions or {}, trust=trust)
+    with reading(path):
+        return LoadedFunction(path, name, programs, seed=seed)

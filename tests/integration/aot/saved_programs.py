@@ -1,5 +1,7 @@
 """Functions to save: what they call has names that another process can import."""
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
@@ -7,6 +9,11 @@ import pennylane as qml
 import bellhop
 
 seen = []
+
+
+class Pair(NamedTuple):
+    a: object
+    b: object
 
 
 @bellhop.pure_callback

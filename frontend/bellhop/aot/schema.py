@@ -1,0 +1,82 @@
+"""Values of JSON as Python's, where they have the types that annotations declare.
+
+What a file says goes nowhere before it has been read here, and what was read is data: no name in
+it is looked up.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal
+
+
+class Malformed(ValueError):
+    """What a file holds is not what its place is for."""
+
+
+def read(form: Any, value: Any, where: str) -> Any:
+    """Return a value of JSON as a type declares it.
+
+    Args:
+        form: ``bool``, ``int``, ``float``, ``str``, None, ``Any``, a literal, a tuple, a dataclass,
+            a dictionary of forms, a list with the form of all elements, or a union of these;
+            dataclasses in a union have a literal ``kind`` each.  Lists of ``Any`` are tuples.
+        value: of lists, dictionaries, numbers, strings and None.
+        where: its place, for errors.
+
+    Raises:
+        Malformed: naming the place.
+    """
+    if form is Any:
+        return _frozen(value)
+    if isinstance(form, list):
+        value = _or_fail(value, type(value) is list, where)
+        return [read(form[0], each, f"{where}[{number}]") for number, each in enumerate(value)]
+    origin, arguments = typing.get_origin(form), typing.get_args(form)
+    if origin in (typing.Union, types.UnionType):
+        form = next((each for each in arguments if _is_meant(each, value)), None)
+        return read(_or_fail(form, form is not None, where), value, where)
+    if origin is tuple:
+        value = _or_fail(value, type(value) is list, where)
+        if arguments[1:] == (...,):
+            arguments = arguments[:1] * len(value)
+        value = _or_fail(value, len(value) == len(arguments), where)
+        places = [f"{where}[{number}]" for number in range(len(value))]
+        return tuple(map(read, arguments, value, places))
+    if dataclasses.is_dataclass(form):
+        return form(**read(typing.get_type_hints(form), value, where))  # type: ignore[operator]
+    if isinstance(form, Mapping):
+        is_record = type(value) is dict and value.keys() == form.keys()
+        value = _or_fail(value, is_record, where)
+        return {name: read(each, value[name], f"{where}.{name}") for name, each in form.items()}
+    return _or_fail(value, _is_meant(form, value), where)
+
+
+def _is_meant(form: Any, value: Any) -> bool:
+    origin, arguments = typing.get_origin(form), typing.get_args(form)
+    if origin is Literal:
+        return any(type(value) is type(each) and value == each for each in arguments)
+    if origin is tuple:
+        return type(value) is list
+    if dataclasses.is_dataclass(form):
+        kind = value.get("kind") if type(value) is dict else None
+        return _is_meant(typing.get_type_hints(form)["kind"], kind)
+    if form is str:
+        # What JSON calls a string need not be one of Unicode's.
+        return type(value) is str and not any("\ud800" <= c <= "\udfff" for c in value)
+    return type(value) is form
+
+
+def _frozen(value: Any) -> Any:
+    if type(value) is list:
+        return tuple(map(_frozen, value))
+    if type(value) is dict:
+        return {name: _frozen(each) for name, each in value.items()}
+    return value
+
+
+def _or_fail(value: Any, is_fitting: bool, where: str) -> Any:
+    if not is_fitting:
+        raise Malformed(f"its {where} is not what is expected there")
+    return value

@@ -1,0 +1,355 @@
+"""Files that somebody else wrote, or that were damaged: data, of which nothing is believed."""
+
+import contextlib
+import json
+import re
+import sys
+import zipfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import saved_programs as programs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bellhop
+from bellhop_mlir.errors import VerificationError
+from bellhop_mlir.untrusted import parse_untrusted
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "function.bellhop"
+
+
+def rewrite(path, *, metadata=lambda data: data, module=lambda text: text):
+    """Write a file again, with what was changed of what is in it."""
+    with zipfile.ZipFile(path) as file:
+        data = json.loads(file.read("metadata.json"))
+        text = file.read("0.mlir").decode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("metadata.json", json.dumps(metadata(data)))
+        file.writestr("0.mlir", module(text))
+
+
+def saved(function, path, *arguments):
+    f = bellhop.qjit(function)
+    f(*arguments)
+    f.save(path)
+    return path
+
+
+def test_nothing_is_imported_that_a_file_names(path, tmp_path, monkeypatch):
+    (tmp_path / "evil.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    saved(lambda x: bellhop.pure_callback(programs.divide, float)(x), path, 1.0)
+    rewrite(path, metadata=lambda data: renamed(data, "evil:f"))
+    with pytest.raises(bellhop.CompileError, match=r"calls Python functions: evil:f. None is imp"):
+        bellhop.load(path)
+    assert "evil" not in sys.modules
+
+
+def renamed(data, name):
+    (target,) = data["programs"][0]["targets"]
+    target["function"]["name"] = name
+    return data
+
+
+def test_functions_are_given_by_name(path):
+    f = bellhop.qjit(programs.with_callbacks)
+    f.save(path)
+    with pytest.raises(bellhop.CompileError, match="saved_programs:divide, .*:record, .*:sine"):
+        bellhop.load(path)
+    names = ("divide", "record", "sine")
+    given = {f"saved_programs:{name}": getattr(programs, name) for name in names}
+    assert bellhop.load(path, functions=given)(1.5, 3) == f(1.5, 3)
+    instead = given | {"saved_programs:divide": lambda x: np.float64(-1.0)}
+    assert bellhop.load(path, functions=instead)(1.5, 3)["rest"][0] == -1
+    with pytest.raises(TypeError, match="load takes functions and classes by name"):
+        bellhop.load(path, functions={"saved_programs:divide": 1})
+
+
+def test_named_tuples_are_given_by_name(path):
+    saved(lambda p: programs.Pair(p.b, jnp.linalg.eigh(p.a)), path, programs.Pair(np.eye(2), 1.0))
+    with pytest.raises(bellhop.CompileError, match="calls Python functions: saved_programs:Pair"):
+        bellhop.load(path)
+    with pytest.raises(bellhop.CompileError, match="Give the class of named tuples"):
+        bellhop.load(path, functions={"saved_programs:Pair": dict})
+    f = bellhop.load(path, functions={"saved_programs:Pair": programs.Pair})
+    result = f(programs.Pair(np.eye(2), 2.0))
+    # Those of JAX's are known.
+    assert (result.a, result.b.eigenvalues[0]) == (2, 1)
+
+
+def test_a_custom_call_of_an_address_is_no_program(path):
+    call = "stablehlo.custom_call @xla_ffi_python_cpu_callback(%arg0) {mhlo.backend_config = {}}"
+    saved(lambda x: 2 * x, path, 1.0)
+    rewrite(
+        path,
+        module=lambda text: re.sub(r"stablehlo.multiply %\w+, %arg0", call, text).replace(
+            f"{call} : tensor<f64>", f"{call} : (tensor<f64>) -> tensor<f64>"
+        ),
+    )
+    with pytest.raises(bellhop.CompileError, match="it calls xla_ffi_python_cpu_callback, which"):
+        bellhop.load(path)
+
+
+def test_libraries_are_those_of_installed_devices(path, tmp_path):
+    f = bellhop.qjit(programs.circuit)
+    f.save(path)
+    assert bellhop.load(path)(0.7)[0] == f(0.7)[0]
+    (tmp_path / "evil.so").write_text("no library")
+    for library, message in (
+        (str(tmp_path / "evil.so"), "on the device .*evil.so', and no such device"),
+        ("default.qubit", "on the device 'default.qubit', and no such device"),
+    ):
+        text = f'library = "{library}"'
+        rewrite(path, module=lambda old, text=text: re.sub('library = "[^"]*"', text, old))
+        with pytest.raises(bellhop.CompileError, match=message):
+            bellhop.load(path)
+    rewrite(path, module=lambda text: text.replace(library, "lightning.qubit"))
+    rewrite(path, module=lambda text: text.replace('"LightningSimulator"', '"GOMP_"'))
+    with pytest.raises(bellhop.CompileError, match="it runs circuits by 'GOMP_', which is not"):
+        bellhop.load(path)
+
+
+def test_a_library_that_no_device_has_is_not_saved(path, monkeypatch):
+    f = bellhop.qjit(programs.circuit)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [])
+    with pytest.raises(bellhop.CompileError, match="no device is installed that has this library"):
+        f.save(path)
+
+
+def nested(depth):
+    return "[" * depth + "]" * depth
+
+
+MODULES = {
+    "brackets": (f"module attributes {{a.b = {nested(100_000)}}} {{}}", "brackets are nested"),
+    "aliases": ("#a = [1]\nmodule attributes {a.b = #a} {}", "it defines #a ="),
+    "recursion": (
+        "func.func @main() { call @main() : () -> () return }",
+        "@main is called by what it calls",
+    ),
+    "doubling": (
+        "\n".join(
+            f"func.func @f{i}() {{ {f'call @f{i + 1}() : () -> () ' * 2} return }}"
+            for i in range(40)
+        )
+        + "func.func @f40() { return }",
+        "the calls of @f\\d+ multiply without end",
+    ),
+    "waiting": (
+        "func.func @main(%t: !stablehlo.token) { "
+        '%0 = "stablehlo.recv"(%t) {channel_handle = #stablehlo.channel_handle<handle = 0, type = '
+        "3>, is_host_transfer = true} : (!stablehlo.token) -> !stablehlo.token return }",
+        "an operation stablehlo.recv, which",
+    ),
+    "size": (
+        "func.func @main() { %0 = stablehlo.iota dim = 0 : tensor<1000000000000000000xf64> "
+        "return }",
+        "which is larger than any memory",
+    ),
+    "dynamic": (
+        "func.func @main(%x: tensor<?xf64>) { return }",
+        "a value of type tensor<.xf64>, which is no array",
+    ),
+    "regions": ("module { module @a attributes {} {} }", "an operation builtin.module"),
+    "bodies": ("func.func private @main()", "the function @main has no body"),
+    "attributes": (
+        '"callback.call"() {callee = @f, kind = array<ui32>} : () -> ()',
+        "it is no module of MLIR",
+    ),
+    "kinds": (
+        '"callback.func"() {sym_name = "f", function_type = () -> (), python = "f", site = "f", '
+        "id = 0 : i64} : () -> ()\nfunc.func @main() { "
+        '%0 = "callback.call"() {callee = @f, kind = "start"} : () -> tensor<2xui32> return }',
+        "the kinds of saved programs are pure",
+    ),
+    "region calls": (
+        '"callback.func"() {sym_name = "f", function_type = () -> (), python = "f", site = "f", '
+        "id = 0 : i64, module = @m} : () -> ()",
+        "has a module, which saved programs",
+    ),
+    "overflow": (
+        "func.func @main(%x: tensor<3x3xf64>) { "
+        "%0:3 = stablehlo.custom_call @lapack_dsyevd_ffi(%x) {mhlo.backend_config = {}} "
+        ": (tensor<3x3xf64>) -> (tensor<1x1xf64>, tensor<3xf64>, tensor<i32>) return }",
+        "calls lapack_dsyevd_ffi with other types",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), MODULES.values(), ids=MODULES)
+def test_a_module_is_read_before_it_is_believed(text, message):
+    with pytest.raises(VerificationError, match=message):
+        parse_untrusted(text)
+
+
+def linear_algebra(a: jax.ShapeDtypeStruct((2, 3, 3), float)):
+    linalg = jnp.linalg
+    results = [linalg.eigh(a), linalg.svd(a), linalg.qr(a), linalg.eig(a), linalg.solve(a, a)]
+    return *results, linalg.cholesky(a), jax.scipy.linalg.schur(a[0]), linalg.slogdet(a + 1j)
+
+
+def test_linear_algebra_is_jaxs_own(path, run_script):
+    bellhop.qjit(linear_algebra).save(path)
+    # Where nothing else has loaded LAPACK.
+    script = """
+        import bellhop, numpy as np, sys
+        leaves = bellhop.jax.tree.leaves(bellhop.load({path!r})(np.eye(3) * np.ones((2, 1, 1))))
+        print(sum(float(abs(leaf).sum()) for leaf in leaves))
+    """
+    script = script.replace("bellhop.jax", "__import__('jax')")
+    expected = linear_algebra(np.eye(3) * np.ones((2, 1, 1)))
+    total = sum(float(abs(leaf).sum()) for leaf in jax.tree.leaves(expected))
+    assert float(run_script(script.format(path=str(path)))) == pytest.approx(total)
+
+
+PARTS = {
+    "a bomb": (None, lambda text: " " * 2**27, "would come to more than"),
+    "another @main": (None, lambda text: text.replace("@main", "@other"), "has no function @main"),
+    "a region elsewhere": (
+        None,
+        lambda text: text.replace('device = "cpu:1"', 'device = "tpu:0"'),
+        "a region of it runs on tpu:0, and there are",
+    ),
+    "other types": (
+        lambda data: data["programs"][0]["in_avals"][0].update(dtype="float32"),
+        None,
+        "has @main of the type",
+    ),
+    "unknown types": (
+        lambda data: data["programs"][0]["in_avals"][0].update(shape=[-1]),
+        None,
+        r"an array of type float64\[-1\], which cannot be",
+    ),
+    "too many leaves": (
+        lambda data: data["programs"][0]["in_avals"].append(data["programs"][0]["in_avals"][0]),
+        None,
+        "are not as many as the leaves",
+    ),
+    "no arguments": (
+        lambda data: data["programs"][0].update(in_tree="*"),
+        None,
+        "its arguments are none",
+    ),
+    "keys in no order": (
+        lambda data: data["programs"][0].update(
+            out_tree={"kind": "dict", "keys": ["a", 1], "children": ["*", None]}
+        ),
+        None,
+        "a pytree that cannot be",
+    ),
+    "a seed": (lambda data: data.update(seed=-1), None, "a seed is from 0"),
+    "a missing field": (lambda data: data.pop("seed"), None, "its metadata.json is not what"),
+    "another callback": (
+        lambda data: data["programs"][0]["targets"].clear(),
+        None,
+        "its module numbers @cos 0 of 0",
+    ),
+    "a callback of another type": (
+        lambda data: data["programs"][0]["targets"][0].update(in_tree=None),
+        None,
+        "its module declares @cos of the type",
+    ),
+    "a callback of another kind": (
+        lambda data: data["programs"][0]["targets"][0].update(asynchronous=True),
+        None,
+        "makes a call of kind pure of a pure_callback",
+    ),
+    "a function of ours": (
+        lambda data: data["programs"][0]["targets"][0].update(
+            function={"kind": "bellhop", "name": "exit", "arguments": None}
+        ),
+        None,
+        "it calls a function 'exit' that bellhop does not have",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def with_a_region(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "function.bellhop"
+    bellhop.qjit(programs.with_a_region).save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(("metadata", "module", "message"), PARTS.values(), ids=PARTS)
+def test_a_file_with_a_wrong_part_is_named(path, with_a_region, metadata, module, message):
+    path.write_bytes(with_a_region)
+
+    def change(data):
+        metadata(data)
+        return data
+
+    changes = {"metadata": change if metadata else None, "module": module}
+    rewrite(path, **{name: each for name, each in changes.items() if each})
+    with pytest.raises(bellhop.CompileError, match=f"{re.escape(str(path))} is no .*{message}"):
+        bellhop.load(path, trust=True)
+
+
+def test_options_of_a_device_are_read_before_its_plugin_reads_them(path):
+    bellhop.qjit(programs.circuit).save(path)
+    rewrite(path, module=lambda text: re.sub('kwargs = "[^"]*"', 'kwargs = "{"', text))
+    with pytest.raises(bellhop.CompileError, match="a device whose options are none"):
+        bellhop.load(path)
+
+
+def test_what_xla_refuses_is_the_file(path):
+    bellhop.qjit(programs.circuit).save(path)
+    # A gate that the table does not have.
+    rewrite(path, module=lambda text: text.replace("array<i64: 0, 0, 1", "array<i64: 9, 0, 1"))
+    f = bellhop.load(path)
+    with pytest.raises(bellhop.CompileError, match=f"of {re.escape(str(path))} cannot run here"):
+        f(0.7)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("os:system"),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+)
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+|[%@#!]?[\w.$]+|\s+|.')
+
+
+@settings(max_examples=40, derandomize=True, deadline=None, database=None)
+@given(st.data())
+def test_damaged_files_are_refused_or_load(with_a_region, tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "damaged"
+    content = bytearray(with_a_region)
+    kind = data.draw(st.sampled_from(["bytes", "end", "metadata", "module"]))
+    if kind == "bytes":
+        for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=3)):
+            content[place] ^= 1 << data.draw(st.integers(0, 7))
+    elif kind == "end":
+        del content[data.draw(st.integers(0, len(content) - 1)) :]
+    path.write_bytes(content)
+    if kind == "metadata":
+        rewrite(path, metadata=lambda record: changed(record, data))
+    elif kind == "module":
+        rewrite(path, module=lambda text: shuffled(text, data))
+    with contextlib.suppress(bellhop.CompileError):
+        bellhop.load(path, trust=True)
+
+
+def changed(record, data):
+    """Return a record with one part of it, however deep, replaced."""
+    place = record
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = data.draw(st.sampled_from(keys))
+        if not place[key] or not isinstance(place[key], dict | list) or data.draw(st.booleans()):
+            place[key] = data.draw(JSON)
+            return record
+        place = place[key]
+
+
+def shuffled(text, data):
+    """Return a text with some of its words in the place of others."""
+    words = TOKEN.findall(text)
+    places = st.integers(0, len(words) - 1)
+    for _ in range(data.draw(st.integers(1, 3))):
+        words[data.draw(places)] = data.draw(st.sampled_from(["", "-1", *words]))
+    return "".join(words)
