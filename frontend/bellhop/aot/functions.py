@@ -126,7 +126,9 @@ class Allowed:
         if known is not None:
             return known
         if not self.trust:
-            raise CompileError(f"the saved program calls {name}, which was not given. Give it.")
+            raise CompileError(
+                f"the saved program calls {name}. Give it to load, or trust the file."
+            )
         try:
             return function_at(name)
         except (ImportError, AttributeError, ValueError) as error:

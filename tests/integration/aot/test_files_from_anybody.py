@@ -92,7 +92,9 @@ def test_a_custom_call_of_an_address_is_no_program(path):
             f"{call} : tensor<f64>", f"{call} : (tensor<f64>) -> tensor<f64>"
         ),
     )
-    with pytest.raises(bellhop.CompileError, match="it calls xla_ffi_python_cpu_callback, which"):
+    with pytest.raises(
+        bellhop.CompileError, match="cpu_callback, which is none of the functions of JAX"
+    ):
         bellhop.load(path)
 
 
@@ -128,7 +130,10 @@ def nested(depth):
 
 MODULES = {
     "brackets": (f"module attributes {{a.b = {nested(100_000)}}} {{}}", "brackets are nested"),
-    "aliases": ("#a = [1]\nmodule attributes {a.b = #a} {}", "it defines #a ="),
+    "aliases": (
+        "#a = [1]\nmodule attributes {a.b = #a} {}",
+        "it defines #a =, which programs do not",
+    ),
     "recursion": (
         "func.func @main() { call @main() : () -> () return }",
         "@main is called by what it calls",
@@ -303,7 +308,10 @@ def test_what_xla_refuses_is_the_file(path):
     # A gate that the table does not have.
     rewrite(path, module=lambda text: text.replace("array<i64: 0, 0, 1", "array<i64: 9, 0, 1"))
     f = bellhop.load(path)
-    with pytest.raises(bellhop.CompileError, match=f"of {re.escape(str(path))} cannot run here"):
+    with pytest.raises(
+        bellhop.CompileError,
+        match=f"{re.escape(str(path))} cannot run here: .* Save it anew with this version of bellhop",
+    ):
         f(0.7)
 
 
