@@ -34,7 +34,8 @@ def configure_taps() -> None:
 def configure_jax() -> None:
     """Set what bellhop's programs need of JAX.
 
-    ``BELLHOP_X64=0`` leaves JAX's 64-bit types as they are; PennyLane users expect them.
+    PennyLane users expect JAX's 64-bit types.  They are as the environment says where it does,
+    by ``JAX_ENABLE_X64``; ``BELLHOP_X64=0`` leaves them as they are.
 
     CPU dispatch must be synchronous: with asynchronous dispatch, executions whose callbacks
     use JAX wait for threads that wait for them (jax-ml/jax#24255, jax-ml/jax#25861).
@@ -45,7 +46,8 @@ def configure_jax() -> None:
     source_info_util.register_exclusion(os.path.dirname(__file__))
     for package in (__file__, bellhop_mlir.__file__):
         hide_frames_of(os.path.dirname(package) + os.sep)
-    if os.environ.get("BELLHOP_X64", "1") != "0":
+    is_left_alone = os.environ.get("BELLHOP_X64") == "0" or "JAX_ENABLE_X64" in os.environ
+    if not is_left_alone:
         jax.config.update("jax_enable_x64", True)
     if cpu_dispatch_is_asynchronous():
         if backends_are_initialized():

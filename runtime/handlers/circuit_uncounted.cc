@@ -14,7 +14,7 @@ namespace {
 
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed, and ends here if its derivative is another's.
-ffi::Error weigh(ffi::RunId run, HandleBuffer handle,
+ffi::Error weigh(std::int64_t bits, ffi::RunId run, HandleBuffer handle,
                  ffi::BufferR2<ffi::F64> cotangents, ffi::BufferR0<ffi::S32> derivative,
                  ffi::ResultBufferR1<ffi::F64> token) {
   return guarded(run, [&] {
@@ -25,9 +25,18 @@ ffi::Error weigh(ffi::RunId run, HandleBuffer handle,
         span_of(*token),
         lease->uncounted.weigh(*derivative.typed_data(), span_of(cotangents),
                                static_cast<std::size_t>(shape[0]),
-                               static_cast<std::size_t>(shape[1])));
+                               static_cast<std::size_t>(shape[1]), bits));
   });
 }
+
+XLA_FFI_DEFINE_HANDLER(kWeigh, weigh,
+                       ffi::Ffi::Bind()
+                           .Attr<std::int64_t>("bits")
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .Arg<ffi::BufferR2<ffi::F64>>()
+                           .Arg<ffi::BufferR0<ffi::S32>>()
+                           .Ret<ffi::BufferR1<ffi::F64>>());
 
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed, and ends here if the token is not that of a weigh.
@@ -59,7 +68,7 @@ ffi::Error steps(ffi::RunId run, HandleBuffer handle, HandleResult result,
 
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed, and ends here if it did not give a token.
-ffi::Error direction(ffi::RunId run, HandleBuffer handle,
+ffi::Error direction(std::int64_t bits, ffi::RunId run, HandleBuffer handle,
                      ffi::BufferR1<ffi::F64> tokens, ffi::BufferR2<ffi::F64> parts,
                      ffi::BufferR0<ffi::S32> number,
                      ffi::ResultBufferR1<ffi::F64> results) {
@@ -75,10 +84,20 @@ ffi::Error direction(ffi::RunId run, HandleBuffer handle,
     for (std::size_t row = 0; row < tokens.element_count(); ++row) {
       results->typed_data()[row] =
           lease->directions.add(tokens.typed_data()[row], *number.typed_data(),
-                                span_of(parts).subspan(row * columns, columns));
+                                span_of(parts).subspan(row * columns, columns), bits);
     }
   });
 }
+
+XLA_FFI_DEFINE_HANDLER(kDirection, direction,
+                       ffi::Ffi::Bind()
+                           .Attr<std::int64_t>("bits")
+                           .Ctx<ffi::RunId>()
+                           .Arg<HandleBuffer>()
+                           .Arg<ffi::BufferR1<ffi::F64>>()
+                           .Arg<ffi::BufferR2<ffi::F64>>()
+                           .Arg<ffi::BufferR0<ffi::S32>>()
+                           .Ret<ffi::BufferR1<ffi::F64>>());
 
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed.
@@ -112,7 +131,7 @@ ffi::Error after(ffi::RunId run, HandleBuffer handle, ffi::RemainingArgs /*ancho
 }  // namespace
 
 Target circuit_weigh_target() {
-  return {"bellhop_circuit_weigh", nullptr, profiled<handler<weigh>>};
+  return {"bellhop_circuit_weigh", nullptr, profiled<kWeigh>};
 }
 
 Target circuit_weights_target() {
@@ -124,7 +143,7 @@ Target circuit_steps_target() {
 }
 
 Target circuit_direction_target() {
-  return {"bellhop_circuit_direction", nullptr, profiled<handler<direction>>};
+  return {"bellhop_circuit_direction", nullptr, profiled<kDirection>};
 }
 
 Target circuit_remember_target() {

@@ -19,11 +19,18 @@ namespace {
 
 }  // namespace
 
-double Directions::add(double token, std::int64_t number,
-                       std::span<const double> part) {
+double Directions::add(double token, std::int64_t number, std::span<const double> part,
+                       std::int64_t bits) {
   const std::size_t before = part_of(token);
   if (!is_uncounted(number)) throw_unknown();
   if (std::ranges::all_of(part, [](double value) { return value == 0; })) return token;
+  if (parts_.size() >> bits != 0) {
+    throw CircuitError(
+        "The derivative of a loop of unknown length needs " +
+        std::to_string(parts_.size()) +
+        " directions, which numbers of the program's precision do not tell "
+        "apart. Set jax.config.update('jax_enable_x64', True).");
+  }
   parts_.push_back({before, static_cast<std::size_t>(number - kFirstUncounted),
                     numbers_.size(), part.size()});
   numbers_.insert(numbers_.end(), part.begin(), part.end());

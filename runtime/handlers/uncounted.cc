@@ -9,13 +9,6 @@
 
 namespace bellhop {
 
-namespace {
-
-// A token is a power of two, of which a double holds the sum of so many.
-constexpr std::size_t kMostProducts = 52;
-
-}  // namespace
-
 std::int32_t Uncounted::begin(std::size_t values, std::size_t parameters) {
   derivatives_.push_back(
       {values, parameters, std::vector<double>(values * parameters)});
@@ -37,16 +30,17 @@ const Uncounted::Derivative& Uncounted::derivative(std::int32_t number) const {
 }
 
 double Uncounted::weigh(std::int32_t number, std::span<const double> cotangents,
-                        std::size_t rows, std::size_t values) {
+                        std::size_t rows, std::size_t values, std::int64_t bits) {
   const Derivative& all = derivative(number);
   if (values != all.values) {
     throw CircuitError("The derivative of " + std::to_string(all.values) +
                        " values is weighed with " + std::to_string(values) +
                        " numbers.");
   }
-  if (products_.size() == kMostProducts) {
+  // A token is a power of two, and a number of so many bits holds the sum of as many.
+  if (products_.size() >= static_cast<std::size_t>(bits)) {
     throw CircuitError("A circuit with gates in a loop of unknown length is measured " +
-                       std::to_string(kMostProducts + 1) +
+                       std::to_string(bits + 1) +
                        " times and differentiated. Measure less often: in the same "
                        "basis, all is measured at once.");
   }

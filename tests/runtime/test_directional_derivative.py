@@ -50,8 +50,8 @@ def run(read: Any) -> Any:
     return program()
 
 
-def direction(state: Any, token: Any, parts: Any, number: int = 0) -> Any:
-    return call("direction", f64(len(parts)), state, token, parts, jnp.int32(FIRST + number))
+def direction(state: Any, token: Any, parts: Any, number: int = 0, bits: int = 53) -> Any:
+    return call("direction", f64(len(parts)), state, token, parts, jnp.int32(FIRST + number), bits=np.int64(bits))
 
 
 def derivative(
@@ -170,6 +170,13 @@ def of_other_rows(state: Any, _: Any) -> Any:
     return direction(state, jnp.zeros(3), PARTS)
 
 
+def in_more_than_numbers_tell_apart(state: Any, steps: Any) -> Any:
+    del steps
+    for _ in range(3):
+        token = direction(state, jnp.zeros(1), PARTS[:1], bits=1)
+    return token
+
+
 def in_no_direction(state: Any, steps: Any) -> Any:
     return derivative(state, steps, jnp.zeros((1, 0)))
 
@@ -190,6 +197,7 @@ def kept_twice(state: Any, steps: Any) -> Any:
         (of_another_circuit, "of uncounted parameters is read that was not given"),
         (of_counted_parameters, "of uncounted parameters is read that was not given"),
         (of_other_rows, "3 directions are given 2 parts"),
+        (in_more_than_numbers_tell_apart, "needs 2 directions, which numbers of"),
         (in_no_direction, "is asked for in no direction"),
         (of_other_values, "derivative of 2 numbers is asked for as 3"),
         (kept_twice, "derivative of 2 numbers is asked for as 4"),

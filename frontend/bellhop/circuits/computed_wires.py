@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
+from bellhop.circuits.precision import real_type
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
 
@@ -127,7 +128,7 @@ def _sum_over_places(
     coefficients, terms = [], []
     for labels in itertools.permutations(free, len(computed)):
         is_meant = [place == wires(label) for place, label in zip(places, labels, strict=True)]
-        coefficients.append(jnp.all(jnp.stack(is_meant)).astype(jnp.float64))
+        coefficients.append(jnp.all(jnp.stack(is_meant)).astype(real_type()))
         label_of = dict(zip(map(id, computed), labels, strict=True))
         moved = [_moved(factor, label_of) for factor in factors]
         terms.append(qml.prod(*moved) if len(moved) > 1 else moved[0])

@@ -8,6 +8,7 @@ import pennylane as qml
 
 from bellhop.circuits import shift_rules
 from bellhop.circuits.measurements import EXPVAL, SAMPLE, STATE, Measurement
+from bellhop.circuits.precision import is_double
 from bellhop.errors import CompileError, DifferentiableCompileError
 
 ADJOINT = "adjoint"
@@ -23,8 +24,10 @@ _METHODS = {
     qml.gradients.param_shift: PARAMETER_SHIFT,
     qml.gradients.finite_diff: FINITE_DIFFERENCES,
 }
-# As in PennyLane.
+# As in PennyLane, but for the step where results are in single precision: their rounding is
+# divided by it.
 _DIFFERENCES = {"h": 1e-7, "approx_order": 1, "strategy": "forward"}
+_STEP_IN_SINGLE = 5e-4
 
 
 @dataclass(frozen=True)
@@ -150,5 +153,6 @@ def chosen_differentiation(qnode: qml.QNode, where: str) -> DifferentiationChoic
             f"{where}: the gradient_kwargs {', '.join(unknown)} are not supported by bellhop "
             f"for diff_method='{method}'; {supported}."
         )
-    options = _DIFFERENCES | given if method == FINITE_DIFFERENCES else {}
+    default = _DIFFERENCES | ({} if is_double() else {"h": _STEP_IN_SINGLE})
+    options = default | given if method == FINITE_DIFFERENCES else {}
     return DifferentiationChoice(method, tuple(options.items()))

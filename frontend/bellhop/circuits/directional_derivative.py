@@ -30,6 +30,7 @@ from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.diff_method import ADJOINT, Differentiation
 from bellhop.circuits.measurement_primitives import data_and_code, sizes_and_squares, steps_p
 from bellhop.circuits.measurements import VAR, Measurement
+from bellhop.circuits.precision import real_type
 from bellhop.circuits.shifted_points import (
     Measuring,
     all_shifts,
@@ -172,7 +173,7 @@ def _aval(
     index, directions = operands[6], operands[9]
     sizes, _ = sizes_and_squares(measurements, device)
     shape = (directions.shape[0], index.shape[0], sum(sizes))
-    return ShapedArray(shape, np.dtype(np.float64))
+    return ShapedArray(shape, real_type())
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, is_kept: bool, **static: Any) -> Any:

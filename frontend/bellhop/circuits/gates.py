@@ -12,6 +12,7 @@ import pennylane as qml
 from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.device import GateSet, split
 from bellhop.circuits.pack import pack
+from bellhop.circuits.precision import real_type
 from bellhop.circuits.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
 from bellhop.circuits.wires import WireMap, as_int32, is_dynamic
 from bellhop.errors import CompileError
@@ -83,9 +84,9 @@ class GateRun:
         return slots
 
     def params_vector(self) -> Any:
-        """Return the run-time parameters as one float64 vector."""
+        """Return the run-time parameters as one vector."""
         if not self._params:
-            return jnp.zeros(0, jnp.float64)
+            return jnp.zeros(0, real_type())
         params = list(self._params.values())
         if all(values.ndim == 0 for values in params):
             return pack(params)
@@ -358,7 +359,8 @@ def _doubles(value: Any, *, is_complex: bool) -> Any:
         value = jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1)
     elif jnp.iscomplexobj(value):
         value = jnp.real(value)
-    return value if value.dtype == np.float64 else value.astype(np.float64)
+    real = real_type()
+    return value if value.dtype == real else value.astype(real)
 
 
 def _name(op: qml.operation.Operator) -> str:

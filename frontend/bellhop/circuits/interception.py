@@ -20,6 +20,7 @@ from bellhop.circuits.mitigation import current_mitigation
 from bellhop.circuits.nested import fold
 from bellhop.circuits.nested_lists import take_lists_of_tracers
 from bellhop.circuits.null_device import is_null_device, run_null
+from bellhop.circuits.precision import in_precision_of
 from bellhop.circuits.recording import Circuit
 from bellhop.circuits.rewrites import global_folding, passes_by_transforms, rewrites_of
 from bellhop.circuits.tape_transforms import call_on_tape, needs_tape
@@ -69,7 +70,6 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return _call_in_program(run_traced, qnode, args, kwargs, where)
     if is_null_device(qnode.device):
         return _call_in_program(run_null, qnode, args, kwargs, where)
-    _check_x64(where)
     _check_supported(qnode, where)
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     # What the program does not compute stays static: numbers become constants of the gates.
@@ -110,7 +110,8 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             randomness=traced.randomness,
         )
 
-    return rows.run(lambda row: traced.finish(run(row)))
+    results = rows.run(lambda row: traced.finish(run(row)))
+    return in_precision_of([*consts, *inputs], results)
 
 
 def _call_in_program(
@@ -214,15 +215,6 @@ def _check_no_debugger(qnode: qml.QNode, where: str) -> None:
         raise CompileError(
             f"{where}: qml.snapshots on {qnode.device.name} is not supported by bellhop. Use "
             "qml.device('lightning.qubit', wires=...), where the circuit runs once for each."
-        )
-
-
-def _check_x64(where: str) -> None:
-    """Refuse to trace a circuit without 64-bit types, which the device computes in."""
-    if not jax.config.jax_enable_x64:
-        raise CompileError(
-            f"{where}: circuits need JAX's 64-bit types. Set "
-            "jax.config.update('jax_enable_x64', True)."
         )
 
 

@@ -18,6 +18,7 @@ from jax.interpreters.mlir import ir
 from bellhop._jax_compat import ir_type
 from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.measurements import VAR, Measurement
+from bellhop.circuits.precision import real_type
 from bellhop.circuits.state_primitives import HANDLE
 from bellhop.lowering import allow_our_dialects
 from bellhop_mlir.dialects import quantum
@@ -76,7 +77,7 @@ def _measure_with_jacobian_aval(
     results = _measure_aval(*operands, measurements=measurements, **static)
     *rows, n_params = operands[3].shape
     shape = (*rows, len(measurements), n_params)
-    return [*results, ShapedArray(shape, np.dtype(np.float64))]
+    return [*results, ShapedArray(shape, real_type())]
 
 
 @jacobian_p.def_abstract_eval
@@ -90,7 +91,7 @@ def _jacobian_aval(
     **_: Any,
 ) -> list[Any]:
     shape = (len(measurements), params.shape[0])
-    return [handle, ShapedArray(shape, np.dtype(np.float64))]
+    return [handle, ShapedArray(shape, real_type())]
 
 
 @steps_p.def_abstract_eval
@@ -120,7 +121,7 @@ def _replay_jacobian_aval(
     params, index = operands[2:4]
     *batch, n_params = params.shape
     shape = (*batch, index.shape[0], len(measurements), n_params)
-    return [handle, ShapedArray(shape, np.dtype(np.float64))]
+    return [handle, ShapedArray(shape, real_type())]
 
 
 def _measure_lower(
@@ -200,12 +201,13 @@ def data_and_code(
     coefficients: Any, matrices: Any, measurements: Sequence[Measurement]
 ) -> tuple[Any, list[int]]:
     """Return the data and code of measurements as the runtime takes them."""
-    *rows, first_matrix = ir.RankedTensorType(coefficients.type).shape
+    vector = ir.RankedTensorType(coefficients.type)
+    *rows, first_matrix = vector.shape
     code = [number for measurement in measurements for number in measurement.code(first_matrix)]
     count = first_matrix + ir.RankedTensorType(matrices.type).shape[-1]
     data = ir.Operation.create(
         "stablehlo.concatenate",
-        results=[ir.RankedTensorType.get([*rows, count], ir.F64Type.get())],
+        results=[ir.RankedTensorType.get([*rows, count], vector.element_type)],
         operands=[coefficients, matrices],
         attributes={"dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(rows))},
     ).result

@@ -19,6 +19,7 @@ from bellhop.circuits.observable_code import (
     with_matrices_after,
 )
 from bellhop.circuits.observables import Factor, Named, NoObservableError, as_sum_of_products
+from bellhop.circuits.precision import complex_type, real_type
 from bellhop.errors import CompileError
 
 # The numbers of runtime/contract.toml.
@@ -70,12 +71,12 @@ class Measurement:
         if self.kind == SAMPLE:
             return (device.shots, len(self.wires) or qubits), np.uint8
         if self.kind == FREQUENCIES:
-            return (len(self.groups), 2 ** len(self.wires)), np.float64
+            return (len(self.groups), 2 ** len(self.wires)), real_type()
         if self.kind == STATE:
-            return (2**qubits,), np.complex128
+            return (2**qubits,), complex_type()
         if self.kind == PROBS:
-            return (2 ** (len(self.wires) or qubits),), np.float64
-        return (), np.float64
+            return (2 ** (len(self.wires) or qubits),), real_type()
+        return (), real_type()
 
 
 class MeasurementList:
@@ -142,18 +143,18 @@ class MeasurementList:
             return named(factor.name, *wires)
         start = sum(matrix.size for matrix in self.matrices)
         interleaved = jnp.stack([jnp.real(factor.matrix), jnp.imag(factor.matrix)], axis=-1)
-        self.matrices.append(jnp.ravel(interleaved).astype(jnp.float64))
+        self.matrices.append(jnp.ravel(interleaved).astype(real_type()))
         return hermitian(wires, start)
 
     def coefficient_vector(self) -> Any:
-        """Return the coefficients of linear combinations as one float64 vector."""
+        """Return the coefficients of linear combinations as one vector."""
         if not self.coefficients:
-            return jnp.zeros(0, jnp.float64)
-        return jnp.stack([jnp.real(c).astype(jnp.float64) for c in self.coefficients])
+            return jnp.zeros(0, real_type())
+        return jnp.stack([jnp.real(c).astype(real_type()) for c in self.coefficients])
 
     def matrix_vector(self) -> Any:
-        """Return the data of Hermitian matrices as one float64 vector."""
-        return jnp.concatenate([jnp.zeros(0, jnp.float64), *self.matrices])
+        """Return the data of Hermitian matrices as one vector."""
+        return jnp.concatenate([jnp.zeros(0, real_type()), *self.matrices])
 
 
 def _list(numbers: tuple[int, ...]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from bellhop.circuits.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.execution import Shots, check_measurements, is_measurement, shots_of
 from bellhop.circuits.gates import check_is_gate
 from bellhop.circuits.outcome_statistics import values_of
+from bellhop.circuits.precision import in_precision_of
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.rewrites import rewrites_of
 from bellhop.circuits.statistics import unsupported
@@ -83,8 +84,9 @@ def run_null(
             circuit.check_observable(process.obs)
         return _results(processes, tree, shots, wires, where)
 
-    jax.eval_shape(run, ROW_STRUCT, *inputs)
-    return rows.run(lambda row: run(row, *inputs))
+    consts = jax.make_jaxpr(run)(ROW_STRUCT, *inputs).consts
+    results = rows.run(lambda row: run(row, *inputs))
+    return in_precision_of([*consts, *inputs], results)
 
 
 class _NullCircuit(QueuedCircuit):

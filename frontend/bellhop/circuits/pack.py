@@ -9,18 +9,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters.mlir import ir
 
-# f64[], f64[], ... -> f64[n]
+# real[], real[], ... -> real[n]
 pack_p = Primitive("pack")
 
 
 def pack(scalars: Sequence[Any]) -> jax.Array:
-    """Return one or more float64 scalars as a vector."""
+    """Return one or more scalars of one type as a vector."""
     return pack_p.bind(*scalars)
 
 
@@ -29,7 +28,7 @@ pack_p.def_impl(lambda *scalars: jnp.stack(scalars))
 
 @pack_p.def_abstract_eval
 def _aval(*scalars: Any) -> ShapedArray:
-    return ShapedArray((len(scalars),), np.dtype(np.float64))
+    return ShapedArray((len(scalars),), scalars[0].dtype)
 
 
 def _transpose(cotangent: Any, *scalars: Any) -> list[Any]:
@@ -49,15 +48,15 @@ batching.primitive_batchers[pack_p] = _batch
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *scalars: Any) -> list[Any]:
-    f64 = ir.F64Type.get()
-    one = ir.RankedTensorType.get([1], f64)
+    element = ir.RankedTensorType(scalars[0].type).element_type
+    one = ir.RankedTensorType.get([1], element)
     elements = [
         ir.Operation.create("stablehlo.reshape", results=[one], operands=[scalar]).result
         for scalar in scalars
     ]
     packed = ir.Operation.create(
         "stablehlo.concatenate",
-        results=[ir.RankedTensorType.get([len(scalars)], f64)],
+        results=[ir.RankedTensorType.get([len(scalars)], element)],
         operands=elements,
         attributes={"dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)},
     )

@@ -15,6 +15,7 @@ import pennylane as qml
 from pennylane.devices.default_qubit import stopping_condition
 from pennylane.devices.qubit import apply_operation, create_initial_state
 
+from bellhop.circuits.precision import complex_type
 from bellhop.circuits.wires import WireMap, is_dynamic
 
 
@@ -26,7 +27,7 @@ def prepared(wires: WireMap, preparation: Any = None) -> Any:
 
 def in_precision(state: Any) -> Any:
     """Return a state in the precision of the program, whatever that of its gates' parameters."""
-    return jnp.asarray(state, jax.dtypes.canonicalize_dtype(complex))
+    return jnp.asarray(state, complex_type())
 
 
 def is_applied(op: Any) -> bool:

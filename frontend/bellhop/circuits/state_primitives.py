@@ -16,6 +16,7 @@ from jax.interpreters import mlir
 
 from bellhop.lowering import allow_our_dialects
 from bellhop_mlir.dialects import quantum
+from bellhop_mlir.dialects._precision import as_double
 from bellhop_mlir.dialects.gate import Gate
 from bellhop_mlir.transforms.fuse_gates import encode
 
@@ -82,6 +83,7 @@ def _gates_lower(
     if turns:
         # Gates that the passes look at are those of one turn.
         return [quantum.gates(state, [params, offset, wires, *turns], *encode(gates))]
+    params = as_double(params)
     for gate in gates:
         state = quantum.gate(state, params, offset, wires, gate)
     return [state]

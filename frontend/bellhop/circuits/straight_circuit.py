@@ -16,6 +16,7 @@ from bellhop.circuits.gates import GateList, GateRun, RepeatedRun
 from bellhop.circuits.measurement_primitives import measure_p
 from bellhop.circuits.measurements import FREQUENCIES, SAMPLE, Measurement, MeasurementList
 from bellhop.circuits.merging import merged
+from bellhop.circuits.precision import real_type
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.sampling import Asked, Frequency
 from bellhop.circuits.shift_rules import NO_FREQUENCIES
@@ -179,7 +180,7 @@ class StraightCircuit(QueuedCircuit):
             self._is_uncounted = was_uncounted
 
     def _params_vector(self) -> Any:
-        return jnp.concatenate([jnp.zeros(0, jnp.float64), *self._params])
+        return jnp.concatenate([jnp.zeros(0, real_type()), *self._params])
 
     def _frequencies_vector(self) -> np.ndarray:
         return np.concatenate([np.zeros(0, np.uint8), *self._frequencies])

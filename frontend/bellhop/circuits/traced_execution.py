@@ -18,6 +18,7 @@ from bellhop.circuits.execution import (
     is_measurement,
     shots_of,
 )
+from bellhop.circuits.precision import in_precision_of
 from bellhop.circuits.rewrites import rewrites_of
 from bellhop.circuits.seeds import offer_seed_of, random_key
 from bellhop.circuits.statistics import Statistic
@@ -118,7 +119,7 @@ def run_traced(
         values = jax.tree.unflatten(values_tree, flat)
         return finished(values, statistics, out_tree, shots)
 
-    return rows.run(of_row)
+    return in_precision_of([*closed.consts, *inputs], rows.run(of_row))
 
 
 def _check_outcomes(qnode: qml.QNode, n_outcomes: int, shots: Shots, where: str) -> None:

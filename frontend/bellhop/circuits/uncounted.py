@@ -33,14 +33,13 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax_compat import ir_type
+from bellhop.circuits.precision import real_type
 from bellhop.circuits.tangents import zero_tangent
 from bellhop.control_flow.unused_values import equations
 from bellhop_mlir.dialects import quantum
 
 # The number of the first, in runtime/contract.toml: those of counted ones are below.
 FIRST_UNCOUNTED = 1 << 30
-
-_F64 = np.dtype(np.float64)
 
 # uncounted: token f64[], params f64[n], ticket, number i32[] -> token
 uncounted_p = Primitive("quantum_uncounted")
@@ -78,7 +77,7 @@ class Uncounted(NamedTuple):
     @classmethod
     def first(cls) -> "Uncounted":
         """Return what is known before the first."""
-        return cls(jnp.int32(FIRST_UNCOUNTED), jnp.zeros((), _F64))
+        return cls(jnp.int32(FIRST_UNCOUNTED), jnp.zeros((), real_type()))
 
     def add(self, ticket: Any, params: Any, count: Any) -> "Uncounted":
         """Add parameters, in the order of execution.
@@ -147,7 +146,7 @@ def _uncounted_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     dots = tangents[:2]
     if all(type(dot) is ad.Zero for dot in dots):
         return token, dots[0]
-    given = [jnp.zeros(dot.aval.shape, _F64) if type(dot) is ad.Zero else dot for dot in dots]
+    given = [jnp.zeros(dot.aval.shape, real_type()) if type(dot) is ad.Zero else dot for dot in dots]
     return token, uncounted_tangent_p.bind(*given, *primals[2:])
 
 
@@ -208,7 +207,7 @@ ad.primitive_transposes[uncounted_tangent_p] = _uncounted_transpose
 
 @weigh_p.def_abstract_eval
 def _weigh_aval(_: Any, cotangents: Any, __: Any) -> Any:
-    return ShapedArray(cotangents.shape[:1], _F64)
+    return ShapedArray(cotangents.shape[:1], real_type())
 
 
 def _weigh_batch(args: Sequence[Any], dims: Sequence[Any]) -> Any:
@@ -224,7 +223,7 @@ batching.primitive_batchers[weigh_p] = _weigh_batch
 
 @weights_p.def_abstract_eval
 def _weights_aval(_: Any, token_bar: Any, __: Any, *, n: int) -> Any:
-    return ShapedArray((token_bar.shape[0], n), _F64)
+    return ShapedArray((token_bar.shape[0], n), real_type())
 
 
 def _weights_batch(args: Sequence[Any], dims: Sequence[Any], *, n: int) -> Any:

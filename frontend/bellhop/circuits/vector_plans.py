@@ -19,6 +19,7 @@ from jax.extend.core.primitives import jit_p
 
 from bellhop.circuits.elementwise import is_elementwise
 from bellhop.circuits.pack import pack
+from bellhop.circuits.precision import real_type
 
 # Fewer scalars than this are not worth a vector.
 _FEWEST = 4
@@ -90,7 +91,7 @@ class _Scalars(Plan):
     def evaluate(self, read: Read) -> Any:
         values = [jnp.asarray(read(atom), atom.aval.dtype) for atom in self.atoms]
         aval = self.atoms[0].aval
-        return pack(values) if aval.dtype == np.float64 and not aval.shape else jnp.stack(values)
+        return pack(values) if aval.dtype == real_type() and not aval.shape else jnp.stack(values)
 
     def inputs(self) -> Iterator[Any]:
         return (atom for atom in self.atoms if not isinstance(atom, Literal))

@@ -33,6 +33,9 @@ With ``rows > 0`` it is a batch: so many circuits of the same operations, which 
 on several threads.  What the rows do not share has an axis of rows in front (``%params``,
 ``%wires``, ``%data``, ``%all_params``), and so has every result but the state.  With
 ``jacobian = 1`` the last result of ``quantum.measure`` is the derivative.
+
+Numbers are in double precision.  What builds an operation takes and gives those of the program,
+which may be in single precision, and puts conversions around it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +43,7 @@ from collections.abc import Callable, Mapping, Sequence
 from bellhop_mlir._bindings import ir, register_dialect
 from bellhop_mlir._walk import types
 from bellhop_mlir.dialects._attributes import require_attributes
-from bellhop_mlir.dialects._signature import Signature
+from bellhop_mlir.dialects._precision import DoubleSignature, whole_bits
 from bellhop_mlir.dialects.gate import (
     GATE_ATTRIBUTES,
     OPTIONAL_GATE_ATTRIBUTES,
@@ -63,7 +66,7 @@ _RUN = (STATE, _NUMBERS, _INTEGER, _WIRES)
 _REPLAY = (STATE, _NUMBERS, _NUMBERS, "tensor<?x?xi32>", "tensor<?x?xf64>")
 
 # By name.  What operations other than quantum.gate must have goes to the runtime as it is.
-OPERATIONS: dict[str, Signature] = {}
+OPERATIONS: dict[str, DoubleSignature] = {}
 
 
 def _operation(
@@ -72,9 +75,9 @@ def _operation(
     results: tuple[str, ...],
     attributes: Mapping[str, str] | None = None,
     optional: Mapping[str, str] | None = None,
-) -> Signature:
+) -> DoubleSignature:
     name = f"quantum.{name}"
-    OPERATIONS[name] = Signature(name, operands, results, attributes or {}, optional or {})
+    OPERATIONS[name] = DoubleSignature(name, operands, results, attributes or {}, optional or {})
     return OPERATIONS[name]
 
 
@@ -176,7 +179,7 @@ _gate = _operation("gate", _RUN, (STATE,), GATE_ATTRIBUTES, OPTIONAL_GATE_ATTRIB
 def gate(
     state: ir.Value, params: ir.Value, offset: ir.Value, wires: ir.Value, gate: Gate
 ) -> ir.Value:
-    """Build a ``quantum.gate`` and return the state after it."""
+    """Build a ``quantum.gate`` of parameters in double precision; return the state after it."""
     # Circuits have thousands of gates: to look into the signature takes twice as long.
     return ir.Operation.create(
         "quantum.gate",
@@ -350,12 +353,18 @@ def directional_derivative(
     )[0]
 
 
-_weigh = _operation("weigh", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",))
+# How many bits of a whole number a token has in the program: it is more than a number.
+_TOKEN_BITS = {"bits": "i64"}
+
+_weigh = _operation(
+    "weigh", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",), _TOKEN_BITS
+)
 
 
 def weigh(state: ir.Value, cotangents: ir.Value, derivative: ir.Value, result: ir.Type) -> ir.Value:
     """Build a ``quantum.weigh`` and return the token of what the session holds then."""
-    return _weigh.build([state, cotangents, derivative], [result])[0]
+    operands = [state, cotangents, derivative]
+    return _weigh.build(operands, [result], bits=whole_bits(result))[0]
 
 
 _weights = _operation("weights", (STATE, "tensor<?xf64>", _INTEGER), ("tensor<?x?xf64>",))
@@ -375,13 +384,17 @@ def steps(state: ir.Value) -> list[ir.Value]:
 
 
 _direction = _operation(
-    "direction", (STATE, "tensor<?xf64>", "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",)
+    "direction",
+    (STATE, "tensor<?xf64>", "tensor<?x?xf64>", _INTEGER),
+    ("tensor<?xf64>",),
+    _TOKEN_BITS,
 )
 
 
 def direction(state: ir.Value, tokens: ir.Value, parts: ir.Value, number: ir.Value) -> ir.Value:
     """Build a ``quantum.direction`` and return the tokens of the sums."""
-    return _direction.build([state, tokens, parts, number], [tokens.type])[0]
+    operands = [state, tokens, parts, number]
+    return _direction.build(operands, [tokens.type], bits=whole_bits(tokens.type))[0]
 
 
 _remember = _operation("remember", (STATE, _BOOL, _INTEGER), (STATE,))

@@ -14,8 +14,10 @@ namespace bellhop {
 class Directions {
  public:
   // Adds a part, whose first number is that of parameter `number`, and returns the
-  // token of the sum. Throws CircuitError for a token that there is not.
-  double add(double token, std::int64_t number, std::span<const double> part);
+  // token of the sum, a number of so many bits. Throws CircuitError for a token that there
+  // is not, and for more than there are such.
+  double add(double token, std::int64_t number, std::span<const double> part,
+             std::int64_t bits);
 
   // Writes a sum, for so many parameters as there is room for. Throws CircuitError.
   void read(double token, std::span<double> direction) const;

@@ -35,9 +35,10 @@ class Uncounted {
   void add(std::size_t place, std::int64_t number, double value);
 
   // Keeps the products of rows of cotangents with a derivative, and returns a token. A
-  // sum of tokens stands for the sum of their products. Throws CircuitError.
+  // sum of tokens, of so many bits, stands for the sum of their products. Throws
+  // CircuitError.
   double weigh(std::int32_t derivative, std::span<const double> cotangents,
-               std::size_t rows, std::size_t values);
+               std::size_t rows, std::size_t values, std::int64_t bits);
 
   // Copies the products for the parameters from `number` on, for each row: zero for
   // those that no gate used. Throws CircuitError for a token that there is not.

@@ -182,12 +182,6 @@ def test_transform() -> None:
         bellhop.qjit(qml.gradients.spsa_grad(circuit(expval)))(0.3)
 
 
-def test_types_of_32_bits() -> None:
-    message = "circuits need JAX's 64-bit types. Set jax.config.update('jax_enable_x64', True)."
-    with jax.enable_x64(False), raises_naming_the_circuit(message):
-        bellhop.qjit(circuit(expval))(0.3)
-
-
 def rotated(measure: Callable[[], Any]) -> Callable[[Any], Any]:
     def body(x: Any) -> Any:
         qml.RX(x, wires=0)

@@ -78,7 +78,7 @@ func.func public @main(%s: tensor<2xui32>, %c: tensor<1x2xf64>, %n: tensor<i32>,
   // CHECK-NEXT: %[[R:.+]] = stablehlo.custom_call @bellhop_circuit_recall(%[[M]], %[[N]])
   // CHECK-SAME: has_side_effect = true
   // CHECK-NEXT: return %[[M]], %[[W]], %[[R]]
-  %t = "quantum.weigh"(%s, %c, %n) : (tensor<2xui32>, tensor<1x2xf64>, tensor<i32>) -> tensor<1xf64>
+  %t = "quantum.weigh"(%s, %c, %n) {bits = 53 : i64} : (tensor<2xui32>, tensor<1x2xf64>, tensor<i32>) -> tensor<1xf64>
   %w = "quantum.weights"(%s, %t, %n) : (tensor<2xui32>, tensor<1xf64>, tensor<i32>) -> tensor<1x3xf64>
   %a = "quantum.after"(%s, %w) : (tensor<2xui32>, tensor<1x3xf64>) -> tensor<2xui32>
   %m = "quantum.remember"(%a, %b, %n) : (tensor<2xui32>, tensor<i1>, tensor<i32>) -> tensor<2xui32>

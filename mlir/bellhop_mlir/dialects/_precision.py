@@ -1,0 +1,56 @@
+"""The border between the program's precision and that of the runtime, which is double.
+
+What a program gives in single precision is converted on its way in, and what it asks for in
+single precision on its way out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir.dialects._signature import Signature
+
+
+def as_double(value: ir.Value) -> ir.Value:
+    """Return a tensor in double precision."""
+    return _as_type(value, _double(value.type))
+
+
+def whole_bits(type_: ir.Type) -> int:
+    """Return up to which power of two all whole numbers are numbers of a tensor type."""
+    return 53 if type_ == _double(type_) else 24
+
+
+@dataclass(frozen=True)
+class DoubleSignature(Signature):
+    """The signature of an operation whose real and complex numbers are in double precision."""
+
+    def build(
+        self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
+    ) -> list[ir.Value]:
+        """Build an operation, of operands and with results of either precision."""
+        forms = [*self.operands, *[""] * len(operands)]
+        given = [
+            as_double(operand) if "f64" in form else operand
+            for operand, form in zip(operands, forms, strict=False)
+        ]
+        values = super().build(given, list(map(_double, results)), **attributes)
+        types = self._result_types(operands, results)
+        return [_as_type(value, type_) for value, type_ in zip(values, types, strict=True)]
+
+
+def _double(type_: ir.Type) -> ir.Type:
+    tensor = ir.RankedTensorType(type_)
+    element = tensor.element_type
+    if isinstance(element, ir.F32Type):
+        return ir.RankedTensorType.get(tensor.shape, ir.F64Type.get())
+    if isinstance(element, ir.ComplexType) and isinstance(element.element_type, ir.F32Type):
+        return ir.RankedTensorType.get(tensor.shape, ir.ComplexType.get(ir.F64Type.get()))
+    return type_
+
+
+def _as_type(value: ir.Value, type_: ir.Type) -> ir.Value:
+    if value.type == type_:
+        return value
+    return ir.Operation.create("stablehlo.convert", results=[type_], operands=[value]).result
