@@ -19,19 +19,29 @@ _HIDDEN = (
     os.sep + "functools.py",
 )
 
-# Lines of code that autograph generated, and the lines of the user's that they are from.
-_generated: dict[tuple[str, int], tuple[str, int]] = {}
+# By file and line of code that autograph generated, the lines of the user's that these are from.
+_generated: dict[str, dict[int, tuple[str, int]]] = {}
 
 
 def register_generated(lines: dict[tuple[str, int], tuple[str, int]]) -> None:
     """Make lines of generated code known by the lines that they are from."""
-    _generated.update(lines)
+    for (file, line), origin in lines.items():
+        # What was not rewritten is from itself.
+        if file != origin[0]:
+            _generated.setdefault(file, {})[line] = origin
 
 
 def generated_line(file: str, line: int) -> str | None:
-    """Return ``file:line`` that a line of generated code is from; None for other code."""
-    origin = _generated.get((file, line))
-    return None if origin is None else f"{origin[0]}:{origin[1]}"
+    """Return ``file:line`` that a line of generated code is from; None for other code.
+
+    What autograph put there itself is from the line that comes before it.
+    """
+    lines = _generated.get(file)
+    if lines is None:
+        return None
+    before = max((known for known in lines if known <= line), default=min(lines))
+    origin = lines.get(line, lines[before])
+    return f"{origin[0]}:{origin[1]}"
 
 
 def user_site() -> str:
@@ -40,8 +50,7 @@ def user_site() -> str:
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((_OWN, _JAX)) and not any(part in file for part in _HIDDEN):
-            file, line = _generated.get((file, frame.f_lineno), (file, frame.f_lineno))
-            return f"{file}:{line}"
+            return generated_line(file, frame.f_lineno) or f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return "<unknown>"
 

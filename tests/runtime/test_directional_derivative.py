@@ -51,7 +51,15 @@ def run(read: Any) -> Any:
 
 
 def direction(state: Any, token: Any, parts: Any, number: int = 0, bits: int = 53) -> Any:
-    return call("direction", f64(len(parts)), state, token, parts, jnp.int32(FIRST + number), bits=np.int64(bits))
+    return call(
+        "direction",
+        f64(len(parts)),
+        state,
+        token,
+        parts,
+        jnp.int32(FIRST + number),
+        bits=np.int64(bits),
+    )
 
 
 def derivative(

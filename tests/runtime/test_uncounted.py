@@ -149,7 +149,7 @@ def test_values_at_shifted_parameters() -> None:
     def read(state: Any) -> Any:
         amounts = np.array([np.pi / 2, -np.pi / 2])
         state, number = shift(state, [1, 2, 1], [2, -1, -1], amounts)
-        token = call("weigh", f64(4), state, np.eye(4), number)
+        token = call("weigh", f64(4), state, np.eye(4), number, **BITS)
         return weights(state, token, FIRST, 4, 3)
 
     _, found = run(read)

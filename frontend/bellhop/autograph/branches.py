@@ -1,8 +1,9 @@
 """``if``, conditional expressions and logical operators of converted functions."""
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +54,8 @@ def if_stmt(
             return
         except _ResultIsOf as missing:
             conditional.results[missing.position] = missing.value
+        except _ResultsDiffer as differing:
+            conditional.sides[differing.position] = differing.sides
 
 
 class _ResultIsOf(Exception):
@@ -61,11 +64,60 @@ class _ResultIsOf(Exception):
     def __init__(self, position: int, value: Any) -> None:
         super().__init__()
         self.position = position
-        self.value = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), _dtype(x)), value)
+        self.value = Result.of(value)
 
 
-def _dtype(x: Any) -> Any:
-    return jnp.result_type(x)
+class _ResultsDiffer(Exception):
+    """The function measures something else in the second branch, and each must know what."""
+
+    def __init__(self, position: int, sides: Sequence[Any]) -> None:
+        super().__init__()
+        self.position = position
+        self.sides = list(map(Result.of, sides))
+
+
+class Result(NamedTuple):
+    """What a function returns, without the values that the program computes.
+
+    Attributes:
+        leaves: shapes and types, or the values of what is known.
+        tree: their structure, of which measurements are a part.
+    """
+
+    leaves: list[Any]
+    tree: Any
+
+    @classmethod
+    def of(cls, value: Any) -> "Result":
+        """Return what is known of a pytree."""
+        leaves, tree = jax.tree.flatten(value)
+        return cls(list(map(_shape_of, leaves)), tree)
+
+    def with_zeros(self) -> Any:
+        """Return it with zeros where values are not known."""
+        return _rebuilt(self.tree, list(map(_zeros_of, self.leaves)))
+
+
+def _rebuilt(tree: Any, leaves: list[Any]) -> Any:
+    """Return a pytree; measurements in it are no new ones of the circuit."""
+    if "pennylane" not in sys.modules:
+        return jax.tree.unflatten(tree, leaves)
+    from pennylane import QueuingManager
+
+    with QueuingManager.stop_recording():
+        return jax.tree.unflatten(tree, leaves)
+
+
+def _shape_of(leaf: Any) -> Any:
+    if not isinstance(leaf, jax.Array):
+        return leaf
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+
+
+def _zeros_of(leaf: Any) -> Any:
+    if not isinstance(leaf, jax.ShapeDtypeStruct):
+        return leaf
+    return jnp.zeros(leaf.shape, leaf.dtype)
 
 
 class _Conditional:
@@ -74,10 +126,12 @@ class _Conditional:
     Attributes:
         results: for branches that do not return from the function what the other one returns,
             by the position of that variable.
+        sides: what each branch measures for the result, where that differs, by position.
     """
 
     def __init__(self, pred: Any, variables: Variables, bodies: Sequence[Body]) -> None:
-        self.results: dict[int, Any] = {}
+        self.results: dict[int, Result] = {}
+        self.sides: dict[int, list[Result]] = {}
         self._pred = pred
         self._variables = variables
         self._bodies = bodies
@@ -97,7 +151,7 @@ class _Conditional:
                 states.append(self._completed(after, states))
                 if number == 1:
                     self._check(*states)
-                return tuple(v if is_array_like(v) else None for v in states[number])
+                return [self._leaves(number, *item) for item in enumerate(states[number])]
 
             return run
 
@@ -105,12 +159,30 @@ class _Conditional:
         results = cond(self._pred, branch(0), branch(1))()
         one, other = states
         if results is None:
-            return one
+            results = [None] * len(one)
+        return tuple(map(self._after, range(len(one)), one, other, results))
+
+    def _leaves(self, number: int, position: int, value: Any) -> list[Any] | None:
+        """Return the arrays of a variable after a branch, as both branches return them."""
+        if not is_array_like(value):
+            return None
+        if position not in self.sides:
+            return jax.tree.leaves(value)
+        values = [side.with_zeros() for side in self.sides[position]]
+        values[number] = value
+        return jax.tree.leaves(values)
+
+    def _after(self, position: int, a: Any, b: Any, leaves: Any) -> Any:
+        """Return a variable after it, from those after the branches and what was chosen."""
         # What both branches agree on is known without the program.
-        return tuple(
-            a if is_same(a, b) or not is_array_like(a) else result
-            for a, b, result in zip(one, other, results, strict=True)
-        )
+        if not is_array_like(a) or _is_known(a, b):
+            return a
+        if position not in self.sides:
+            return _rebuilt(jax.tree.structure(a), leaves or [])
+        from bellhop.circuits.chosen_measurements import chosen
+
+        sides = _rebuilt(jax.tree.structure([a, b]), leaves or [])
+        return chosen(self._pred, *sides)
 
     def _known(self, number: int) -> State:
         """Return the variables as a branch finds them, with what its condition says of them."""
@@ -133,11 +205,11 @@ class _Conditional:
         for position, value in enumerate(after):
             if not isinstance(value, UndefinedReturnValue):
                 continue
-            other = states[0][position] if states else self.results.get(position)
-            if other is not None and not is_undefined(other) and is_array_like_shape(other):
-                completed[position] = jax.tree.map(
-                    lambda x: jnp.zeros(jnp.shape(x), getattr(x, "dtype", None) or _dtype(x)), other
-                )
+            other = self.results.get(position)
+            if states and is_array_like(states[0][position]):
+                other = Result.of(states[0][position])
+            if other is not None:
+                completed[position] = other.with_zeros()
         return tuple(completed)
 
     def _check(self, one: State, other: State) -> None:
@@ -162,16 +234,45 @@ class _Conditional:
                     "arrays and numbers only."
                 )
             if jax.tree.structure(a) != jax.tree.structure(b):
+                if position in self.sides:
+                    continue
+                if _can_be_chosen(a, b):
+                    raise _ResultsDiffer(position, (a, b))
+                if _is_measured(a) and _is_measured(b):
+                    raise AutoGraphError(
+                        f"{where}: {what} is {a} after one branch and {b} after the other. Measure "
+                        "the same after both, or expectation values."
+                    )
                 raise AutoGraphError(
                     f"{where}: {what} has the structure {jax.tree.structure(a)} after one branch "
                     f"and {jax.tree.structure(b)} after the other. Give it one structure."
                 )
 
 
-def is_array_like_shape(value: Any) -> bool:
-    """Tell whether a value, or the shape of one, is a pytree of arrays."""
-    leaves = jax.tree.leaves(value)
-    return is_array_like(value) or all(isinstance(x, jax.ShapeDtypeStruct) for x in leaves)
+def _is_known(one: Any, other: Any) -> bool:
+    """Tell whether two values are the same, as far as the program does not compute them."""
+    return is_same(one, other) or (
+        jax.tree.structure(one) == jax.tree.structure(other)
+        and all(map(is_same, jax.tree.leaves(one), jax.tree.leaves(other)))
+    )
+
+
+def _is_measured(value: Any) -> bool:
+    """Tell whether a value holds measurements."""
+    if "pennylane" not in sys.modules:
+        return False
+    from bellhop.circuits.chosen_measurements import is_measured
+
+    return is_measured(value)
+
+
+def _can_be_chosen(one: Any, other: Any) -> bool:
+    """Tell whether two values of different structures are measurements to choose from."""
+    if not _is_measured(one):
+        return False
+    from bellhop.circuits.chosen_measurements import can_be_chosen
+
+    return can_be_chosen(one, other)
 
 
 def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _: str) -> Any:

@@ -1,5 +1,6 @@
 """Calls in converted functions: what is called is converted too, where it is the user's."""
 
+import ast
 import contextvars
 import copy
 import functools
@@ -11,7 +12,7 @@ from typing import Any
 
 from malt.operators import py_builtins
 
-from bellhop._source import definition_site, function_name
+from bellhop._source import definition_site, function_name, user_site
 from bellhop.autograph import loops
 from bellhop.autograph.modes import fall_back, is_disabled
 from bellhop.autograph.transformer import convert, options_include
@@ -82,8 +83,10 @@ def call_converted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     """Call a function, converted where it is the user's."""
     if any(function is calling for calling in _CALLING) and not is_disabled():
         return function(*map(_argument, args), **kwargs)
-    if is_disabled() or inspect.isbuiltin(function) or isinstance(function, type):
+    if is_disabled():
         return function(*args, **kwargs)
+    if inspect.isbuiltin(function) or isinstance(function, type):
+        return _call_from(user_site())(function, args, kwargs)
     if isinstance(function, functools.partial):
         keywords = {**function.keywords, **kwargs}
         return call_converted(function.func, (*function.args, *args), keywords)
@@ -96,7 +99,17 @@ def call_converted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         return converted_or_same(type(function).__call__)(function, *args, **kwargs)
     if _traces(function):
         args, kwargs = tuple(map(_argument, args)), {k: _argument(v) for k, v in kwargs.items()}
-    return function(*args, **kwargs)
+    return _call_from(user_site())(function, args, kwargs)
+
+
+@functools.lru_cache(maxsize=4096)
+def _call_from(site: str) -> Callable[..., Any]:
+    """Return what calls a function as the user's line does, so that a warning names that line."""
+    file, _, line = site.rpartition(":")
+    tree = ast.parse("lambda function, args, kwargs: function(*args, **kwargs)", mode="eval")
+    ast.increment_lineno(tree, int(line) - 1 if line.isdigit() else 0)
+    call: Callable[..., Any] = eval(compile(tree, file or "<unknown>", "eval"))
+    return call
 
 
 def with_converted_function(fn: Any, converted: Callable[[Any], Any]) -> Any:

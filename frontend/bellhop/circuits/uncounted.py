@@ -146,7 +146,9 @@ def _uncounted_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     dots = tangents[:2]
     if all(type(dot) is ad.Zero for dot in dots):
         return token, dots[0]
-    given = [jnp.zeros(dot.aval.shape, real_type()) if type(dot) is ad.Zero else dot for dot in dots]
+    given = [
+        jnp.zeros(dot.aval.shape, real_type()) if type(dot) is ad.Zero else dot for dot in dots
+    ]
     return token, uncounted_tangent_p.bind(*given, *primals[2:])
 
 

@@ -356,9 +356,7 @@ def directional_derivative(
 # How many bits of a whole number a token has in the program: it is more than a number.
 _TOKEN_BITS = {"bits": "i64"}
 
-_weigh = _operation(
-    "weigh", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",), _TOKEN_BITS
-)
+_weigh = _operation("weigh", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",), _TOKEN_BITS)
 
 
 def weigh(state: ir.Value, cotangents: ir.Value, derivative: ir.Value, result: ir.Type) -> ir.Value:

@@ -14,8 +14,8 @@ namespace bellhop {
 class Directions {
  public:
   // Adds a part, whose first number is that of parameter `number`, and returns the
-  // token of the sum, a number of so many bits. Throws CircuitError for a token that there
-  // is not, and for more than there are such.
+  // token of the sum, a number of so many bits. Throws CircuitError for a token that
+  // there is not, and for more than there are such.
   double add(double token, std::int64_t number, std::span<const double> part,
              std::int64_t bits);
 
