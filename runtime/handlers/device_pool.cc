@@ -42,10 +42,16 @@ void* open_library(const std::string& library) {
 void set_to_zero(Device& device) {
   device.bits.assign(device.qubits.size(), 0);
   auto bits = view_of(device.bits.data(), device.bits.size());
-  device.plugin->SetBasisState(bits, device.qubits);
+  device.plugin->SetBasisState(bits, device.qubits.all());
 }
 
 }  // namespace
+
+void Qubits::refuse(std::int64_t wire) const {
+  throw CircuitError("wire " + std::to_string(wire) +
+                     " is not in the circuit, which has wires 0 to " +
+                     std::to_string(static_cast<std::int64_t>(size()) - 1) + ".");
+}
 
 Device::Device(DevicePool& home)
     : pool(home),
@@ -108,7 +114,7 @@ std::unique_ptr<Device> DevicePool::take(std::size_t qubits, std::size_t shots) 
     device = std::make_unique<Device>(*this);
   }
   if (device->qubits.size() != qubits) {
-    device->qubits = device->plugin->AllocateQubits(qubits);
+    device->qubits = Qubits(device->plugin->AllocateQubits(qubits));
     if (device->qubits.size() != qubits) {
       throw CircuitError("The device " + name_ + " was asked for " +
                          std::to_string(qubits) + " qubits and allocated " +
@@ -127,8 +133,8 @@ void DevicePool::clear(Device& device) const {
   }
   // Of other plugins it is not certain that a basis state clears all amplitudes.
   const std::size_t qubits = device.qubits.size();
-  device.plugin->ReleaseQubits(device.qubits);
-  device.qubits = device.plugin->AllocateQubits(qubits);
+  device.plugin->ReleaseQubits(device.qubits.all());
+  device.qubits = Qubits(device.plugin->AllocateQubits(qubits));
 }
 
 bool DevicePool::reset(Device& device) const {
@@ -164,8 +170,8 @@ void DevicePool::give(std::unique_ptr<Device> device) noexcept {
     // at 4 qubits than releasing and allocating them. Of other plugins only the
     // latter is certain.
     if (qubits > 0 && (!is_lightning_ || qubits > kQubitsKeptIdle)) {
-      device->plugin->ReleaseQubits(device->qubits);
-      device->qubits.clear();
+      device->plugin->ReleaseQubits(device->qubits.all());
+      device->qubits = {};
     }
     std::lock_guard lock(mutex_);
     idle_[qubits].push_back(std::move(device));

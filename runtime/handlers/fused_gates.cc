@@ -78,7 +78,7 @@ bool is_fusable(const Gate& gate) {
 GateGroups::GateGroups(std::span<const Gate> gates) {
   std::vector<std::vector<std::uint32_t>> groups;
   // By wire, the group that nothing else has followed there.
-  std::map<std::int64_t, std::size_t> open;
+  std::map<WireCode, std::size_t> open;
   for (std::uint32_t index = 0; index < gates.size(); ++index) {
     const Gate& gate = gates[index];
     const bool fusable = is_fusable(gate);
@@ -92,8 +92,8 @@ GateGroups::GateGroups(std::span<const Gate> gates) {
       // It may stand on any wire.
       open.clear();
     } else {
-      for (std::int64_t wire : gate.wires) open.erase(wire);
-      for (std::int64_t wire : gate.controls) open.erase(wire);
+      for (WireCode wire : gate.wires) open.erase(wire);
+      for (WireCode wire : gate.controls) open.erase(wire);
     }
     groups.push_back({index});
   }

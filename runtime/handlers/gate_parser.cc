@@ -4,7 +4,6 @@
 
 #include "bellhop/code_reader.h"
 #include "bellhop/gate_table.h"
-#include "bellhop/wires.h"
 
 namespace bellhop {
 namespace {
@@ -136,6 +135,7 @@ void drop_identities(Gate& gate) {
   for (std::size_t i = word.size(); i-- > 0;) {
     if (word[i] != 'I') continue;
     word.erase(i, 1);
+    gate.idle.push_back(gate.wires[i]);
     gate.wires.erase(gate.wires.begin() + static_cast<std::ptrdiff_t>(i));
   }
   if (word.empty()) {
@@ -182,10 +182,16 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
   const std::vector<std::string> table = split_lines(names);
   CodeReader reader("A run of gates", code);
 
-  const auto read_wire = [&](std::int64_t wire) {
-    if (wire >= 0) return false;
-    dynamic_wires_ = std::max(dynamic_wires_, static_cast<std::size_t>(-1 - wire) + 1);
-    return true;
+  const auto read_wires = [&](Gate& gate, std::size_t count) {
+    std::vector<WireCode> wires;
+    for (std::int64_t number : reader.take(count)) {
+      const WireCode wire{number};
+      wires.push_back(wire);
+      if (!is_dynamic(wire)) continue;
+      gate.run_time_wires = true;
+      dynamic_wires_ = std::max(dynamic_wires_, dynamic_index(wire) + 1);
+    }
+    return wires;
   };
 
   while (!reader.done()) {
@@ -198,8 +204,8 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
     const std::size_t controls = reader.next_count("the number of control wires");
 
     gate.slots = reader.take(params);
-    gate.wires = reader.take(wires);
-    gate.controls = reader.take(controls);
+    gate.wires = read_wires(gate, wires);
+    gate.controls = read_wires(gate, controls);
     for (std::size_t i = 0; i < controls; ++i) {
       gate.control_values.push_back(reader.next_below(2, "a control value") == 1);
     }
@@ -213,8 +219,6 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
                     std::to_string(constants_.size()));
       }
     }
-    for (std::int64_t wire : gate.wires) gate.run_time_wires |= read_wire(wire);
-    for (std::int64_t wire : gate.controls) gate.run_time_wires |= read_wire(wire);
 
     check(gate);
     if (!gate.run_time_wires) {

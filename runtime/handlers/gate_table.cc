@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "bellhop/wires.h"
-
 namespace bellhop {
 namespace {
 
@@ -142,6 +140,19 @@ bool fuses(const Session& session) {
          device.qubits.size() >= kFewestQubitsToFuse;
 }
 
+// Writes the plugin's names of a gate's wires to the buffers of the device.
+void map_gate(Device& device, const Gate& gate,
+              std::span<const std::int32_t> dynamic_wires) {
+  map_wires(device.wires, gate.wires, device.qubits, dynamic_wires);
+  map_wires(device.controls, gate.controls, device.qubits, dynamic_wires);
+  if (!gate.run_time_wires) return;
+  if (gate.idle.empty()) return check_distinct(device.wires, device.controls);
+  std::vector<QubitIdType> all;
+  map_wires(all, gate.idle, device.qubits, dynamic_wires);
+  all.insert(all.end(), device.wires.begin(), device.wires.end());
+  check_distinct(all, device.controls);
+}
+
 // Keeps our account of what the plugin has recorded.
 void note(Tape& tape, const Gate& gate, std::int32_t offset) {
   std::int64_t used = Tape::kNotDifferentiable;
@@ -230,12 +241,7 @@ void GateTable::apply_turn(Session& session, std::span<const double> params,
     const auto position = [&] { return static_cast<std::size_t>(&gate - &gates_[0]); };
     session.attempt([&] { return describe(gate, position(), inputs); },
                     [&] {
-                      map_wires(device.wires, gate.wires, device.qubits, dynamic_wires);
-                      map_wires(device.controls, gate.controls, device.qubits,
-                                dynamic_wires);
-                      if (gate.run_time_wires) {
-                        check_distinct(device.wires, device.controls);
-                      }
+                      map_gate(device, gate, dynamic_wires);
                       act();
                     });
     session.touched = true;

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "bellhop/wires.h"
-
 namespace bellhop {
 namespace {
 
@@ -56,7 +54,7 @@ bool branch(Session& session, const MidMeasurement& measurement, std::int32_t wi
 
 void project(Session& session, const Projection& projection) {
   Device& device = *session.device;
-  map_wires(device.wires, {projection.wire}, device.qubits);
+  device.wires.assign(1, device.qubits[projection.wire]);
   // Row major: the row is where the wire goes, the column where it comes from.
   device.matrix.assign(4, 0.0);
   const std::size_t from = projection.outcome;
@@ -75,7 +73,7 @@ bool measure_wire(Session& session, const MidMeasurement& measurement,
   };
   return session.attempt(describe, [&] {
     Device& device = *session.device;
-    map_wires(device.wires, {wire}, device.qubits);
+    device.wires.assign(1, device.qubits[wire]);
     const bool outcome = session.branches.is_tree() ? branch(session, measurement, wire)
                                                     : collapse(device, measurement);
     session.touched = true;

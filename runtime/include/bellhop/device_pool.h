@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bellhop/quantum_device.h"
@@ -20,6 +22,31 @@ namespace bellhop {
 class CircuitError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+// The plugin's names of a circuit's wires 0, 1, ...: it may count on after a release.
+// There is no way to one of them but by this check.
+class Qubits {
+ public:
+  Qubits() = default;
+  explicit Qubits(std::vector<QubitIdType> names) : names_(std::move(names)) {}
+
+  std::size_t size() const { return names_.size(); }
+  bool empty() const { return names_.empty(); }
+  // As the plugin takes them.
+  std::vector<QubitIdType>& all() { return names_; }
+
+  // CircuitError where the circuit has no such wire.
+  QubitIdType operator[](std::int64_t wire) const {
+    if (static_cast<std::uint64_t>(wire) >= names_.size()) [[unlikely]]
+      refuse(wire);
+    return names_[static_cast<std::size_t>(wire)];
+  }
+
+ private:
+  [[noreturn]] void refuse(std::int64_t wire) const;
+
+  std::vector<QubitIdType> names_;
 };
 
 class DevicePool;
@@ -35,8 +62,7 @@ struct Device {
   // generator, which is half the price of an expectation value of a few qubits.
   std::mt19937 generator;
   std::unique_ptr<Catalyst::Runtime::QuantumDevice> plugin;
-  // The plugin's names of wires 0, 1, ...: it may count on after a release.
-  std::vector<QubitIdType> qubits;
+  Qubits qubits;
   // Numbers and matrix entries given to observables so far; see DevicePool::give.
   std::size_t observable_load = 0;
   std::size_t shots = 0;

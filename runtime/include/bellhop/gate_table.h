@@ -11,6 +11,7 @@
 
 #include "bellhop/fused_gates.h"
 #include "bellhop/session.h"
+#include "bellhop/wires.h"
 
 namespace bellhop {
 
@@ -25,10 +26,11 @@ struct Gate {
   bool run_time_wires = false;
   bool has_adjoint_derivative = false;
   double scale = 1;  // times the one parameter of a named gate
-  // As in the contract: below zero, -1 - index of a constant or dynamic wire.
+  // As in the contract: below zero, -1 - index of a constant.
   std::vector<std::int64_t> slots;
-  std::vector<std::int64_t> wires;
-  std::vector<std::int64_t> controls;
+  std::vector<WireCode> wires;
+  std::vector<WireCode> controls;
+  std::vector<WireCode> idle;  // those of a Pauli word's I: checked, and no more
   std::vector<bool> control_values;
   std::vector<std::string> pauli_word;  // empty, or the one word; without I
   // The parameters where all are constants, in the form that the plugin takes.

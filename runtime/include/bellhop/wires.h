@@ -11,26 +11,36 @@
 
 namespace bellhop {
 
-inline std::int64_t resolve_wire(std::int64_t wire,
-                                 std::span<const std::int32_t> dynamic_wires) {
-  return wire >= 0 ? wire : dynamic_wires[-1 - wire];
+// A wire of a gate as the contract writes it: its number, or below zero the place of
+// one that the program computes. A type of its own, so that no number of a run is taken
+// for one: a computed wire may be below zero.
+enum class WireCode : std::int64_t {};
+
+inline bool is_dynamic(WireCode code) { return static_cast<std::int64_t>(code) < 0; }
+
+// Which of the computed wires a code means.
+inline std::size_t dynamic_index(WireCode code) {
+  return static_cast<std::size_t>(-1 - static_cast<std::int64_t>(code));
+}
+
+// `dynamic_wires` has as many as the codes of its run refer to: GateTable::check_sizes.
+inline std::int64_t resolve(WireCode code,
+                            std::span<const std::int32_t> dynamic_wires) {
+  return is_dynamic(code) ? dynamic_wires[dynamic_index(code)]
+                          : static_cast<std::int64_t>(code);
+}
+
+inline std::int64_t resolve(std::int64_t wire, std::span<const std::int32_t>) {
+  return wire;
 }
 
 // Writes the plugin's names of `wires` to `out`.
-inline void map_wires(std::vector<QubitIdType>& out,
-                      const std::vector<std::int64_t>& wires,
-                      const std::vector<QubitIdType>& qubits,
-                      std::span<const std::int32_t> dynamic_wires = {}) {
+template <typename Wire>
+void map_wires(std::vector<QubitIdType>& out, const std::vector<Wire>& wires,
+               const Qubits& qubits, std::span<const std::int32_t> dynamic_wires = {}) {
   out.resize(wires.size());
   for (std::size_t i = 0; i < wires.size(); ++i) {
-    const std::int64_t wire = resolve_wire(wires[i], dynamic_wires);
-    if (static_cast<std::uint64_t>(wire) >= qubits.size()) [[unlikely]] {
-      throw CircuitError("wire " + std::to_string(wire) +
-                         " is not in the circuit, which has wires 0 to " +
-                         std::to_string(static_cast<std::int64_t>(qubits.size()) - 1) +
-                         ".");
-    }
-    out[i] = qubits[wire];
+    out[i] = qubits[resolve(wires[i], dynamic_wires)];
   }
 }
 
@@ -51,12 +61,13 @@ void check_distinct(const std::vector<Wire>& wires,
   }
 }
 
-inline std::string wire_list(const std::vector<std::int64_t>& wires,
-                             std::span<const std::int32_t> dynamic_wires = {}) {
+template <typename Wire>
+std::string wire_list(const std::vector<Wire>& wires,
+                      std::span<const std::int32_t> dynamic_wires = {}) {
   std::string text = "[";
   for (std::size_t i = 0; i < wires.size(); ++i) {
     if (i > 0) text += ", ";
-    text += std::to_string(resolve_wire(wires[i], dynamic_wires));
+    text += std::to_string(resolve(wires[i], dynamic_wires));
   }
   return text + "]";
 }
