@@ -18,6 +18,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax_compat import without_unused
 from bellhop.circuits.directional_derivative import directional_derivative_p
+from bellhop.circuits.equations import evaluate, read
 from bellhop.circuits.state_primitives import HANDLE, gates_p, mid_measure_p, restart_p
 from bellhop.circuits.uncounted import (
     after_p,
@@ -100,21 +101,45 @@ def run_with_derivative(
                 after_p.bind(value, handle) if _is_handle(value) else value for value in residuals
             ]
 
-        def of_parts(parts: Sequence[Any]) -> list[Any]:
-            wholes = _joined(parts, likes)
-            return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *wholes))
-
         zeros = [jnp.zeros(x.shape) for x in likes for _ in range(2 if _is_complex(x) else 1)]
         sizes = [sum(x.size for x in side) for side in (zeros, values)]
-        if forward or sizes[0] <= sizes[1]:
-            derivatives = _by_columns(of_parts, zeros)
-        else:
-            derivatives = _by_rows(of_parts, zeros, linear.out_avals, where)
-        if reads_session:
-            handle = after_p.bind(handle, *derivatives)
-        return [handle, *values, *derivatives]
+
+        def derivatives(*residuals: Any) -> list[Any]:
+            def of_parts(parts: Sequence[Any]) -> list[Any]:
+                wholes = _joined(parts, likes)
+                return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *wholes))
+
+            if forward or sizes[0] <= sizes[1]:
+                return _by_columns(of_parts, zeros)
+            return _by_rows(of_parts, zeros, linear.out_avals, where)
+
+        if not reads_session:
+            return [handle, *values, *derivatives(*residuals)]
+        found, reads = _with_all_that_is_read(derivatives, residuals)
+        return [after_p.bind(handle, *reads), *values, *found]
 
     return jax.make_jaxpr(run)(*_structs(known.in_avals))
+
+
+def _with_all_that_is_read(
+    function: Callable[..., list[Any]], inputs: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Return what a function gives, and all that it reads of sessions, used or not.
+
+    A read that nothing depends on may come at any time, and so after the end of the circuit.
+    """
+    closed = jax.make_jaxpr(function)(*inputs)
+    jaxpr = closed.jaxpr
+    values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    values.update(zip(jaxpr.invars, inputs, strict=True))
+    evaluate(jaxpr, jaxpr.eqns, values)
+    reads = [
+        values[var]
+        for eqn in jaxpr.eqns
+        if any(_is_handle(atom.aval) for atom in eqn.invars)
+        for var in eqn.outvars
+    ]
+    return [read(atom, values) for atom in jaxpr.outvars], reads
 
 
 def _by_columns(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> list[Any]:
@@ -123,7 +148,7 @@ def _by_columns(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -
     columns = jnp.eye(sum(sizes))
     ends = [0, *itertools.accumulate(sizes)]
     tangents = [
-        columns[:, start:end].reshape(-1, *x.shape)
+        columns[:, start:end].reshape(ends[-1], *x.shape)
         for (start, end), x in zip(itertools.pairwise(ends), inputs, strict=True)
     ]
     found = jax.vmap(function, out_axes=-1)(tangents)
@@ -145,7 +170,7 @@ def _by_rows(
     ends = [0, *itertools.accumulate(sizes)]
     rows = jnp.eye(ends[-1])
     cotangents = [
-        rows[:, start:end].reshape(-1, *aval.shape).astype(aval.dtype)
+        rows[:, start:end].reshape(ends[-1], *aval.shape).astype(aval.dtype)
         for (start, end), aval in zip(itertools.pairwise(ends), results, strict=True)
     ]
     with reverse_mode_of_loops(where):
@@ -182,7 +207,7 @@ def _joined(parts: Sequence[Any], like: Sequence[Any]) -> list[Any]:
 
 
 def _is_complex(value: Any) -> bool:
-    return jnp.issubdtype(value.dtype, jnp.complexfloating)
+    return jnp.issubdtype(jax.dtypes.result_type(value), jnp.complexfloating)
 
 
 def _is_handle(value: Any) -> bool:

@@ -283,6 +283,39 @@ def test_with_mid_circuit_measurements_outside_of_the_loop():
     np.testing.assert_allclose(slope, expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("derivative", [jax.jacrev, jax.jacfwd])
+def test_in_a_loop_without_turns(derivative):
+    """What it reads of the circuit is read before the circuit ends, though nobody uses it."""
+
+    @qml.qnode(LIGHTNING)
+    def circuit(x, n):
+        qml.RX(x[0], wires=0)
+
+        @bellhop.for_loop(0, 0, 1)
+        def never(_):
+            @bellhop.for_loop(0, n, 1)
+            def loop(j):
+                qml.RX(x[j], wires=0)
+
+            loop()
+
+        never()
+        return qml.expval(qml.Z(0))
+
+    slope = bellhop.qjit(derivative(circuit))(jnp.array([0.3, 0.4, 0.5]), 2)
+    np.testing.assert_allclose(slope, [-np.sin(0.3), 0, 0], atol=1e-9)
+
+
+def test_tangent_that_is_a_python_number():
+    @qml.qnode(LIGHTNING)
+    def circuit(x, n):
+        bellhop.for_loop(0, n, 1)(lambda _: (qml.RX(x, wires=0), None)[1])()
+        return qml.expval(qml.Z(0))
+
+    _, slope = bellhop.qjit(lambda x: jax.jvp(lambda x: circuit(x, 2), (x,), (1.0,)))(0.3)
+    np.testing.assert_allclose(slope, -2 * np.sin(0.6), atol=1e-9)
+
+
 def test_on_a_traced_device():
     """A circuit on default.qubit is part of the program, and so are its loops."""
     cost = lambda theta, x, n: measured(in_one_another, DEFAULT)(theta, x, n)[1]
