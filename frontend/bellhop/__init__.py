@@ -34,6 +34,7 @@ from bellhop.drawing.draw import draw, draw_graph  # noqa: E402
 from bellhop.errors import (  # noqa: E402
     AutoGraphError,
     CallbackException,
+    CircuitError,
     CompileError,
     DifferentiableCompileError,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "QJIT",
     "AutoGraphError",
     "CallbackException",
+    "CircuitError",
     "CompileError",
     "CompileOptions",
     "DifferentiableCompileError",

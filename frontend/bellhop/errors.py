@@ -24,6 +24,24 @@ class DifferentiableCompileError(CompileError):
     """
 
 
+class CircuitError(RuntimeError):
+    """A circuit failed when it ran; the message names the QNode, its line, and what was wrong.
+
+    Compiled programs raise it, also those of a plain ``jax.jit``; later calls work.
+
+    Example:
+        >>> import bellhop, pennylane as qml
+        >>> @bellhop.qjit
+        ... @qml.qnode(qml.device("lightning.qubit", wires=2))
+        ... def circuit(wire):
+        ...     qml.X(wire)
+        ...     return qml.probs()
+        >>> circuit(2)
+        Traceback (most recent call last):
+        bellhop.errors.CircuitError: the QNode 'circuit' (...): ... wire 2 is not in the circuit...
+    """
+
+
 class AutoGraphError(Exception):
     """A function's Python control flow cannot be converted as it is asked to be.
 

@@ -1,22 +1,23 @@
-"""The Python exceptions behind failed runs of compiled programs."""
+"""The exceptions behind failed runs of compiled programs: those of callbacks and of circuits."""
 
 import re
 
 import jax
 
 from bellhop._jax_compat import raise_what_failed
+from bellhop.errors import CircuitError
 from bellhop_runtime import take_failure
 
 # What a failed run raises: cached calls take a path of JAX's that raises ValueError.
 RUN_ERRORS = (jax.errors.JaxRuntimeError, ValueError)
 
 # The last one: an exception's own text may quote that of another run.
-_FAILURE = re.compile(r".*\[bellhop failure (\d+)\]", re.DOTALL)
-_PLAIN_FAILURE = re.compile(r".*\[bellhop plain jit failure (\d+)\]", re.DOTALL)
+_FAILURE = re.compile(r".*\[bellhop (?:circuit )?failure (\d+)\]", re.DOTALL)
+_PLAIN_FAILURE = re.compile(r".*\[bellhop (?:plain jit|circuit) failure (\d+)\]", re.DOTALL)
 
 
 def python_failure(error: Exception) -> BaseException | None:
-    """Return the exception that a callback raised in a run of ours, if ``error`` comes of that."""
+    """Return what a callback raised in a run of ours, or a circuit, if ``error`` comes of that."""
     return _waiting(_FAILURE.match(str(error)))
 
 
@@ -25,7 +26,9 @@ def _plain_failure(text: str) -> BaseException | None:
 
 
 def _waiting(match: re.Match[str] | None) -> BaseException | None:
-    return None if match is None else take_failure(int(match[1]))
+    failure = None if match is None else take_failure(int(match[1]))
+    # Circuits run without Python, and know the message alone.
+    return CircuitError(failure) if isinstance(failure, str) else failure
 
 
 # Nobody of ours stands between a plain jit and its caller.

@@ -36,22 +36,27 @@ Tree tree_of(std::int64_t value) {
   return static_cast<Tree>(value);
 }
 
+// As the errors of compilation say it.
+std::string circuit_name(std::string_view name, std::string_view site) {
+  return "the QNode '" + std::string(name) + "' (" + std::string(site) + ")";
+}
+
 // The plugin is opened here, so that a program that cannot run does not compile.
 ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     std::string_view library, std::string_view factory, std::string_view kwargs,
     std::int64_t qubits, std::int64_t shots, std::int64_t record, std::int64_t tree,
-    std::int64_t seeded, std::int64_t rows, std::string_view /*name*/,
-    std::string_view /*site*/) {
+    std::int64_t seeded, std::int64_t rows, std::string_view name,
+    std::string_view site) {
   return instantiate<BeginState>([&] {
     if (rows > 0 && tree != 0) {
       throw CircuitError("The rows of a batch do not go through a tree of outcomes.");
     }
-    return std::make_unique<BeginState>(
-        BeginState{Beginning{DevicePool::get(std::string(library), std::string(factory),
-                                             std::string(kwargs)),
-                             natural("qubits", qubits), natural("shots", shots),
-                             record != 0, tree_of(tree), natural("rows", rows)},
-                   seeded != 0});
+    return std::make_unique<BeginState>(BeginState{
+        Beginning{DevicePool::get(std::string(library), std::string(factory),
+                                  std::string(kwargs)),
+                  natural("qubits", qubits), natural("shots", shots), record != 0,
+                  tree_of(tree), natural("rows", rows), circuit_name(name, site)},
+        seeded != 0});
   });
 }
 
@@ -69,7 +74,7 @@ Seed read_seed(const ffi::RemainingArgs& anchors) {
 // end, or until its execution fails.
 ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
                  HandleResult result) {
-  return guarded(state, run, [&] {
+  return guarded(state, run, state->beginning, [&] {
     std::optional<Seed> seed;
     if (state->seeded) seed = read_seed(anchors);
     write_handle(result, begin_session(state->beginning, seed, run.run_id));
@@ -79,7 +84,7 @@ ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
 // Threads: any, several at once. The device goes back to its pool, or is destroyed
 // if it failed.
 ffi::Error end(ffi::RunId run, HandleBuffer handle) {
-  return guarded(run, [&] { end_session(read_handle(handle)); });
+  return guarded(run, handle, [&] { end_session(read_handle(handle)); });
 }
 
 XLA_FFI_DEFINE_HANDLER(kPrepareBegin, prepare_begin,

@@ -35,7 +35,7 @@ ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
                  ffi::Buffer<ffi::F64> params, ffi::BufferR0<ffi::S32> offset,
                  ffi::Buffer<ffi::S32> dynamic_wires,
                  std::optional<ffi::BufferR0<ffi::S32>> turns, HandleResult result) {
-  return guarded(state, run, [&] {
+  return guarded(state, run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     const std::int32_t first = *offset.typed_data();

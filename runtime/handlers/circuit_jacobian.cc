@@ -13,7 +13,7 @@ namespace {
 // The session is borrowed, and ends here if the derivative fails.
 ffi::Error jacobian(ffi::RunId run, HandleBuffer handle, HandleResult result,
                     ffi::ResultBufferR2<ffi::F64> matrix) {
-  return guarded(run, [&] {
+  return guarded(run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     require_one_circuit(lease.session);

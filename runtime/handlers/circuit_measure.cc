@@ -64,7 +64,7 @@ Jacobians jacobians_of(const ffi::RemainingRets& values) {
 ffi::Error measure(MeasureState* state, ffi::RunId run, ffi::ThreadPool pool,
                    HandleBuffer handle, ffi::Buffer<ffi::F64> data, HandleResult result,
                    ffi::RemainingRets values) {
-  return guarded(state, run, [&] {
+  return guarded(state, run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     const std::size_t rows = lease->rows;

@@ -15,7 +15,7 @@ ffi::Error mid_measure(std::int64_t postselect, std::int64_t reset,
                        std::string_view site, ffi::RunId run, HandleBuffer handle,
                        ffi::BufferR0<ffi::S32> wire, HandleResult result,
                        ffi::ResultBufferR0<ffi::PRED> outcome) {
-  return guarded(run, [&] {
+  return guarded(run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     require_one_circuit(lease.session);

@@ -52,7 +52,7 @@ Shifts read_shifts(const Session& session, const Indices& indices,
 ffi::Error run_again(ReplayState* state, ffi::RunId run, ffi::ThreadPool pool,
                      HandleBuffer handle, Numbers data, Numbers params, Indices indices,
                      Amounts amounts, HandleResult result, ffi::RemainingRets values) {
-  return guarded(state, run, [&] {
+  return guarded(state, run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     const Shifts shifts = read_shifts(lease.session, indices, amounts);
@@ -81,7 +81,7 @@ ffi::Error run_again_for_jacobian(ReplayState* state, ffi::RunId run,
                                   Numbers data, Numbers params, Indices indices,
                                   Amounts amounts, HandleResult result,
                                   ffi::Result<ffi::Buffer<ffi::F64>> jacobians) {
-  return guarded(state, run, [&] {
+  return guarded(state, run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     const auto numbers = read_per_row(params, lease->rows);

@@ -11,7 +11,7 @@ namespace {
 // The session is borrowed, and ends here if its device cannot be cleared.
 ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
                    ffi::ResultBufferR0<ffi::PRED> more) {
-  return guarded(run, [&] {
+  return guarded(run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     require_one_circuit(lease.session);

@@ -92,7 +92,7 @@ ffi::Error shift(ShiftState* state, ffi::RunId run, ffi::ThreadPool pool,
                  HandleBuffer handle, Numbers data, Numbers params,
                  Numbers coefficients, Numbers amounts, HandleResult result,
                  ffi::ResultBufferR0<ffi::S32> derivative) {
-  return guarded(state, run, [&] {
+  return guarded(state, run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     require_one_circuit(lease.session);
@@ -115,7 +115,7 @@ ffi::Error differentiate(DerivativeState* state, ffi::RunId run, ffi::ThreadPool
                          ffi::BufferR0<ffi::S32> steps, ffi::BufferR2<ffi::S32> index,
                          Matrix amount, Matrix directions,
                          ffi::ResultBufferR3<ffi::F64> result) {
-  return guarded(state, run, [&] {
+  return guarded(state, run, handle, [&] {
     Lease lease = open_session(read_handle(handle));
     require_one_circuit(lease.session);
     const auto shape = directions.dimensions();

@@ -17,7 +17,7 @@ namespace {
 ffi::Error weigh(std::int64_t bits, ffi::RunId run, HandleBuffer handle,
                  ffi::BufferR2<ffi::F64> cotangents, ffi::BufferR0<ffi::S32> derivative,
                  ffi::ResultBufferR1<ffi::F64> token) {
-  return guarded(run, [&] {
+  return guarded(run, handle, [&] {
     Lease lease = open_session(read_handle(handle));
     require_one_circuit(lease.session);
     const auto shape = cotangents.dimensions();
@@ -43,7 +43,7 @@ XLA_FFI_DEFINE_HANDLER(kWeigh, weigh,
 ffi::Error weights(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> token,
                    ffi::BufferR0<ffi::S32> number,
                    ffi::ResultBufferR2<ffi::F64> result) {
-  return guarded(run, [&] {
+  return guarded(run, handle, [&] {
     Lease lease = open_session(read_handle(handle));
     require_one_circuit(lease.session);
     const std::size_t rows = token.element_count();
@@ -57,7 +57,7 @@ ffi::Error weights(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> 
 // The session is borrowed.
 ffi::Error steps(ffi::RunId run, HandleBuffer handle, HandleResult result,
                  ffi::ResultBufferR0<ffi::S32> steps) {
-  return guarded(run, [&] {
+  return guarded(run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     require_one_circuit(lease.session);
@@ -72,7 +72,7 @@ ffi::Error direction(std::int64_t bits, ffi::RunId run, HandleBuffer handle,
                      ffi::BufferR1<ffi::F64> tokens, ffi::BufferR2<ffi::F64> parts,
                      ffi::BufferR0<ffi::S32> number,
                      ffi::ResultBufferR1<ffi::F64> results) {
-  return guarded(run, [&] {
+  return guarded(run, handle, [&] {
     Lease lease = open_session(read_handle(handle));
     require_one_circuit(lease.session);
     const auto columns = static_cast<std::size_t>(parts.dimensions()[1]);
@@ -104,7 +104,7 @@ XLA_FFI_DEFINE_HANDLER(kDirection, direction,
 ffi::Error remember(ffi::RunId run, HandleBuffer handle,
                     ffi::BufferR0<ffi::PRED> outcome, ffi::BufferR0<ffi::S32> number,
                     HandleResult result) {
-  return guarded(run, [&] {
+  return guarded(run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     lease->uncounted.remember(*number.typed_data(), *outcome.typed_data());
@@ -116,7 +116,7 @@ ffi::Error remember(ffi::RunId run, HandleBuffer handle,
 // The session is borrowed, and ends here if the outcome was not kept.
 ffi::Error recall(ffi::RunId run, HandleBuffer handle, ffi::BufferR0<ffi::S32> number,
                   ffi::ResultBufferR0<ffi::PRED> outcome) {
-  return guarded(run, [&] {
+  return guarded(run, handle, [&] {
     Lease lease = open_session(read_handle(handle));
     *outcome->typed_data() = lease->uncounted.recall(*number.typed_data());
   });
@@ -125,7 +125,7 @@ ffi::Error recall(ffi::RunId run, HandleBuffer handle, ffi::BufferR0<ffi::S32> n
 // Threads: any, several at once. The session is not touched.
 ffi::Error after(ffi::RunId run, HandleBuffer handle, ffi::RemainingArgs /*anchors*/,
                  HandleResult result) {
-  return guarded(run, [&] { write_handle(result, read_handle(handle)); });
+  return guarded(run, handle, [&] { write_handle(result, read_handle(handle)); });
 }
 
 }  // namespace

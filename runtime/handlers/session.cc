@@ -130,6 +130,7 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   Session& session = *table().places[place].load(std::memory_order_acquire);
   std::lock_guard lock(session.mutex);
   session.run_id = run_id;
+  session.beginning = &beginning;
   session.device = std::move(device);
   session.record = on_tape;
   session.touched = false;
@@ -144,6 +145,14 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
 }
 
 Lease open_session(Handle handle) { return find(handle); }
+
+std::string name_of(Handle handle) {
+  try {
+    return find(handle)->beginning->circuit;
+  } catch (const CircuitError&) {
+    return {};
+  }
+}
 
 void require_one_circuit(const Session& session) {
   if (session.rows > 0) {

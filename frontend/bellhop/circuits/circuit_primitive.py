@@ -202,9 +202,7 @@ def _jvp(
         "batch": batch,
     }
     given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
-    if linear.out_avals and (
-        randomness is Randomness.TREE or has_loop_of_unknown_length(linear)
-    ):
+    if linear.out_avals and (randomness is Randomness.TREE or has_loop_of_unknown_length(linear)):
         # Each run has residuals of its own, so each gives its derivative, and these add up.
         # In loops of unknown length the residuals have no shape.
         derived = functools.partial(

@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "bellhop/failures.h"
 #include "bellhop/handler.h"
 #include "bellhop/row_team.h"
 #include "bellhop/session.h"
@@ -59,31 +60,53 @@ inline Helpers helpers_of(ffi::ThreadPool& pool) {
           }};
 }
 
-// Runs a handler's body. If it throws, its whole execution has failed, so the
-// other circuits of that execution end too; nobody else would end them.
-template <typename Body>
-ffi::Error guarded(ffi::RunId run, Body&& body) noexcept {
+// The error of a circuit as XLA carries it: its message waits under the number.
+inline ffi::Error failure(const std::string& circuit, const char* problem) {
+  std::string message = circuit.empty() ? problem : circuit + ": " + problem;
+  std::string text = message + " [bellhop circuit failure ";
+  text += std::to_string(keep_failure(std::move(message))) + "]";
+  return ffi::Error::InvalidArgument(std::move(text));
+}
+
+// What an exception says, from within its handler.
+inline std::string message_of_exception() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "unknown C++ exception";
+  }
+}
+
+inline std::string name_of(const HandleBuffer& buffer) {
+  return buffer.element_count() == 2 ? name_of(read_handle(buffer)) : std::string();
+}
+inline std::string name_of(const Beginning& beginning) { return beginning.circuit; }
+
+// Runs a handler's body for a circuit, which a handle or its beginning names. If it
+// throws, its whole execution has failed, so the other circuits of that execution end
+// too; nobody else would end them.
+template <typename Circuit, typename Body>
+ffi::Error guarded(ffi::RunId run, const Circuit& circuit, Body&& body) noexcept {
   const InOrder in_run(buffers_of(run.run_id));
   try {
     std::forward<Body>(body)();
     return ffi::Error::Success();
-  } catch (const CircuitError& error) {
-    release_run(run.run_id);
-    return ffi::Error::InvalidArgument(error.what());
-  } catch (const std::exception& error) {
-    release_run(run.run_id);
-    return ffi::Error::Internal(error.what());
   } catch (...) {
+    const std::string problem = message_of_exception();
+    const std::string name = name_of(circuit);
     release_run(run.run_id);
-    return ffi::Error::Internal("unknown C++ exception");
+    return failure(name, problem.c_str());
   }
 }
 
 // The same for a handler that uses what it keeps for a compiled call.
-template <typename State, typename Body>
-ffi::Error guarded(const State* state, ffi::RunId run, Body&& body) noexcept {
+template <typename State, typename Circuit, typename Body>
+ffi::Error guarded(const State* state, ffi::RunId run, const Circuit& circuit,
+                   Body&& body) noexcept {
   happens_after(state);
-  ffi::Error error = guarded(run, std::forward<Body>(body));
+  ffi::Error error = guarded(run, circuit, std::forward<Body>(body));
   happens_before(uses_of(state));
   return error;
 }
@@ -119,12 +142,8 @@ ffi::ErrorOr<std::unique_ptr<State>> instantiate(Build&& build) noexcept {
     std::unique_ptr<State> state = std::forward<Build>(build)();
     happens_before(state.get());
     return state;
-  } catch (const CircuitError& error) {
-    return ffi::Unexpected(ffi::Error::InvalidArgument(error.what()));
-  } catch (const std::exception& error) {
-    return ffi::Unexpected(ffi::Error::Internal(error.what()));
   } catch (...) {
-    return ffi::Unexpected(ffi::Error::Internal("unknown C++ exception"));
+    return ffi::Unexpected(failure("", message_of_exception().c_str()));
   }
 }
 

@@ -1,20 +1,24 @@
-// bellhop/failures.h: Python exceptions on their way from a callback to the caller.
+// bellhop/failures.h: what went wrong in a run, on its way to the caller.
 #pragma once
 
 #include <Python.h>
 
 #include <cstdint>
+#include <string>
 
 namespace bellhop {
 
-// XLA carries only text between a failed call and its caller, so the exception
-// object waits here under a number that the text names. Ids of runs will not do:
-// two executables of the same text may share them. All of it needs the GIL.
+// XLA carries only text between a failed call and its caller, and more of it than the
+// caller is to see, so what failed waits here under a number that the text names. Ids
+// of runs will not do: two executables of the same text may share them.
 
-// Steals `exception`; returns its number.
+// Steals `exception`, of a callback; returns its number. Needs the GIL.
 int64_t keep_failure(PyObject* exception);
 
-// The exception of that number (new reference), or null.
+// Keeps the message of a circuit's error, which Python makes an exception of.
+int64_t keep_failure(std::string message);
+
+// The exception or str of that number (new reference), or null. Needs the GIL.
 PyObject* take_failure(int64_t number);
 
 }  // namespace bellhop

@@ -72,11 +72,23 @@ struct Step {
   Projection projection;
 };
 
+// What a compiled bellhop_circuit_begin knows; it outlives the circuits that it begins.
+struct Beginning {
+  DevicePool& pool;
+  std::size_t qubits;
+  std::size_t shots;
+  bool record;
+  Tree tree;
+  std::size_t rows;
+  std::string circuit;  // what errors call it
+};
+
 // One circuit, from bellhop_circuit_begin to bellhop_circuit_end.
 struct Session {
   std::mutex mutex;              // guards all of the below
   std::uint32_t generation = 1;  // never 0, so that a zero handle is not live
   std::int64_t run_id = 0;
+  const Beginning* beginning = nullptr;
   std::unique_ptr<Device> device;  // null: no circuit stands in this place
   bool record = false;             // on the plugin's tape
   bool touched = false;            // an operation was applied
@@ -120,17 +132,10 @@ struct Lease {
 };
 
 // Any thread may call these.
-struct Beginning {
-  DevicePool& pool;
-  std::size_t qubits;
-  std::size_t shots;
-  bool record;
-  Tree tree;
-  std::size_t rows;
-};
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id);
-Lease open_session(Handle handle);  // CircuitError where the handle is not live
+Lease open_session(Handle handle);   // CircuitError where the handle is not live
+std::string name_of(Handle handle);  // for errors; empty where it is not live
 // For operations that there are not for a batch: CircuitError where it is one.
 void require_one_circuit(const Session& session);
 void end_session(Handle handle);
