@@ -41,7 +41,9 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
         lazy: whether an operation may stay what it is, marked as inverted.
 
     Returns:
-        the inverted operation, or a function with the arguments of ``fn``.
+        the inverted operation, or a function with the arguments of ``fn``.  What that returns
+        has the ``wires`` that it acted on, and the ``operation`` that it applied, or None where
+        these were several.
 
     Raises:
         CompileError: for measurements in the function.
@@ -69,10 +71,10 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
     from bellhop.circuits.nested import invert
 
     @functools.wraps(fn)
-    def inverse(*args: Any, **kwargs: Any) -> None:
+    def inverse(*args: Any, **kwargs: Any) -> Any:
         circuit = current_circuit()
         circuit.flush_active("adjoint")
-        invert(circuit, lambda: fn(*args, **kwargs))
+        return invert(circuit, lambda: fn(*args, **kwargs))
 
     return inverse
 
@@ -95,7 +97,9 @@ def ctrl(
         work_wire_type: what is known of these.
 
     Returns:
-        the controlled operation, or a function with the arguments of ``op``.
+        the controlled operation, or a function with the arguments of ``op``.  What that returns
+        has the ``wires`` that it acted on, and the ``operation`` that it applied, or None where
+        these were several.
 
     Raises:
         CompileError: for measurements in the function.
@@ -134,10 +138,10 @@ def ctrl(
     from bellhop.circuits import nested
 
     @functools.wraps(op)
-    def controlled(*args: Any, **kwargs: Any) -> None:
+    def controlled(*args: Any, **kwargs: Any) -> Any:
         circuit = current_circuit()
         circuit.flush_active("ctrl")
-        nested.control(circuit, control, control_values, lambda: op(*args, **kwargs))
+        return nested.control(circuit, control, control_values, lambda: op(*args, **kwargs))
 
     return controlled
 

@@ -120,6 +120,12 @@ def current_circuit() -> Any:
     return _circuit.get()
 
 
+def taker_of_gates() -> Any:
+    """Return what control flow with gates belongs to, or None outside of circuits."""
+    circuit = _circuit.get()
+    return None if circuit is None else circuit.for_control_flow()
+
+
 @contextlib.contextmanager
 def circuit_scope(circuit: Any) -> Iterator[None]:
     """Make ``circuit`` the one that gates belong to."""

@@ -10,6 +10,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.broadcasting import Rows
+from bellhop.circuits.deferred import Play, as_control_flow
 from bellhop.circuits.device import GateSet, split
 from bellhop.circuits.pack import pack
 from bellhop.circuits.precision import real_type
@@ -196,7 +197,8 @@ class GateList:
         self._sites = sites
         self._by_differences = by_differences
         self._site = self._written = ""
-        self.runs: list[GateRun] = []
+        # Control flow stands between them.
+        self.runs: list[GateRun | Play] = []
 
     def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
         """Append an operation, decomposed as far as the device needs it.
@@ -208,6 +210,10 @@ class GateList:
             return
         if depth == 0:
             self._site, self._written = self._sites(op), op.name
+        play = as_control_flow(op)
+        if play is not None:
+            self.runs.append(play)
+            return
         check_is_gate(op, self._where)
         op = self._rows.of(op)
         base, adjoint, controls = split(op, self._gate_set)
@@ -272,9 +278,10 @@ class GateList:
         has_derivative: bool,
     ) -> None:
         # A run of its own, so that only a derivative by these parameters is refused.
-        if not self.runs or self.runs[-1].is_differentiable != has_derivative:
-            self.runs.append(GateRun(has_derivative))
-        run = self.runs[-1]
+        run = self.runs[-1] if self.runs else None
+        if not isinstance(run, GateRun) or run.is_differentiable != has_derivative:
+            run = GateRun(has_derivative)
+            self.runs.append(run)
         wires = base.wires
         slots: tuple[int, ...] = ()
         constants: tuple[float, ...] = ()

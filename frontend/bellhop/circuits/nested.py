@@ -14,15 +14,56 @@ import pennylane as qml
 
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.rewrites import Rewrite
+from bellhop.circuits.wires import is_dynamic
 from bellhop.control_flow.tracing import traced_branches, traced_step
 from bellhop.errors import CompileError
 from bellhop.tracing import circuit_scope, current_circuit
 
 
+class Applied:
+    """What an inverted or controlled function applied, with its loops and conditionals.
+
+    Attributes:
+        operations: in order, as far as they stand outside of loops and conditionals.
+    """
+
+    def __init__(self, circuit: Any) -> None:
+        self._circuit = circuit
+        self._wires: list[Any] = []
+        self.operations: list[Any] = []
+
+    def add(self, operations: Sequence[Any]) -> None:
+        """Add the wires of operations."""
+        self._wires += (wire for op in operations for wire in op.wires)
+
+    @property
+    def operation(self) -> Any:
+        """The only operation; None where there are others."""
+        return self.operations[0] if len(self.operations) == 1 else None
+
+    @property
+    def wires(self) -> qml.wires.Wires:
+        """The wires of all operations; those of the circuit, where the program computes some."""
+        if not any(map(is_dynamic, self._wires)):
+            return qml.wires.Wires.all_wires(list(map(qml.wires.Wires, self._wires)))
+        circuit = self._circuit
+        while isinstance(circuit, _Part):
+            circuit = circuit._circuit
+        return qml.wires.Wires(circuit.wires.labels)
+
+
 class _Part(QueuedCircuit):
-    def __init__(self, circuit: QueuedCircuit) -> None:
+    def __init__(self, circuit: QueuedCircuit, applied: Applied | None = None) -> None:
         super().__init__(circuit.where, circuit.rows)
         self._circuit = circuit
+        self._is_whole = applied is None
+        self.applied = Applied(circuit) if applied is None else applied
+
+    def note(self, operations: Sequence[Any]) -> None:
+        """Keep what is applied."""
+        self.applied.add(operations)
+        if self._is_whole:
+            self.applied.operations += operations
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run a quantum function, whose operations this part takes."""
@@ -45,14 +86,16 @@ class _Changed(_Part):
         circuit: QueuedCircuit,
         change: Callable[[Any], Any],
         rewrites: Sequence[Rewrite] = (),
+        applied: Applied | None = None,
     ) -> None:
-        super().__init__(circuit)
+        super().__init__(circuit, applied)
         self._change = change
         self.rewrites = list(rewrites)
 
     def apply(self, operations: Sequence[Any]) -> None:
         with qml.QueuingManager.stop_recording():
             changed = self._change(operations)
+        self.note(changed)
         self._circuit.apply(changed)
 
     def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
@@ -69,9 +112,9 @@ class _Changed(_Part):
 
     def _inside(self, function: Callable[..., Any]) -> Callable[..., Any]:
         # Around the circuit that runs it: an inverse runs it again, for another one.
-        return lambda *args: _Changed(current_circuit(), self._change, self.rewrites).run(
-            function, *args
-        )
+        return lambda *args: _Changed(
+            current_circuit(), self._change, self.rewrites, self.applied
+        ).run(function, *args)
 
     @contextmanager
     def _in_circuit(self, construct: str) -> Iterator[Any]:
@@ -89,14 +132,18 @@ class _Changed(_Part):
 class _Inverted(_Part):
     """Collects what undoes operations and control flow, in order of what it undoes."""
 
-    def __init__(self, circuit: QueuedCircuit) -> None:
-        super().__init__(circuit)
+    def __init__(self, circuit: QueuedCircuit, applied: Applied | None = None) -> None:
+        super().__init__(circuit, applied)
         self.undo: list[Callable[[], Any]] = []
 
     def apply(self, operations: Sequence[Any]) -> None:
         with qml.QueuingManager.stop_recording():
             inverses = [qml.adjoint(op) for op in reversed(operations)]
-        self.undo.append(lambda: self._circuit.apply(inverses))
+        self.undo.append(lambda: self._apply(inverses))
+
+    def _apply(self, inverses: list[Any]) -> None:
+        self.note(inverses)
+        self._circuit.apply(inverses)
 
     def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
         self.flush_active("for_loop")
@@ -141,7 +188,7 @@ class _Inverted(_Part):
         def backward(_: tuple[()], trip: Any) -> tuple[()]:
             place = trips - 1 - trip
             values = values_at(place)
-            invert(current_circuit(), lambda: iteration(values, place))
+            invert(current_circuit(), lambda: iteration(values, place), self.applied)
             return ()
 
         circuit: Any = self._circuit
@@ -154,7 +201,10 @@ class _Inverted(_Part):
         forward = [lambda branch=branch: (self._values_of(branch), ()) for branch in branches]
         runners, _ = traced_branches(construct, names, forward)
         result, _ = jax.lax.switch(index, runners)
-        backward = [lambda branch=branch: invert(current_circuit(), branch) for branch in branches]
+        backward = [
+            lambda branch=branch: invert(current_circuit(), branch, self.applied) and None
+            for branch in branches
+        ]
         circuit: Any = self._circuit
         self.undo.append(lambda: circuit.branch(construct, index, names, backward))
         return result
@@ -163,25 +213,46 @@ class _Inverted(_Part):
         return _Inverted(self._circuit).run(function, *args)
 
 
-def invert(circuit: QueuedCircuit, function: Callable[[], Any]) -> None:
+class ValuesAlone(_Inverted):
+    """Runs control flow for what it computes; its gates are left out.
+
+    It tells the wires of these.
+    """
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Leave operations out."""
+        self.applied.add(operations)
+
+    def _values_of(self, function: Callable[..., Any], *args: Any) -> Any:
+        return ValuesAlone(self._circuit, self.applied).run(function, *args)
+
+
+def invert(
+    circuit: QueuedCircuit, function: Callable[[], Any], applied: Applied | None = None
+) -> Applied:
     """Apply the inverse of a quantum function to a circuit.
 
     A function with loops that carry values, or with conditionals, is traced twice: forward for
     its values, and backward for its gates.
     """
-    part = _Inverted(circuit)
+    part = _Inverted(circuit, applied)
     part.run(function)
     for undo in reversed(part.undo):
         undo()
+    return part.applied
 
 
-def control(circuit: QueuedCircuit, wires: Any, values: Any, function: Callable[[], Any]) -> None:
+def control(
+    circuit: QueuedCircuit, wires: Any, values: Any, function: Callable[[], Any]
+) -> Applied:
     """Apply a quantum function to a circuit, every operation with controls."""
 
     def controlled(operations: Sequence[Any]) -> list[Any]:
         return [qml.ctrl(op, control=wires, control_values=values) for op in operations]
 
-    _Changed(circuit, controlled).run(function)
+    part = _Changed(circuit, controlled)
+    part.run(function)
+    return part.applied
 
 
 def fold(function: Callable[..., Any], times: int) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.deferred import apply_control_flow, as_control_flow
 from bellhop.circuits.execution import Shots, check_measurements, is_measurement, shots_of
 from bellhop.circuits.gates import check_is_gate
 from bellhop.circuits.outcome_statistics import values_of
@@ -94,10 +95,14 @@ class _NullCircuit(QueuedCircuit):
 
     def __init__(self, wires: WireMap, where: str, rows: Rows) -> None:
         super().__init__(where, rows)
-        self._wires = wires
+        self.wires = wires
 
     def apply(self, operations: Sequence[Any]) -> None:
         for op in operations:
+            play = as_control_flow(op)
+            if play is not None:
+                apply_control_flow(self, play)
+                continue
             check_is_gate(op, self._where)
             self.rows.of(op)
             for wire in op.wires:
@@ -105,9 +110,9 @@ class _NullCircuit(QueuedCircuit):
 
     def _check_wire(self, wire: Any) -> None:
         if is_dynamic(wire):
-            self._wires.dynamic(wire)
+            self.wires.dynamic(wire)
         else:
-            self._wires(wire)
+            self.wires(wire)
 
     def for_loop(
         self, trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]
@@ -166,7 +171,7 @@ class _Result:
     def __init__(self, process: Any, shots: int | None, wires: WireMap, where: str) -> None:
         self._process = process
         self._shots = shots
-        self._wires = wires
+        self.wires = wires
         self._where = where
 
     def value(self) -> Any:
@@ -174,9 +179,9 @@ class _Result:
         if process.mv is not None:
             return self._of_outcomes(len(values_of(process, self._where)))
         for wire in process.wires:
-            check = self._wires.dynamic if is_dynamic(wire) else self._wires
+            check = self.wires.dynamic if is_dynamic(wire) else self.wires
             check(wire)
-        n = len(process.wires) or len(self._wires)
+        n = len(process.wires) or len(self.wires)
         match process:
             case mp.StateMP() if not isinstance(process, mp.DensityMatrixMP):
                 return self._first(n)
@@ -194,7 +199,7 @@ class _Result:
                 dtype: Any = np.int8
             case _:
                 dtype = process.numeric_type
-        return jnp.zeros(process.shape(self._shots, len(self._wires)), dtype)
+        return jnp.zeros(process.shape(self._shots, len(self.wires)), dtype)
 
     def _of_outcomes(self, n: int) -> Any:
         match self._process:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.extend.core import get_opaque_trace_state
 from pennylane import Identity
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
+from pennylane.tape import QuantumScript
 
 from bellhop._source import user_site
 from bellhop.circuits.broadcasting import Rows
@@ -99,6 +100,12 @@ class QueuedCircuit:
 
     def _flush(self, queue: AnnotatedQueue) -> list[Any]:
         operations, *_ = process_queue(queue)
+        if any(isinstance(op, QuantumScript) for op in operations):
+            raise CompileError(
+                f"{self._where}: a QuantumTape stands in the quantum function, and is no "
+                "operation. Make it under qml.QueuingManager.stop_recording(), and call "
+                "qml.apply of each of its operations."
+            )
         rewritten = operations
         for rewrite in self.rewrites:
             rewritten = rewrite.apply(rewritten)
@@ -106,6 +113,17 @@ class QueuedCircuit:
         for op in operations:
             queue.remove(op)
         return operations
+
+    def for_control_flow(self) -> Any:
+        """Return what takes loops and conditionals: not the circuit where something else collects.
+
+        That is a tape, mostly, of which the circuit takes them later.
+        """
+        if self.is_collecting() or not QueuingManager.recording():
+            return self
+        from bellhop.circuits.deferred import Deferred
+
+        return Deferred(self)
 
     def is_collecting(self) -> bool:
         """Tell whether operations that are made now come to this circuit."""

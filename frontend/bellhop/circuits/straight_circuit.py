@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.broadcasting import Rows
+from bellhop.circuits.deferred import apply_control_flow
 from bellhop.circuits.device import DeviceSpec, GateSet
 from bellhop.circuits.diff_method import FINITE_DIFFERENCES, DifferentiationChoice
 from bellhop.circuits.gates import GateList, GateRun, RepeatedRun
@@ -93,7 +94,10 @@ class StraightCircuit(QueuedCircuit):
         for op in operations:
             gates.add(op)
         for run in gates.runs:
-            self._bind(run)
+            if isinstance(run, GateRun):
+                self._bind(run)
+            else:
+                apply_control_flow(self, run)
 
     def _bind(self, run: GateRun) -> None:
         before = self._run

@@ -137,6 +137,9 @@ class _Tape(QueuedCircuit):
     def apply(self, operations: Sequence[Any]) -> None:
         self.operations += operations
 
+    def for_control_flow(self) -> Any:
+        return self
+
     def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
         if not isinstance(trips, int):
             self._refuse("a for_loop whose bounds are computed in the program")

@@ -17,6 +17,7 @@ from pennylane.operation import StatePrepBase
 
 from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.computed_wires import on_known_wires, probabilities_on_known_wires
+from bellhop.circuits.deferred import apply_control_flow, as_control_flow
 from bellhop.circuits.gates import DECOMPOSITION_DEPTH, check_is_gate
 from bellhop.circuits.observables import Factor, Named, NoObservableError, as_sum_of_products
 from bellhop.circuits.outcome_statistics import exact_of_outcomes
@@ -95,6 +96,10 @@ class TracedCircuit(QueuedCircuit):
         self._state = in_precision(self._state)
 
     def _apply(self, op: Any, depth: int = 0) -> None:
+        play = as_control_flow(op)
+        if play is not None:
+            apply_control_flow(self, play)
+            return
         check_is_gate(op, self._where)
         op = self.rows.of(op)
         if self._is_fresh and isinstance(op, StatePrepBase):

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 from bellhop.control_flow.tracing import classical_result, traced_branches
-from bellhop.tracing import current_circuit
+from bellhop.tracing import taker_of_gates
 
 
 def run_branch(
@@ -22,7 +22,7 @@ def run_branch(
         return lambda: classical_result(construct, name, branch())
 
     checked = [result_of(name, branch) for name, branch in zip(names, branches, strict=True)]
-    circuit = current_circuit()
+    circuit = taker_of_gates()
     run = choose if circuit is None else circuit.branch
     return run(construct, index, names, checked)
 

@@ -11,7 +11,7 @@ from bellhop.control_flow.interpretation import is_interpreted, is_unrolling
 from bellhop.control_flow.predicates import as_integer
 from bellhop.control_flow.shown import in_one_program, loop_progress
 from bellhop.control_flow.tracing import traced_step
-from bellhop.tracing import current_circuit
+from bellhop.tracing import taker_of_gates
 
 Bounds = tuple[Any, Any, Any]
 
@@ -82,7 +82,7 @@ def for_loop(
             def iteration(carried: tuple[Any, ...], trip: Any) -> tuple[Any, ...]:
                 return as_carried("for_loop", body(_index_at(trip, bounds), *carried), init)
 
-            circuit = current_circuit()
+            circuit = taker_of_gates()
             trips = len(range(*bounds)) if is_static else _trip_count(bounds)
             run = repeat if circuit is None else circuit.for_loop
             bar = loop_progress(progress)

@@ -11,7 +11,7 @@ from bellhop.control_flow.interpretation import is_interpreted
 from bellhop.control_flow.predicates import as_predicate
 from bellhop.control_flow.shown import in_one_program, loop_progress
 from bellhop.control_flow.tracing import traced_step
-from bellhop.tracing import current_circuit
+from bellhop.tracing import taker_of_gates
 
 
 def while_loop(
@@ -65,7 +65,7 @@ def while_loop(
                 while condition(carried):
                     carried = as_values("while_loop", body(*carried), init)
                 return unwrap(carried)
-            circuit = current_circuit()
+            circuit = taker_of_gates()
             run = repeat_while if circuit is None else circuit.while_loop
             bar = loop_progress(progress)
             if bar is None:

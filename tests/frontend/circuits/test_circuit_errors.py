@@ -45,6 +45,12 @@ def scan(x: Any) -> None:
     jax.lax.scan(lambda c, _: (qml.RX(0.1, wires=0) and c, None), x, None, length=3)
 
 
+def measure_on_tape(x: Any) -> None:
+    del x
+    with qml.tape.QuantumTape():
+        bellhop.measure(0)
+
+
 def loop_on_tape(x: Any) -> None:
     with qml.tape.QuantumTape():
         bellhop.for_loop(0, 3)(lambda i: qml.RX(x, wires=0) and None)()
@@ -126,7 +132,11 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "loop on a tape": (
         gate_in(loop_on_tape),
-        "a for_loop stands where gates are collected by something else than the circuit "
+        "a QuantumTape stands in the quantum function, and is no operation",
+    ),
+    "measure on a tape": (
+        gate_in(measure_on_tape),
+        "a measure stands where gates are collected by something else than the circuit "
         "(qml.adjoint, qml.ctrl or a tape)",
     ),
     "product made before a loop": (
