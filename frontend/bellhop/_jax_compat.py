@@ -555,7 +555,7 @@ _fast_call_ahead_of_time: Any = getattr(pxla.MeshExecutable, "create_cpp_call", 
 _run_replicated = pxla.ExecuteReplicated.__call__
 
 
-def run_without_fast_calls(is_meant: Callable[[Any], bool]) -> None:
+def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[], None]) -> None:
     """Keep programs out of JAX's cache of fast calls, and wait for them, by what they keep alive.
 
     A program begins late where an argument is still on its way, and must find what it needs
@@ -563,6 +563,7 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool]) -> None:
 
     Args:
         is_meant: tells of an object that a program keeps alive whether this is one.
+        before: called in the thread of the caller before each run.
     """
 
     def is_slow(executable: Any) -> bool:
@@ -578,10 +579,10 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool]) -> None:
         return _fast_call_ahead_of_time(executable, *args, **kwargs)
 
     def run_to_the_end(run: Any, *args: Any) -> Any:
-        results = _run_replicated(run, *args)
-        if any(map(is_meant, run.keepalive or ())):
-            jax.block_until_ready(results)
-        return results
+        if not any(map(is_meant, run.keepalive or ())):
+            return _run_replicated(run, *args)
+        before()
+        return jax.block_until_ready(_run_replicated(run, *args))
 
     pxla.ExecuteReplicated.__call__ = run_to_the_end  # type: ignore[method-assign]
     if _fast_call is not None:

@@ -97,7 +97,7 @@ class Delegates:
         else:
             if number < len(self._targets):
                 _check_delegated(self._targets[number])
-            run = _Run(lambda: _alive(held)._callbacks[number], out_avals, kind, catches=True)
+            run = _Run(lambda: _alive(held)._callbacks[number], out_avals, kind)
             delegate = _returning(run, out_avals, kind, ordered=is_ordered)
         block = function.regions[0].blocks.append(*inputs)
         with ir.InsertionPoint(block), function.location:
@@ -139,12 +139,12 @@ class _Run:
         result_avals: Sequence[jax.core.ShapedArray],
         kind: str,
         *,
-        catches: bool,
+        plain_jit: bool = False,
     ) -> None:
         self._callback = callback
         self._is_tap = kind == "tap"
         self._result_avals = result_avals
-        self._catches = catches
+        self._plain_jit = plain_jit
 
     def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
         arguments = [np.array(leaf, order="C", copy=None) for leaf in leaves]
@@ -152,24 +152,28 @@ class _Run:
             Callback.tap(self._callback(), arguments)
             return ()
         results = [np.empty(aval.shape, aval.dtype) for aval in self._result_avals]
-        with _told_by_number(self._catches):
+        with _told_by_number(self._plain_jit):
             self._callback()(arguments, results)
         return tuple(results)
 
 
 @contextlib.contextmanager
-def _told_by_number(catches: bool) -> Iterator[None]:
+def _told_by_number(plain_jit: bool) -> Iterator[None]:
     """Let an exception through JAX, which carries only its text; see ``failures``."""
     try:
         yield
     except BaseException as error:
-        if not catches:
-            raise
-        raise RuntimeError(f"[bellhop failure {keep_failure(error)}]") from None
+        where = "plain jit " if plain_jit else ""
+        raise RuntimeError(f"[bellhop {where}failure {keep_failure(error)}]") from None
 
 
 def _returning(
-    run: _Run, result_avals: Sequence[jax.core.ShapedArray], kind: str, *, ordered: bool
+    run: _Run,
+    result_avals: Sequence[jax.core.ShapedArray],
+    kind: str,
+    *,
+    ordered: bool,
+    partitioned: bool = False,
 ) -> Callable[..., Any]:
     """Return the call by JAX of what returns its results."""
     types = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in result_avals)
@@ -181,7 +185,7 @@ def _returning(
             run(*args)
 
         def call(*args: Any) -> tuple[()]:
-            jax.debug.callback(report, *args, ordered=ordered)
+            jax.debug.callback(report, *args, ordered=ordered, partitioned=partitioned)
             return ()
 
         return call
@@ -194,12 +198,12 @@ def _writing(
     result_avals: Sequence[jax.core.ShapedArray],
     kind: str,
     *,
-    catches: bool = True,
+    plain_jit: bool = False,
 ) -> Callable[..., Any]:
     """Return the call by JAX of what writes its results."""
 
     def run(context: Any, out: Sequence[Any], *args: Any) -> None:
-        with _told_by_number(catches):
+        with _told_by_number(plain_jit):
             find().write(context, out, args)
 
     types = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in result_avals)
@@ -224,15 +228,20 @@ def lower_by_jax(
     Returns:
         the results, and the next token where there is one.
     """
-    # Nobody takes exceptions here: JAX raises its own, with the text.
     if target.writes:
         writing = cast("BufferTarget", target)
-        delegate = _writing(writing, lambda: writing, ctx.avals_out, kind, catches=False)
+        delegate = _writing(writing, lambda: writing, ctx.avals_out, kind, plain_jit=True)
     else:
         _check_delegated(target)
         callback = target.bind()
-        run = _Run(lambda: callback, ctx.avals_out, kind, catches=False)
-        delegate = _returning(run, ctx.avals_out, kind, ordered=token is not None)
+        run = _Run(lambda: callback, ctx.avals_out, kind, plain_jit=True)
+        delegate = _returning(
+            run,
+            ctx.avals_out,
+            kind,
+            ordered=token is not None,
+            partitioned=target.partitioned,
+        )
     return _lower(ctx, delegate, operands, token)
 
 

@@ -185,6 +185,11 @@ class Program:
         return self.lowered.text
 
     @property
+    def prints(self) -> bool:
+        """Whether it prints."""
+        return any(target.flavour == "print" for target in self.targets)
+
+    @property
     def prints_later(self) -> bool:
         """Whether it leaves printing to another thread."""
         return any(target.flavour == "print" and target.asynchronous for target in self.targets)

@@ -12,6 +12,7 @@ from jax.interpreters.mlir import ir
 from bellhop._jax_compat import ordered_effects, run_without_fast_calls
 from bellhop.lowering import Code, call, compile_program, merge, table_handle
 from bellhop.partitioning import is_spread, on_first_device
+from bellhop.print_options import keep_print_options
 from bellhop_runtime import CallbackTable
 
 
@@ -45,7 +46,7 @@ class _Programs:
 
 
 # A fast call could raise no more than the text of what a callback or a circuit raised.
-run_without_fast_calls(lambda kept: isinstance(kept, _Programs))
+run_without_fast_calls(lambda kept: isinstance(kept, _Programs), before=keep_print_options)
 
 
 def lower_alone(

@@ -11,6 +11,7 @@ from bellhop.devices import device_name
 from bellhop.errors import CompileError
 from bellhop.lowering import Program, host_device, optimize
 from bellhop.module_text import parse
+from bellhop.print_options import keep_print_options
 from bellhop.signature import Static
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
@@ -83,6 +84,7 @@ class Programs:
     Attributes:
         made: all of them, in the order in which they were made.
         call_runtime: whether one calls the runtime, and what it does there must be waited for.
+        print: whether one prints.
         print_later: whether one prints after it has returned.
         show_progress: whether one has loops with bars.
     """
@@ -96,6 +98,7 @@ class Programs:
         """
         self.made: list[Made] = []
         self.call_runtime = False
+        self.print = False
         self.print_later = False
         self.show_progress = False
         self._make = make
@@ -111,6 +114,10 @@ class Programs:
             made = self._make(static, args, kwargs)
         self.made.append(made)
         self.call_runtime |= b"bellhop_" in made.program.code.module
+        if made.program.prints:
+            self.print = True
+            # It is for a call that began without them.
+            keep_print_options()
         self.print_later |= made.program.prints_later
         self.show_progress |= made.program.shows_progress
         return made

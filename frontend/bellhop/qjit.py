@@ -23,6 +23,7 @@ from bellhop.instruments import RUN, Stopwatch, observers, recording, recordings
 from bellhop.lowering import Code
 from bellhop.options import CompileOptions, compile_options
 from bellhop.pickling import PickledByName
+from bellhop.print_options import keep_print_options
 from bellhop.programs import Made, Programs
 from bellhop.runner import Runner
 from bellhop.signature import (
@@ -118,6 +119,8 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
         static, arguments, named = NO_STATIC, args, kwargs
         if self._separates:
             static, arguments, named = self._separate(args, kwargs)
+        if self._programs.print:
+            keep_print_options()
         runs.append(None)
         try:
             if (

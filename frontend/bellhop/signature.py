@@ -225,7 +225,7 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
         if parameter.kind not in _POSITIONAL or parameter.name not in hints:
             return None
         try:
-            avals, tree = result_avals(function, hints[parameter.name])
+            avals, tree = result_avals(function, hints[parameter.name], narrows=True)
         except ResultTypeError:
             return None
         specs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]

@@ -96,6 +96,42 @@ def test_calls_in_a_loop_keep_their_number(halves, seen, flavour):
     ]
 
 
+@pytest.mark.parametrize("loop", [False, True])
+def test_partitioned_ones_are_called_by_each_device_with_its_part(halves, seen, loop, capsys):
+    def report(x):
+        bellhop.debug.callback(recording(seen), partitioned=True)(x)
+        bellhop.debug.print(partitioned=True)("x = {}", x)
+
+    @jax.jit
+    def f(x):
+        x = 2 * x
+        if loop:
+            jax.lax.fori_loop(0, 2, lambda _, x: (report(x), x)[1], x)
+        else:
+            report(x)
+        return x
+
+    f(halves)
+    jax.effects_barrier()
+    parts = [[0.0, 2, 4, 6], [8.0, 10, 12, 14]] * (1 + loop)
+    assert sorted(part.tolist() for part in seen) == sorted(parts)
+    lines = [f"x = {np.array(part)}" for part in parts]
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(lines)
+
+
+def test_what_a_partitioned_one_raises_is_the_same_object(halves):
+    error = KeyError("no such thing")
+
+    def fail(x):
+        if x[0]:
+            raise error
+
+    f = jax.jit(lambda x: (bellhop.debug.callback(fail, x, partitioned=True), 2 * x)[1])
+    with pytest.raises(KeyError) as raised:
+        jax.block_until_ready(f(halves))
+    assert raised.value is error
+
+
 def test_the_result_may_be_spread_and_arguments_still_on_their_way(seen):
     call = call_of("pure", seen)
     for _ in range(3):

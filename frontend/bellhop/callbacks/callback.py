@@ -19,6 +19,7 @@ def call_for_effect(
     flavour: str,
     *,
     asynchronous: bool = False,
+    partitioned: bool = False,
 ) -> None:
     """Call ``function`` when the program gets here; what it returns is dropped.
 
@@ -34,6 +35,7 @@ def call_for_effect(
         site=user_site(),
         copies=True,
         asynchronous=asynchronous,
+        partitioned=partitioned,
     )
     debug_callback_p.bind(*leaves, target=target)
 
@@ -92,7 +94,7 @@ def callback(
 ) -> Callable[..., None]: ...
 @overload
 def callback(
-    *, ordered: bool = False, asynchronous: bool = False
+    *, ordered: bool = False, asynchronous: bool = False, partitioned: bool = False
 ) -> Callable[..., Callable[..., None]]: ...
 def callback(
     callback_fn: Any = MISSING,
@@ -120,8 +122,11 @@ def callback(
         asynchronous: whether the program goes on without waiting for the calls, which then
             are made by another thread, in order, as those of ``bellhop.tap`` are;
             ``bellhop.barrier_wait`` waits for them and raises what they raised.
-        partitioned: taken because ``jax.debug.callback`` takes it; programs run on one device.
-        kwargs: as ``args``.
+        partitioned: whether, in a ``jax.jit`` that spreads arrays over devices, each device calls
+            it with its own part, in any order; without it one call is made, with whole arrays.
+            A ``qjit`` program runs on one device.
+        kwargs: as ``args``.  ``callback`` among them is JAX's name for ``callback_fn``, and asks
+            for a call, with or without arguments.
 
     Returns:
         a function of pytrees of arrays that returns None; with arguments, None; without
@@ -142,13 +147,16 @@ def callback(
         >>> seen
         [array(1.5)]
     """
-    del ordered, partitioned
+    del ordered
+    is_call = bool(args or kwargs)
+    if callback_fn is MISSING:
+        callback_fn = kwargs.pop("callback", MISSING)
     if callback_fn is MISSING:
         if kwargs:
             raise TypeError(
                 f"callback has arguments ({', '.join(kwargs)}) and no function to call."
             )
-        return functools.partial(callback, asynchronous=asynchronous)
+        return functools.partial(callback, asynchronous=asynchronous, partitioned=partitioned)
     if not callable(callback_fn):
         raise TypeError(
             f"callback takes a function, got {callback_fn!r} of type {type(callback_fn).__name__}."
@@ -156,6 +164,13 @@ def callback(
 
     @functools.wraps(callback_fn)
     def call(*args: Any, **kwargs: Any) -> None:
-        call_for_effect(callback_fn, args, kwargs, "callback", asynchronous=asynchronous)
+        call_for_effect(
+            callback_fn,
+            args,
+            kwargs,
+            "callback",
+            asynchronous=asynchronous,
+            partitioned=partitioned,
+        )
 
-    return call(*args, **kwargs) if args or kwargs else call
+    return call(*args, **kwargs) if is_call else call

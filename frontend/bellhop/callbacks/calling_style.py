@@ -8,7 +8,8 @@ import jax
 
 from bellhop.callbacks.result_type import MISSING
 
-# What JAX calls the second argument.
+# What JAX calls the first argument, and the second.
+_JAX_FUNCTION = "callback"
 _JAX_NAME = "result_shape_dtypes"
 
 
@@ -17,12 +18,14 @@ class CallingStyle:
     """How a function that makes callables was called.
 
     Attributes:
+        function: what is called back, or None.
         result_type: what the callable returns.
         args: of the call.
         kwargs: of the call.
         is_call: whether it is to be called at once.
     """
 
+    function: Any
     result_type: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -41,7 +44,7 @@ def calling_style(
     kwargs: dict[str, Any],
     sharding: Any,
 ) -> CallingStyle:
-    """Tell the two ways apart: arguments, or JAX's name of the result type, ask for a call.
+    """Tell the two ways apart: arguments, or names that only JAX's has, ask for a call.
 
     Args:
         name: what the user called.
@@ -63,6 +66,8 @@ def calling_style(
         if result_type is not MISSING:
             raise TypeError(f"{name} is given the result type twice. Give it once.")
         result_type = kwargs.pop(_JAX_NAME)
+    if function is None:
+        function = kwargs.pop(_JAX_FUNCTION, None)
     if function is None and (args or kwargs):
         raise TypeError(f"{name} has arguments ({', '.join(kwargs)}) and no function to call.")
     # A class is called back where the result type has its place already.
@@ -74,7 +79,7 @@ def calling_style(
             f"{name} takes a function first and its result type second, got {function!r}. To "
             f"give the type to a decorator: @{name}(result_type=...)."
         )
-    return CallingStyle(result_type, args, kwargs, is_call and function is not None)
+    return CallingStyle(function, result_type, args, kwargs, is_call and function is not None)
 
 
 def check_sharding(name: str, sharding: Any) -> None:

@@ -39,8 +39,8 @@ def io_callback(
         args: where there are any, the function is called with them at once, as
             ``jax.experimental.io_callback`` does.
         sharding: for JAX's interface; it may name one device.
-        kwargs: as ``args``.  ``result_shape_dtypes`` among them is JAX's name for
-            ``result_type``, and asks for a call, with or without arguments.
+        kwargs: as ``args``.  ``callback`` and ``result_shape_dtypes`` among them are JAX's names
+            for ``callback_fn`` and ``result_type``, and ask for a call, with or without arguments.
 
     Returns:
         a function of pytrees of arrays that returns what ``result_type`` says; with arguments,
@@ -62,6 +62,7 @@ def io_callback(
         (Array(108, dtype=int64), Array(106, dtype=int64))
     """
     style = calling_style("io_callback", callback_fn, result_type, args, kwargs, sharding)
+    callback_fn = style.function
     if callback_fn is None:
         return functools.partial(io_callback, result_type=style.result_type, ordered=ordered)
     fn = callback_fn

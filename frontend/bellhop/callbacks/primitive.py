@@ -182,6 +182,11 @@ def _lower(
     target: CallbackTarget,
 ) -> Any:
     lowering = lowering_in_progress()
+    if target.partitioned and lowering is None and is_spread(ctx.module_context):
+        # JAX's callback is one that XLA leaves to each device.  There is no order among these.
+        lower_by_jax(ctx, target, "tap" if target.asynchronous else kind, operands, None)
+        ctx.set_tokens_out(ctx.tokens_in)
+        return []
     if lowering is None and not is_delegated(ctx.module_context.platforms[0]):
         if is_spread(ctx.module_context) and not target.asynchronous:
             call, settle = attempted(

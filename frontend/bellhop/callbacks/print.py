@@ -9,6 +9,7 @@ from typing import Any
 from bellhop.callbacks.callback import call_for_effect
 from bellhop.callbacks.result_type import MISSING
 from bellhop.callbacks.target import describe
+from bellhop.print_options import print_options_of_caller
 
 
 def print(
@@ -33,7 +34,9 @@ def print(
             waits for it.
         ordered: taken because ``jax.debug.print`` takes it; what is printed keeps program
             order either way.
-        partitioned: taken likewise; programs run on one device.
+        partitioned: whether, in a ``jax.jit`` that spreads arrays over devices, each device prints
+            its own part, in any order; without it whole arrays are printed, once.  A ``qjit``
+            program runs on one device.
         skip_format_check: whether fields and values may differ; what is too much is left out.
         kwargs: for named fields of the format string.
 
@@ -53,23 +56,33 @@ def print(
         >>> _ = f(0.5)
         x = 0.500
     """
-    del ordered, partitioned
+    del ordered
     if fmt is MISSING:
         return functools.partial(
-            print, asynchronous=asynchronous, skip_format_check=skip_format_check, **kwargs
+            print,
+            asynchronous=asynchronous,
+            partitioned=partitioned,
+            skip_format_check=skip_format_check,
+            **kwargs,
         )
     if isinstance(fmt, str):
         if not skip_format_check:
             _check_fields(fmt, args, kwargs)
-        formatter = _Formatter(fmt)
-        call_for_effect(formatter, args, kwargs, "print", asynchronous=asynchronous)
     elif kwargs:
         raise ValueError(
             f"print takes keyword arguments ({', '.join(kwargs)}) for a format string only, and "
             f"its first argument is {describe(fmt)}. Put a format string first."
         )
     else:
-        call_for_effect(builtins.print, (fmt, *args), {}, "print", asynchronous=asynchronous)
+        fmt, args = " ".join(["{}"] * (1 + len(args))), (fmt, *args)
+    call_for_effect(
+        _Formatter(fmt),
+        args,
+        kwargs,
+        "print",
+        asynchronous=asynchronous,
+        partitioned=partitioned,
+    )
     return None
 
 
@@ -98,12 +111,13 @@ def print_memref(x: Any) -> None:
 
 def _print_memref(x: Any) -> None:
     strides = [stride // x.itemsize for stride in x.strides]
-    builtins.print(
-        f"MemRef: dtype = {x.dtype} rank = {x.ndim} offset = 0 sizes = {list(x.shape)} "
-        f"strides = {strides} data =",
-        x,
-        sep="\n",
-    )
+    with print_options_of_caller():
+        builtins.print(
+            f"MemRef: dtype = {x.dtype} rank = {x.ndim} offset = 0 sizes = {list(x.shape)} "
+            f"strides = {strides} data =",
+            x,
+            sep="\n",
+        )
 
 
 class _Formatter:
@@ -119,7 +133,9 @@ class _Formatter:
         return (self._fmt,)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        builtins.print(self._fmt.format(*args, **kwargs))
+        with print_options_of_caller():
+            text = self._fmt.format(*args, **kwargs)
+        builtins.print(text)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Formatter) and self._fmt == other._fmt

@@ -280,6 +280,15 @@ def pure_callback(
 def pure_callback(
     callback_fn: None = None, result_type: Any = MISSING, *, vmap_method: str | None = None
 ) -> Callable[[Callable[..., Any]], PureCallback]: ...
+@overload
+def pure_callback(
+    *,
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    vmap_method: str | None = None,
+    sharding: Any = None,
+    **kwargs: Any,
+) -> Any: ...
 def pure_callback(
     callback_fn: Callable[..., Any] | None = None,
     result_type: Any = MISSING,
@@ -308,8 +317,8 @@ def pure_callback(
         args: where there are any, the function is called with them at once, as
             ``jax.pure_callback`` does.
         sharding: for JAX's interface; it may name one device.
-        kwargs: as ``args``.  ``result_shape_dtypes`` among them is JAX's name for
-            ``result_type``, and asks for a call, with or without arguments.
+        kwargs: as ``args``.  ``callback`` and ``result_shape_dtypes`` among them are JAX's names
+            for ``callback_fn`` and ``result_type``, and ask for a call, with or without arguments.
 
     Returns:
         a ``PureCallback``, with ``fwd`` and ``bwd``, or ``jvp``, to register a derivative; with
@@ -339,6 +348,7 @@ def pure_callback(
     arguments that of JAX's.
     """
     style = calling_style("pure_callback", callback_fn, result_type, args, kwargs, sharding)
+    callback_fn = style.function
     if callback_fn is None:
         return functools.partial(
             pure_callback, result_type=style.result_type, vmap_method=vmap_method

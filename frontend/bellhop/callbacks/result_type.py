@@ -59,7 +59,7 @@ def _where(function: Callable[..., Any]) -> str:
 
 
 def result_avals(
-    function: Callable[..., Any], declared: Any
+    function: Callable[..., Any], declared: Any, *, narrows: bool = False
 ) -> tuple[tuple[ShapedArray, ...], Any]:
     """Return the abstract values of the result leaves and the tree that they form.
 
@@ -68,9 +68,11 @@ def result_avals(
         declared: a Python scalar type, a dtype, anything with a shape and a dtype, or a
             pytree of these; ``tuple[float, int]``, and a ``typing.NamedTuple`` whose fields have
             such types, are pytrees as well.
+        narrows: whether 64-bit types mean 32-bit ones where JAX has them off, and are no error.
 
     Raises:
-        ResultTypeError: where nothing is declared, or a leaf does not say shape and dtype.
+        ResultTypeError: where nothing is declared, a leaf does not say shape and dtype, or is of
+            a type that JAX has not.
     """
     where = _where(function)
     if declared is MISSING:
@@ -80,7 +82,7 @@ def result_avals(
             f"pure_callback({function_name(function)}, jax.ShapeDtypeStruct(shape, dtype))."
         )
     leaves, tree = jax.tree.flatten(_unpack_generics(declared))
-    return tuple(_leaf_aval(leaf, where) for leaf in leaves), tree
+    return tuple(_leaf_aval(leaf, where, narrows) for leaf in leaves), tree
 
 
 def _unpack_generics(declared: Any) -> Any:
@@ -102,9 +104,17 @@ def _unpack_generic(leaf: Any) -> Any:
     return None if leaf is type(None) else leaf
 
 
-def _leaf_aval(leaf: Any, where: str) -> ShapedArray:
+def _leaf_aval(leaf: Any, where: str, narrows: bool) -> ShapedArray:
     dtype = _dtype(leaf)
     if dtype is not None and dtype in DTYPES:
+        # Python's own types are as wide as JAX's are.
+        says_width = leaf not in _PYTHON_SCALARS if isinstance(leaf, type) else not _is_number(leaf)
+        if says_width and not narrows and jax.dtypes.canonicalize_dtype(dtype) != dtype:
+            raise ResultTypeError(
+                f"{where} declares a result of type {np.dtype(dtype).name}, and JAX's 64-bit types "
+                "are off. Declare a 32-bit type, or a Python scalar type, or turn them on: "
+                "jax.config.update('jax_enable_x64', True)."
+            )
         shape = () if isinstance(leaf, type | np.dtype) else np.shape(leaf)
         return ShapedArray(shape, jax.dtypes.canonicalize_dtype(dtype))
     if any(type_ is np.ndarray or type_ is jax.Array for type_ in (leaf, typing.get_origin(leaf))):
@@ -127,13 +137,17 @@ def _leaf_aval(leaf: Any, where: str) -> ShapedArray:
     )
 
 
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, _PYTHON_SCALARS) and not isinstance(leaf, np.generic)
+
+
 def _dtype(leaf: Any) -> Any:
     """Return the dtype that a declared leaf means, or None."""
     if isinstance(leaf, np.dtype):
         return leaf
     if isinstance(leaf, type) and leaf in _DTYPES_BY_TYPE:
         return _DTYPES_BY_TYPE[leaf]
-    if isinstance(leaf, _PYTHON_SCALARS) and not isinstance(leaf, np.generic):
+    if _is_number(leaf):
         return np.result_type(leaf)
     # Arrays, descriptions of them, and jax.numpy's scalar types.
     return getattr(leaf, "dtype", None)

@@ -38,6 +38,8 @@ class CallbackTarget:
         transforms: what the call has been through, for a function that takes that as its last
             positional argument: pairs of a name and parameters.  None where it does not.
         takes_device: whether the function is given ``device=``, the device of the call.
+        partitioned: whether each device of a program that the compiler spreads calls it, with its
+            own part of the arguments.
     """
 
     flavour: str
@@ -54,6 +56,7 @@ class CallbackTarget:
     asynchronous: bool = False
     transforms: tuple[tuple[str, Any], ...] | None = None
     takes_device: bool = False
+    partitioned: bool = False
 
     # Whether the function writes its results into arrays that it is given before the leaves.
     writes = False
@@ -72,6 +75,7 @@ class CallbackTarget:
             self.asynchronous,
             self.transforms,
             self.takes_device,
+            self.partitioned,
         )
 
     def __eq__(self, other: object) -> bool:

@@ -31,6 +31,14 @@ def test_arguments_ask_for_a_call(called, compiled):
 
 def test_a_call_without_arguments_is_asked_for_by_the_name_of_the_result():
     assert bellhop.qjit(lambda: bellhop.io_callback(lambda: 3, result_shape_dtypes=int))() == 3
+    named = lambda: bellhop.io_callback(callback=lambda: 3, result_shape_dtypes=int)
+    assert bellhop.qjit(named)() == 3
+    x = jnp.ones(2)
+    named = lambda x: bellhop.pure_callback(callback=weighted, result_shape_dtypes=VECTOR, x=x)
+    np.testing.assert_array_equal(bellhop.qjit(named)(x), x)
+    seen = []
+    bellhop.qjit(lambda: bellhop.debug.callback(callback=lambda: seen.append(1)))()
+    assert seen == [1]
     # Otherwise it is the function that is returned.
     assert bellhop.qjit(lambda: bellhop.io_callback(lambda: 3, int)())() == 3
 

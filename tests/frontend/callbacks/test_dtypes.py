@@ -181,7 +181,15 @@ def test_64_bit_types_off(run_script):
                   "uint64": "uint32"}
         for wide, name in narrow.items():
             value = np.arange(6).reshape(2, 3).astype(wide)
-            kind = jax.ShapeDtypeStruct((2, 3), wide)
+            for declare in (bellhop.pure_callback, bellhop.io_callback, bellhop.buffer_callback):
+                for kind in (np.dtype(wide).type, jax.ShapeDtypeStruct((), wide), value):
+                    try:
+                        declare(lambda x: x, kind)
+                    except TypeError as error:
+                        assert "and JAX's 64-bit types are off" in str(error)
+                    else:
+                        raise AssertionError(kind)
+            kind = jax.ShapeDtypeStruct((2, 3), name)
 
             def write(context, out, x):
                 assert (out.dtype, x.dtype) == (name, name)
@@ -196,5 +204,7 @@ def test_64_bit_types_off(run_script):
                     result = form(callback)(value)
                     assert result.dtype == name, (wide, result.dtype)
                     np.testing.assert_array_equal(result, value)
+        for kind in (bool, int, float, complex):
+            assert bellhop.qjit(bellhop.pure_callback(lambda: kind(1), kind))() == 1
         """
     )

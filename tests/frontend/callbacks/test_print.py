@@ -138,3 +138,19 @@ def test_nested_field_names_in_specification(form, capsys):
 def test_keywords_without_a_format_string_are_named():
     with pytest.raises(ValueError, match=r"arguments \(memref\) .* first argument is float64\[2\]"):
         bellhop.qjit(lambda x: bellhop.debug.print(x, memref=True))(jnp.ones(2))
+
+
+@pytest.mark.parametrize("compiled", [bellhop.qjit, jax.jit])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_numbers_are_printed_as_the_caller_asks(compiled, asynchronous, capsys):
+    @compiled
+    def f(x):
+        # XLA copies the argument, and then begins on a thread of its own.
+        bellhop.debug.print(x[:2], asynchronous=asynchronous)
+
+    x = np.full(1 << 21, 1 / 3)
+    for precision in (2, 4):
+        with np.printoptions(precision=precision):
+            f(x)
+            bellhop.barrier_wait()
+            assert capsys.readouterr().out == f"{x[:2]}\n"
