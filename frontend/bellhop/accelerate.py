@@ -9,7 +9,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
 
-from bellhop._jax_compat import choose_platforms_of_jits, trace_state_clean
+from bellhop._jax.patches.platforms_of_jits import choose_platforms_of_jits
+from bellhop._jax_compat import trace_state_clean
 from bellhop._source import definition_site, function_name
 from bellhop.devices import (
     Target,
@@ -135,6 +136,8 @@ def _region(
     outline-regions finds every piece that differentiation and batching make of it.
     """
 
+    choose_platforms_of_jits(_platform_of_region)
+
     def region(*args: Any, **kwargs: Any) -> Any:
         try:
             result = function(*args, **kwargs)
@@ -162,9 +165,6 @@ def _platform_of_region(name: str) -> tuple[str, dict[str, Any]] | None:
         return None
     target = target_of_name(f"{match['kind']}:{match['number']}")
     return target_platform(target), lowering.platform_caches
-
-
-choose_platforms_of_jits(_platform_of_region)
 
 
 def _not_jittable(function: Callable[..., Any], error: Exception) -> CompileError:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import bellhop
+from bellhop._jax.patches import in_force
 from bellhop._jax_compat import cpu_dispatch_is_asynchronous
 
 _PACKAGES = ("pennylane-bellhop", "jax", "jaxlib", "numpy", "pennylane", "pennylane-lightning")
@@ -74,6 +75,7 @@ def _findings() -> Iterator[Finding]:
         yield _try(f"region on {device}", device.device_kind, lambda: _run_region(device))  # noqa: B023
     yield from _circuits()
     yield _compiler()
+    yield _patches()
 
 
 def _versions() -> Finding:
@@ -166,6 +168,12 @@ def _circuits() -> Iterator[Finding]:
             type(device).__module__.partition(".")[0],
             lambda: _expect(bellhop.qjit(circuit)(0.3), np.cos(0.3)),  # noqa: B023
         )
+
+
+def _patches() -> Finding:
+    """Tell which parts of JAX are replaced, now that programs of all kinds have run."""
+    parts = "; ".join(f"{part}: {reason}" for part, reason in in_force().items())
+    return Finding("replaced in JAX", None, parts or "nothing")
 
 
 def _compiler() -> Finding:

@@ -4,7 +4,7 @@ import re
 
 import jax
 
-from bellhop._jax_compat import raise_what_failed
+from bellhop._jax.patches.runtime_error import raise_what_failed
 from bellhop.errors import CircuitError
 from bellhop_runtime import take_failure
 
@@ -31,5 +31,6 @@ def _waiting(match: re.Match[str] | None) -> BaseException | None:
     return CircuitError(failure) if isinstance(failure, str) else failure
 
 
-# Nobody of ours stands between a plain jit and its caller.
-raise_what_failed(_plain_failure)
+def raise_failures_of_plain_jits() -> None:
+    """Raise what failed in a run, though nobody of ours stands between a jit and its caller."""
+    raise_what_failed(_plain_failure)

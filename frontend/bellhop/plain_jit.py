@@ -9,7 +9,10 @@ from jax.extend.core import Effect, Primitive
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop._jax_compat import ordered_effects, run_without_fast_calls
+from bellhop._jax.patches.fast_calls import run_without_fast_calls
+from bellhop._jax.patches.tokens_of_failures import drop_tokens_of_failures
+from bellhop._jax_compat import ordered_effects
+from bellhop.failures import raise_failures_of_plain_jits
 from bellhop.lowering import Code, call, compile_program, merge, table_handle
 from bellhop.partitioning import is_spread, on_first_device
 from bellhop.print_options import keep_print_options
@@ -40,13 +43,17 @@ class _Programs:
         for kept in context.keepalives:
             if isinstance(kept, cls):
                 return kept
+        # A fast call could raise no more than the text of what a callback or a circuit raised.
+        run_without_fast_calls(_is_ours, keep_print_options)
+        raise_failures_of_plain_jits()
+        drop_tokens_of_failures()
         programs = cls()
         context.add_keepalive(programs)
         return programs
 
 
-# A fast call could raise no more than the text of what a callback or a circuit raised.
-run_without_fast_calls(lambda kept: isinstance(kept, _Programs), before=keep_print_options)
+def _is_ours(kept: Any) -> bool:
+    return isinstance(kept, _Programs)
 
 
 def lower_alone(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
+
 if TYPE_CHECKING:
     from bellhop.options import CompileOptions
 
@@ -85,6 +87,7 @@ def compiling(options: "CompileOptions") -> Iterator[list[int]]:
 @contextlib.contextmanager
 def tracing() -> Iterator[None]:
     """Trace what runs inside for a program of ours: QNodes become circuits of it."""
+    keep_effects_in_loops()
     if "pennylane" in sys.modules:
         from bellhop.circuits.interception import intercept_qnodes
         from bellhop.circuits.thread_queues import separate_threads

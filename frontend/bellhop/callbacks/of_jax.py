@@ -14,9 +14,9 @@ import numpy as np
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
+from bellhop._jax.patches.emission_of_callbacks import emit_callbacks_by
 from bellhop._jax_compat import (
     buffer_callback_p,
-    emit_callbacks_by,
     functions_held_for,
     ir_type,
     lower_by,
@@ -134,6 +134,7 @@ def lower_for_us(traced: Any) -> ir.Module:
     Raises:
         CompileError: naming what calls Python in a way of its own.
     """
+    emit_callbacks_by(_emit, lambda: lowering_in_progress() is not None)
     lowered = lower_by(traced, ((buffer_callback_p, _lower_buffer_callback),))
     module = lowered.compiler_ir("stablehlo")
     if held := functions_held_for(lowered):
@@ -152,6 +153,3 @@ def _is_numbered(call: ir.Operation) -> bool:
     """Tell whether a call has the number of a function of the executable."""
     config = call.attributes.get("mhlo.backend_config")
     return isinstance(config, ir.DictAttr) and "index" in config
-
-
-emit_callbacks_by(_emit, where=lambda: lowering_in_progress() is not None)

@@ -11,11 +11,11 @@ from jax.extend.core import Effect, Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
 
+from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops, keep_rules_around
 from bellhop._jax_compat import (
     InputOutputEffect,
     hold_weakly_in_caches,
     ir_type,
-    keep_rules_around,
     register_effect,
     register_ordered_effect,
 )
@@ -97,6 +97,7 @@ def _host_array(leaf: Any) -> np.ndarray:
 def _abstract_eval(
     *avals: Any, target: CallbackTarget, effects: Collection[Effect]
 ) -> tuple[Sequence[Any], Collection[Effect]]:
+    keep_effects_in_loops()
     target.check_arguments(avals)
     return varying_as(avals, target.result_avals), effects
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from bellhop._jax_compat import explain_forward_mode
+from bellhop._jax.patches.forward_mode import explain_forward_mode
 from bellhop.callbacks.target import describe, is_array_like
 from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing import NOT_TRACEABLE

@@ -9,6 +9,7 @@ from jax.extend.core import Effect, Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
 
+from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop.callbacks.primitive import debug_callback_p, ordered_effect
 from bellhop.callbacks.target import CallbackTarget
 
@@ -25,6 +26,7 @@ def _tap_now(*leaves: Any, target: CallbackTarget) -> list[Any]:
 
 @tap_p.def_effectful_abstract_eval
 def _abstract_eval(*avals: Any, target: CallbackTarget) -> tuple[Sequence[Any], set[Effect]]:
+    keep_effects_in_loops()
     target.check_arguments(avals)
     return avals, {ordered_effect}
 

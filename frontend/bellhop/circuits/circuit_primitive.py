@@ -16,6 +16,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
+from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax_compat import (
     hold_weakly_in_caches,
     jvp_jaxpr,
@@ -37,6 +38,7 @@ from bellhop.circuits.state_primitives import HANDLE, recorded
 from bellhop.circuits.tree import apply_derivative, run_with_derivative, through_tree
 from bellhop.circuits.uncounted import reads_the_session
 from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
+from bellhop.control_flow.unused_values import prune_loops
 from bellhop.errors import DifferentiableCompileError
 from bellhop.explicit_mesh import apart_from_mesh
 from bellhop.lowering import allow_our_dialects, lowering_in_progress
@@ -143,6 +145,8 @@ def bind(
 def _aval(
     *avals: Any, body: CircuitBody, randomness: Randomness, batch: Batch | None, **__: Any
 ) -> tuple[list[Any], Any]:
+    keep_effects_in_loops()
+    prune_loops()
     # Printing in the quantum function is an effect of the program.
     effects = body.closed.effects
     if randomness.is_drawn:

@@ -9,6 +9,7 @@ import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 from pennylane.queuing import AnnotatedQueue, process_queue
 
+from bellhop._jax.patches.former_names import put_back_former_names
 from bellhop._jax_compat import convert_constvars_jaxpr
 from bellhop._source import definition_site, function_name
 from bellhop.circuits import circuit_primitive
@@ -36,6 +37,7 @@ from bellhop.tracing import circuit_scope, current_options, is_tracing
 @functools.cache
 def intercept_qnodes() -> None:
     """Make QNodes that are called while we trace part of the program; once a process."""
+    put_back_former_names()
     take_lists_of_tracers()
     original = qml.QNode.__call__
 

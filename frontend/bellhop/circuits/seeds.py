@@ -8,6 +8,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Effect, Primitive
 from jax.interpreters import ad, mlir
 
+from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax_compat import register_effect
 from bellhop.batching import batch_one_by_one
 from bellhop.lowering import allow_our_dialects, lowering_in_progress
@@ -52,6 +53,7 @@ def random_key(*anchors: Any) -> Any:
 
 @_seed_p.def_effectful_abstract_eval
 def _aval(*_: Any) -> tuple[list[ShapedArray], Any]:
+    keep_effects_in_loops()
     return [ShapedArray((4,), np.dtype(np.uint32))], {random_effect}
 
 

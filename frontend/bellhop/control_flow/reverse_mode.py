@@ -29,8 +29,9 @@ from jax.extend.core import ClosedJaxpr
 from jax.extend.core.primitives import while_p
 from jax.interpreters import ad
 
+from bellhop._jax.patches.reverse_mode_of_loops import transpose_loops_by
 from bellhop._jax_compat import partial_eval_jaxpr_nounits, transpose_jaxpr, without_unused
-from bellhop.control_flow.unused_values import equations, needed_values
+from bellhop.control_flow.unused_values import equations, needed_values, prune_loops
 from bellhop.errors import DifferentiableCompileError
 
 # Checkpoints may take so much memory, but are no fewer and no more than that.
@@ -52,6 +53,8 @@ def reverse_mode_of_loops(where: str) -> Iterator[None]:
     Args:
         where: what is differentiated, for errors.
     """
+    prune_loops()
+    transpose_loops_by(_transpose_or)
     token = _asking.set(where)
     try:
         yield
@@ -91,10 +94,17 @@ class _Loop:
     reverse: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]
 
 
-def _transpose(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-    where = _asking.get()
-    if where is None:
-        return list(_transpose_by_jax(cotangents, *args, **params))
+def _transpose_or(by_jax: Callable[..., Any]) -> Callable[..., Any]:
+    def transpose(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+        where = _asking.get()
+        if where is None:
+            return list(by_jax(cotangents, *args, **params))
+        return _transpose(where, cotangents, *args, **params)
+
+    return transpose
+
+
+def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     if all(type(cotangent) is ad.Zero for cotangent in cotangents):
         return [None] * len(args)
     cond, n_cond = params["cond_jaxpr"], params["cond_nconsts"]
@@ -285,7 +295,3 @@ def _zeros(aval: Any) -> Any:
 def _instantiated(cotangent: Any, aval: Any) -> Any:
     is_zero = cotangent is None or type(cotangent) is ad.Zero
     return _zeros(aval) if is_zero else cotangent
-
-
-_transpose_by_jax = ad.primitive_transposes[while_p]
-ad.primitive_transposes[while_p] = _transpose

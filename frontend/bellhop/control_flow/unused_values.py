@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn
-from jax.extend.core.primitives import while_p
 
-from bellhop._jax_compat import set_unused_rule, without_unused
+from bellhop._jax.patches.unused_values_of_loops import leave_unused_values_out
+from bellhop._jax_compat import without_unused
 
 
 def equations(jaxpr: Any) -> Iterator[JaxprEqn]:
@@ -75,4 +75,6 @@ def _without_unused(used: list[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprE
     )
 
 
-set_unused_rule(while_p, _without_unused)
+def prune_loops() -> None:
+    """Let JAX leave out of loops what nobody uses, from now on."""
+    leave_unused_values_out(_without_unused)

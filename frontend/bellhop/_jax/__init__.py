@@ -1,0 +1,1 @@
+"""What of JAX is not public, and what of it is replaced."""

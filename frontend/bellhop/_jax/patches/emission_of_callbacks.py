@@ -1,0 +1,34 @@
+"""JAX's own callbacks in our programs are lowered to calls of ours.
+
+Replaced: ``emit_python_callback``, by which JAX lowers them: it gives their functions to the
+executable of the module that is lowered, and ours is embedded into another.  Elsewhere it is JAX's.
+Versions: 0.10 and 0.11.
+Upstream: public rules for the primitives, or functions that are not numbered by the executable.
+Put in: when a program is first lowered.
+Test: ``test_callbacks_of_jax.py``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from jax._src import callback  # noqa: TID251
+from jax.interpreters import mlir
+
+from bellhop._jax.patches import original, patch
+
+
+@patch("emit_python_callback", "JAX's own callbacks in our programs are calls of ours")
+def emit_callbacks_by(emit: Callable[..., Any], where: Callable[[], bool]) -> None:
+    """Lower JAX's own callbacks in another way than JAX does.
+
+    Args:
+        emit: takes and returns what ``emit_python_callback`` does.
+        where: tells whether to, for what is being lowered.
+    """
+    emit_by_jax = original(callback, "emit_python_callback")
+
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        return (emit if where() else emit_by_jax)(*args, **kwargs)
+
+    # The second is its public name, which other libraries' rules use.
+    callback.emit_python_callback = mlir.emit_python_callback = chosen

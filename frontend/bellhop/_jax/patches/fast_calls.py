@@ -1,0 +1,60 @@
+"""Programs with callbacks in a plain ``jax.jit`` run without JAX's fast calls, to their end.
+
+Replaced: ``pjit._get_fastpath_data``, ``MeshExecutable.create_cpp_call`` and
+``ExecuteReplicated.__call__``.  The C++ of fast calls raises ``ValueError(text)`` whatever failed;
+a program that begins late finds nothing alive if its ``jit`` was dropped.
+Versions: 0.10 and 0.11.
+Upstream: fast calls raise ``JaxRuntimeError``; nothing public chooses.
+Put in: when one of our calls is first lowered in a plain ``jax.jit``.
+Test: ``test_stable_plain_jit.py``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax._src import pjit  # noqa: TID251
+from jax._src.interpreters import pxla  # noqa: TID251
+
+from bellhop._jax.patches import original, patch
+
+
+@patch(
+    "the fast calls of jit and of Compiled", "exceptions of callbacks in a plain jax.jit stay whole"
+)
+def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[], None]) -> None:
+    """Keep programs out of JAX's cache of fast calls, and wait for them, by what they keep alive.
+
+    A program begins late where an argument is still on its way, and must find what it needs
+    alive then, though its ``jit`` may be dropped as soon as the call has returned.
+
+    Args:
+        is_meant: tells of an object that a program keeps alive whether this is one.
+        before: called in the thread of the caller before each run.
+    """
+
+    fast_by_jax = original(pjit, "_get_fastpath_data")
+    fast_ahead_by_jax = original(pxla.MeshExecutable, "create_cpp_call")
+    run_by_jax = original(pxla.ExecuteReplicated, "__call__")
+
+    def is_slow(executable: Any) -> bool:
+        kept = getattr(getattr(executable, "unsafe_call", None), "keepalive", None)
+        return any(map(is_meant, kept or ()))
+
+    def fast_call(executable: Any, *args: Any, **kwargs: Any) -> Any:
+        return None if is_slow(executable) else fast_by_jax(executable, *args, **kwargs)
+
+    def fast_call_ahead_of_time(executable: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_slow(executable):
+            return None
+        return fast_ahead_by_jax(executable, *args, **kwargs)
+
+    def run_to_the_end(run: Any, *args: Any) -> Any:
+        if not any(map(is_meant, run.keepalive or ())):
+            return run_by_jax(run, *args)
+        before()
+        return jax.block_until_ready(run_by_jax(run, *args))
+
+    pxla.ExecuteReplicated.__call__ = run_to_the_end  # type: ignore[method-assign]
+    pjit._get_fastpath_data = fast_call
+    pxla.MeshExecutable.create_cpp_call = fast_call_ahead_of_time  # type: ignore[method-assign]

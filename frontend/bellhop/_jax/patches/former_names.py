@@ -1,0 +1,25 @@
+"""Public names that JAX 0.11 removed and PennyLane 0.45 asks for.
+
+Replaced: ``jax.core.is_concrete`` and ``jax.core.concrete_or_error`` are put back.
+Versions: 0.11.
+Upstream: PennyLane asks ``jax.core.Tracer`` instead.
+Put in: when a program with PennyLane is first traced.
+Test: ``tests/frontend/circuits`` on jax 0.11.
+"""
+
+import jax
+from jax._src import core  # noqa: TID251
+
+from bellhop._jax.patches import original, patch
+
+
+def put_back_former_names() -> None:
+    """Let PennyLane find what it looks for, where JAX has it under another name only."""
+    if jax.__version_info__ >= (0, 11):
+        _put_in()
+
+
+@patch("jax.core.is_concrete and concrete_or_error", "PennyLane asks for them")
+def _put_in() -> None:
+    for name in ("is_concrete", "concrete_or_error"):
+        setattr(jax.core, name, original(core, name))

@@ -1,0 +1,139 @@
+"""Reverse mode of a loop hoists no call with effects out of it.
+
+Replaced: ``_scan_known_hoisting``, and under ``jax.checkpoint`` the partial evaluation of ``scan``,
+which move out of the loop whatever does not change in it, calls with effects included, which then
+run once instead of once an iteration, and which forget the rules of ``jax.custom_jvp`` functions in
+it, so that it has no second derivative.  Loops without ours are JAX's still.
+Versions: 0.10 and 0.11.
+Upstream: ``scan`` asks an effect whether it may be hoisted.
+Put in: when a program, or one of our calls, is first traced.
+Test: ``test_reported_jax.py``.
+"""
+
+import contextlib
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+from jax._src import core  # noqa: TID251
+from jax._src.interpreters import partial_eval  # noqa: TID251
+from jax._src.lax.control_flow import loops  # noqa: TID251
+from jax.extend.core import ClosedJaxpr
+from jax.extend.core.primitives import custom_jvp_call_p
+
+from bellhop._jax.patches import original, patch
+from bellhop._jax_compat import our_effects
+
+# Primitives that have no derivative but by the rule of a function around them.
+_known_by_rules: set[Any] = set()
+
+
+def keep_rules_around(primitive: Any) -> None:
+    """Keep the rules of ``jax.custom_jvp`` functions around a primitive, to any order."""
+    _known_by_rules.add(primitive)
+
+
+def _must_stay_whole(jaxpr: ClosedJaxpr) -> bool:
+    """Tell whether nothing may be hoisted out of a loop of this body."""
+    has_effect = any(isinstance(effect, our_effects()) for effect in jaxpr.effects)
+    return has_effect or _needs_rule(jaxpr.jaxpr, has_rule=False)
+
+
+def _needs_rule(jaxpr: Any, *, has_rule: bool) -> bool:
+    """Tell whether a rule, here or around, stands for the derivative of a primitive within."""
+    for eqn in jaxpr.eqns:
+        if has_rule and eqn.primitive in _known_by_rules:
+            return True
+        has_rule_within = has_rule or eqn.primitive is custom_jvp_call_p
+        for inner in core.jaxprs_in_params(eqn.params):
+            if _needs_rule(inner, has_rule=has_rule_within):
+                return True
+    return False
+
+
+def _hoist_without_effects(
+    by_jax: Callable[..., Any],
+    jaxpr: ClosedJaxpr,
+    consts: Any,
+    num_residuals: int,
+    *stacked: int,
+) -> Any:
+    """Hoist as JAX does, but nothing out of a loop with one of our effects, or of our rules.
+
+    JAX 0.11 also says how many further residuals it will not hoist.
+    """
+    if _must_stay_whole(jaxpr):
+        return jaxpr, consts, [False] * num_residuals, []
+    return by_jax(jaxpr, consts, num_residuals, *stacked)
+
+
+class _PartialEvalOfLoops:
+    """JAX's ``partial_eval``, as its loops see it, which can be told to hoist nothing."""
+
+    def __init__(self) -> None:
+        self._thread = threading.local()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(partial_eval, name)
+
+    @contextlib.contextmanager
+    def hoisting_nothing(self) -> Iterator[None]:
+        before = getattr(self._thread, "hoists_nothing", False)
+        self._thread.hoists_nothing = True
+        try:
+            yield
+        finally:
+            self._thread.hoists_nothing = before
+
+    def partial_eval_jaxpr_nounits(
+        self, jaxpr: ClosedJaxpr, unknowns: Any, instantiate: Any
+    ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[Any]]:
+        """Split a jaxpr as JAX does, or so that the first part hands on what is known."""
+        if not getattr(self._thread, "hoists_nothing", False):
+            return partial_eval.partial_eval_jaxpr_nounits(jaxpr, unknowns, instantiate)
+        are_known = [not is_unknown for is_unknown in unknowns]
+        known = list(itertools.compress(jaxpr.in_avals, are_known))
+        hand_on = jax.make_jaxpr(lambda *values: values)(*known)
+        names = jaxpr.jaxpr.debug_info.with_unknown_names()
+        hand_on = ClosedJaxpr(hand_on.jaxpr.replace(debug_info=names), hand_on.consts)
+        loop = partial_eval.move_binders_to_front(jaxpr, are_known)
+        return hand_on, loop, [True] * len(jaxpr.out_avals), known
+
+
+_partial_eval_of_loops = _PartialEvalOfLoops()
+
+
+def _split_without_hoisting_effects(
+    by_jax: Callable[..., Any], saveable: Any, unknown: Any, instantiated: Any, eqn: Any
+) -> tuple[Any, ...]:
+    """Split a checkpointed loop as JAX does, but hoist nothing out of what must stay whole."""
+    if not _must_stay_whole(eqn.params["jaxpr"]):
+        return by_jax(saveable, unknown, instantiated, eqn)
+    with _partial_eval_of_loops.hoisting_nothing():
+        split = by_jax(saveable, unknown, instantiated, eqn)
+    known = split[0]
+    if known is not None and "call_jaxpr" in known.params:
+        # The loop itself is the last; what stands before it was hoisted.
+        for hoisted in known.params["call_jaxpr"].eqns[:-1]:
+            if any(isinstance(effect, our_effects()) for effect in hoisted.effects):
+                raise NotImplementedError(
+                    "this version of JAX would call a callback in a loop under jax.checkpoint "
+                    "once instead of once a turn, since its arguments are the same in each. "
+                    "Give it an argument that changes, such as the index of the loop, or put "
+                    "jax.checkpoint around the body of the loop."
+                )
+    return split
+
+
+@patch("the hoisting of scan", "calls with effects are made once an iteration")
+def keep_effects_in_loops() -> None:
+    """Hoist nothing out of a loop with one of our effects, or of our rules."""
+    hoist = original(loops, "_scan_known_hoisting")
+    loops._scan_known_hoisting = functools.partial(_hoist_without_effects, hoist)
+    original(loops, "pe")
+    loops.pe = _partial_eval_of_loops
+    rules = partial_eval.partial_eval_jaxpr_custom_rules
+    rules[loops.scan_p] = functools.partial(_split_without_hoisting_effects, rules[loops.scan_p])

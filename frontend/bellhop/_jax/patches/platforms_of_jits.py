@@ -1,0 +1,50 @@
+"""A nested ``jit`` that is a region is lowered for the platform that it will run on.
+
+Replaced: the lowering rule of ``jit``; all but regions of our own programs go on to JAX's.
+Versions: 0.10 and 0.11.
+Upstream: public JAX lowers a module for one platform, or all of it for several.
+Put in: by the first ``accelerate``.
+Test: ``tests/frontend/accelerate``, on a machine with a GPU.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from jax._src import pjit  # noqa: TID251
+from jax.extend.core.primitives import jit_p
+from jax.interpreters import mlir
+
+from bellhop._jax.patches import original, patch
+
+
+@patch("the lowering rule of jit", "regions are lowered for the devices that they run on")
+def choose_platforms_of_jits(
+    choose: Callable[[str], tuple[str, dict[str, Any]] | None],
+) -> None:
+    """Let the name of a nested ``jit`` decide what platform it is lowered for.
+
+    Args:
+        choose: takes the name; returns the platform, and where to keep what was lowered for
+            other platforms in the same module, or None for the platform of the module.
+    """
+    lower_jit = original(pjit, "_pjit_lowering")
+
+    def lower(ctx: Any, *args: Any, name: str, **params: Any) -> Any:
+        chosen = choose(name)
+        if chosen is not None:
+            platform, caches = chosen
+            old = ctx.module_context
+            if tuple(old.platforms) != (platform,):
+                # The module's own functions are lowered for its own platform.
+                own, primitives = caches.setdefault(platform, ({}, {}))
+                ctx = ctx.replace(
+                    module_context=old.replace(
+                        platforms=(platform,),
+                        backend=None,
+                        lowering_cache=own,
+                        cached_primitive_lowerings=primitives,
+                    )
+                )
+        return lower_jit(ctx, *args, name=name, **params)
+
+    mlir.register_lowering(jit_p, lower, cacheable=False)

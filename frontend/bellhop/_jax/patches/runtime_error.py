@@ -1,0 +1,38 @@
+"""A failed run in a plain ``jax.jit`` raises the exception that its callback raised.
+
+Replaced: ``jax.errors.JaxRuntimeError.__new__``, which XLA's C++ calls with a text.
+Versions: 0.10 and 0.11.
+Upstream: an error of an FFI handler that carries a Python object.
+Put in: when one of our calls is first lowered in a plain ``jax.jit``.
+Test: ``test_exceptions_in_plain_jit.py``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from bellhop._jax.patches import patch
+
+
+@patch("jax.errors.JaxRuntimeError.__new__", "a plain jax.jit raises what a callback raised")
+def raise_what_failed(exception_behind: Callable[[str], BaseException | None]) -> None:
+    """Let a failed run raise the exception that is behind its text, where there is one.
+
+    XLA's C++ makes its error by calling ``jax.errors.JaxRuntimeError`` with a text, so what the
+    class answers is what is raised.  Texts that nothing is behind make the same as before.
+    """
+    error_type = jax.errors.JaxRuntimeError
+    make = error_type.__new__
+
+    def new(cls: type[Exception], *args: Any, **kwargs: Any) -> BaseException:
+        if cls is error_type and args:
+            # Python asks again with an answer that is not of the class.
+            if isinstance(args[0], BaseException):
+                return args[0]
+            exception = exception_behind(args[0]) if isinstance(args[0], str) else None
+            if exception is not None:
+                return exception
+        return make(cls, *args, **kwargs)
+
+    error_type.__new__ = new
