@@ -31,8 +31,9 @@ class CompileOptions:
             changed it; ``3``, ``"pass"``: after each pass.
         verbose: whether to report each compilation, with the time that each stage took.
         logfile: where reports go; None is standard error.
-        static_argnums: positions of arguments that are part of the program, not its input.
-        static_argnames: names of such arguments.
+        static_argnums: positions of arguments that are part of the program, not its input.  Of a
+            compiled function, all of them, as a tuple.
+        static_argnames: names of such arguments, likewise.
         disable_assertions: whether the program is compiled without its ``debug_assert``.
         circuit_transform_pipeline: the passes of all circuits that have none of their own, as
             ``pipeline`` takes them.

@@ -1,6 +1,7 @@
 """qjit: compile a hybrid function, once for each signature."""
 
 import contextlib
+import dataclasses
 import functools
 import operator
 import os
@@ -93,7 +94,11 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
 
             let_tools_know(QJIT)
         self.workspace: Path | None = None
-        self._static = self._traced.static
+        self._static = static = self._traced.static
+        if static:
+            self.compile_options = dataclasses.replace(
+                options, static_argnums=static.argnums, static_argnames=static.argnames
+            )
         self._declared: DeclaredSignature | None = None
         self._table = CallbackTable(published=False, seed=options.seed)
         self._programs = Programs(self._make, self._table)

@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import operator
 import re
 import typing
 from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +29,12 @@ class StaticArguments:
 
     An argument that has a position and a name is static however it is passed.
 
+    Attributes:
+        argnums: all positions, of names too, from 0 on.
+        argnames: all names, of positions too.
+
     Raises:
+        TypeError: for what is no position or no name.
         ValueError: for a position or name that the function has not.
     """
 
@@ -39,13 +45,23 @@ class StaticArguments:
         argnames: str | Iterable[str] | None,
     ) -> None:
         self._where = f"'{function_name(function)}' ({definition_site(function)})"
-        self._positions = {argnums} if isinstance(argnums, int) else set(argnums or ())
-        self._names = {argnames} if isinstance(argnames, str) else set(argnames or ())
+        self._positions = set(positions("static_argnums", argnums))
+        self._names = set(names("static_argnames", argnames))
         if self._positions or self._names:
             self._complete(_parameters(function))
 
     def __bool__(self) -> bool:
         return bool(self._positions or self._names)
+
+    @property
+    def argnums(self) -> tuple[int, ...]:
+        """All positions, of names too, from 0 on."""
+        return tuple(sorted(self._positions))
+
+    @property
+    def argnames(self) -> tuple[str, ...]:
+        """All names, of positions too."""
+        return tuple(sorted(self._names))
 
     def names_of_others(self, function: Callable[..., Any]) -> list[str]:
         """Return the names of the arguments with a position that are not static."""
@@ -65,12 +81,12 @@ class StaticArguments:
             self._positions ^= {position, index} if position != index else set()
             if index < len(positional) and positional[index].kind is not _POSITIONAL[0]:
                 self._names.add(positional[index].name)
-        names = [p.name for p in parameters if p.kind not in _VARIADIC]
+        known = [p.name for p in parameters if p.kind not in _VARIADIC]
         for name in sorted(self._names):
-            if name not in names and _VARIADIC[1] not in kinds:
+            if name not in known and _VARIADIC[1] not in kinds:
                 raise ValueError(
                     f"qjit of {self._where}: static_argnames has '{name}', and the arguments "
-                    f"of the function are {', '.join(names) or 'none'}."
+                    f"of the function are {', '.join(known) or 'none'}."
                 )
         self._positions |= {i for i, p in enumerate(positional) if p.name in self._names}
 
@@ -99,6 +115,41 @@ class StaticArguments:
                 "up by it: pass a tuple in place of a list or an array, or give its class a "
                 "__hash__."
             ) from error
+
+
+def positions(option: str, given: Any) -> tuple[int, ...]:
+    """Return the positions of arguments that an option of qjit names.
+
+    Raises:
+        TypeError: for what is none.
+    """
+    try:
+        if given is None:
+            return ()
+        if not isinstance(given, Iterable):
+            return (operator.index(given),)
+        return tuple(map(operator.index, given))
+    except TypeError as error:
+        raise TypeError(
+            f"qjit: {option} takes positions of arguments, as 1 or (0, 2), and is {given!r}."
+        ) from error
+
+
+def names(option: str, given: Any) -> tuple[str, ...]:
+    """Return the names of arguments that an option of qjit names.
+
+    Raises:
+        TypeError: for what is none.
+    """
+    given = () if given is None else given
+    listed = (given,) if isinstance(given, str) else given
+    if isinstance(listed, Iterable):
+        listed = tuple(listed)
+        if all(isinstance(name, str) for name in listed):
+            return listed
+    raise TypeError(
+        f"qjit: {option} takes names of arguments, as 'n' or ('n', 'm'), and is {given!r}."
+    )
 
 
 class Static:
@@ -216,7 +267,8 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
     """
     try:
         signature = inspect.signature(function)
-        hints = typing.get_type_hints(function)
+        # What takes nothing declares everything, whatever else its annotations say.
+        hints = typing.get_type_hints(function) if signature.parameters else {}
     except Exception:
         # Annotations are anything, and need not mean anything.
         return None

@@ -1,5 +1,6 @@
 """qjit: its options, what it reports, and what it keeps."""
 
+import functools
 import io
 
 import jax
@@ -190,3 +191,41 @@ def test_a_report_does_not_hide_an_exception():
     with pytest.raises(ZeroDivisionError):
         f(0.0)
     assert f(2.0) == 0.5
+
+
+def takes_nothing() -> "Nowhere":  # noqa: F821
+    return jnp.arange(3.0)
+
+
+def fails():
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    "function", [takes_nothing, functools.partial(lambda x: 2 * x, 1.0), lambda: 1.0]
+)
+def test_what_takes_nothing_is_compiled_where_it_is_decorated(function):
+    assert "stablehlo" in bellhop.qjit(function).mlir
+
+
+def test_errors_of_what_takes_nothing_come_where_it_is_decorated():
+    with pytest.raises(ZeroDivisionError):
+        bellhop.qjit(fails)
+
+
+@pytest.mark.parametrize("given", [{"static_argnums": -1}, {"static_argnames": ["n"]}])
+def test_static_arguments_are_readable(given):
+    options = bellhop.qjit(lambda x, n: x * n, **given).compile_options
+    assert (options.static_argnums, options.static_argnames) == ((1,), ("n",))
+
+
+@pytest.mark.parametrize("given", [1.5, "n", (0, "n"), (1.0,)])
+def test_static_argnums_are_positions(given):
+    with pytest.raises(TypeError, match="static_argnums takes positions of arguments"):
+        bellhop.qjit(lambda x, n: x * n, static_argnums=given)
+
+
+@pytest.mark.parametrize("given", [1.5, 0, ("n", 1)])
+def test_static_argnames_are_names(given):
+    with pytest.raises(TypeError, match="static_argnames takes names of arguments"):
+        bellhop.qjit(lambda x, n: x * n, static_argnames=given)
