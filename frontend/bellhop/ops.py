@@ -92,7 +92,8 @@ def ctrl(
         op: an operation, a class of operations, or a quantum function.  In a circuit that is
             compiled the function may hold loops and conditionals.
         control: wires.
-        control_values: a bool for each of them, or one; true without.
+        control_values: a bool for each of them, or one; true without.  In a circuit the program
+            may compute them.
         work_wires: wires that decompositions may use.
         work_wire_type: what is known of these.
 
@@ -127,21 +128,33 @@ def ctrl(
             "each wire."
         )
     circuit = current_circuit()
+    known, flips = control_values, list[Any]()
+    if circuit is not None:
+        from bellhop.circuits.computed_controls import between, split_values
+
+        known, flips = split_values(control, control_values)
+    if flips and isinstance(op, type):
+        options = {"work_wires": work_wires, "work_wire_type": work_wire_type}
+        return lambda *args, **kwargs: ctrl(op(*args, **kwargs), control, control_values, **options)
     if circuit is None or not _is_function(op):
-        return create_controlled_op(
+        made = create_controlled_op(
             op,
             control,
-            control_values=control_values,
+            control_values=known,
             work_wires=work_wires,
             work_wire_type=work_wire_type,
         )
+        return between(flips, made) if flips else made
     from bellhop.circuits import nested
 
     @functools.wraps(op)
     def controlled(*args: Any, **kwargs: Any) -> Any:
         circuit = current_circuit()
         circuit.flush_active("ctrl")
-        return nested.control(circuit, control, control_values, lambda: op(*args, **kwargs))
+        circuit.apply(flips)
+        applied = nested.control(circuit, control, known, lambda: op(*args, **kwargs))
+        circuit.apply(flips)
+        return applied
 
     return controlled
 

@@ -131,11 +131,15 @@ def test_no_recording_goes_on_after_an_error():
     assert out.getvalue()
 
 
-def test_draw_graph_is_draw():
+def test_draw_graph_is_a_figure(tmp_path):
     def f(x):
-        return bellhop.pure_callback(np.sin, float)(2 * x)
+        return bellhop.for_loop(0, 3)(lambda i, y: bellhop.pure_callback(np.sin, float)(y))(2 * x)
 
-    assert str(bellhop.draw_graph(f)(1.0)) == str(bellhop.draw(f)(1.0))
+    figure, axes = bellhop.draw_graph(f)(1.0)
+    texts = {text.get_text() for text in axes.texts}
+    assert {"\n".join(node.text) for node in bellhop.draw(f)(1.0).graph.nodes()} <= texts
+    figure.savefig(tmp_path / "program.png")
+    assert (tmp_path / "program.png").stat().st_size > 1000
     with pytest.raises(NotImplementedError, match="level must be None"):
         bellhop.draw_graph(f, level=1)
 

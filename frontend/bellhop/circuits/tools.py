@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import pennylane as qml
 
+from bellhop.circuits.specs_levels import has_several_levels, specs_at_levels
 from bellhop.control_flow.interpretation import unrolling
 from bellhop.errors import CompileError
 from bellhop.tracing import is_tracing
@@ -49,6 +50,8 @@ def _of_circuit(tool: Tool, compiled: type) -> Tool:
                 f"qml.{tool.__name__} takes a QNode, or a qjit function of one; {qnode!r} is one "
                 "of another function. Give it the QNode that this calls."
             )
+        if tool.__name__ == "specs" and has_several_levels(kwargs.get("level")):
+            return specs_at_levels(tool, function, kwargs["level"])
         return tool(function, *args, **kwargs)
 
     return of_circuit

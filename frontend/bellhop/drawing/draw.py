@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from bellhop.drawing.dot import dot
+from bellhop.drawing.figure import figure
 from bellhop.drawing.from_jaxpr import program_graph
 from bellhop.drawing.graph import Graph
 from bellhop.drawing.mermaid import mermaid
@@ -137,31 +138,42 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     return drawn
 
 
-def draw_graph(fn: Callable[..., Any], *, level: int | None = None) -> Callable[..., Drawing]:
-    """Draw a program, by the name of Catalyst's ``draw_graph``.
+def draw_graph(fn: Callable[..., Any], *, level: int | None = None) -> Callable[..., Any]:
+    """Draw a program as a figure of Matplotlib's, as Catalyst's ``draw_graph`` does.
+
+    It shows what ``draw`` does.
 
     Args:
-        fn: as of ``draw``, which this is.
+        fn: a qjit function, or a function that could be one.
         level: must be None; what each pass does is seen in ``debug.get_compilation_stage``.
 
+    Returns:
+        a function of the arguments of ``fn`` that returns a figure and its axes.
+
     Raises:
+        ImportError: at the call, without Matplotlib, which is in the extra ``plot``.
         NotImplementedError: for a level.
+        TypeError: if ``fn`` is not callable.
 
     Example:
         >>> import bellhop
-        >>> print(bellhop.draw_graph(lambda x: x)(1.0))
-        flowchart TD
-          n0(["x"])
-          n1(["result"])
-          n0 -->|"f64[]"| n1
-        <BLANKLINE>
+        >>> figure, axes = bellhop.draw_graph(lambda x: 2 * x)(1.0)
+        >>> [text.get_text() for text in axes.texts][-1]
+        'result'
+        >>> figure.clear()
     """
     if level is not None:
         raise NotImplementedError(
             "draw_graph: bellhop draws the program as it is traced, so level must be None. What a "
             "pass leaves is text: bellhop.debug.get_compilation_stage."
         )
-    return draw(fn)
+    drawn = draw(fn)
+
+    @functools.wraps(drawn)
+    def drawn_as_figure(*args: Any, **kwargs: Any) -> Any:
+        return figure(drawn(*args, **kwargs).graph)
+
+    return drawn_as_figure
 
 
 def _arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> list[tuple[str, int]]:

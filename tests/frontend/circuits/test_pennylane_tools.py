@@ -197,3 +197,37 @@ def test_a_loaded_function_is_not_differentiated(tmp_path):
     for transform in (bellhop.grad, jax.grad, jax.jit):
         with pytest.raises(NotImplementedError, match="Save the derivative"):
             transform(loaded)(0.3)
+
+
+def test_specs_at_several_levels():
+    """As the resources of each level by itself, which PennyLane counts."""
+
+    @bellhop.qjit
+    @qml.transforms.merge_rotations
+    @qml.marker("cancelled")
+    @qml.transforms.cancel_inverses
+    @qml.transforms.split_non_commuting
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        qml.RX(x, wires=0)
+        qml.RX(x, wires=0)
+        qml.X(0)
+        qml.X(0)
+        return qml.expval(qml.Z(0)), qml.expval(qml.X(0))
+
+    found = qml.specs(circuit, level="all")(0.3)
+    split = "split_non_commuting"
+    names = ["Before Tape Transforms", split, "Before MLIR Passes", "cancelled", "merge-rotations"]
+    assert found.level == dict(enumerate(names))
+    assert "merge-rotations" in str(found)
+    gates = [of_one.gate_types for of_one in found.resources["merge-rotations"]]
+    assert gates == [{"RX": 1}, {"RX": 1}]
+    passes = qml.specs(circuit, level="all-mlir")(0.3).resources
+    assert list(passes) == names[2:]
+    by_name = qml.specs(circuit, level=[0, "cancelled"])(0.3).resources
+    assert (
+        by_name["cancelled"]
+        == qml.specs(circuit, level="cancelled", compute_depth=False)(0.3).resources
+    )
+    with pytest.raises(ValueError, match="there is no level 7; there are 0 to 4, by name"):
+        qml.specs(circuit, level=[7])

@@ -1,0 +1,86 @@
+"""``qml.specs`` of compiled circuits at several levels: after each transform of the QNode."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pennylane as qml
+
+# The stages in front of transforms, by PennyLane's names for them.
+_FIRST, _LOWERED = "Before Tape Transforms", "Before MLIR Passes"
+_ALL = ("all", "all-mlir")
+
+
+def has_several_levels(level: Any) -> bool:
+    """Tell whether specs are asked for at several levels."""
+    is_one = level is None or isinstance(level, str | int | slice)
+    return level in _ALL if isinstance(level, str) else not is_one
+
+
+def specs_at_levels(specs: Callable[..., Any], qnode: qml.QNode, level: Any) -> Callable[..., Any]:
+    """Return what counts the resources of a QNode at several levels.
+
+    Args:
+        specs: PennyLane's function of that name.
+        qnode: the QNode.
+        level: ``"all"``, ``"all-mlir"``, or numbers and markers.
+    """
+    stages = list(_stages(qnode))
+    if level == "all-mlir":
+        start = next(number for number, (name, _) in enumerate(stages) if name == _LOWERED)
+        chosen: Iterable[int] = range(start, len(stages))
+    elif level == "all":
+        chosen = range(len(stages))
+    else:
+        chosen = [_number(each, qnode, stages) for each in level]
+
+    def count(*args: Any, **kwargs: Any) -> Any:
+        names: dict[int, str] = {}
+        resources: dict[Any, Any] = {}
+        for number in chosen:
+            name, applied = stages[number]
+            found = specs(qnode, level=applied, compute_depth=False)(*args, **kwargs)
+            names[number] = name
+            resources[name] = found.resources
+        return qml.resource.CircuitSpecs(
+            device_name=found.device_name,
+            num_device_wires=found.num_device_wires,
+            shots=found.shots,
+            level=names,
+            resources=resources,
+        )
+
+    return count
+
+
+def _stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
+    """Yield the name of each stage, and how many transforms come before it.
+
+    Transforms that only know tapes come before the circuit is lowered.
+    """
+    pipeline = list(qnode.compile_pipeline)
+    n_tape = max((n for n, t in enumerate(pipeline, 1) if t.pass_name is None), default=0)
+    markers = {place: name for name, place in qnode.compile_pipeline._markers.items()}
+    seen: dict[str, int] = {}
+    for applied in range(len(pipeline) + 1):
+        if applied == 0 and n_tape:
+            yield _FIRST, 0
+        elif applied:
+            transform = pipeline[applied - 1]
+            name = transform.pass_name or transform.tape_transform.__name__
+            name = markers.get(applied, name)
+            seen[name] = seen.get(name, 0) + 1
+            yield name if seen[name] == 1 else f"{name}-{seen[name]}", applied
+        if applied == n_tape:
+            yield _LOWERED, applied
+
+
+def _number(level: Any, qnode: qml.QNode, stages: list[tuple[str, int]]) -> int:
+    names = [name for name, _ in stages]
+    if level in names:
+        return names.index(level)
+    if isinstance(level, int) and 0 <= level < len(stages):
+        return level
+    raise ValueError(
+        f"qml.specs: there is no level {level!r}; there are 0 to {len(stages) - 1}, by name "
+        f"{', '.join(map(repr, names))}."
+    )
