@@ -11,7 +11,7 @@ from bellhop.callbacks.calling_style import calling_style
 from bellhop.callbacks.methods import Caller
 from bellhop.callbacks.primitive import io_callback_p, ordered_io_callback_p
 from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
-from bellhop.callbacks.target import CallbackTarget, flatten_arguments
+from bellhop.callbacks.target import CallbackTarget, flatten_arguments, is_left_to_python
 
 
 def io_callback(
@@ -74,6 +74,8 @@ def io_callback(
 
     def caller_of(fn: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
+            if is_left_to_python(args, kwargs):
+                return fn(*args, **kwargs)
             leaves, in_tree = flatten_arguments("io_callback", fn, args, kwargs)
             target = CallbackTarget(
                 flavour="io_callback",

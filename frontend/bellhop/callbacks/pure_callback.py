@@ -15,7 +15,12 @@ from bellhop.callbacks.methods import method_of
 from bellhop.callbacks.primitive import pure_callback_p
 from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
 from bellhop.callbacks.rules import check_residuals, checked_rule, refuse_forward_mode
-from bellhop.callbacks.target import CallbackTarget, describe, flatten_arguments
+from bellhop.callbacks.target import (
+    CallbackTarget,
+    describe,
+    flatten_arguments,
+    is_left_to_python,
+)
 from bellhop.callbacks.vmap_method import check_vmap_method
 from bellhop.manual_axes import vary_with
 from bellhop.pickling import PickledByName
@@ -146,7 +151,12 @@ class PureCallback(PickledByName):
             )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function with traced or concrete arguments."""
+        """Call the function with traced or concrete arguments.
+
+        Outside of tracing, with arguments that JAX does not know, it is the Python function.
+        """
+        if is_left_to_python(args, kwargs):
+            return self._function(*args, **kwargs)
         if self._jvp is None and (self._fwd is None or self._bwd is None):
             return self._call(args, kwargs)
         args = self._by_position(args, kwargs)

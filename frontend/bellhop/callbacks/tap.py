@@ -7,7 +7,7 @@ import jax
 
 from bellhop._source import user_site
 from bellhop.callbacks.tap_primitive import tap_p
-from bellhop.callbacks.target import CallbackTarget, flatten_arguments
+from bellhop.callbacks.target import CallbackTarget, flatten_arguments, is_left_to_python
 
 
 def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -50,6 +50,9 @@ def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """
     if not callable(fn):
         raise TypeError(f"tap takes a function first, got {fn!r} of type {type(fn).__name__}.")
+    if is_left_to_python(args, kwargs):
+        fn(*args, **kwargs)
+        return
     leaves, in_tree = flatten_arguments("tap", fn, args, kwargs)
     tap_p.bind(*leaves, target=tap_target("tap", fn, in_tree, site=user_site()))
 

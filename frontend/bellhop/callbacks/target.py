@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 
+from bellhop._jax_compat import trace_state_clean
 from bellhop._source import definition_site, function_name, qualified_name
 from bellhop.errors import DifferentiableCompileError
 from bellhop_runtime import DTYPES, Arguments, Callback
@@ -282,6 +283,14 @@ def flatten_arguments(
                     "beforehand, with functools.partial or in a closure."
                 )
     return leaves, in_tree
+
+
+def is_left_to_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Tell whether a call, outside of tracing, has arguments that JAX does not know.
+
+    Such are tensors of other frameworks, which may be differentiating the function.
+    """
+    return trace_state_clean() and not all(map(is_array_like, jax.tree.leaves((args, kwargs))))
 
 
 def is_array_like(leaf: Any) -> bool:

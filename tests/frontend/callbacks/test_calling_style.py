@@ -6,7 +6,9 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 import pytest
+from pennylane import numpy as pnp
 
 import bellhop
 
@@ -173,3 +175,19 @@ def test_condition_of_an_assertion_is_an_array():
     for condition, name in (("x > 0", "a str"), (None, "None"), ([True, len], "a builtin")):
         with pytest.raises(TypeError, match=f"takes a condition first.*got {name}"):
             bellhop.debug_assert(condition, "never")
+
+
+@pytest.mark.parametrize("kind", [bellhop.pure_callback, bellhop.io_callback])
+def test_outside_of_tracing_it_is_the_function_where_jax_does_not_know_the_arguments(kind):
+    x = pnp.array([0.3, 0.5])
+    sine = kind(lambda x: pnp.sin(x), jax.ShapeDtypeStruct((2,), float))
+    gradient = qml.grad(lambda x: pnp.sum(sine(x)))(x)
+    np.testing.assert_allclose(gradient, np.cos(x))
+    seen = []
+    given = object()
+    bellhop.tap(seen.append, given)
+    bellhop.debug.callback(seen.append)(given)
+    assert kind(lambda x: x, float)(given) is given
+    assert seen == [given, given]
+    with pytest.raises(TypeError, match=r"takes arrays and numbers, and args\[0\] is an object"):
+        bellhop.qjit(lambda: kind(lambda x: 1.0, float)(given))()
