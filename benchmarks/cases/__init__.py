@@ -8,6 +8,7 @@ from benchmarks.cases import (
     callbacks,
     circuits,
     diff_methods,
+    eager,
     empty_call,
     long_circuits,
     observing,
@@ -28,6 +29,7 @@ _FAMILIES = (
     circuits,
     batches,
     diff_methods,
+    eager,
     long_circuits,
 )
 

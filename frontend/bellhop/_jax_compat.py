@@ -14,8 +14,9 @@ Each name, what it is for, and why no public name serves:
   ``jax.config`` can set neither how many it runs at a time nor a second one.
 * ``weakref_cache_key_types``: keeps JAX's caches from holding on to what a primitive's
   parameters refer to, here users' functions; there is no public way.
-* ``trace_state_clean``: whether a call stands under a transformation.  Public JAX has
-  only the deprecated ``unsafe_*`` queries, which do not see every transformation.
+* ``trace_state_clean`` and ``is_transformed_eagerly``: whether a call stands under a
+  transformation, and whether a program is being made there.  Public JAX has only the deprecated
+  ``unsafe_*`` queries, which do not see every transformation.
 * ``lower_by``: lowers with rules that hold for one program alone; ``buffer_callback_p``: a
   primitive that needs one.  Public rules hold for all programs.
 * ``functions_held_for``: what JAX would keep alive for a program, of which its module says nothing.
@@ -63,6 +64,7 @@ from jax._src import (  # noqa: TID251
     xla_bridge,
 )
 from jax._src.interpreters import ad, partial_eval, pxla  # noqa: TID251
+from jax._src.interpreters.batching import BatchTrace  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 from jax.interpreters import mlir
 
@@ -79,6 +81,7 @@ __all__ = [
     "functions_held_for",
     "hold_weakly_in_caches",
     "ir_type",
+    "is_transformed_eagerly",
     "jvp_jaxpr",
     "lower_by",
     "make_cpu_client",
@@ -105,6 +108,18 @@ __all__ = [
 backends_are_initialized = xla_bridge.backends_are_initialized
 make_cpu_client = xla_bridge.make_cpu_client
 trace_state_clean = core.trace_state_clean
+
+
+def is_transformed_eagerly() -> bool:
+    """Tell whether a call stands under transformations, of which none makes a program."""
+    trace = core.trace_ctx.trace
+    if isinstance(trace, core.EvalTrace):
+        return False
+    while isinstance(trace, ad.JVPTrace | ad.LinearizeTrace | BatchTrace):
+        trace = trace.parent_trace
+    return isinstance(trace, core.EvalTrace)
+
+
 jvp_jaxpr = ad.jvp_jaxpr
 partial_eval_jaxpr_nounits = partial_eval.partial_eval_jaxpr_nounits
 

@@ -12,9 +12,10 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import jax
 
-from bellhop._jax_compat import hide_frames, trace_state_clean
+from bellhop._jax_compat import hide_frames, is_transformed_eagerly, trace_state_clean
 from bellhop._source import warn_user
 from bellhop.aot.archive import save_programs
+from bellhop.control_flow.interpretation import is_recording
 from bellhop.crowding import RUNS_FOR_EACH_CLIENT, runs
 from bellhop.embedding import EffectsOnly, wait_for
 from bellhop.errors import CompileError
@@ -37,7 +38,8 @@ from bellhop.signature import (
     describe,
 )
 from bellhop.traced_function import TracedFunction
-from bellhop.tracing import traced
+from bellhop.tracing import current_circuit, traced
+from bellhop.transformed import Transformed
 from bellhop.workspace import make_workspace, write_stages
 from bellhop_runtime import CallbackTable, profile_clock, record_span, wait_for_taps
 
@@ -51,8 +53,8 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
     A signature is the shapes, dtypes and pytree structure of the arguments, and the values of
     static ones; new values of the others never compile anything.  A function whose annotations
     declare the types of all arguments is compiled for these when it is decorated, and arguments
-    are promoted to them.  Under a JAX transformation the function is traced through, so it can
-    be differentiated, batched, and called in ``jax.jit`` and in other qjit functions.
+    are promoted to them.  Under a JAX transformation it behaves as a ``jax.jit`` function, so it
+    can be differentiated, batched, and called in ``jax.jit`` and in other qjit functions.
 
     It is copied and pickled as a function is: a copy is the same object, and another process
     finds it by its name.  One that has no name there, such as ``g`` in ``g = qjit(f)``, is made
@@ -109,6 +111,7 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
             self._traced.run_uncompiled,
             self._traced.refuse,
         )
+        self._transformed = Transformed(self._traced.under_transformations)
         self._separates = bool(self._static)
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
@@ -120,7 +123,7 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; compile it first where the signature is new."""
         if not trace_state_clean():
-            return traced(self.user_function)(*args, **kwargs)
+            return self._call_transformed(args, kwargs)
         static, arguments, named = NO_STATIC, args, kwargs
         if self._separates:
             static, arguments, named = self._separate(args, kwargs)
@@ -161,6 +164,19 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
             raise failure
         except BaseException:
             hide_frames(failure)
+            raise
+
+    def _call_transformed(self, args: Any, kwargs: Any) -> Any:
+        """Become part of a program, or of a transformation that is not in one."""
+        if not is_transformed_eagerly() or current_circuit() is not None or is_recording():
+            return traced(self.user_function)(*args, **kwargs)
+        static = NO_STATIC
+        if self._static:
+            static, args, kwargs = self._static.split(args, kwargs)
+        try:
+            return self._transformed(static, args, kwargs)
+        except TypeError:
+            self._traced.refuse(args, kwargs)
             raise
 
     def _run_specially(self, static: Static, args: Any, kwargs: Any) -> Any:

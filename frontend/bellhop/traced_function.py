@@ -48,6 +48,17 @@ class TracedFunction:
         """The function and its line, for errors."""
         return f"'{function_name(self._function)}' ({self.site})"
 
+    def under_transformations(self) -> Any:
+        """Return the function as a ``jax.jit`` of its own, of static and other arguments."""
+
+        def transformed(static: Static, /, *args: Any, **kwargs: Any) -> Any:
+            result = self.run_uncompiled(static, args, kwargs)
+            arrays, tree = result_arrays(f"qjit of {self.where}", result)
+            return jax.tree.unflatten(tree, arrays)
+
+        transformed.__name__ = self.name
+        return jax.jit(transformed)
+
     def run_uncompiled(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run one operation after another, as ``jax.disable_jit`` asks."""
         args, kwargs = static.merge(args, kwargs)
