@@ -55,6 +55,7 @@ def embedding_jit(
     run_uncompiled: Callable[[Static, Any, Any], Any],
     first_runs: FirstRuns,
     name: str,
+    donated: tuple[int, ...] = (),
 ) -> Any:
     """Return the ``jax.jit`` that a qjit function's programs are embedded into.
 
@@ -65,6 +66,7 @@ def embedding_jit(
         run_uncompiled: runs the function itself, on the same arguments.
         first_runs: those of the function.
         name: what the function is called.
+        donated: which arguments are the program's to overwrite.
     """
 
     def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -82,4 +84,5 @@ def embedding_jit(
         return jax.tree.unflatten(out_tree, results)
 
     embedded.__name__ = name
-    return jax.jit(embedded, compiler_options=COMPILER_OPTIONS)
+    donate = tuple(number + 1 for number in donated)
+    return jax.jit(embedded, donate_argnums=donate, compiler_options=COMPILER_OPTIONS)

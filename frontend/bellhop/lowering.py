@@ -234,6 +234,13 @@ def compile_program(
             "of itself: in a list, an attribute or a global. Return the value from there, and pass "
             "it as an argument."
         )
+    for value in traced.jaxpr.consts:
+        if not isinstance(jax.typeof(value), jax.core.ShapedArray):
+            raise CompileError(
+                f"'{function.__name__}' uses a {jax.typeof(value)} from outside of it, as "
+                "jax.new_ref makes, which a qjit program cannot change in place. Pass its value, "
+                "ref[...], as an argument and return the new one, or make it inside."
+            )
     stopwatch.lap("tracing")
     with _lowering() as lowering, without_mesh():
         module = lower_for_us(traced)

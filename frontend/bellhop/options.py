@@ -34,6 +34,8 @@ class CompileOptions:
         static_argnums: positions of arguments that are part of the program, not its input.  Of a
             compiled function, all of them, as a tuple.
         static_argnames: names of such arguments, likewise.
+        donate_argnums: positions of arguments whose memory the program may take for its results,
+            as ``jax.jit``'s: they are gone after the call.
         disable_assertions: whether the program is compiled without its ``debug_assert``.
         circuit_transform_pipeline: the passes of all circuits that have none of their own, as
             ``pipeline`` takes them.
@@ -60,6 +62,7 @@ class CompileOptions:
     logfile: TextIO | None = None
     static_argnums: int | Iterable[int] | None = None
     static_argnames: str | Iterable[str] | None = None
+    donate_argnums: int | Iterable[int] | None = None
     disable_assertions: bool = False
     circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None = None
     seed: int | None = None

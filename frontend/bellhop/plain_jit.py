@@ -73,6 +73,13 @@ def lower_alone(
             f"compiled for {', '.join(context.platforms)}. Call it inside bellhop.qjit, "
             "or under jax.default_device(jax.devices('cpu')[0])."
         )
+    if context.lowering_parameters.for_export:
+        what = params.get("target") or f"circuit {params.get('name')}"
+        raise NotImplementedError(
+            f"jax.export of a program with bellhop's callbacks and circuits ({what}): what they "
+            "call is not in the module. Compile it with bellhop.qjit, and use f.save(path) and "
+            "bellhop.load(path)."
+        )
     if is_spread(context):
         return on_first_device(ctx, functools.partial(primitive.bind, **params), operands)
     programs = _Programs.of(context)

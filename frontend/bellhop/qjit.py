@@ -37,6 +37,7 @@ from bellhop.signature import (
     declared_signature,
     describe,
 )
+from bellhop.stages import Lowered, PinnedRunner, Traced
 from bellhop.traced_function import TracedFunction
 from bellhop.tracing import current_circuit, traced
 from bellhop.transformed import Transformed
@@ -104,12 +105,13 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
         self._declared: DeclaredSignature | None = None
         self._table = CallbackTable(published=False, seed=options.seed)
         self._programs = Programs(self._make, self._table)
-        self._runner = Runner(
+        self._runner: Runner = Runner(
             self._traced.name,
             self._table,
             self._compile,
             self._traced.run_uncompiled,
             self._traced.refuse,
+            self._traced.donated,
         )
         self._transformed = Transformed(self._traced.under_transformations)
         self._separates = bool(self._static)
@@ -311,23 +313,92 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
         ]
         save_programs(path, self._traced.name, programs, seed=self.compile_options.seed)
 
-    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Return JAX's ``Lowered`` of the program for a signature.
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Return the program for a signature, as ``jax.jit``'s ``lower`` does.
 
         Args:
             args: the arguments with a position, or abstract values of them.
             kwargs: the arguments with a name.
 
         Returns:
-            a ``jax.stages.Lowered``, of the module as XLA gets it.
+            the module as XLA gets it, with ``as_text()`` and ``compile()``; what that returns is
+            called with arguments of these types.
 
         Example:
             >>> import bellhop
             >>> lowered = bellhop.qjit(lambda x: 2 * x).lower(1.0)
             >>> "stablehlo.multiply" in lowered.as_text()
             True
+            >>> lowered.compile()(3.0)
+            Array(6., dtype=float64, weak_type=True)
         """
-        return self._runner.lower(*self._separate(args, kwargs))
+        static, arguments, named = self._separate(args, kwargs)
+
+        def pinned(executable: Any) -> Callable[..., Any]:
+            function = self._duplicate()
+            function._runner = PinnedRunner(self._runner, static, executable)
+            function._static = StaticArguments(self.original_function, None, None)
+            function._separates = function._declared is not None
+            return function
+
+        return Lowered(self._runner.lower(static, arguments, named), self._traced.name, pinned)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Return the program for a signature, as ``jax.jit``'s ``trace`` does.
+
+        Args:
+            args: the arguments with a position, or abstract values of them.
+            kwargs: the arguments with a name.
+
+        Returns:
+            what was traced, with ``jaxpr``, ``out_info`` and ``lower()``.
+
+        Example:
+            >>> import bellhop
+            >>> bellhop.qjit(lambda x: 2 * x).trace(1.0).out_info.shape
+            ()
+        """
+        static, arguments, named = self._separate(args, kwargs)
+        of_jax = self._runner.trace(arguments, named, static)
+        types = array_types((arguments, named))
+        made = next(made for made in reversed(self._programs.made) if made.is_for(static, *types))
+        lower = functools.partial(self.lower, *args, **kwargs)
+        return Traced(of_jax, self._traced.name, made.program.jaxpr, lower)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the shapes and dtypes of the result, and run or compile nothing.
+
+        Args:
+            args: the arguments with a position, or abstract values of them.
+            kwargs: the arguments with a name.
+
+        Example:
+            >>> import bellhop, jax.numpy as jnp
+            >>> bellhop.qjit(lambda x: x.sum()).eval_shape(jnp.ones(3))
+            ShapeDtypeStruct(shape=(), dtype=float64)
+        """
+        static, arguments, named = self._separate(args, kwargs)
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            args, kwargs = static.merge(args, kwargs)
+            return traced(self.user_function)(*args, **kwargs)
+
+        return jax.eval_shape(function, *arguments, **named)
+
+    def clear_cache(self) -> None:
+        """Forget all programs; the next call of each signature compiles again.
+
+        Example:
+            >>> import bellhop
+            >>> f = bellhop.qjit(lambda x: 2 * x)
+            >>> f(1.0)
+            Array(2., dtype=float64, weak_type=True)
+            >>> f.clear_cache()
+            >>> f.compiled_function is None
+            True
+        """
+        self._runner.jit.clear_cache()
+        self._programs.made.clear()
 
     def _observed(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return ``run`` with the stages of compilation, and the run after it, measured."""
@@ -375,6 +446,7 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
         self._runner.jit.clear_cache()
 
     def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
+        self._traced.refuse(args, kwargs)
         args, kwargs = types = array_types((args, kwargs))
         if self._declared is not None and types != (self._declared.args, {}):
             warn_user(

@@ -39,6 +39,7 @@ class Runner:
         compile_: Compile,
         run_uncompiled: Callable[[Static, Any, Any], Any],
         refuse: Callable[[Any, Any], None],
+        donated: tuple[int, ...] = (),
     ) -> None:
         """Make the ``jax.jit``.
 
@@ -48,9 +49,10 @@ class Runner:
             compile_: makes the program of a new signature.
             run_uncompiled: runs the function itself.
             refuse: raises what is wrong with arguments that JAX refused, if it knows.
+            donated: which arguments are the program's to overwrite.
         """
         self.first_runs = FirstRuns()
-        self.jit = embedding_jit(compile_, run_uncompiled, self.first_runs, name)
+        self.jit = embedding_jit(compile_, run_uncompiled, self.first_runs, name, donated)
         # The function may be made while another is traced.
         with jax.ensure_compile_time_eval():
             self.handle = moved_freely(jax.device_put(table_handle(table), host_device()))
@@ -127,11 +129,11 @@ class Runner:
             if not is_nested:
                 self.first_runs.end()
 
-    def trace(self, args: Any, kwargs: Any) -> None:
-        """Make the program of abstract values, and no more."""
+    def trace(self, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
+        """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""
         try:
             with on_host():
-                self.jit.trace(self.handle, *args, **kwargs)
+                return self.jit.trace(first_input(self.handle, static), *args, **kwargs)
         finally:
             self.first_runs.end()
 

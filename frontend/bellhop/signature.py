@@ -63,6 +63,26 @@ class StaticArguments:
         """All names, of positions too."""
         return tuple(sorted(self._names))
 
+    def others(self, option: str, given: Any) -> tuple[int, ...]:
+        """Return where arguments stand among those that are not static.
+
+        Args:
+            option: of qjit, for errors.
+            given: their positions among all arguments.
+
+        Raises:
+            TypeError: for what is no position.
+            ValueError: for a position that is static, or below 0.
+        """
+        chosen = positions(option, given)
+        for position in chosen:
+            if position in self._positions or position < 0:
+                raise ValueError(
+                    f"qjit of {self._where}: {option} has {position}, which is static or below 0. "
+                    "Name arguments of the program, from 0 on."
+                )
+        return tuple(p - sum(static < p for static in self._positions) for p in chosen)
+
     def names_of_others(self, function: Callable[..., Any]) -> list[str]:
         """Return the names of the arguments with a position that are not static."""
         positional = [p.name for p in _parameters(function) if p.kind in _POSITIONAL]
@@ -299,13 +319,19 @@ def check_arrays(where: str, names: Sequence[str], args: Any, kwargs: Any) -> No
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
         try:
-            jax.typeof(leaf)
+            type_ = jax.typeof(leaf)
         except TypeError:
             raise TypeError(
                 f"{where}: the argument {_leaf_name(names, path)} is of type "
                 f"{type(leaf).__name__}, which is no array. Make it static (static_argnums, "
                 "static_argnames) if it is part of the program."
             ) from None
+        if not isinstance(type_, jax.core.ShapedArray):
+            raise TypeError(
+                f"{where}: the argument {_leaf_name(names, path)} is a {type_}, which is memory of "
+                "JAX's that another program changes in place. Pass its value, ref[...], and return "
+                "the new one."
+            )
 
 
 def result_arrays(where: str, result: Any) -> tuple[list[Any], Any]:

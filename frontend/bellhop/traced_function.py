@@ -20,6 +20,7 @@ class TracedFunction:
     Attributes:
         static: which arguments are part of the program; false where none is.
         converted: what is traced: the function, unless autograph converted it.
+        donated: which of the others the program may overwrite.
         name: what it is called.
         site: ``file:line`` of its definition.
     """
@@ -40,6 +41,7 @@ class TracedFunction:
 
             self.converted = run_autograph(function)
         self.static = StaticArguments(function, options.static_argnums, options.static_argnames)
+        self.donated = self.static.others("donate_argnums", options.donate_argnums)
         self.name = getattr(function, "__name__", "program")
         self.site = definition_site(function)
 
