@@ -80,14 +80,16 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
     return lambda qnode: _with_passes(qnode, names)
 
 
-def apply_pass(name: str) -> Callable[[Any], Any]:
+def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
     """Return a decorator that adds a pass, by its name, to those of a QNode.
 
     Args:
         name: of the pass, as ``pipeline`` takes it.
+        flags: options without a value; no pass has any.
+        options: options with a value; no pass has any.
 
     Raises:
-        ValueError: for a pass that there is not.
+        ValueError: for a pass, or an option of one, that there is not.
 
     Example:
         >>> import bellhop, pennylane as qml
@@ -103,7 +105,7 @@ def apply_pass(name: str) -> Callable[[Any], Any]:
         >>> "PauliX" in circuit.mlir, "PauliX" in circuit.mlir_opt
         (True, False)
     """
-    (known,) = pass_names("apply_pass", {name: {}})
+    (known,) = pass_names("apply_pass", {name: dict.fromkeys(flags, True) | options})
     return lambda qnode: _with_passes(qnode, (*(passes_of(qnode) or ()), known))
 
 

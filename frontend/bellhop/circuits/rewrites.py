@@ -41,7 +41,9 @@ class Rewrite:
 def rewrites_of(qnode: qml.QNode) -> list[Rewrite]:
     """Return what changes the operations of a QNode, all of whose transforms are piecewise."""
     rewrites = [
-        _transformed(transform) for transform in qnode.compile_pipeline if not _is_pass(transform)
+        _gridsynth(transform) if _is_gridsynth(transform) else _transformed(transform)
+        for transform in qnode.compile_pipeline
+        if not _is_pass(transform) or _is_gridsynth(transform)
     ]
     folding = _folding.get()
     if folding is not None and not folding.is_global:
@@ -57,6 +59,8 @@ def passes_by_transforms(qnode: qml.QNode) -> tuple[str, ...]:
     """
     passes: list[str] = []
     for transform in filter(_is_pass, qnode.compile_pipeline):
+        if _is_gridsynth(transform):
+            continue
         passes += pass_names("qml.transform", {transform.pass_name: transform.kwargs})
     return tuple(passes)
 
@@ -64,6 +68,17 @@ def passes_by_transforms(qnode: qml.QNode) -> tuple[str, ...]:
 def _is_pass(transform: Any) -> bool:
     """Tell whether a transform is known by the name of a compiler's pass alone."""
     return transform.tape_transform is None and transform.pass_name is not None
+
+
+def _is_gridsynth(transform: Any) -> bool:
+    """Tell whether a transform is the pass that is done here, where angles are known."""
+    return _is_pass(transform) and transform.pass_name == "gridsynth"
+
+
+def _gridsynth(transform: Any) -> Rewrite:
+    from bellhop.circuits.gridsynth import with_gridsynth
+
+    return Rewrite(lambda operations: with_gridsynth(operations, **transform.kwargs))
 
 
 def transform_name(transform: Any) -> str:

@@ -1,0 +1,68 @@
+"""What PennyLane has for compiled programs: gridsynth, options of passes, natural gradients."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+
+import bellhop
+
+
+def rotations(x: Any) -> Any:
+    qml.Hadamard(0)
+    qml.RZ(x, wires=0)
+    qml.CNOT([0, 1])
+    qml.adjoint(qml.PhaseShift(0.2 * x, wires=0))
+    qml.RZ(0.4, wires=1)
+    return qml.state()
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_gridsynth(device: str) -> None:
+    node = qml.QNode(rotations, qml.device(device, wires=2))
+    program = bellhop.qjit(qml.transforms.gridsynth(node, epsilon=1e-2))
+    for x in (1.1, 0.3):
+        difference = np.abs(program(x) - node(x)).max()
+        assert 1e-9 < difference < 2e-2
+
+
+def test_gridsynth_in_another_basis() -> None:
+    node = qml.QNode(rotations, qml.device("lightning.qubit", wires=2))
+    with pytest.raises(bellhop.CompileError, match="ppr_basis=True is not supported by bellhop"):
+        bellhop.qjit(qml.transforms.gridsynth(node, ppr_basis=True))(0.3)
+
+
+def test_options_of_passes() -> None:
+    message = "apply_pass: the pass 'cancel_inverses' has no options; given are {'max_value': 3}"
+    with pytest.raises(ValueError, match=message):
+        bellhop.passes.apply_pass("cancel_inverses", max_value=3)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "plain"),
+    [
+        (qml.QNGOptimizerQJIT, qml.QNGOptimizer),
+        (qml.MomentumQNGOptimizerQJIT, qml.MomentumQNGOptimizer),
+    ],
+)
+def test_natural_gradients(compiled: Any, plain: Any) -> None:
+    @qml.qnode(qml.device("lightning.qubit", wires=2))
+    def circuit(x: Any) -> Any:
+        qml.RX(x[0], wires=0)
+        qml.CNOT([0, 1])
+        qml.RY(x[1], wires=1)
+        return qml.expval(qml.Z(1))
+
+    optimizer = compiled(stepsize=0.1)
+
+    @bellhop.qjit
+    def train(x: Any) -> Any:
+        step = lambda _, x, state: optimizer.step(circuit, x, state)
+        return bellhop.for_loop(0, 4)(step)(x, optimizer.init(x))[0]
+
+    uncompiled, reference = qml.numpy.array([0.3, 0.5]), plain(stepsize=0.1)
+    for _ in range(4):
+        uncompiled = reference.step(circuit, uncompiled)
+    np.testing.assert_allclose(train(jnp.array([0.3, 0.5])), uncompiled, atol=1e-6)
