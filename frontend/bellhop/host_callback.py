@@ -229,7 +229,6 @@ def call(
         out_tree=out_tree,
         result_avals=tuple(_aval(leaf, result_shape) for leaf in shapes),
         site=user_site(),
-        copies=True,
         takes_device=call_with_device,
     )
     return jax.tree.unflatten(out_tree, host_call_p.bind(*leaves, target=target))

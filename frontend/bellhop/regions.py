@@ -28,7 +28,7 @@ from bellhop.lowering import Program, optimize, table_handle
 from bellhop.program import program_p
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.transforms.delegate_callbacks import MARK
-from bellhop_runtime import Arguments, Callback, CallbackTable
+from bellhop_runtime import Callback, CallbackTable
 
 if TYPE_CHECKING:
     from bellhop.callbacks.target import CallbackTarget
@@ -77,8 +77,7 @@ class Region:
             jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding_for(target, aval.shape))
             for aval in inputs
         ]
-        # On the CPU an argument may still be the program's own memory, which is not ours to
-        # give away.
+        # On the CPU an argument is a NumPy array's own memory, which is not XLA's to take.
         is_donated = target_platform(target) != "cpu"
         region = jax.jit(
             lambda *args: program_p.bind(*args, code=code),
@@ -102,16 +101,12 @@ class Region:
     def start(self, *arguments: np.ndarray) -> Callable[[], Any]:
         """Start the region and return a function that waits for its results.
 
-        The arguments are views of the program's buffers, so they have been moved when this
-        returns; the region then runs while the program goes on.
+        The region runs while the program goes on.
         """
         if target_platform(self.target) == "cpu":
             # Executables of the CPU run in the thread that calls them.
-            copies = [np.array(argument) for argument in arguments]
-            return _threads().submit(self, *copies).result
-        shardings = [sharding_for(self.target, argument.shape) for argument in arguments]
-        moved = jax.block_until_ready(jax.device_put(arguments, tuple(shardings)))
-        launched = self.launch(moved)
+            return _threads().submit(self, *arguments).result
+        launched = self.launch(arguments)
         for result in launched:
             result.copy_to_host_async()
         return lambda: self._take(lambda: launched)
@@ -122,7 +117,6 @@ class Region:
         except RUN_ERRORS as error:
             failure = python_failure(error)
             if failure is None:
-                self._finish_transfers()
                 raise
         else:
             return arrays[0] if self._is_single else arrays
@@ -132,25 +126,12 @@ class Region:
     def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
         """Move the arguments to the device and start there; return the results to be.
 
-        The arguments are views of the program's buffers and go to the executable as they
-        are: JAX then moves them in its C++ path, which takes a quarter of the time that
-        ``jax.device_put`` does.  They have been moved when the results are there.
+        The arguments go to the executable as they are: JAX then moves them in its C++ path,
+        which takes a quarter of the time that ``jax.device_put`` does.
         """
         if self._calls_back:
             return run_compiled(self._executable, *arguments, self._handle)
         return self._executable(*arguments, self._handle)
-
-    def _finish_transfers(self) -> None:
-        """Wait until nothing on the device reads the program's buffers any more.
-
-        A device makes its transfers in order, so the end of one more is the end of all.
-        """
-        nothing = np.zeros(())
-        try:
-            jax.block_until_ready(jax.device_put(nothing, sharding_for(self.target, ())))
-        except RUN_ERRORS:
-            # A device that is lost reads nothing; its own error is on its way already.
-            return
 
     def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
         """Refuse a result that is not as compiled; it cannot happen."""
@@ -214,7 +195,6 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
                 convert=region.convert,
                 description=f"region '{name}' on {describe_target(target)}",
                 site=site,
-                arguments=Arguments.LENT,
                 kind=f"region on {describe_target(target)}",
                 name=name,
                 definition=site,

@@ -227,12 +227,8 @@ NB_MODULE(_runtime, m) {
   m.def("live_sessions", &live_sessions, "How many circuits hold a device now.");
   m.def("pending_regions", &pending_regions, "How many started regions wait now.");
   m.def("release_run", &release_run, "run_id"_a,
+        nb::call_guard<nb::gil_scoped_release>(),
         "End the circuits and drop the regions that a failed run left.");
-
-  nb::enum_<Arguments>(m, "Arguments", "How a callback sees its arguments.")
-      .value("VIEWS", Arguments::kViews, "Read-only views, gone when it returns.")
-      .value("COPIES", Arguments::kCopies, "Arrays of its own.")
-      .value("LENT", Arguments::kLent, "Views that it may hold, but reads no more.");
 
   nb::class_<Profile>(m, "Profile", "What crosses the border between start and stop.")
       .def(nb::init<size_t>(), "limit"_a)
@@ -255,17 +251,17 @@ NB_MODULE(_runtime, m) {
       .def(
           "__init__",
           [](Callback* self, nb::callable function, nb::callable convert,
-             std::string description, std::string site, Arguments arguments,
-             bool writes, bool takes_device, std::shared_ptr<Bars> bars,
-             std::string kind, std::string name, std::string definition) {
+             std::string description, std::string site, bool writes, bool in_place,
+             bool takes_device, std::shared_ptr<Bars> bars, std::string kind,
+             std::string name, std::string definition) {
             new (self) Callback(
                 function.ptr(), convert.ptr(), std::move(description), std::move(site),
-                arguments, writes ? Results::kWritten : Results::kReturned,
-                takes_device, std::move(bars),
+                writes ? Results::kWritten : Results::kReturned, in_place, takes_device,
+                std::move(bars),
                 Origin{std::move(kind), std::move(name), std::move(definition)});
           },
-          "function"_a, "convert"_a, "description"_a, "site"_a, "arguments"_a,
-          "writes"_a = false, "takes_device"_a = false, "bars"_a = nb::none(),
+          "function"_a, "convert"_a, "description"_a, "site"_a, "writes"_a = false,
+          "in_place"_a = false, "takes_device"_a = false, "bars"_a = nb::none(),
           "kind"_a = "callback", "name"_a = "", "definition"_a = "")
       .def("__call__", &call, "arguments"_a, "results"_a,
            "Call it as a program does, with arrays for the program's buffers.")

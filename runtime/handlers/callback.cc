@@ -7,6 +7,7 @@
 #include "bellhop/call_frame.h"
 #include "bellhop/callback_table.h"
 #include "bellhop/failures.h"
+#include "bellhop/gil.h"
 #include "bellhop/invocation.h"
 #include "bellhop/pending_regions.h"
 #include "bellhop/profile.h"
@@ -21,20 +22,14 @@ namespace {
 XLA_FFI_Error* fail(const XLA_FFI_CallFrame& frame, const CallbackTable& table,
                     const Callback& callback, PyObject* exception, CallTimer& timer) {
   timer.fails();
-  std::string text = Py_TYPE(exception)->tp_name;
-  if (PyObject* message = PyObject_Str(exception)) {
-    if (const char* utf8 = PyUnicode_AsUTF8(message)) text += std::string(": ") + utf8;
-    Py_DECREF(message);
-  }
-  PyErr_Clear();
-  text +=
-      " (raised in " + callback.description + ", called from " + callback.site + ")";
-  // Circuits and regions under way in this execution do not get to their ends.
-  release_run(run_id(frame));
   // Two ways to the caller: out of our own call, or out of JAX's.
-  const char* failure = table.is_published() ? "plain jit failure " : "failure ";
-  text += std::string(" [bellhop ") + failure +
-          std::to_string(keep_failure(exception)) + "]";
+  const std::string text =
+      failure_text(exception, callback.description + ", called from " + callback.site,
+                   table.is_published() ? "plain jit failure" : "failure");
+  // Circuits and regions under way in this execution do not get to their ends. Who
+  // uses one may be waiting for the GIL.
+  const NoGil no_gil;
+  release_run(run_id(frame));
   return error(frame.api, text);
 }
 
@@ -49,9 +44,7 @@ Callback* callback_of(const XLA_FFI_CallFrame& frame, const CallbackTable** tabl
 }
 
 // Threading: any XLA thread; takes the GIL for the whole call and no other lock.
-// Ownership: arguments are copies, or views that must be dropped before it returns;
-// results are copied into XLA's buffers, or written there through such views; the
-// table is the running program's.
+// Ownership: arguments and results are copied; the table is the running program's.
 XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
   const InOrder in_run(buffers_of(*frame));
@@ -74,8 +67,7 @@ XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
 }
 
 // Threading: as above; the region goes on, without the GIL, when it has returned.
-// Ownership: what it has not copied of the arguments it must not use any more; what
-// waits for the results is kept under the ticket.
+// Ownership: arguments are copied; what waits for the results is kept under the ticket.
 XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
   const InOrder in_run(buffers_of(*frame));

@@ -71,6 +71,30 @@ int64_t keep_failure(std::string message) {
   return number;
 }
 
+PyObject* take_exception() {
+  PyObject* type = nullptr;
+  PyObject* exception = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &exception, &traceback);
+  PyErr_NormalizeException(&type, &exception, &traceback);
+  if (traceback != nullptr) PyException_SetTraceback(exception, traceback);
+  Py_XDECREF(traceback);
+  Py_DECREF(type);
+  return exception;
+}
+
+std::string failure_text(PyObject* exception, const std::string& where,
+                         const char* mark) {
+  std::string text = Py_TYPE(exception)->tp_name;
+  if (PyObject* message = PyObject_Str(exception)) {
+    if (const char* utf8 = PyUnicode_AsUTF8(message)) text += std::string(": ") + utf8;
+    Py_DECREF(message);
+  }
+  PyErr_Clear();
+  return text + " (raised in " + where + ") [bellhop " + mark + " " +
+         std::to_string(keep_failure(exception)) + "]";
+}
+
 PyObject* take_failure(int64_t number) {
   if (const auto exception = exceptions.take(number)) return *exception;
   const auto message = messages.take(number);

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "bellhop/failures.h"
 #include "bellhop/large_memory.h"
 #include "bellhop/small_array.h"
 
@@ -20,14 +21,14 @@ uint64_t next_number() {
 }  // namespace
 
 Callback::Callback(PyObject* function, PyObject* convert, std::string description,
-                   std::string site, Arguments arguments, Results results,
-                   bool takes_device, std::shared_ptr<Bars> bars, Origin origin)
+                   std::string site, Results results, bool in_place, bool takes_device,
+                   std::shared_ptr<Bars> bars, Origin origin)
     : function(Py_NewRef(function)),
       convert(Py_NewRef(convert)),
       description(std::move(description)),
       site(std::move(site)),
-      arguments(arguments),
       results(results),
+      in_place(in_place),
       takes_device(takes_device),
       origin(std::move(origin)),
       number(next_number()),
@@ -41,22 +42,24 @@ Callback::~Callback() {
 
 namespace {
 
-// Below this a copy costs less than watching what becomes of a view.
-constexpr size_t kCopyBelowBytes = 4096;
+// Arrays up to this size serve the next call too.
+constexpr size_t kSpareBytes = 4096;
 
-// Makes others let go of what they hold no longer: JAX of what it was lent, which it
-// keeps until Python's collector runs, of the youngest objects at least.
-void collect_young_garbage() {
-  if (PyObject* gc = PyImport_ImportModule("gc")) {
-    Py_XDECREF(PyObject_CallMethod(gc, "collect", "i", 0));
-    Py_DECREF(gc);
+// For what it does; what it returns or raises is dropped.
+void call_module(const char* name, const char* function, PyObject* argument = nullptr) {
+  if (PyObject* module = PyImport_ImportModule(name)) {
+    Py_XDECREF(PyObject_CallMethod(module, function, argument == nullptr ? "" : "O",
+                                   argument));
+    Py_DECREF(module);
   }
   PyErr_Clear();
 }
 
 // The arrays that one call hands over: those that the function writes into, if it
-// does, then the arguments. Callbacks may run in several threads and call themselves,
-// so an array leaves the callback's spares for as long as it is in use.
+// does, then the arguments. They are memory of their own, since XLA cannot be told that
+// somebody still holds an array, or a view of one; but for a callback that asks for the
+// program's. Callbacks may run in several threads and call themselves, so an array
+// leaves the callback's spares for as long as it is in use.
 class CallArrays {
  public:
   CallArrays(Callback& callback, std::span<const BufferView> buffers, size_t written)
@@ -76,24 +79,9 @@ class CallArrays {
       callback_.spares.resize(arrays_.size());
     }
     for (size_t i = 0; i < arrays_.size(); ++i) {
-      const BufferView& buffer = buffers_[i];
-      if (is_written(i)) {
-        arrays_[i] = written_array(i);
-        if (arrays_[i] == nullptr) return false;
-        continue;
-      }
-      const bool is_small = size_bytes(buffer) <= kCopyBelowBytes;
-      if (PyObject* spare = std::exchange(callback_.spares[i], nullptr)) {
-        if (refill(spare, buffer)) {
-          arrays_[i] = spare;
-          continue;
-        }
-        Py_DECREF(spare);
-      }
-      const bool copies =
-          is_small || is_packed(buffer) || callback_.arguments == Arguments::kCopies;
-      has_views_ |= !copies && callback_.arguments == Arguments::kViews;
-      arrays_[i] = copies ? array_copy(buffer) : array_view(buffer, /*writable=*/false);
+      arrays_[i] = is_lent(i)      ? array_view(buffers_[i], is_written(i))
+                   : is_written(i) ? written_array(i)
+                                   : argument(i);
       if (arrays_[i] == nullptr) return false;
     }
     return true;
@@ -101,112 +89,110 @@ class CallArrays {
 
   PyObject** data() { return arrays_.data(); }
 
-  // Keeps what can serve the next call. False with a Python error set where a view
-  // of the program's memory is still in someone's hands.
-  bool put_back() {
-    bool collected = false;
-    for (size_t i = 0; i < arrays_.size(); ++i) {
-      if (i < written_ && is_packed(buffers_[i])) {
-        if (!pack_written(i)) return false;
-        continue;
+  // Copies what the function has written. False with a Python error set.
+  bool store_written() {
+    for (size_t i = 0; i < written_; ++i) {
+      if (is_lent(i)) continue;
+      const int stored = store_exact(arrays_[i], buffers_[i]);
+      if (stored == 0) {
+        PyErr_Format(PyExc_TypeError,
+                     "%s changed the shape or dtype of its output %zu. Write into it, "
+                     "as in out[...] = value.",
+                     callback_.description.c_str(), i);
       }
-      const bool is_program_memory = has_views_ && is_view(arrays_[i]);
-      if (is_program_memory && Py_REFCNT(arrays_[i]) > 1) collect_young_garbage();
-      if (is_program_memory && Py_REFCNT(arrays_[i]) > 1 && !collected) {
-        // A reference cycle, such as a caught exception and its frame, is nobody's
-        // hands.
-        PyGC_Collect();
-        collected = true;
-      }
-      const bool is_kept = Py_REFCNT(arrays_[i]) > 1;
-      if (is_program_memory && is_kept) {
-        set_kept_error(i);
-        return false;
-      }
-      if (!is_kept && !is_program_memory &&
-          size_bytes(buffers_[i]) <= kCopyBelowBytes &&
-          callback_.spares[i] == nullptr) {
-        callback_.spares[i] = std::exchange(arrays_[i], nullptr);
-      }
+      if (stored != 1) return false;
     }
     return true;
   }
 
-  // After a failure: whatever holds a view of the program's memory must not do so
-  // for longer.
-  void let_go(PyObject* exception);
-
- private:
-  // Whether buffer i is a result, or an argument that the program gave up for one.
-  bool is_written(size_t i) const {
-    if (i < written_) return true;
-    const auto shares = [&](const BufferView& result) {
-      return result.data == buffers_[i].data;
-    };
-    return std::any_of(buffers_.begin(), buffers_.begin() + written_, shares);
-  }
-
-  // A view, or where there can be none an array that is packed after the call: the
-  // same one for a result and the argument that was given up for it.
-  PyObject* written_array(size_t i) {
-    const BufferView& buffer = buffers_[i];
-    if (!is_packed(buffer)) {
-      has_views_ = true;
-      return array_view(buffer, /*writable=*/true);
-    }
-    for (size_t result = 0; result < std::min(i, written_); ++result) {
-      if (buffers_[result].data == buffer.data) return Py_NewRef(arrays_[result]);
-    }
-    PyObject* array = array_copy(buffer);
-    if (array != nullptr) set_writable(array);
-    return array;
-  }
-
-  bool pack_written(size_t i) {
-    const int stored = store_exact(arrays_[i], buffers_[i]);
-    if (stored == 0) {
-      PyErr_Format(PyExc_TypeError, "%s changed the shape or dtype of its output %zu",
-                   callback_.description.c_str(), i);
-    }
-    return stored == 1;
-  }
-
-  void set_kept_error(size_t i) const {
+  // False with a Python error set where somebody holds the program's memory: each view
+  // of an array holds the array.
+  bool take_back() {
+    if (!has_lent()) return true;
+    // A reference cycle, such as a caught exception and its frame, is nobody's hands.
+    if (find_kept() != arrays_.size()) call_module("gc", "collect");
+    const size_t i = find_kept();
+    if (i == arrays_.size()) return true;
     const char* what = i < written_ ? "output" : "argument";
     PyErr_Format(PyExc_RuntimeError,
-                 "%s kept its %s %zu (or a view of it) after returning, but "
-                 "the %s's memory is the program's. Keep a copy, np.array(x), instead.",
-                 callback_.description.c_str(), what, i < written_ ? i : i - written_,
-                 what);
+                 "%s kept its %s %zu (or a view of it), which is the program's memory "
+                 "where in_place=True. Keep a copy, np.array(x), instead.",
+                 callback_.description.c_str(), what, i < written_ ? i : i - written_);
+    return false;
+  }
+
+  // Whether any array is the program's memory.
+  bool has_lent() const {
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      if (is_lent(i)) return true;
+    }
+    return false;
+  }
+
+  // Keeps what can serve the next call.
+  void put_back() {
+    for (size_t i = written_; i < arrays_.size(); ++i) {
+      if (!is_lent(i) && Py_REFCNT(arrays_[i]) == 1 &&
+          size_bytes(buffers_[i]) <= kSpareBytes && callback_.spares[i] == nullptr) {
+        callback_.spares[i] = std::exchange(arrays_[i], nullptr);
+      }
+    }
+  }
+
+ private:
+  bool is_lent(size_t i) const { return callback_.in_place && !is_packed(buffers_[i]); }
+
+  size_t find_kept() {
+    size_t i = 0;
+    while (i < arrays_.size() &&
+           (arrays_[i] == nullptr || !is_lent(i) || Py_REFCNT(arrays_[i]) == 1)) {
+      ++i;
+    }
+    return i;
+  }
+
+  // Whether buffer i is a result, or an argument that the program gave up for one.
+  bool is_written(size_t i) const {
+    return i < written_ || sharing(i, 0, written_) != written_;
+  }
+
+  // The first of some buffers that has the memory of buffer i, or `end`.
+  size_t sharing(size_t i, size_t begin, size_t end) const {
+    const BufferView& buffer = buffers_[i];
+    // An empty one may be anywhere.
+    const auto shares = [&buffer](const BufferView& other) {
+      return other.data == buffer.data && other.dtype == buffer.dtype &&
+             std::equal(other.dims, other.dims + other.rank, buffer.dims,
+                        buffer.dims + buffer.rank);
+    };
+    return std::find_if(buffers_.begin() + begin, buffers_.begin() + end, shares) -
+           buffers_.begin();
+  }
+
+  PyObject* argument(size_t i) {
+    if (PyObject* spare = std::exchange(callback_.spares[i], nullptr)) {
+      if (refill(spare, buffers_[i])) return spare;
+      Py_DECREF(spare);
+    }
+    return array_copy(buffers_[i]);
+  }
+
+  // The same one for a result and the argument that was given up for it.
+  PyObject* written_array(size_t i) {
+    if (i >= written_) return Py_NewRef(arrays_[sharing(i, 0, written_)]);
+    if (sharing(i, written_, buffers_.size()) == buffers_.size()) {
+      return array_like(buffers_[i]);
+    }
+    PyObject* array = array_copy(buffers_[i]);
+    if (array != nullptr) set_writable(array);
+    return array;
   }
 
   Callback& callback_;
   std::span<const BufferView> buffers_;
   size_t written_;
   SmallArray<PyObject*, 8> arrays_;
-  bool has_views_ = false;
 };
-
-// Frames of the traceback hold the arguments, and views of them, past the call.
-void clear_frames(PyObject* exception) {
-  PyObject* traceback = PyException_GetTraceback(exception);
-  if (traceback == nullptr) return;
-  if (PyObject* module = PyImport_ImportModule("traceback")) {
-    PyObject* done = PyObject_CallMethod(module, "clear_frames", "O", traceback);
-    Py_XDECREF(done);
-    Py_DECREF(module);
-  }
-  PyErr_Clear();
-  Py_DECREF(traceback);
-}
-
-void CallArrays::let_go(PyObject* exception) {
-  for (PyObject* array : arrays_) {
-    if (array == nullptr || !is_view(array) || Py_REFCNT(array) == 1) continue;
-    clear_frames(exception);
-    if (Py_REFCNT(array) > 1) detach(array);
-  }
-}
 
 // An exception object may be raised more than once.
 void add_note_once(PyObject* exception, const Callback& callback) {
@@ -224,19 +210,33 @@ void add_note_once(PyObject* exception, const Callback& callback) {
   PyErr_Clear();
 }
 
-// Takes the current Python error and says in it where it happened.
-PyObject* failure(const Callback& callback, CallArrays& arguments) {
-  PyObject* type = nullptr;
-  PyObject* exception = nullptr;
-  PyObject* traceback = nullptr;
-  PyErr_Fetch(&type, &exception, &traceback);
-  PyErr_NormalizeException(&type, &exception, &traceback);
-  if (traceback != nullptr) PyException_SetTraceback(exception, traceback);
+// Frames of the traceback hold the arguments, and views of them.
+void clear_frames(PyObject* exception) {
+  PyObject* traceback = PyException_GetTraceback(exception);
+  if (traceback != nullptr) call_module("traceback", "clear_frames", traceback);
   Py_XDECREF(traceback);
-  Py_DECREF(type);
-  arguments.let_go(exception);
+}
+
+// Takes the current Python error and says in it where it happened.
+PyObject* failure(const Callback& callback) {
+  PyObject* exception = take_exception();
   add_note_once(exception, callback);
   return exception;
+}
+
+// The same for an error of the function, which may hold what it was lent.
+PyObject* failure(const Callback& callback, CallArrays& arrays) {
+  if (!arrays.has_lent()) return failure(callback);
+  PyObject* exception = take_exception();
+  clear_frames(exception);
+  if (arrays.take_back()) {
+    add_note_once(exception, callback);
+    return exception;
+  }
+  PyObject* kept = take_exception();
+  PyException_SetCause(kept, exception);
+  add_note_once(kept, callback);
+  return kept;
 }
 
 // Asks the callback's Python side for a result that is exactly as declared. New
@@ -295,13 +295,14 @@ bool store_all(const Callback& callback, PyObject* result,
 PyObject* call(Callback& callback, std::span<const BufferView> arguments,
                std::span<const BufferView> results) {
   CallArrays arrays(callback, arguments, /*written=*/0);
-  if (!arrays.make()) return failure(callback, arrays);
+  if (!arrays.make()) return failure(callback);
   PyObject* result =
       PyObject_Vectorcall(callback.function, arrays.data(), arguments.size(), nullptr);
-  if (result == nullptr) return failure(callback, arrays);
+  if (result == nullptr) return failure(callback);
   const bool stored = store_all(callback, result, results);
   Py_DECREF(result);
-  if (!stored || !arrays.put_back()) return failure(callback, arrays);
+  if (!stored) return failure(callback);
+  arrays.put_back();
   return nullptr;
 }
 
@@ -312,7 +313,7 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
   std::copy(arguments.begin(), arguments.end(),
             std::copy(results.begin(), results.end(), buffers.data()));
   CallArrays arrays(callback, {buffers.data(), buffers.size()}, results.size());
-  if (!arrays.make()) return failure(callback, arrays);
+  if (!arrays.make()) return failure(callback);
   PyObject* result =
       PyObject_Vectorcall(callback.function, arrays.data(), buffers.size(), nullptr);
   if (result == nullptr) return failure(callback, arrays);
@@ -325,7 +326,9 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
   }
   const bool returned_none = result == Py_None;
   Py_DECREF(result);
-  if (!returned_none || !arrays.put_back()) return failure(callback, arrays);
+  if (!returned_none) return failure(callback, arrays);
+  if (!arrays.take_back() || !arrays.store_written()) return failure(callback);
+  arrays.put_back();
   return nullptr;
 }
 
@@ -342,27 +345,25 @@ PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
 PyObject* start(Callback& callback, std::span<const BufferView> arguments,
                 PyObject** finish) {
   CallArrays arrays(callback, arguments, /*written=*/0);
-  if (!arrays.make()) return failure(callback, arrays);
+  if (!arrays.make()) return failure(callback);
   PyObject* method = PyObject_GetAttrString(callback.function, "start");
   *finish = method == nullptr
                 ? nullptr
                 : PyObject_Vectorcall(method, arrays.data(), arguments.size(), nullptr);
   Py_XDECREF(method);
-  if (*finish == nullptr) return failure(callback, arrays);
-  if (arrays.put_back()) return nullptr;
-  Py_CLEAR(*finish);
-  return failure(callback, arrays);
+  if (*finish == nullptr) return failure(callback);
+  arrays.put_back();
+  return nullptr;
 }
 
 PyObject* finish(Callback& callback, PyObject* finish,
                  std::span<const BufferView> results) {
-  CallArrays none(callback, {}, /*written=*/0);
   prefer_huge_pages(results);
   PyObject* result = PyObject_CallNoArgs(finish);
-  if (result == nullptr) return failure(callback, none);
+  if (result == nullptr) return failure(callback);
   const bool stored = store_all(callback, result, results);
   Py_DECREF(result);
-  return stored ? nullptr : failure(callback, none);
+  return stored ? nullptr : failure(callback);
 }
 
 }  // namespace bellhop

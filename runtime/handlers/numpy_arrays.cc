@@ -6,9 +6,12 @@
 #include <numpy/arrayobject.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <vector>
+
+#include "bellhop/large_memory.h"
 
 namespace bellhop {
 namespace {
@@ -68,10 +71,14 @@ void copy_out(const BufferView& buffer, void* elements) {
   if (is_packed(buffer)) {
     unpack(buffer, elements);
   } else if (const size_t bytes = size_bytes(buffer); bytes != 0) {
-    std::memcpy(elements, buffer.data, bytes);
+    copy_bytes(elements, buffer.data, bytes);
   }
 }
 
+// From here on an array has memory that JAX need not copy, which NumPy's is by chance.
+constexpr size_t kAlignedFromBytes = 4096;
+
+// In memory of NumPy's, or in that at `data`.
 PyObject* new_array(const BufferView& buffer, void* data) {
   static_assert(sizeof(npy_intp) == sizeof(int64_t));
   PyArray_Descr* descr = descriptor(buffer.dtype);
@@ -81,18 +88,45 @@ PyObject* new_array(const BufferView& buffer, void* data) {
     return nullptr;
   }
   Py_INCREF(descr);
-  // NumPy refuses null data with dimensions, and XLA gives null for empty buffers.
-  static char empty[16];
-  if (data == empty || (data == nullptr && size_bytes(buffer) == 0)) data = empty;
   return PyArray_NewFromDescr(
       &PyArray_Type, descr, static_cast<int>(buffer.rank),
       const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(buffer.dims)), nullptr,
-      data, data == nullptr ? 0 : NPY_ARRAY_CARRAY_RO, nullptr);
+      data, data == nullptr ? 0 : NPY_ARRAY_CARRAY, nullptr);
+}
+
+PyObject* new_aligned_array(const BufferView& buffer) {
+  void* memory = allocate_aligned(size_bytes(buffer));
+  if (memory == nullptr) return PyErr_NoMemory();
+  PyObject* owner = PyCapsule_New(memory, nullptr, [](PyObject* capsule) {
+    std::free(PyCapsule_GetPointer(capsule, nullptr));
+  });
+  if (owner == nullptr) {
+    std::free(memory);
+    return nullptr;
+  }
+  PyObject* array = new_array(buffer, memory);
+  if (array == nullptr) {
+    Py_DECREF(owner);
+  } else if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array), owner) !=
+             0) {
+    Py_CLEAR(array);
+  }
+  return array;
 }
 
 bool same_shape(PyArrayObject* array, const BufferView& buffer) {
   return PyArray_NDIM(array) == buffer.rank &&
          std::equal(buffer.dims, buffer.dims + buffer.rank, PyArray_DIMS(array));
+}
+
+// ml_dtypes lets integers wrap that NumPy would refuse.
+bool is_out_of_bounds(PyObject* value, int xla_dtype) {
+  const long width = long{1} << bits_of(xla_dtype);
+  const bool is_signed = xla_dtype == kS4 || xla_dtype == kS2;
+  int overflow = 0;
+  const long number = PyLong_AsLongAndOverflow(value, &overflow);
+  return overflow != 0 || number < (is_signed ? -width / 2 : 0) ||
+         number >= (is_signed ? width / 2 : width);
 }
 
 int set_item(PyObject* value, const BufferView& buffer, PyArray_Descr* descr) {
@@ -115,6 +149,11 @@ int store_python_scalar(PyObject* value, const BufferView& buffer,
   if (PyFloat_CheckExact(value) && descr->type_num == NPY_DOUBLE) {
     *static_cast<double*>(buffer.data) = PyFloat_AS_DOUBLE(value);
     return 1;
+  }
+  if (is_narrow_integer(buffer.dtype) && is_out_of_bounds(value, buffer.dtype)) {
+    PyErr_Format(PyExc_OverflowError, "Python integer %S out of bounds for %S", value,
+                 descr);
+    return -1;
   }
   return set_item(value, buffer, descr);
 }
@@ -173,14 +212,23 @@ bool is_packed(const BufferView& buffer) {
   return buffer.shares_bytes && bits_of(buffer.dtype) < 8;
 }
 
+PyObject* array_like(const BufferView& buffer) {
+  return size_bytes(buffer) <= kAlignedFromBytes ? new_array(buffer, nullptr)
+                                                 : new_aligned_array(buffer);
+}
+
 PyObject* array_view(const BufferView& buffer, bool writable) {
-  PyObject* array = new_array(buffer, buffer.data);
-  if (array != nullptr && writable) set_writable(array);
+  // NumPy allocates for null, and XLA gives null for empty buffers.
+  static char empty[16];
+  PyObject* array = new_array(buffer, buffer.data == nullptr ? empty : buffer.data);
+  if (array != nullptr && !writable) {
+    PyArray_CLEARFLAGS(reinterpret_cast<PyArrayObject*>(array), NPY_ARRAY_WRITEABLE);
+  }
   return array;
 }
 
 PyObject* array_copy(const BufferView& buffer) {
-  PyObject* array = new_array(buffer, nullptr);
+  PyObject* array = array_like(buffer);
   if (array == nullptr) return nullptr;
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
   copy_out(buffer, PyArray_DATA(typed));
@@ -206,24 +254,6 @@ bool refill(PyObject* array, const BufferView& buffer) {
   return true;
 }
 
-bool is_view(PyObject* array) {
-  return !PyArray_CHKFLAGS(reinterpret_cast<PyArrayObject*>(array), NPY_ARRAY_OWNDATA);
-}
-
-void detach(PyObject* array) {
-  auto* typed = reinterpret_cast<PyArrayObject*>(array);
-  const size_t bytes = static_cast<size_t>(PyArray_NBYTES(typed));
-  void* memory = PyDataMem_NEW(std::max<size_t>(bytes, 1));
-  if (memory == nullptr) return;
-  std::memcpy(memory, PyArray_DATA(typed), bytes);
-  reinterpret_cast<PyArrayObject_fields*>(array)->data = static_cast<char*>(memory);
-  // The capsule frees the memory with the array, as NumPy's own owner would.
-  PyObject* owner = PyCapsule_New(memory, nullptr, [](PyObject* capsule) {
-    PyDataMem_FREE(PyCapsule_GetPointer(capsule, nullptr));
-  });
-  if (owner == nullptr || PyArray_SetBaseObject(typed, owner) != 0) PyErr_Clear();
-}
-
 int store_exact(PyObject* value, const BufferView& buffer) {
   PyArray_Descr* descr = descriptor(buffer.dtype);
   if (descr == nullptr) return 0;
@@ -245,11 +275,11 @@ int store_exact(PyObject* value, const BufferView& buffer) {
     }
     if (PyArray_IS_C_CONTIGUOUS(array) && PyArray_ISNOTSWAPPED(array)) {
       if (const size_t bytes = size_bytes(buffer); bytes != 0) {
-        std::memmove(buffer.data, PyArray_DATA(array), bytes);
+        copy_bytes(buffer.data, PyArray_DATA(array), bytes);
       }
       return 1;
     }
-    // Any memory order: NumPy copies into a writable view of the buffer.
+    // Any memory order: NumPy copies into a view of the buffer, which nobody sees.
     PyObject* target = array_view(buffer, /*writable=*/true);
     if (target == nullptr) return -1;
     const int status =

@@ -1,4 +1,4 @@
-"""buffer_callback: a Python function that writes its results in place."""
+"""buffer_callback: a Python function that writes its results into arrays that it is given."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -45,11 +45,16 @@ class BufferTarget(CallbackTarget):
 
     Attributes:
         command_buffer_compatible: whether a GPU may record the call once and replay it.
+        in_place: whether the arrays are the program's own memory.
     """
 
     command_buffer_compatible: bool = False
+    in_place: bool = False
 
     writes = True
+
+    def _key(self) -> tuple[Any, ...]:
+        return *super()._key(), self.command_buffer_compatible, self.in_place
 
     def _leaf_function(self) -> Callable[..., Any]:
         one_leaf_out = self.out_tree == jax.tree.structure(0)
@@ -91,15 +96,23 @@ def buffer_callback(
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
     command_buffer_compatible: bool = False,
+    in_place: bool = False,
 ) -> Callable[..., Any]:
-    """Make a Python function that writes its results in place callable from programs.
+    """Make a Python function that writes its results callable from programs.
 
     It is called as ``fn(context, out, *args, **kwargs)`` and returns None.  On the CPU ``out``
-    is of writable NumPy arrays in the program's own memory, so ``out[...] = value`` and
-    ``np.add(x, y, out=out)`` cost no copy; before they are written they hold anything.
-    Arguments are read-only NumPy arrays.  All of them are valid for the length of the call,
-    and an array (or a view of one) that is kept any longer is an error.  In a region on a GPU
-    ``out`` and arguments are the buffers of ``jax.experimental.buffer_callback`` on the device.
+    is of writable NumPy arrays, to be written as in ``out[...] = value`` or
+    ``np.add(x, y, out=out)``; before that they hold anything.  Arguments are read-only NumPy
+    arrays.  All of them are the function's to keep: the program copies what they hold when
+    the function returns.
+
+    With ``in_place=True`` they are the program's own memory, and nothing is copied.  They are
+    then valid for the length of the call: nothing may keep one, or a view of it, any longer,
+    be it a list, a closure or an exception.  What does is an error, but the memory is then
+    used for something else, and reading it may end the process.
+
+    In a region on a GPU ``out`` and arguments are the buffers of
+    ``jax.experimental.buffer_callback`` on the device.
 
     Args:
         callback: the function.
@@ -112,6 +125,7 @@ def buffer_callback(
             is where the result is; the program copies it first if it still needs it.
         command_buffer_compatible: on a GPU, whether the call may be recorded once and
             replayed; the CPU has no such recordings.
+        in_place: whether it reads and writes in the program's own memory, on the CPU.
 
     Returns:
         a function of pytrees of arrays that returns what ``result_shape_dtypes`` says.
@@ -119,6 +133,7 @@ def buffer_callback(
     Raises:
         TypeError: where ``fn`` is no function, or returns something (when it does).
         ResultTypeError: (a TypeError) where the result types say too little.
+        RuntimeError: with ``in_place=True``, where an array is kept (when it is).
         ValueError: where there is no such ``vmap_method``, or, when traced, where the aliases
             name what is not there or is of another type.
         NotImplementedError: when traced, under ``vmap`` without a ``vmap_method``.
@@ -155,10 +170,10 @@ def buffer_callback(
             out_tree=out_tree,
             result_avals=avals,
             site=user_site(),
-            copies=False,
             vmap_method=vmap_method,
             aliases=_checked_aliases(what, input_output_aliases or {}, leaves, avals),
             command_buffer_compatible=command_buffer_compatible,
+            in_place=in_place,
         )
         return jax.tree.unflatten(out_tree, primitive.bind(*leaves, target=target))
 

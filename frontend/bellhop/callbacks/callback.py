@@ -33,7 +33,6 @@ def call_for_effect(
         out_tree=jax.tree.structure(None),
         result_avals=(),
         site=user_site(),
-        copies=True,
         asynchronous=asynchronous,
         partitioned=partitioned,
     )

@@ -84,7 +84,6 @@ def io_callback(
                 out_tree=out_tree,
                 result_avals=avals,
                 site=user_site(),
-                copies=True,
             )
             return jax.tree.unflatten(out_tree, primitive.bind(*leaves, target=target))
 

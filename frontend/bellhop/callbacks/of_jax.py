@@ -72,7 +72,6 @@ def _emit(
         out_tree=jax.tree.structure((0,) * len(result_avals)),
         result_avals=tuple(result_avals),
         site=site_of_equation(),
-        copies=True,
         vmap_method=None,
     )
     of_call = ctx.replace(avals_in=operand_avals, avals_out=result_avals)
@@ -91,7 +90,7 @@ def _lower_buffer_callback(
     command_buffer_compatible: bool,
     **_: Any,
 ) -> list[Any]:
-    """Lower a ``buffer_callback`` of JAX's to ours, which writes into the program's memory too."""
+    """Lower a ``buffer_callback`` of JAX's to ours."""
     target = BufferTarget(
         flavour="jax.buffer_callback",
         function=callback,
@@ -99,7 +98,6 @@ def _lower_buffer_callback(
         out_tree=out_tree,
         result_avals=tuple(ctx.avals_out),
         site=site_of_equation(),
-        copies=False,
         vmap_method=None,
         aliases=tuple(input_output_aliases),
         command_buffer_compatible=command_buffer_compatible,

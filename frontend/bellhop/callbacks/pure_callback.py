@@ -201,7 +201,6 @@ class PureCallback(PickledByName):
             out_tree=self._out_tree,
             result_avals=self._result_avals,
             site=user_site(),
-            copies=False,
             missing_rule=missing,
             vmap_method=self._vmap_method,
         )
@@ -310,8 +309,8 @@ def pure_callback(
     """Make a Python function callable from compiled programs.
 
     The function must be pure: the compiler may drop a call whose result nobody uses, and
-    merge equal calls.  It gets read-only NumPy arrays, valid for the length of the call, and
-    what it returns must be of the declared shapes and dtypes: nothing is cast but Python
+    merge equal calls.  It gets read-only NumPy arrays, which it may keep, and what it returns
+    must be of the declared shapes and dtypes: nothing is cast but Python
     scalars.  An exception that it raises reaches the caller of the program.
 
     Args:

@@ -79,7 +79,6 @@ def attempted(
             out_tree=jax.tree.structure(out_tree),
             result_avals=result_avals,
             site=target.site,
-            copies=target.copies,
         )
 
     number_and_results = ShapedArray((), jnp.int32), *target.result_avals

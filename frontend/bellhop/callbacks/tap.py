@@ -74,7 +74,6 @@ def tap_target(
         out_tree=jax.tree.structure(None),
         result_avals=(),
         site=site,
-        copies=True,
         asynchronous=True,
         transforms=transforms,
         takes_device=takes_device,

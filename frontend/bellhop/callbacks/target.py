@@ -12,7 +12,7 @@ from jax.core import ShapedArray
 from bellhop._jax_compat import trace_state_clean
 from bellhop._source import definition_site, function_name, qualified_name
 from bellhop.errors import DifferentiableCompileError
-from bellhop_runtime import DTYPES, Arguments, Callback
+from bellhop_runtime import DTYPES, Callback
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,6 @@ class CallbackTarget:
         out_tree: structure of the result.
         result_avals: shapes and dtypes of the leaves of the result.
         site: ``file:line`` of the user's call.
-        copies: whether arguments are the function's to keep.
         missing_rule: which derivative rule the user registered too little of, if any.
         vmap_method: how it meets a mapped axis, one of ``VMAP_METHODS``; None if it may not.
         loops: for each mapped axis that it is called for one by one, outermost first, which
@@ -49,7 +48,6 @@ class CallbackTarget:
     out_tree: Any
     result_avals: tuple[ShapedArray, ...]
     site: str
-    copies: bool
     missing_rule: str | None = None
     vmap_method: str | None = "sequential"
     loops: tuple[tuple[bool, ...], ...] = ()
@@ -59,8 +57,10 @@ class CallbackTarget:
     takes_device: bool = False
     partitioned: bool = False
 
-    # Whether the function writes its results into arrays that it is given before the leaves.
+    # Whether the function writes its results into arrays that it is given before the leaves,
+    # and whether all of these are the program's own memory.
     writes = False
+    in_place = False
 
     def _key(self) -> tuple[Any, ...]:
         return (
@@ -69,7 +69,6 @@ class CallbackTarget:
             self.in_tree,
             self.out_tree,
             self.result_avals,
-            self.copies,
             self.vmap_method,
             self.loops,
             self.aliases,
@@ -118,8 +117,8 @@ class CallbackTarget:
             convert=self.convert,
             description=f"callback '{self.name}'",
             site=self.site,
-            arguments=Arguments.COPIES if self.copies else Arguments.VIEWS,
             writes=self.writes,
+            in_place=self.in_place,
             takes_device=self.takes_device,
             kind=self.flavour,
             name=self.name,

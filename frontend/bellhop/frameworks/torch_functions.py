@@ -65,8 +65,8 @@ class TensorFunction:
             results = [to_array(value) for value in self.apply(*tensors)]
         if not self.mutates and [tensor._version for tensor in tensors] != before:
             raise RuntimeError(
-                f"call_torch: '{self.name}' changed an argument in place, whose memory is the "
-                "program's, and did not when its result type was found. Change a copy, x.clone()."
+                f"call_torch: '{self.name}' changed an argument in place, and did not when its "
+                "result type was found. Change a copy, x.clone()."
             )
         return results[0] if len(results) == 1 else tuple(results)
 

@@ -74,7 +74,6 @@ def _run(call: Call, operands: Sequence[Any]) -> list[Any]:
         out_tree=jax.tree.structure(0 if count == 1 else (0,) * count),
         result_avals=call.result_avals,
         site=call.site,
-        copies=call.function.mutates,
         vmap_method=call.vmap_method,
     )
     return pure_callback_p.bind(*operands, target=target)

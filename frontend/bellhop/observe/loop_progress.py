@@ -40,7 +40,6 @@ class LoopProgress:
             out_tree=jax.tree.structure(0),
             result_avals=(ShapedArray((), jax.dtypes.canonicalize_dtype(int)),),
             site=user_site(),
-            copies=True,
         )
 
     def begin(self, total: Any = UNKNOWN) -> None:

@@ -18,17 +18,10 @@
 
 namespace bellhop {
 
-// How a callback sees its arguments.
-enum class Arguments : uint8_t {
-  kViews,   // of the program's buffers, for the length of the call
-  kCopies,  // that the callback may keep
-  kLent,    // views, to a caller who may hold but not read them after the call
-};
-
 // How a callback gives its results.
 enum class Results : uint8_t {
   kReturned,
-  kWritten,  // into writable views of the program's buffers
+  kWritten,  // into arrays that it is given
 };
 
 // What a profile says of a callback.
@@ -44,7 +37,7 @@ struct Origin {
 // are written, it takes the result leaves, then the argument leaves, and returns None.
 struct Callback {
   Callback(PyObject* function, PyObject* convert, std::string description,
-           std::string site, Arguments arguments, Results results, bool takes_device,
+           std::string site, Results results, bool in_place, bool takes_device,
            std::shared_ptr<Bars> bars = nullptr, Origin origin = {});
   ~Callback();
   Callback(const Callback&) = delete;
@@ -54,8 +47,9 @@ struct Callback {
   PyObject* convert;
   std::string description;  // for error messages: "callback 'f'"
   std::string site;         // file:line of the user's call
-  Arguments arguments;
   Results results;
+  // Whether a function that writes is lent the program's own memory for the call.
+  bool in_place;
   // Whether the number of the device that it is called from is a last argument.
   bool takes_device;
   // Small argument arrays of an earlier call, by position, that nobody kept: filling

@@ -18,6 +18,14 @@ int64_t keep_failure(PyObject* exception);
 // Keeps the message of a circuit's error, which Python makes an exception of.
 int64_t keep_failure(std::string message);
 
+// Takes the current Python error, as an exception object (new reference).
+PyObject* take_exception();
+
+// The text of a failed run that an exception is behind, which it steals: what was
+// raised, where, and a mark with its number.
+std::string failure_text(PyObject* exception, const std::string& where,
+                         const char* mark);
+
 // The exception or str of that number (new reference), or null. Needs the GIL.
 PyObject* take_failure(int64_t number);
 

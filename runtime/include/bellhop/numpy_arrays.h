@@ -42,11 +42,14 @@ size_t memory_bytes(const BufferView& buffer);
 // Whether no array can be a view of it.
 bool is_packed(const BufferView& buffer);
 
-// An array that is a view of the buffer, which is not packed. New reference; null with
-// a Python error set.
+// A writable array of the buffer's shape and type, in memory of its own that holds
+// anything. New reference; null with a Python error set.
+PyObject* array_like(const BufferView& buffer);
+
+// An array that is a view of the buffer, which is not packed, likewise.
 PyObject* array_view(const BufferView& buffer, bool writable);
 
-// A read-only array that owns a copy of the buffer, likewise.
+// A read-only array with a copy of the buffer, likewise.
 PyObject* array_copy(const BufferView& buffer);
 
 void set_writable(PyObject* array);
@@ -54,13 +57,6 @@ void set_writable(PyObject* array);
 // Fills an array that `array_copy` made with the contents of another buffer. False
 // where someone else holds it, or changed it, or the buffer is of another type.
 bool refill(PyObject* array, const BufferView& buffer);
-
-// Whether the array's memory is a buffer's.
-bool is_view(PyObject* array);
-
-// Gives the array memory of its own, with what its buffer holds now. Views that were
-// made of it before still see the buffer.
-void detach(PyObject* array);
 
 // Stores `value` where its dtype and shape are the buffer's already (or it is a
 // Python scalar that the dtype takes without loss of kind). Returns 1 if stored,

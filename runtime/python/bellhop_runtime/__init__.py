@@ -8,7 +8,6 @@ from pathlib import Path
 
 from bellhop_runtime._registration import DTYPES, TARGETS, register
 from bellhop_runtime._runtime import (
-    Arguments,
     Bars,
     Callback,
     CallbackTable,
@@ -46,7 +45,6 @@ def include_dir() -> str:
 __all__ = [
     "DTYPES",
     "TARGETS",
-    "Arguments",
     "Bars",
     "Callback",
     "CallbackTable",

@@ -31,7 +31,9 @@ def test_aliased_intermediate_value_is_given_up_without_a_copy():
         pointers.append((address(out), address(x)))
         out += 1
 
-    callback = bellhop.buffer_callback(note, vector(LARGE), input_output_aliases={0: 0})
+    callback = bellhop.buffer_callback(
+        note, vector(LARGE), input_output_aliases={0: 0}, in_place=True
+    )
     result = bellhop.qjit(lambda x: callback(callback(callback(2 * x))))(jnp.ones(LARGE))
     np.testing.assert_array_equal(result, np.full(LARGE, 5.0))
     # All three calls work in the memory of the result.

@@ -122,6 +122,20 @@ def test_narrow_outputs_are_arrays_that_may_be_kept(dtype):
     same(kept[0], value)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"), [("int4", -8, 7), ("uint4", 0, 15), ("int2", -2, 1), ("uint2", 0, 3)]
+)
+def test_python_integers_do_not_wrap(dtype, low, high):
+    def returning(value):
+        callback = bellhop.pure_callback(lambda: value, STRUCT((), jnp.dtype(dtype)))
+        return int(bellhop.qjit(lambda: callback())())
+
+    assert [returning(low), returning(high), returning(True)] == [low, high, 1]
+    for value in (low - 1, high + 1, 1 << 70):
+        with pytest.raises(OverflowError, match=f"{value} out of bounds for {dtype}"):
+            returning(value)
+
+
 ORDERS = {
     "c": lambda x: x,
     "fortran": np.asfortranarray,
