@@ -16,6 +16,7 @@
 #include "bellhop/python_call.h"
 #include "bellhop/registry.h"
 #include "bellhop/session.h"
+#include "bellhop/signals.h"
 #include "bellhop/taps.h"
 
 namespace nb = nanobind;
@@ -158,7 +159,7 @@ NB_MODULE(_runtime, m) {
   m.doc() = "The native half of bellhop_runtime.";
   // JAX's caches hold programs, and so their callbacks, until the interpreter is gone.
   nb::set_leak_warnings(false);
-  if (!init_numpy()) throw nb::python_error();
+  if (!init_numpy() || !init_signals()) throw nb::python_error();
   keep_freed_memory();
 
   m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");
@@ -212,6 +213,7 @@ NB_MODULE(_runtime, m) {
         forget_bars();
         forget_profiles();
         forget_calls();
+        forget_signals();
       },
       "Begin anew in the child of a fork.");
 

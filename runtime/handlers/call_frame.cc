@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "bellhop/session.h"
+#include "bellhop/signals.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace bellhop {
@@ -43,6 +45,16 @@ void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,
                    int32_t* ordinal) {
   *ordinal = device_ordinal(frame);
   arguments.append({XLA_FFI_DataType_S32, nullptr, 0, ordinal});
+}
+
+XLA_FFI_Error* interrupted(const XLA_FFI_CallFrame& frame) {
+  try {
+    check_signals();
+    return nullptr;
+  } catch (const Interrupted& interruption) {
+    release_run(run_id(frame));
+    return error(frame.api, interruption.what());
+  }
 }
 
 XLA_FFI_Error* no_such_callback(const XLA_FFI_CallFrame& frame) {

@@ -48,6 +48,7 @@ Callback* callback_of(const XLA_FFI_CallFrame& frame, const CallbackTable** tabl
 XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
   const InOrder in_run(buffers_of(*frame));
+  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
   Buffers arguments(frame->args.args, 1, frame->args.size);
   Buffers results(frame->rets.rets, 0, frame->rets.size);
 
@@ -71,6 +72,7 @@ XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
 XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
   const InOrder in_run(buffers_of(*frame));
+  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
   Buffers arguments(frame->args.args, 1, frame->args.size);
 
   CallTimer timer;
@@ -95,6 +97,7 @@ XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
 XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
   const InOrder in_run(buffers_of(*frame));
+  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
   uint64_t ticket = 0;
   std::memcpy(&ticket, static_cast<XLA_FFI_Buffer*>(frame->args.args[1])->data,
               sizeof(ticket));

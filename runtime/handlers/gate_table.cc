@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "bellhop/signals.h"
+
 namespace bellhop {
 namespace {
 
@@ -239,6 +241,7 @@ void GateTable::apply_turn(Session& session, std::span<const double> params,
   Device& device = *session.device;
   const auto apply_at = [&](const Gate& gate, const auto& act) {
     const auto position = [&] { return static_cast<std::size_t>(&gate - &gates_[0]); };
+    check_signals();
     session.attempt([&] { return describe(gate, position(), inputs); },
                     [&] {
                       map_gate(device, gate, dynamic_wires);

@@ -8,6 +8,7 @@
 
 #include "bellhop/call_frame.h"
 #include "bellhop/registry.h"
+#include "bellhop/session.h"
 #include "bellhop/taps.h"
 
 namespace bellhop {
@@ -97,6 +98,7 @@ void store(const XLA_FFI_Buffer& buffer, int64_t value) {
 XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
   const InOrder in_run(buffers_of(*frame));
+  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
   std::shared_ptr<Callback> published;
   const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
   if (callback == nullptr || (*callback)->bars == nullptr) {
@@ -111,6 +113,7 @@ XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
                                 integer(operand(first)), integer(operand(first + 1)));
     store(*static_cast<XLA_FFI_Buffer*>(frame->rets.rets[frame->rets.size - 1]), due);
   } catch (const std::exception& exception) {
+    release_run(run_id(*frame));
     return error(frame->api, std::string(exception.what()) + " (progress of " +
                                  (*callback)->site + ")");
   }

@@ -172,6 +172,9 @@ void release_run(std::int64_t run_id) noexcept {
   for (std::uint32_t place = 0; place < kPlaces; ++place) {
     Session* session = all.places[place].load(std::memory_order_acquire);
     if (session == nullptr) return;
+    // That of another run may be in use for long, by this thread even: the handler of
+    // a signal may call anything.
+    if (session->run_id != run_id) continue;
     std::unique_lock lock(session->mutex);
     if (session->device != nullptr && session->run_id == run_id) {
       close(*session, std::move(lock), place);

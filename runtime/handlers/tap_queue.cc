@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "bellhop/signals.h"
+
 namespace bellhop {
 namespace {
 
@@ -16,6 +18,9 @@ constexpr size_t kLargeBytes = kChunkBytes / 4;
 // that has to wake it pays for a system call.
 constexpr std::chrono::microseconds kLook{1000};
 constexpr int kLooks = 20;
+
+// So long at most a producer waits without a look for signals.
+constexpr std::chrono::milliseconds kWait{50};
 
 // A call that takes longer may be waiting for the very program that waits for room.
 constexpr std::chrono::seconds kStalled{1};
@@ -73,6 +78,8 @@ bool TapQueue::has_room(size_t bytes) {
 
 void TapQueue::wait_for_room(std::unique_lock<SpinMutex>& lock, size_t bytes) {
   if (is_consumer()) return;
+  uint64_t before = consumed_.load();
+  auto since = std::chrono::steady_clock::now();
   while (!is_closed_) {
     // Woken for every record that is over, a producer would hardly get anywhere.
     const size_t room = std::max(bytes, limit_ / 4);
@@ -81,9 +88,16 @@ void TapQueue::wait_for_room(std::unique_lock<SpinMutex>& lock, size_t bytes) {
     const uint64_t target = std::min<uint64_t>(filled + room, issued_bytes_);
     wake_at_bytes_.store(std::min(wake_at_bytes_.load(), target));
     if (has_room(bytes)) break;
-    const uint64_t before = consumed_.load();
-    const bool woken = progress_.wait_for(lock, kStalled) == std::cv_status::no_timeout;
-    if (!woken && consumed_.load() == before) lent_ += limit_;
+    progress_.wait_for(lock, kWait);
+    lock.unlock();
+    check_signals();
+    lock.lock();
+    const auto now = std::chrono::steady_clock::now();
+    const uint64_t consumed = consumed_.load();
+    const bool stalls = std::exchange(before, consumed) == consumed;
+    if (stalls && now - since < kStalled) continue;
+    if (stalls) lent_ += limit_;
+    since = now;
   }
 }
 

@@ -12,6 +12,7 @@
 #include "bellhop/profile.h"
 #include "bellhop/python_call.h"
 #include "bellhop/registry.h"
+#include "bellhop/session.h"
 #include "bellhop/tap_queue.h"
 
 namespace bellhop {
@@ -117,6 +118,7 @@ void call_now(Callback& callback, std::span<const BufferView> arguments) {
 XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
   const InOrder in_run(buffers_of(*frame));
+  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
   Buffers arguments(frame->args.args, 1, frame->args.size);
   std::shared_ptr<Callback> published;
   const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
@@ -128,6 +130,7 @@ XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
   try {
     tap(*callback, arguments.span());
   } catch (const std::exception& exception) {
+    release_run(run_id(*frame));
     return error(frame->api, std::string(exception.what()) + " (tap of " +
                                  (*callback)->description + ", called from " +
                                  (*callback)->site + ")");

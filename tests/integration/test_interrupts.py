@@ -1,5 +1,6 @@
-"""Ctrl-C while a callback sleeps, and while the program runs between callbacks."""
+"""Signals while a callback sleeps, and while the program runs between and without callbacks."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -7,12 +8,19 @@ import sys
 import textwrap
 import time
 
+import jax
+import numpy as np
+import pennylane as qml
 import pytest
 from tests.patience import PATIENCE
 
+import bellhop
+from bellhop_runtime import live_sessions
+
 SCRIPT = """
 import time
-import bellhop, jax, jax.numpy as jnp, numpy as np
+import bellhop, jax, jax.numpy as jnp, numpy as np, pennylane as qml
+from bellhop_runtime import live_sessions
 
 @bellhop.pure_callback
 def double(x) -> float:
@@ -36,6 +44,7 @@ except KeyboardInterrupt as interrupt:
 # The same program and others go on.
 assert f(0, 1.0) == 2.0, f(0, 1.0)
 assert bellhop.qjit(double)(4.0) == 8.0
+assert live_sessions() == 0
 print("usable")
 """
 
@@ -73,6 +82,37 @@ PROGRAMS = {
         """,
         1_000_000_000,
     ),
+    "loops of circuits, taps and functions that are C": (
+        """
+        @qml.qnode(qml.device("lightning.qubit", wires=1))
+        def circuit(x):
+            qml.RX(x, wires=0)
+            return qml.expval(qml.Z(0))
+
+        @bellhop.qjit
+        def f(n, x):
+            bellhop.io_callback(tell)()
+            def turn(i, v):
+                bellhop.tap(len, v[None])
+                return v + 0 * circuit(v) + 0 * bellhop.pure_callback(abs, float)(v)
+            return jax.lax.fori_loop(0, n, turn, double(x))
+        """,
+        1_000_000_000,
+    ),
+    "gates of one call of the runtime": (
+        """
+        @qml.qnode(qml.device("lightning.qubit", wires=16))
+        def circuit(n, x):
+            qml.for_loop(0, n)(lambda i: qml.RX(x * i, wires=0))()
+            return qml.expval(qml.Z(0))
+
+        @bellhop.qjit
+        def f(n, x):
+            bellhop.io_callback(tell)()
+            return double(x) * circuit(n, x)
+        """,
+        100_000_000,
+    ),
 }
 
 
@@ -92,3 +132,48 @@ def test_control_c(program):
         process.kill()
     assert out.split() == ["interrupted", "usable"], err
     assert process.returncode == 0
+
+
+@contextlib.contextmanager
+def alarm(handler):
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@bellhop.qjit
+@qml.qnode(qml.device("lightning.qubit", wires=1))
+def turned(n, x):
+    bellhop.for_loop(0, n, 1)(lambda i: qml.RX(x, wires=0))()
+    return qml.expval(qml.Z(0))
+
+
+@pytest.mark.parametrize("f", [turned, jax.jit(turned)], ids=["qjit", "jit"])
+def test_a_handler_of_ones_own_may_end_the_run(f):
+    def end(*_):
+        raise TimeoutError("of my own")
+
+    for _ in range(3):
+        f(3, 0.5)
+    with pytest.raises(TimeoutError, match="of my own"), alarm(end):
+        f(200_000_000, 0.5)
+    assert live_sessions() == 0
+    assert f(2, 0.5) == pytest.approx(np.cos(1.0), abs=1e-12)
+
+
+def test_a_handler_of_ones_own_may_let_the_run_go_on():
+    n, calls = 1 << 22, []
+
+    def note(*_):
+        # Another run of the same function, in the middle of this one.
+        calls.append(float(turned(2, 0.5)))
+
+    with alarm(note):
+        result = turned(n, np.pi / n)
+    assert result == pytest.approx(-1.0, abs=1e-6)
+    assert calls
+    np.testing.assert_allclose(calls, np.cos(1.0), atol=1e-12)

@@ -76,6 +76,9 @@ int32_t device_ordinal(const XLA_FFI_CallFrame& frame);
 void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,
                    int32_t* ordinal);
 
+// Lets Python handle signals. Where a handler raises, the run has failed: its error.
+XLA_FFI_Error* interrupted(const XLA_FFI_CallFrame& frame);
+
 XLA_FFI_Error* no_such_callback(const XLA_FFI_CallFrame& frame);
 XLA_FFI_Error* error(const XLA_FFI_Api* api, const std::string& message);
 

@@ -17,6 +17,7 @@
 #include "bellhop/handler.h"
 #include "bellhop/row_team.h"
 #include "bellhop/session.h"
+#include "bellhop/signals.h"
 #include "bellhop/xla_order.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -91,8 +92,12 @@ template <typename Circuit, typename Body>
 ffi::Error guarded(ffi::RunId run, const Circuit& circuit, Body&& body) noexcept {
   const InOrder in_run(buffers_of(run.run_id));
   try {
+    check_signals();
     std::forward<Body>(body)();
     return ffi::Error::Success();
+  } catch (const Interrupted& interruption) {
+    release_run(run.run_id);
+    return ffi::Error::Internal(interruption.what());
   } catch (...) {
     const std::string problem = message_of_exception();
     const std::string name = name_of(circuit);

@@ -1,6 +1,7 @@
 // bellhop/session.h: circuits in progress, and the handles that name them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -15,6 +16,7 @@
 #include "bellhop/directions.h"
 #include "bellhop/per_row.h"
 #include "bellhop/random_stream.h"
+#include "bellhop/signals.h"
 #include "bellhop/small_team.h"
 #include "bellhop/uncounted.h"
 
@@ -87,7 +89,7 @@ struct Beginning {
 struct Session {
   std::mutex mutex;              // guards all of the below
   std::uint32_t generation = 1;  // never 0, so that a zero handle is not live
-  std::int64_t run_id = 0;
+  std::atomic<std::int64_t> run_id = 0;
   const Beginning* beginning = nullptr;
   std::unique_ptr<Device> device;  // null: no circuit stands in this place
   bool record = false;             // on the plugin's tape
@@ -111,6 +113,8 @@ struct Session {
   decltype(auto) attempt(Describe&& describe, Step&& step) {
     try {
       return step();
+    } catch (const Interrupted&) {
+      throw;
     } catch (const CircuitError& error) {
       throw CircuitError(describe() + ": " + error.what());
     } catch (const std::exception& error) {
