@@ -1,8 +1,8 @@
 """8 MB through callbacks that write their results, and through those that return them.
 
 `numpy.negative` is the function.  A `buffer_callback` in place writes straight into the
-result: the limit is `numpy.negative` alone, on memory that is there.  A pure callback returns an array of
-its own, which has to be copied: see the case callback-8mb.  `in place` gives the
+result: the limit is `numpy.negative` alone, on memory that is there.  A pure callback returns
+an array of its own, which has to be copied: see the case callback-8mb.  `in place` gives the
 argument's memory up for the result, in a chain of eight calls.
 """
 
@@ -94,9 +94,7 @@ def _chain_limit() -> Program:
 def _chain_bellhop() -> Program:
     import bellhop
 
-    callback = bellhop.buffer_callback(
-        _negate, _kind(), input_output_aliases={0: 0}, in_place=True
-    )
+    callback = bellhop.buffer_callback(_negate, _kind(), input_output_aliases={0: 0}, in_place=True)
     return synchronous(bellhop.qjit(_chain(callback)), _argument())
 
 
