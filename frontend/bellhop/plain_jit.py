@@ -56,6 +56,11 @@ def _is_ours(kept: Any) -> bool:
     return isinstance(kept, _Programs)
 
 
+def calls_python(kept: Any) -> bool:
+    """Tell whether an object that an executable of JAX's keeps alive is programs with callbacks."""
+    return isinstance(kept, _Programs) and bool(kept.table.callbacks)
+
+
 def lower_alone(
     ctx: mlir.LoweringRuleContext,
     primitive: Primitive,

@@ -14,6 +14,8 @@ from typing import Any
 
 from bellhop._jax.patches.transformed_jits import run_without_entries
 from bellhop.control_flow.unused_values import equations
+from bellhop.failures import python_failure
+from bellhop.plain_jit import calls_python
 from bellhop.signature import Static
 
 
@@ -35,7 +37,7 @@ class Transformed:
         self._is_used = True
         jit = self._jit
         if jit is None:
-            run_without_entries(_is_ours)
+            run_without_entries(_is_ours, calls_python, python_failure)
             jit = self._jit = self._make()
             _keep_in_view(self)
         return jit(static, *args, **kwargs)

@@ -163,6 +163,20 @@ def test_effects_and_exceptions_of_each_call():
     assert seen == [1.0, 3.0] * 2
 
 
+def test_circuits_that_fail_raise_what_they_raise_elsewhere():
+    @bellhop.qjit
+    @qml.qnode(qml.device("lightning.qubit", wires=2))
+    def circuit(x, wire):
+        qml.RX(x, wires=wire)
+        return qml.expval(qml.Z(1))
+
+    # JAX runs the first in Python, and later ones in C++, which raises ValueError.
+    for _ in range(4):
+        np.testing.assert_allclose(jax.grad(circuit)(0.3, 1), -np.sin(0.3))
+        with pytest.raises(bellhop.CircuitError, match="circuit"):
+            jax.grad(circuit)(0.3, 9)
+
+
 def test_callbacks_that_differentiate_their_function_themselves_or_in_other_threads():
     def here(x):
         return float(jax.grad(f)(x - 1)) if x > 0 else 1.0

@@ -9,6 +9,7 @@ Put in: when one of our calls is first lowered in a plain ``jax.jit``.
 Test: ``test_stable_plain_jit.py``.
 """
 
+import contextvars
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,15 @@ from jax._src import pjit  # noqa: TID251
 from jax._src.interpreters import pxla  # noqa: TID251
 
 from bellhop._jax.patches import original, patch
+
+# Whether who calls makes exceptions of such texts, and waits.
+translated: contextvars.ContextVar[bool] = contextvars.ContextVar("translated", default=False)
+
+
+def keeps(executable: Any, is_meant: Callable[[Any], bool]) -> bool:
+    """Tell whether an executable keeps something alive that is meant."""
+    kept = getattr(getattr(executable, "unsafe_call", None), "keepalive", None)
+    return any(map(is_meant, kept or ()))
 
 
 @patch(
@@ -38,8 +48,7 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[],
     run_by_jax = original(pxla.ExecuteReplicated, "__call__")
 
     def is_slow(executable: Any) -> bool:
-        kept = getattr(getattr(executable, "unsafe_call", None), "keepalive", None)
-        return any(map(is_meant, kept or ()))
+        return not translated.get() and keeps(executable, is_meant)
 
     def fast_call(executable: Any, *args: Any, **kwargs: Any) -> Any:
         return None if is_slow(executable) else fast_by_jax(executable, *args, **kwargs)

@@ -3,7 +3,7 @@
 Replaced: ``jit_p.impl``.  JAX looks its fast calls up in a cache that holds the entry of a program
 during its first run, and for ever during those of what is kept out of fast calls: a callback that
 calls the same function again is refused there, and one that waits for a thread that does waits
-for ever.
+for ever.  What calls no Python keeps its fast calls, with exceptions made of their texts here.
 Versions: 0.10 and 0.11.
 Upstream: a cache of fast calls that holds no entry while it runs a program.
 Put in: when a qjit function is first transformed outside of any program.
@@ -14,31 +14,53 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import jax
 from jax._src import pjit  # noqa: TID251
 from jax.extend.core.primitives import jit_p
 
 from bellhop._jax.patches import original, patch
+from bellhop._jax.patches.fast_calls import keeps, translated
 
 
 @patch("the evaluation of jits under transformations", "callbacks may call their own function")
-def run_without_entries(is_meant: Callable[[Any], bool]) -> None:
-    """Keep jits under transformations out of JAX's cache of fast calls.
+def run_without_entries(
+    is_meant: Callable[[Any], bool],
+    calls_python: Callable[[Any], bool],
+    exception_behind: Callable[[Exception], BaseException | None],
+) -> None:
+    """Keep jits under transformations out of JAX's cache of fast calls, if they may call Python.
 
     Args:
-        is_meant: tells by the jaxpr whether this is done.
+        is_meant: tells by the jaxpr whether something of ours is in it.
+        calls_python: tells of an object that a program keeps alive whether it calls Python.
+        exception_behind: returns the exception that the error of a fast call stands for, if any.
     """
     run_by_jax = original(jit_p, "impl")
     run_jaxpr = original(pjit, "_pjit_call_impl_python")
-    are_meant: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+    ways: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
 
     def run(*args: Any, jaxpr: Any, **params: Any) -> Any:
-        is_one = are_meant.get(jaxpr)
-        if is_one is None:
-            is_one = are_meant[jaxpr] = is_meant(jaxpr.jaxpr)
-        return (
-            run_jaxpr(*args, jaxpr=jaxpr, **params)[0]
-            if is_one
-            else run_by_jax(*args, jaxpr=jaxpr, **params)
-        )
+        way = ways.get(jaxpr)
+        if way is None:
+            way = ways[jaxpr] = run_slowly if is_meant(jaxpr.jaxpr) else run_by_jax
+        return way(*args, jaxpr=jaxpr, **params)
+
+    def run_slowly(*args: Any, jaxpr: Any, **params: Any) -> Any:
+        results, compiled, *_ = run_jaxpr(*args, jaxpr=jaxpr, **params)
+        if not keeps(compiled, calls_python):
+            ways[jaxpr] = run_fast
+        return results
+
+    def run_fast(*args: Any, **params: Any) -> Any:
+        token = translated.set(True)
+        try:
+            return jax.block_until_ready(run_by_jax(*args, **params))
+        except ValueError as error:
+            failure = exception_behind(error)
+            if failure is None:
+                raise
+        finally:
+            translated.reset(token)
+        raise failure
 
     jit_p.def_impl(run)
