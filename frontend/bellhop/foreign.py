@@ -69,9 +69,18 @@ def check_foreign_option(name: str, value: Any) -> bool:
     return True
 
 
+# Which PennyLane's layers for PyTorch and TensorFlow look for.
+_ATTRIBUTES_OF_QNODES = ("func", "interface")
+
+
 def missing_attribute(owner: Any, name: str) -> AttributeError:
     """Return the error for an attribute that a qjit function has not, Catalyst's by name."""
     message = f"'{type(owner).__name__}' object has no attribute '{name}'"
     if name in _ATTRIBUTES:
         message += f", which only Catalyst's has: {_ATTRIBUTES[name]}."
+    if name in _ATTRIBUTES_OF_QNODES:
+        message += (
+            ", which only a QNode has. For a layer of a neural network, bellhop.to_torch makes a "
+            "function of it that a torch.nn.Module may call."
+        )
     return AttributeError(message, name=name, obj=owner)

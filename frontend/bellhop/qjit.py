@@ -92,10 +92,14 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
         self.compile_options = options = compile_options or CompileOptions()
         self._traced = TracedFunction(function, options)
         self.user_function = self._traced.converted
+        # What is called with these is called from PennyLane's autograd.
+        self._autograd_types: frozenset[type[Any]] = frozenset()
         if "pennylane" in sys.modules:
+            from bellhop.circuits.autograd_types import autograd_types
             from bellhop.circuits.tools import let_tools_know
 
             let_tools_know(QJIT)
+            self._autograd_types = autograd_types()
         self.workspace: Path | None = None
         self._static = static = self._traced.static
         if static:
@@ -126,6 +130,10 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
         """Call the function; compile it first where the signature is new."""
         if not trace_state_clean():
             return self._call_transformed(args, kwargs)
+        if not self._autograd_types.isdisjoint(map(type, args)):
+            from bellhop.circuits.autograd_interface import call_from_autograd
+
+            return call_from_autograd(self, args, kwargs)
         static, arguments, named = NO_STATIC, args, kwargs
         if self._separates:
             static, arguments, named = self._separate(args, kwargs)

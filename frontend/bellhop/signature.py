@@ -323,8 +323,7 @@ def check_arrays(where: str, names: Sequence[str], args: Any, kwargs: Any) -> No
         except TypeError:
             raise TypeError(
                 f"{where}: the argument {_leaf_name(names, path)} is of type "
-                f"{type(leaf).__name__}, which is no array. Make it static (static_argnums, "
-                "static_argnames) if it is part of the program."
+                f"{type(leaf).__name__}, which is no array. {_advice(leaf)}"
             ) from None
         if not isinstance(type_, jax.core.ShapedArray):
             raise TypeError(
@@ -332,6 +331,16 @@ def check_arrays(where: str, names: Sequence[str], args: Any, kwargs: Any) -> No
                 "JAX's that another program changes in place. Pass its value, ref[...], and return "
                 "the new one."
             )
+
+
+def _advice(value: Any) -> str:
+    """Return what to do with an argument that is no array."""
+    framework = type(value).__module__.partition(".")[0]
+    if framework == "torch":
+        return "Call it from PyTorch by bellhop.to_torch of it."
+    if framework == "autograd":
+        return "It is of PennyLane's autograd, give it by position; or use bellhop.grad."
+    return "Make it static (static_argnums, static_argnames) if it is part of the program."
 
 
 def result_arrays(where: str, result: Any) -> tuple[list[Any], Any]:

@@ -2,93 +2,15 @@
 
 import functools
 import inspect
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bellhop._source import function_name
+from bellhop.array_function import ArrayFunction
 from bellhop.frameworks.torch_tensors import import_torch, is_only_traced, to_array, to_tensor
-from bellhop.qjit import qjit
-
-
-class _ArrayFunction:
-    """A function of arrays, compiled; its derivatives and its mapped one are such again.
-
-    Attributes:
-        latest: in ``tree``, the structure of what the last call in this thread returned, by
-            whichever of the functions that are this one with other axes mapped.
-    """
-
-    def __init__(self, function: Callable[..., Any], name: str, latest: Any = None) -> None:
-        self.latest = latest or threading.local()
-        self._function = function
-        self._name = name
-        function.__name__ = name
-        self._compiled = qjit(function)
-        self._derived: dict[Any, _ArrayFunction] = {}
-
-    def __call__(self, tensors: Sequence[Any]) -> list[Any]:
-        if is_only_traced(tensors):
-            raise NotImplementedError(
-                f"to_torch: '{self._name}' cannot be part of a graph of PyTorch's, which "
-                "torch.export, torch.func.linearize, make_fx and the device 'meta' ask for: it is "
-                "a program of its own. Call it with data, and use torch.func.jvp for linearize."
-            )
-        results, self.latest.tree = jax.tree.flatten(self._compiled(*map(to_array, tensors)))
-        # Copies: PyTorch may write into what it gets, and JAX's arrays do not change.
-        return [to_tensor(np.array(result)) for result in results]
-
-    def pullback(self, active: tuple[bool, ...]) -> "_ArrayFunction":
-        """Return the function of arguments and cotangents that returns active cotangents."""
-
-        def pull(*leaves: Any) -> list[Any]:
-            args, cotangents = leaves[: len(active)], leaves[len(active) :]
-            _, transpose = jax.vjp(*self._at(args, active))
-            # PyTorch's cotangents are the conjugates of JAX's.
-            return list(map(jnp.conj, transpose(list(map(jnp.conj, cotangents)))))
-
-        return self._derive("vjp", active, pull)
-
-    def pushforward(self, active: tuple[bool, ...]) -> "_ArrayFunction":
-        """Return the function of arguments and active tangents that returns tangents."""
-
-        def push(*leaves: Any) -> list[Any]:
-            args, tangents = leaves[: len(active)], leaves[len(active) :]
-            function, *primals = self._at(args, active)
-            return jax.jvp(function, primals, list(tangents))[1]
-
-        return self._derive("jvp", active, push)
-
-    def mapped(self, axes: tuple[int | None, ...], size: int) -> "_ArrayFunction":
-        """Return the function of arguments with mapped axes; its results have theirs first."""
-        each = jax.vmap(self._function, in_axes=axes, axis_size=size)
-        return self._derive("vmap", (axes, size), lambda *leaves: each(*leaves), self.latest)
-
-    def _at(self, args: Sequence[Any], active: tuple[bool, ...]) -> tuple[Any, ...]:
-        """Return the function of active arguments that returns inexact results, and these."""
-
-        def of_active(*moving: Any) -> list[Any]:
-            found = iter(moving)
-            both = [next(found) if yes else arg for arg, yes in zip(args, active, strict=True)]
-            return [out for out in jax.tree.leaves(self._function(*both)) if _is_inexact(out)]
-
-        return of_active, *(arg for arg, yes in zip(args, active, strict=True) if yes)
-
-    def _derive(
-        self, kind: str, key: Any, function: Callable[..., Any], latest: Any = None
-    ) -> "_ArrayFunction":
-        # Always the same one, which is compiled once.
-        if (kind, key) not in self._derived:
-            self._derived[kind, key] = _ArrayFunction(function, f"{kind}_{self._name}", latest)
-        return self._derived[kind, key]
-
-
-def _is_inexact(array: Any) -> bool:
-    return jnp.issubdtype(jnp.result_type(array), jnp.inexact)
 
 
 @functools.cache
@@ -96,11 +18,20 @@ def _graph_node() -> Any:
     function_type: Any = import_torch().autograd.Function
 
     class Node(function_type):
-        """A call of an ``_ArrayFunction`` in PyTorch's graph; its derivatives are such again."""
+        """A call of an ``ArrayFunction`` in PyTorch's graph; its derivatives are such again."""
 
         @staticmethod
-        def forward(function: _ArrayFunction, *tensors: Any) -> tuple[Any, ...]:
-            return tuple(function(tensors))
+        def forward(function: ArrayFunction, *tensors: Any) -> tuple[Any, ...]:
+            if is_only_traced(tensors):
+                raise NotImplementedError(
+                    f"to_torch: '{function.name}' cannot be part of a graph of PyTorch's, which "
+                    "torch.export, torch.func.linearize, make_fx and the device 'meta' ask for: it "
+                    "is a program of its own. Call it with data, and use torch.func.jvp for "
+                    "linearize."
+                )
+            results = function(list(map(to_array, tensors)))
+            # Copies: PyTorch may write into what it gets, and JAX's arrays do not change.
+            return tuple(to_tensor(np.array(result)) for result in results)
 
         @staticmethod
         def setup_context(context: Any, inputs: Any, outputs: Any) -> None:
@@ -112,10 +43,11 @@ def _graph_node() -> Any:
         @staticmethod
         def backward(context: Any, *cotangents: Any) -> tuple[Any, ...]:
             active = context.needs_input_grad[1:]
-            inexact = [ct for ct in cotangents if _is_differentiable(ct)]
+            # PyTorch's cotangents are the conjugates of JAX's.
+            inexact = [ct.conj() for ct in cotangents if _is_differentiable(ct)]
             pullback = context.function.pullback(active)
             found = iter(Node.apply(pullback, *context.saved_tensors, *inexact))
-            return None, *(next(found) if yes else None for yes in active)
+            return None, *(next(found).conj() if yes else None for yes in active)
 
         @staticmethod
         def jvp(context: Any, *tangents: Any) -> tuple[Any, ...]:
@@ -127,7 +59,7 @@ def _graph_node() -> Any:
 
         @staticmethod
         def vmap(
-            info: Any, axes: Any, function: _ArrayFunction, *tensors: Any
+            info: Any, axes: Any, function: ArrayFunction, *tensors: Any
         ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
             mapped = function.mapped(tuple(axes[1:]), info.batch_size)
             results = Node.apply(mapped, *tensors)
@@ -171,7 +103,7 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
     torch = import_torch()
     if not callable(fn):
         raise TypeError(f"to_torch takes a function, got {fn!r} of type {type(fn).__name__}.")
-    by_structure: dict[Any, _ArrayFunction] = {}
+    by_structure: dict[Any, ArrayFunction] = {}
 
     def run(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = jax.tree.flatten((args, kwargs))
@@ -181,7 +113,7 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
                 args, kwargs = jax.tree.unflatten(in_tree, leaves)
                 return fn(*args, **kwargs)
 
-            by_structure[in_tree] = _ArrayFunction(flat, function_name(fn))
+            by_structure[in_tree] = ArrayFunction(flat, function_name(fn))
         # Numbers are as wide as JAX takes them.
         tensors = [
             leaf if isinstance(leaf, torch.Tensor) else to_tensor(np.array(leaf)) for leaf in leaves

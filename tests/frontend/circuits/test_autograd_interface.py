@@ -1,0 +1,69 @@
+"""PennyLane's optimizers and derivatives over qjit functions, as over uncompiled QNodes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+from pennylane import numpy as pnp
+
+import bellhop
+
+
+@qml.qnode(qml.device("lightning.qubit", wires=1))
+def circuit(x, y):
+    qml.RX(x[0], wires=0)
+    qml.RY(x[1] * y, wires=0)
+    return qml.expval(qml.Z(0))
+
+
+OPTIMIZERS = {
+    "gradient descent": (lambda: qml.GradientDescentOptimizer(0.4), {}),
+    "adam": (lambda: qml.AdamOptimizer(0.4), {}),
+    "spsa": (lambda: qml.SPSAOptimizer(10), {}),
+    "rotosolve": (
+        lambda: qml.RotosolveOptimizer(),
+        {"nums_frequency": {"x": {(0,): 1, (1,): 1}}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_take_the_steps_that_they_take_uncompiled(name):
+    make, options = OPTIMIZERS[name]
+    found = []
+    for cost in (circuit, bellhop.qjit(circuit)):
+        np.random.seed(1)
+        optimizer = make()
+        x, y = pnp.array([0.3, 0.5], requires_grad=True), pnp.array(1.0, requires_grad=False)
+        for _ in range(3):
+            (x, y), value = optimizer.step_and_cost(cost, x, y, **options)
+            assert x.requires_grad
+        found.append([*x, float(value)])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-9)
+
+
+def test_derivatives_of_higher_order_by_several_arguments_and_of_trees():
+    f = bellhop.qjit(lambda x, n, y: {"s": (jnp.sin(x) * y).sum() * n, "n": n}, static_argnums=1)
+    x, y = pnp.array([0.3, 0.5]), pnp.array(2.0)
+    slopes = qml.grad(lambda x, y: f(x, 3, y)["s"])(x, y)
+    np.testing.assert_allclose(slopes[0], 6 * np.cos(x))
+    np.testing.assert_allclose(slopes[1], 3 * np.sin(x).sum())
+    hessian = qml.jacobian(qml.grad(lambda x: f(x, 3, y)["s"]))(x)
+    np.testing.assert_allclose(hessian, np.diag(-6 * np.sin(x)), atol=1e-12)
+    assert f(x, 3, y)["s"].requires_grad
+    assert not f(x, 3, y)["n"].requires_grad
+    # Without anything to differentiate, results are JAX's.
+    assert isinstance(f(pnp.array([0.3], requires_grad=False), 3, 1.0)["s"], jax.Array)
+    # A box elsewhere is differentiated by nobody.
+    with pytest.raises(TypeError, match="of PennyLane's autograd, give it by position"):
+        qml.grad(lambda x: bellhop.qjit(lambda *, x: x.sum())(x=x))(x)
+
+
+def test_tensors_of_torch_and_layers_name_what_takes_them():
+    torch = pytest.importorskip("torch")
+    f = bellhop.qjit(lambda x: x)
+    with pytest.raises(TypeError, match="Call it from PyTorch by bellhop.to_torch"):
+        f(torch.ones(2))
+    with pytest.raises(AttributeError, match="bellhop.to_torch makes a function"):
+        qml.qnn.TorchLayer(f, {})
