@@ -19,6 +19,7 @@ from bellhop.circuits.gates import check_is_gate
 from bellhop.circuits.outcome_statistics import values_of
 from bellhop.circuits.precision import in_precision_of
 from bellhop.circuits.queue import QueuedCircuit
+from bellhop.circuits.resource_tracking import ResourceTracker
 from bellhop.circuits.rewrites import rewrites_of
 from bellhop.circuits.statistics import unsupported
 from bellhop.circuits.wires import WireMap, is_dynamic
@@ -63,26 +64,34 @@ def run_null(
     Raises:
         CompileError: for what other devices would refuse too, and for an option of the device.
     """
-    for option, value in qnode.device.device_kwargs.items():
-        if value:
+    options = qnode.device.device_kwargs
+    for option, value in options.items():
+        if value and option not in ("track_resources", "resources_filename"):
             raise CompileError(
                 f"{where}: the option {option} of null.qubit is not supported by bellhop. "
                 "Use qml.specs of the QNode, uncompiled, to count gates."
             )
+    tracker = None
+    if options.get("track_resources"):
+        tracker = ResourceTracker(options.get("resources_filename"), len(wires))
     shots = shots_of(qnode)
     rows = Rows(None, where)
 
     def run(row: Any, *inputs: Any) -> Any:
         nonlocal rows
         rows = Rows(row, where)
-        circuit = _NullCircuit(wires, where, rows)
+        circuit = _NullCircuit(wires, where, rows, tracker)
         circuit.rewrites = rewrites_of(qnode)
+        if tracker is not None:
+            tracker.begin()
         with circuit_scope(circuit), circuit.queue():
             result = function(*inputs)
         processes, tree = jax.tree.flatten(result, is_leaf=is_measurement)
         check_measurements(processes, where)
         for process in processes:
             circuit.check_observable(process.obs)
+        if tracker is not None:
+            tracker.end(processes)
         return _results(processes, tree, shots, wires, where)
 
     consts = jax.make_jaxpr(run)(ROW_STRUCT, *inputs).consts
@@ -93,11 +102,17 @@ def run_null(
 class _NullCircuit(QueuedCircuit):
     """A circuit whose gates are looked at, and nothing more."""
 
-    def __init__(self, wires: WireMap, where: str, rows: Rows) -> None:
+    def __init__(
+        self, wires: WireMap, where: str, rows: Rows, tracker: ResourceTracker | None
+    ) -> None:
         super().__init__(where, rows)
         self.wires = wires
+        self._tracker = tracker
 
     def apply(self, operations: Sequence[Any]) -> None:
+        gates = [op for op in operations if as_control_flow(op) is None]
+        if self._tracker is not None and gates:
+            self._tracker.count(gates)
         for op in operations:
             play = as_control_flow(op)
             if play is not None:

@@ -1,5 +1,7 @@
 """null.qubit: the constants of PennyLane's device, from programs without gates."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -155,8 +157,8 @@ def test_nothing_is_left_in_the_program():
         (lambda: qml.probs(), {"wires": 40}, r"a result of 2\*\*40 numbers"),
         (
             lambda: qml.expval(qml.Z(0)),
-            {"track_resources": True},
-            "the option track_resources of null.qubit is not supported by bellhop",
+            {"track_resources": True, "compute_depth": True},
+            "the option compute_depth of null.qubit is not supported by bellhop",
         ),
     ],
 )
@@ -164,3 +166,25 @@ def test_errors(function, options, words):
     device = qml.device("null.qubit", **{"wires": 2, **options})
     with pytest.raises(bellhop.CompileError, match=words):
         bellhop.qjit(qml.QNode(function, device))()
+
+
+def test_resources_are_counted_where_the_program_gets_to_them(tmp_path):
+    device = qml.device(
+        "null.qubit", wires=2, track_resources=True, resources_filename=str(tmp_path / "used.json")
+    )
+
+    @bellhop.qjit
+    @qml.qnode(device)
+    def circuit(x, n):
+        bellhop.for_loop(0, n)(lambda i: qml.RX(x, wires=0) and None)()
+        bellhop.cond(x > 1, lambda: qml.T(0) and None, lambda: qml.S(0) and None)()
+        qml.CNOT([0, 1])
+        return qml.expval(qml.Z(0)), qml.probs()
+
+    for turns in (3, 5):
+        assert circuit(0.3, turns)[0] == 0
+        used = json.loads((tmp_path / "used.json").read_text())
+        assert used["gate_types"] == {"RX": turns, "S": 1, "CNOT": 1}
+        assert (used["num_wires"], used["num_gates"]) == (2, turns + 2)
+        assert used["gate_sizes"] == {"1": turns + 1, "2": 1}
+        assert used["measurements"] == {"expval(PauliZ)": 1, "probs(all wires)": 1}

@@ -229,5 +229,7 @@ def test_specs_at_several_levels():
         by_name["cancelled"]
         == qml.specs(circuit, level="cancelled", compute_depth=False)(0.3).resources
     )
-    with pytest.raises(ValueError, match="there is no level 7; there are 0 to 4, by name"):
+    with pytest.raises(
+        ValueError, match="qml.specs: there is no level 7; there are 0 to 4, by name"
+    ):
         qml.specs(circuit, level=[7])
