@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from bellhop._jax_compat import trace_state_clean
 from bellhop.aot.archive import SavedProgram, read_programs, reading
-from bellhop.errors import CompileError
+from bellhop.errors import CircuitError, CompileError
 from bellhop.failures import RUN_ERRORS
 from bellhop.lowering import device_name, host_device, optimize
 from bellhop.module_text import parse
@@ -51,7 +51,7 @@ class LoadedFunction(QJIT[Any, Any]):
             )
         try:
             return super().__call__(*args, **kwargs)
-        except RUN_ERRORS as error:
+        except (*RUN_ERRORS, CircuitError) as error:
             self._check_executable(args, kwargs, error)
             raise
 
