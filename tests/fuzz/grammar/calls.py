@@ -25,12 +25,14 @@ DERIVATIVES = (
     "bellhop.grad(g, argnums=1)",
     "bellhop.jacobian(g, argnums=[0, 1])",
     "lambda x, v: jax.jvp(g, (x, v), (1.0, v))",
-    "lambda x, v: bellhop.jvp(g, (x, v), (1.0, v))",
+    "lambda x, v: bellhop.jvp(g, (x, v), (1.0, v), argnums=(0, 1))",
     "lambda x, v: jax.vjp(g, x, v)[1](1.0)",
-    "lambda x, v: bellhop.vjp(g, (x, v), (1.0,))",
+    "lambda x, v: bellhop.vjp(g, (x, v), (1.0,), argnums=(0, 1))",
     "jax.jacfwd(g)",
     "jax.jacrev(g, argnums=1)",
     "jax.hessian(g)",
+)
+DERIVATIVES_OF_BATCHES = (
     "jax.vmap(jax.grad(g), in_axes=(0, None))",
     "jax.grad(lambda x, v: jnp.sum(jax.vmap(g, in_axes=(0, None))(x, v)))",
 )
@@ -96,12 +98,12 @@ def plain(draw: Draw) -> list[str]:
     return lines
 
 
-def derivatives(draw: Draw) -> list[str]:
+def derivatives(draw: Draw, forms: tuple[str, ...]) -> list[str]:
     """Draw transformations that differentiate."""
     _, n, v, a = arguments(draw)
     lines = [FIRST.format(n=n if n != "9" else "2", a=a)]
     for _ in range(3):
-        form = draw(st.sampled_from(DERIVATIVES))
+        form = draw(st.sampled_from(forms))
         x = number(draw)
         if "in_axes" in form:
             x = f"np.array([{x}, 0.8])"
@@ -131,5 +133,5 @@ def maps(draw: Draw) -> list[str]:
 def calls(draw: Draw, traits: Traits) -> list[str]:
     """Draw the calls of a program."""
     if traits.derivative:
-        return derivatives(draw)
+        return derivatives(draw, DERIVATIVES + DERIVATIVES_OF_BATCHES * traits.mapped)
     return maps(draw) if traits.mapped else plain(draw)

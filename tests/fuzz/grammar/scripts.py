@@ -16,6 +16,7 @@ ALL_TRAITS = (
     Traits(),
     Traits(derivative=True),
     Traits(mapped=True),
+    Traits(derivative=True, mapped=True),
     Traits(circuits=False, jit=True),
     Traits(derivative=True, circuits=False, jit=True),
     Traits(mapped=True, circuits=False, jit=True),
@@ -36,8 +37,8 @@ def fill(scope: Scope, most: int) -> None:
         kinds += [control_flow.loop, control_flow.conditional, control_flow.while_loop]
         kinds += [control_flow.lax_loop]
         if scope.traits.circuits and not scope.in_circuit:
-            kinds += [circuits.circuit] * 3
-    for _ in range(min(most, 2 + scope.depth)):
+            kinds += [circuits.circuit] * 2
+    for _ in range(min(most, 1 + scope.depth)):
         # Failing programs are shrunk to what is drawn first: no more statements.
         if scope.draw(st.integers(0, 3)) == 0:
             break

@@ -105,10 +105,10 @@ def jacobian(f: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
     return jax.jacrev(f, argnums)
 
 
-def jvp(f: Callable[..., Any], params: Any, tangents: Any) -> Any:
+def jvp(f: Callable[..., Any], params: Any, tangents: Any, argnums: Any) -> Any:
     return jax.jvp(f, tuple(params), tuple(tangents))
 
 
-def vjp(f: Callable[..., Any], params: Any, cotangents: Any) -> Any:
+def vjp(f: Callable[..., Any], params: Any, cotangents: Any, argnums: Any) -> Any:
     value, pull = jax.vjp(f, *params)
     return value, pull(*cotangents)

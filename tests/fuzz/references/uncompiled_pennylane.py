@@ -1,6 +1,7 @@
 """PennyLane without a compiler: every circuit on ``default.qubit``."""
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -8,35 +9,49 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
+# Wires for measurements in the middle, which PennyLane defers.
+SPARE = 4
+_now = threading.local()
+
 
 def device(name: str, wires: int) -> Any:
-    return qml.device("default.qubit", wires=wires)
+    return qml.device("default.qubit", wires=wires + SPARE)
 
 
 def qnode(device: Any, **options: Any) -> Callable[..., Any]:
+    wires = len(device.wires) - SPARE
+
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        circuit = qml.QNode(function, device, **options)
+        circuit = qml.QNode(function, device, mcm_method="deferred", **options)
 
         @functools.wraps(function)
         def call(*args: Any) -> Any:
+            _now.wires = wires
             results = circuit(*args)
-            return tuple(map(_arrays, results)) if isinstance(results, tuple) else _arrays(results)
+            if isinstance(results, tuple):
+                return tuple(_arrays(result, wires) for result in results)
+            return _arrays(results, wires)
 
         return call
 
     return decorate
 
 
-def _arrays(result: Any) -> Any:
-    """Write counts as arrays, of outcomes and of how often each came."""
-    if not isinstance(result, dict):
-        return result
-    return jnp.array([int(key, 2) for key in result]), jnp.array(list(result.values()))
+def _arrays(result: Any, wires: int) -> Any:
+    """Write counts as arrays, of outcomes and of how often each came; spare wires are no result."""
+    if isinstance(result, dict):
+        return jnp.array([int(key, 2) for key in result]), jnp.array(list(result.values()))
+    if result.shape == (2 ** (wires + SPARE),):
+        return result[:: 2**SPARE]
+    return result
 
 
 def known(wires: Any) -> Any:
     """Return wires that were computed as labels of PennyLane's."""
-    return jax.tree.map(int, wires)
+    labels = jax.tree.map(int, wires)
+    if not all(0 <= label < _now.wires for label in jax.tree.leaves(labels)):
+        raise ValueError(f"there are no such wires: {labels}")
+    return labels
 
 
 def measure(wires: Any, **options: Any) -> Any:
@@ -47,12 +62,22 @@ def ctrl(operation: Any, control: Any) -> Any:
     return qml.ctrl(operation, control=known(control))
 
 
+def probs(wires: Any = None) -> Any:
+    return qml.probs(wires=wires or range(_now.wires))
+
+
+def counts(**options: Any) -> Any:
+    return qml.counts(wires=range(_now.wires), **options)
+
+
 class UncompiledPennyLane:
     """The module ``pennylane``, but for what this changes."""
 
     device = staticmethod(device)
     qnode = staticmethod(qnode)
     ctrl = staticmethod(ctrl)
+    probs = staticmethod(probs)
+    counts = staticmethod(counts)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(qml, name)
