@@ -2,7 +2,7 @@
 
 What a callback is called in the notes says what is promised of its calls: those of "o" and of
 what is printed come once each, in program order; of "t" too, among themselves; of "u" once each;
-of "p" they may be dropped, merged and hoisted.
+of "p" they may be dropped, merged and hoisted; of "q" nothing is promised.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,8 @@ def _with_result(name: str, call: str) -> Statement:
         if scope.traits.derivative:
             text = f"jax.tree.map(jax.lax.stop_gradient, {text})"
         function = "into" if "buffer" in call else "steps"
-        noted = f"functools.partial({function}, {scope.fresh(name)!r})"
+        stem = "q" if scope.repeated else name
+        noted = f"functools.partial({function}, {scope.fresh(stem)!r})"
         scope.lines += [f"{given} = {text}", f"{got} = {call.format(noted, given)}"]
         shape.bind(scope, got)
 
@@ -101,29 +102,26 @@ def _assert(scope: Scope) -> None:
     scope.lines.append(f"bellhop.debug_assert({expression(scope, Kind.INT, 0)} > -9, 'never')")
 
 
-def _asynchronous(scope: Scope) -> None:
-    noted = f"functools.partial(note, {scope.fresh('t')!r})"
-    value = tree(scope).text(scope)
-    scope.lines.append(f"bellhop.callback({noted}, asynchronous=True)({value})")
-
-
-ANYWHERE: tuple[Statement, ...] = (
-    _for_effect("o", "bellhop.debug.callback({}, {})"),
-    _for_effect("o", "bellhop.callback({})({})"),
-    _for_effect("t", "bellhop.tap({}, {})"),
+PURE: tuple[Statement, ...] = (
     _pure_with_rule,
     _with_result("p", "bellhop.pure_callback({0}, {1}, {1})"),
     _region,
-    _for_effect("o", "jax.debug.callback({}, {}, ordered=True)"),
-    _for_effect("u", "jax.debug.callback({}, {})"),
     _with_result("p", "jax.pure_callback({0}, {1}, {1}, vmap_method='sequential')"),
     _with_result("p", "bellhop.buffer_callback({0}, {1}, vmap_method='sequential')({1})"),
-    _print,
     _assert,
-    _asynchronous,
 )
 
-# With results, so not under `vmap` of conditionals, or at all.
+EFFECTS: tuple[Statement, ...] = (
+    _for_effect("o", "bellhop.debug.callback({}, {})"),
+    _for_effect("o", "bellhop.callback({})({})"),
+    _for_effect("t", "bellhop.tap({}, {})"),
+    _for_effect("t", "bellhop.callback({}, asynchronous=True)({})"),
+    _for_effect("o", "jax.debug.callback({}, {}, ordered=True)"),
+    _for_effect("u", "jax.debug.callback({}, {})"),
+    _print,
+)
+
+# Not under `vmap` of conditionals, or at all.
 EFFECTS_WITH_RESULTS: tuple[Statement, ...] = (
     _with_result("u", "bellhop.io_callback({0}, {1}, {1})"),
     _with_result("o", "bellhop.io_callback({0}, {1}, {1}, ordered=True)"),
@@ -137,5 +135,7 @@ EFFECTS_WITH_RESULTS: tuple[Statement, ...] = (
 
 def callback(scope: Scope) -> None:
     """Draw a call of Python."""
-    mapped = scope.traits.mapped
-    scope.one_of(*ANYWHERE, *(() if mapped else EFFECTS_WITH_RESULTS))(scope)
+    effects = () if scope.repeated else EFFECTS
+    if not scope.repeated and not scope.traits.mapped:
+        effects += EFFECTS_WITH_RESULTS
+    scope.one_of(*PURE[:2], *effects, *PURE[2:])(scope)

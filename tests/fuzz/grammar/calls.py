@@ -84,7 +84,7 @@ def plain(draw: Draw) -> list[str]:
     for _ in range(4):
         form = draw(st.sampled_from(("call", "feed", "again", "threads", "collect")))
         args = arguments(draw)
-        if form == "feed" and lines:
+        if form == "feed" and any(line.startswith("r = ") for line in lines):
             lines.append(f"r = call(f, r[0], {', '.join(args[1:])})")
         elif form == "threads":
             calls = [f"({', '.join(arguments(draw))})" for _ in range(3)]

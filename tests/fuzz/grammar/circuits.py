@@ -72,14 +72,15 @@ def circuit(scope: Scope) -> None:
     name = scope.fresh("circuit")
     wires = scope.one_of(1, 2, 3)
     shots = scope.one_of(None, None, None, SHOTS) if scope.random is not None else None
-    inner = scope.inner(wires=wires, in_circuit=True)
+    measures = not scope.traits.mapped and scope.chance(3)
+    inner = scope.inner(wires=wires, in_circuit=True, repeated=measures)
     parameters = [scope.fresh("x"), scope.fresh("n")]
     inner.variables[Kind.FLOAT].append(parameters[0])
     inner.variables[Kind.INT].append(parameters[1])
     inner.lines.append(f"qml.RX({parameters[0]}, wires=0)")
     inner.some()
     outcomes = []
-    if not scope.traits.mapped and scope.chance(3):
+    if measures:
         for _ in range(scope.one_of(1, 2)):
             outcomes.append(measure(inner))
             inner.some(most=1)
@@ -131,4 +132,4 @@ def measurement(scope: Scope, outcomes: list[str], exact: bool) -> tuple[str, st
         return f"qml.sample(wires={known})", "jnp.mean({}, axis=0)"
     if form == "counts":
         return "qml.counts(all_outcomes=True)", f"{{}}[1] / {SHOTS}"
-    return f"qml.{form}(qml.{letter}({known}))", "{}"
+    return f"qml.{form}(qml.{letter}(wires={wire(scope)}))", "{}"

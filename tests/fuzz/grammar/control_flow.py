@@ -18,7 +18,7 @@ def loop(scope: Scope) -> None:
     scope.block(f"def {body}({', '.join([index, *names])}):", inner)
     stop = scope.one_of(*(str(scope.draw(st.integers(0, 3))), expression(scope, Kind.INT, 0)))
     bounds = scope.one_of(f"0, {stop}, 1", f"{stop}, 0, -1", f"1, {stop}, 2")
-    _run(scope, f"bellhop.for_loop({bounds})({body})", carried)
+    _run(scope, f"{_whose(scope)}.for_loop({bounds})({body})", carried)
 
 
 def lax_loop(scope: Scope) -> None:
@@ -67,7 +67,7 @@ def while_loop(scope: Scope) -> None:
             inner.lines.append(f"return {count} + 1, {carried.text(inner)}")
         scope.block(f"def {function}({count}, {name}):", inner)
     result, first = scope.fresh("r"), expression(scope, Kind.INT, 0)
-    made = f"bellhop.while_loop({test})({body})({first}, {carried.text(scope)})"
+    made = f"{_whose(scope)}.while_loop({test})({body})({first}, {carried.text(scope)})"
     scope.lines.append(f"_, {result} = {made}")
     carried.bind(scope, result)
 
@@ -88,7 +88,7 @@ def conditional(scope: Scope) -> None:
     pred, index = expression(scope, Kind.BOOL, 1), expression(scope, Kind.INT, 1)
     result = scope.fresh("r")
     if form == "cond":
-        made = f"bellhop.cond({pred}, {first}, {second})()"
+        made = f"{_whose(scope)}.cond({pred}, {first}, {second})()"
     elif form == "elifs":
         other = expression(scope, Kind.BOOL, 1)
         made = f"bellhop.cond({pred}, {first}, {second}, [({other}, {third[0]})])()"
@@ -106,6 +106,11 @@ def conditional(scope: Scope) -> None:
         made = f"jax.lax.switch({index}, [{', '.join(names)}])"
     scope.lines.append(f"{result} = {made}")
     given.bind(scope, result)
+
+
+def _whose(scope: Scope) -> str:
+    """Draw whose control flow it is; PennyLane's is compiled by qjit."""
+    return "bellhop" if scope.traits.jit else scope.one_of("bellhop", "qml")
 
 
 def _fill(inner: Scope, carried: list[Tree], names: list[str]) -> None:

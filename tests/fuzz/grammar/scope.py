@@ -52,6 +52,8 @@ class Scope:
         variables: what may be used, for each kind.
         wires: how many wires its gates may stand on; 0 where there may be none.
         in_circuit: whether it stands in a QNode.
+        repeated: whether how often it runs is not promised: for each outcome of a measurement, or
+            for rows of a batch that take another branch.
         depth: how many blocks may yet be one inside the other.
         random: numbers that differ from run to run, where the block can return them.
     """
@@ -64,6 +66,7 @@ class Scope:
     variables: dict[Kind, list[str]] = field(default_factory=lambda: {kind: [] for kind in Kind})
     wires: int = 0
     in_circuit: bool = False
+    repeated: bool = False
     depth: int = 2
     random: list[str] | None = None
 

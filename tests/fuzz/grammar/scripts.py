@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from . import callbacks, circuits, control_flow
+from . import callbacks, circuits, control_flow, functions
 from .calls import calls
 from .expressions import expression
 from .scope import Kind, Scope, Traits
@@ -35,12 +35,12 @@ def fill(scope: Scope, most: int) -> None:
         kinds += [circuits.gate] * 3
     if scope.depth > 0:
         kinds += [control_flow.loop, control_flow.conditional, control_flow.while_loop]
-        kinds += [control_flow.lax_loop]
+        kinds += [control_flow.lax_loop, functions.function]
         if scope.traits.circuits and not scope.in_circuit:
             kinds += [circuits.circuit] * 2
     for _ in range(min(most, 1 + scope.depth)):
         # Failing programs are shrunk to what is drawn first: no more statements.
-        if scope.draw(st.integers(0, 3)) == 0:
+        if scope.draw(st.integers(0, 2 + 2 * max(scope.depth, 0))) == 0:
             break
         scope.one_of(*kinds)(scope)
 

@@ -48,6 +48,7 @@ class PythonJax:
     """The module ``jax``, but for what this changes."""
 
     jit = staticmethod(lambda f: lambda *args: to_jax(f(*to_jax(args))))
+    checkpoint = staticmethod(lambda f: f)
     vmap = staticmethod(vmap)
     lax = Lax
     debug = SimpleNamespace(callback=_callback, print=_print)
