@@ -54,12 +54,17 @@ def into(name, context, out, tree):
     jax.tree.map(lambda place, x: place.__setitem__(..., step(x)), out, tree)
 
 
-def fuse(name, n, tree):
-    """Raise, above four, with views of the arguments."""
-    note(name, n, tree)
+def fuse(name, n, x):
+    """Raise, above four, with views of the argument; change it else."""
+    note(name, n, x.copy())
     if n > 4:
-        raised.append(Boom(name, *[np.ravel(x)[1:] for x in jax.tree.leaves(tree)]))
+        raised.append(Boom(name, x[1:], x[::-1], np.asarray(memoryview(x))))
         raise raised[-1]
+    return step(x) if name[0] == "p" else None
+
+
+def fuse_into(name, context, out, n, x):
+    out[...] = fuse(name, n, x)
 
 
 def at_once(f, *calls):

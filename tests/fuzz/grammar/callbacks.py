@@ -82,9 +82,24 @@ def _ordered(whose: str) -> str:
 
 
 def _fuse(scope: Scope) -> None:
-    values = f"{expression(scope, Kind.INT, 0)}, {_argument(scope)}"
-    noted = f"functools.partial(fuse, {scope.fresh('o')!r})"
-    scope.lines.append(f"bellhop.debug.callback({noted}, {values})")
+    """Draw a call that may raise, with views of its arguments; one of them is large."""
+    name, call = scope.one_of(
+        ("o", "bellhop.debug.callback({}, {}, {})"),
+        ("o", "bellhop.io_callback({0}, None, {1}, {2}, ordered=True)"),
+        ("p", "bellhop.pure_callback({0}, {2}, {1}, {2})"),
+        ("p", "bellhop.buffer_callback({0}, {2})({1}, {2})"),
+        ("p", "jax.pure_callback({0}, {2}, {1}, {2})"),
+    )
+    given, got = scope.fresh("given"), scope.fresh("got")
+    function = "fuse_into" if "buffer" in call else "fuse"
+    noted = f"functools.partial({function}, {scope.fresh(name)!r})"
+    array = f"jnp.full({scope.one_of(2, 1000)}, {expression(scope, Kind.FLOAT, 0)})"
+    value = f"jax.lax.stop_gradient({array})" if scope.traits.derivative else array
+    made = call.format(noted, expression(scope, Kind.INT, 0), given)
+    scope.lines += [f"{given} = {value}", f"{got} = {made}"]
+    if name == "p":
+        # Nobody's results need not be computed.
+        scope.add(Kind.FLOAT, f"{got}[1]")
 
 
 def _region(scope: Scope) -> None:

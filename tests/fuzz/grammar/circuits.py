@@ -15,8 +15,8 @@ def wire(scope: Scope) -> str:
     known = str(scope.one_of(*range(scope.wires)))
     if scope.chance(2) or not scope.variables[Kind.INT]:
         return known
-    computed = expression(scope, Kind.INT, 1)
-    return computed if scope.chance(12) else f"({computed}) % {scope.wires}"
+    computed = f"{expression(scope, Kind.INT, 1)} - {scope.one_of(0, 1)}"
+    return computed if scope.chance(8) else f"({computed}) % {scope.wires}"
 
 
 def pair(scope: Scope) -> str:
