@@ -1,11 +1,12 @@
 """tap: show values to Python without waiting for it."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
-from bellhop._source import user_site
+from bellhop._source import function_name, user_site
 from bellhop.callbacks.tap_primitive import tap_p
 from bellhop.callbacks.target import CallbackTarget, flatten_arguments, is_left_to_python
 
@@ -29,7 +30,8 @@ def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         kwargs: pytrees of arrays too.
 
     Raises:
-        TypeError: where ``fn`` is no function, or an argument is no array.
+        TypeError: where ``fn`` is no function, or does not take these arguments, or one is no
+            array.
         DifferentiableCompileError: when traced, where an argument is a tangent and reverse mode
             transposes the program.
 
@@ -50,11 +52,28 @@ def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """
     if not callable(fn):
         raise TypeError(f"tap takes a function first, got {fn!r} of type {type(fn).__name__}.")
+    _check_arity(fn, args, kwargs)
     if is_left_to_python(args, kwargs):
         fn(*args, **kwargs)
         return
     leaves, in_tree = flatten_arguments("tap", fn, args, kwargs)
     tap_p.bind(*leaves, target=tap_target("tap", fn, in_tree, site=user_site()))
+
+
+def _check_arity(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Refuse at once what would be raised where nobody waits for it."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):
+        # Nothing is known of what is not written in Python.
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(
+            f"tap of '{function_name(fn)}', called from {user_site()}: {error}. Give it the "
+            "values, bellhop.tap(fn, *values): it makes the call, and is no decorator."
+        ) from None
 
 
 def tap_target(

@@ -82,7 +82,7 @@ class Row:
 class Profile:
     """What ``profile`` records.
 
-    Printed, it is a table: a row for each place, that with the longest total first.
+    Printed or shown, it is a table: a row for each place, that with the longest total first.
 
     Attributes:
         rows: the same, as ``Row`` objects.
@@ -162,6 +162,12 @@ class Profile:
         written = io.StringIO()
         Console(width=width, file=written).print(self)
         return written.getvalue().rstrip("\n")
+
+    __repr__ = __str__
+
+    def _repr_mimebundle_(self, include: Any, exclude: Any, **options: Any) -> Any:
+        """Show the table in a notebook."""
+        return self.__rich__()._repr_mimebundle_(include, exclude, **options)
 
     def __rich__(self) -> Any:
         from bellhop.observe.profile_table import table_of

@@ -287,3 +287,15 @@ def test_64_bit_types_off(run_script):
         BELLHOP_X64="0",
     )
     assert out.split() == ["float32", "int32"]
+
+
+def test_values_that_the_function_does_not_take_are_an_error_at_once():
+    with pytest.raises(TypeError, match="tap of 'record', called from .* is no decorator"):
+
+        @bellhop.tap
+        def record(x):
+            raise AssertionError
+
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        jax.jit(lambda x: bellhop.tap(lambda: None, x))(1.0)
+    bellhop.barrier_wait()

@@ -22,6 +22,16 @@ def test_table():
     assert words[-1] == f"profiled.py:{line_of(slow).rpartition(':')[2]}"
 
 
+def test_shown_it_is_the_table():
+    f = bellhop.qjit(lambda x: x + 1)
+    with bellhop.profile() as profile:
+        f(1.0)
+    assert repr(profile) == str(profile)
+    shown = profile._repr_mimebundle_([], [])
+    assert "calls" in shown["text/plain"]
+    assert "<pre" in shown["text/html"]
+
+
 def test_trace(tmp_path):
     f = bellhop.qjit(lambda x: circuit(slow(x)))
     f(0.0)
