@@ -92,6 +92,7 @@ __all__ = [
     "partial_eval_jaxpr_nounits",
     "partitioning",
     "raw_platform",
+    "refuses_traced_shape",
     "register_effect",
     "register_ordered_effect",
     "run_compiled",
@@ -312,6 +313,17 @@ def run_compiled(compiled: jax.stages.Compiled, /, *args: Any, **kwargs: Any) ->
     """Run a compiled program; it may run itself while it runs."""
     results, *_ = compiled.call(compiled._params, *args, **kwargs)
     return results
+
+
+def refuses_traced_shape(error: BaseException) -> bool:
+    """Tell whether an exception is JAX's of a shape that is being traced; it has no type."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None or traceback.tb_frame.f_code is not core.canonicalize_shape.__code__:
+        return False
+    sizes = jax.tree.leaves(traceback.tb_frame.f_locals.get("shape"))
+    return any(isinstance(size, core.Tracer) for size in sizes)
 
 
 buffer_callback_p = buffer_callback.buffer_callback_p

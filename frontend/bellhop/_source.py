@@ -49,10 +49,25 @@ def user_site() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((_OWN, _JAX)) and not any(part in file for part in _HIDDEN):
+        if _is_of_user(file):
             return generated_line(file, frame.f_lineno) or f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return "<unknown>"
+
+
+def site_of_error(error: BaseException) -> str:
+    """Return ``file:line`` of the user's innermost frame that an exception came through."""
+    site, traceback = "<unknown>", error.__traceback__
+    while traceback is not None:
+        file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
+        if _is_of_user(file):
+            site = generated_line(file, line) or f"{file}:{line}"
+        traceback = traceback.tb_next
+    return site
+
+
+def _is_of_user(file: str) -> bool:
+    return not file.startswith((_OWN, _JAX)) and not any(part in file for part in _HIDDEN)
 
 
 def warn_user(message: str) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import jax
 
-from bellhop._source import definition_site, function_name
+from bellhop._jax_compat import refuses_traced_shape
+from bellhop._source import definition_site, function_name, site_of_error
 from bellhop.lowering import compile_program
 from bellhop.options import CompileOptions
 from bellhop.programs import Made
@@ -71,6 +72,15 @@ class TracedFunction:
         names = self.static.names_of_others(self._function)
         check_arrays(f"qjit of {self.where}", names, args, kwargs)
 
+    def _explain(self, error: TypeError) -> None:
+        """Say where in the function a value is asked for that only the run knows."""
+        if isinstance(error, jax.errors.ConcretizationTypeError) or refuses_traced_shape(error):
+            error.add_note(
+                f"bellhop: in qjit of {self.where}, at {site_of_error(error)}, Python asks for a "
+                "value that the program computes. Make it static: qjit(static_argnums=...); or "
+                "see 'Values that the program computes' in the guide, doc/guide/sharp-bits."
+            )
+
     def make(self, static: Static, args: Any, kwargs: Any, table: CallbackTable) -> Made:
         """Trace the program of a signature, and compile it as far as XLA.
 
@@ -87,7 +97,11 @@ class TracedFunction:
             nonlocal out_tree
             args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
             with compiling(self._options) as seeds:
-                result = traced(self.converted)(*args, **kwargs)
+                try:
+                    result = traced(self.converted)(*args, **kwargs)
+                except TypeError as error:
+                    self._explain(error)
+                    raise
             if seeds:
                 table.seed_unless_given(seeds[0])
             arrays, out_tree = result_arrays(f"qjit of {self.where}", result)

@@ -391,3 +391,21 @@ def test_what_is_not_finite_is_found_where_it_is_made(option):
         with pytest.raises(FloatingPointError, match="encountered in log"):
             f(-1.0 if option is jax.debug_nans else 0.0)
         assert f(1.0) == 0
+
+
+def test_values_that_python_asks_for():
+    """JAX's error says where in the user's function it was, and which page tells more."""
+    for wrong in (
+        lambda n: jnp.ones([n]),
+        lambda n: 1 if n > 2 else 2,
+        lambda n: list(range(n)),
+    ):
+        with pytest.raises(TypeError) as caught:
+            bellhop.qjit(wrong)(3)
+        (note,) = (note for note in caught.value.__notes__ if note.startswith("bellhop: "))
+        assert f"in qjit of '<lambda>' ({__file__}:" in note
+        assert f"at {__file__}:{wrong.__code__.co_firstlineno}," in note
+        assert "doc/guide/sharp-bits" in note
+    with pytest.raises(TypeError) as caught:
+        bellhop.qjit(lambda n: jnp.ones([1.5]))(3)
+    assert not [note for note in caught.value.__notes__ if note.startswith("bellhop")]
