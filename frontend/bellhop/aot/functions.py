@@ -49,10 +49,11 @@ _OURS = {
     "print_formatted": "bellhop.callbacks.print:_Formatter",
     "debug_assert": "bellhop.callbacks.assertion:_Assertion",
     "progress": "bellhop.observe.bars:LoopLabel",
+    "wire_check": "bellhop.circuits.wire_faults:WireCheck",
 }
 _NAMES_OF_OURS = {path: name for name, path in _OURS.items()}
 # Those that make a function of their arguments.
-_MAKERS = ("print_formatted", "debug_assert", "progress")
+_MAKERS = ("print_formatted", "debug_assert", "progress", "wire_check")
 _OF_LINALG = "jax.numpy.linalg:"
 
 

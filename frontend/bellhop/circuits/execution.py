@@ -15,6 +15,7 @@ from jax.extend.core import ClosedJaxpr
 from bellhop.circuits.circuit_primitive import Randomness
 from bellhop.circuits.computed_wires import on_known_wires
 from bellhop.circuits.device import DeviceSpec
+from bellhop.circuits.memory import check_shots_fit
 from bellhop.circuits.sampling import sampled_statistics
 from bellhop.circuits.seeds import offer_seed_of
 from bellhop.circuits.state_primitives import HANDLE, restart_p
@@ -47,12 +48,13 @@ class Shots:
 
 
 def check_number_of_shots(qnode: qml.QNode, where: str) -> None:
-    """Refuse a number of shots that the program computes."""
+    """Refuse a number of shots that the program computes, or that no memory holds."""
     if isinstance(qnode.shots.total_shots, jax.core.Tracer):
         raise CompileError(
             f"{where}: its number of shots is computed in the program, and XLA's arrays have one "
             "shape. Make it static: qjit(static_argnums=...), or static_argnames."
         )
+    check_shots_fit(qnode.shots.total_shots or 0, where)
 
 
 def shots_of(qnode: qml.QNode) -> Shots:

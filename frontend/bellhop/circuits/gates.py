@@ -227,6 +227,7 @@ class GateList:
             return
         parts = self._decompose(base, depth)
         if parts is not None:
+            self._check_idle_wires(base, parts, depth)
             for part in _in_form(parts, adjoint, controls):
                 self.add(part, depth + 1)
         elif applies:
@@ -237,6 +238,17 @@ class GateList:
                 f"{self._where}: the device does not apply {op.name}{part}, and PennyLane has no "
                 "decomposition of it. Use gates that the device has, or another device."
             )
+
+    def _check_idle_wires(
+        self, base: qml.operation.Operator, parts: Sequence[Any], depth: int
+    ) -> None:
+        """Let the computed wires be checked that an operation has, and none of its parts."""
+        used = {id(wire) for part in parts for wire in part.wires}
+        idle = [wire for wire in base.wires if is_dynamic(wire) and id(wire) not in used]
+        if idle:
+            with qml.QueuingManager.stop_recording():
+                identity = qml.Identity(wires=idle)
+            self.add(identity, depth + 1)
 
     def _can_record(self, base: qml.operation.Operator) -> bool:
         """Tell whether a gate can stand on Lightning's tape, which all derivatives record.

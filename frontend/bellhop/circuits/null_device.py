@@ -22,6 +22,7 @@ from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.resource_tracking import ResourceTracker
 from bellhop.circuits.rewrites import rewrites_of
 from bellhop.circuits.statistics import unsupported
+from bellhop.circuits.wire_faults import WireFaults
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.control_flow.branches import choose
 from bellhop.control_flow.for_loop import repeat
@@ -80,7 +81,8 @@ def run_null(
     def run(row: Any, *inputs: Any) -> Any:
         nonlocal rows
         rows = Rows(row, where)
-        circuit = _NullCircuit(wires, where, rows, tracker)
+        faults = WireFaults(wires, where)
+        circuit = _NullCircuit(wires, where, rows, faults, tracker)
         circuit.rewrites = rewrites_of(qnode)
         if tracker is not None:
             tracker.begin()
@@ -90,9 +92,11 @@ def run_null(
         check_measurements(processes, where)
         for process in processes:
             circuit.check_observable(process.obs)
+            if process.mv is None and any(map(is_dynamic, process.wires)):
+                circuit.check_wires(process.wires, process)
         if tracker is not None:
             tracker.end(processes)
-        return _results(processes, tree, shots, wires, where)
+        return faults.checked(_results(processes, tree, shots, wires, where), circuit.fault)
 
     consts = jax.make_jaxpr(run)(ROW_STRUCT, *inputs).consts
     results = rows.run(lambda row: run(row, *inputs))
@@ -100,14 +104,25 @@ def run_null(
 
 
 class _NullCircuit(QueuedCircuit):
-    """A circuit whose gates are looked at, and nothing more."""
+    """A circuit whose gates are looked at, and nothing more.
+
+    Attributes:
+        fault: the first with wires that the program computes.
+    """
 
     def __init__(
-        self, wires: WireMap, where: str, rows: Rows, tracker: ResourceTracker | None
+        self,
+        wires: WireMap,
+        where: str,
+        rows: Rows,
+        faults: WireFaults,
+        tracker: ResourceTracker | None,
     ) -> None:
         super().__init__(where, rows)
         self.wires = wires
+        self._faults = faults
         self._tracker = tracker
+        self.fault = faults.none()
 
     def apply(self, operations: Sequence[Any]) -> None:
         gates = [op for op in operations if as_control_flow(op) is None]
@@ -120,29 +135,36 @@ class _NullCircuit(QueuedCircuit):
                 continue
             check_is_gate(op, self._where)
             self.rows.of(op)
-            for wire in op.wires:
-                self._check_wire(wire)
+            self._check(op.wires, f"'{op.name}'", self.site_of(op))
 
-    def _check_wire(self, wire: Any) -> None:
-        if is_dynamic(wire):
-            self.wires.dynamic(wire)
-        else:
-            self.wires(wire)
+    def check_wires(self, wires: Any, process: Any) -> None:
+        """Check the wires of a measurement process, which the program computes, when it runs."""
+        site = self.site_of(process) or self.site_of(process.obs)
+        self._check(wires, "a measurement", site)
+
+    def _check(self, labels: Sequence[Any], what: str, site: str) -> None:
+        for label in labels:
+            self.wires.of(label)
+        self.fault = self._faults.after(self.fault, labels, what, site)
 
     def for_loop(
         self, trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop whose body has gates; return the carried values."""
         self.flush_active("for_loop")
-        return repeat(trips, self._part(iteration), carried)
+        step = lambda state, trip: self._after(state[0], iteration, state[1:], trip)
+        self.fault, *carried_after = repeat(trips, step, (self.fault, *carried))
+        return tuple(carried_after)
 
     def while_loop(
         self, condition: Callable[..., Any], iteration: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop whose body has gates while a condition on the carried values holds."""
         self.flush_active("while_loop")
-        goes_on = lambda carried: self.evaluate_condition(condition, carried)
-        return repeat_while(goes_on, self._part(iteration), carried)
+        goes_on = lambda state: self.evaluate_condition(condition, state[1:])
+        step = lambda state: self._after(state[0], iteration, state[1:])
+        self.fault, *carried_after = repeat_while(goes_on, step, (self.fault, *carried))
+        return tuple(carried_after)
 
     def branch(
         self,
@@ -153,20 +175,29 @@ class _NullCircuit(QueuedCircuit):
     ) -> Any:
         """Run the branch with a number, which may have gates; return its result."""
         self.flush_active(construct)
-        return choose(construct, index, names, [self._part(branch) for branch in branches])
+        before = self.fault
 
-    def _part(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any) -> Any:
+        def part(branch: Callable[[], Any]) -> Callable[[], Any]:
+            return lambda: self._after(before, lambda: (branch(),))
+
+        self.fault, result = choose(construct, index, names, list(map(part, branches)))
+        return result
+
+    def _after(self, fault: Any, function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
+        """Run a part of the circuit; return the fault after it, and its results."""
+        outer, self.fault = self.fault, fault
+        try:
             with self.queue():
-                return function(*args)
-
-        return run
+                results = function(*args)
+            return (self.fault, *results)
+        finally:
+            self.fault = outer
 
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
         """Return the outcome zero, or the one that is asked for."""
-        del reset, site
+        del reset
         self.flush_active("measure")
-        self._check_wire(label)
+        self._check([label], "the mid-circuit measurement", site)
         return jnp.asarray(postselect == 1)
 
 

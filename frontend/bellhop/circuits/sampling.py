@@ -155,8 +155,12 @@ def _of_wires(process: Any, rounds: Rounds, circuit: Any) -> Callable[[Answers],
         circuit.check_wires(labels, process)
         columns = jnp.stack([jnp.asarray(wires.of(label)) for label in labels])
     else:
-        columns = np.array([wires(label) for label in labels])
-    take = rounds.ask(basis, Bits())
+        columns = np.array([wires(label) for label in labels], int)
+    if labels:
+        take = rounds.ask(basis, Bits())
+    else:
+        # There is one outcome, of which no device need be asked.
+        take = lambda _: circuit.of_each_shot(jnp.zeros(0, np.uint8))
     dtype = getattr(process, "_dtype", None) or int
 
     def make(answers: Answers) -> Statistic:

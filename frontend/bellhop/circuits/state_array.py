@@ -16,7 +16,7 @@ from pennylane.devices.default_qubit import stopping_condition
 from pennylane.devices.qubit import apply_operation, create_initial_state
 
 from bellhop.circuits.precision import complex_type
-from bellhop.circuits.wires import WireMap, is_dynamic
+from bellhop.circuits.wires import WireMap, as_int32, is_dynamic
 
 
 def prepared(wires: WireMap, preparation: Any = None) -> Any:
@@ -62,10 +62,13 @@ def after_gate(op: Any, state: Any, wires: WireMap) -> Any:
 
 
 def _after_gate_on_computed_wires(op: Any, state: Any, wires: WireMap) -> Any:
-    """Bring the wires of a gate to the front, apply it there, and bring them back."""
+    """Bring the wires of a gate to the front, apply it there, and bring them back.
+
+    Where one is not there the state is of no use; see ``wire_faults``.
+    """
     qubits = [wires.dynamic(wire) if is_dynamic(wire) else wires(wire) for wire in op.wires]
     n = len(wires)
-    chosen = jnp.stack([jnp.asarray(qubit, jnp.int32) for qubit in qubits])
+    chosen = jnp.stack([as_int32(jnp.asarray(qubit)) for qubit in qubits])
     rank = jnp.arange(n).at[chosen].set(jnp.arange(len(qubits)) - len(qubits))
     weights = 2 ** (n - 1 - jnp.argsort(rank))
     bits = (np.arange(2**n)[:, None] >> np.arange(n)[::-1]) & 1
@@ -74,11 +77,7 @@ def _after_gate_on_computed_wires(op: Any, state: Any, wires: WireMap) -> Any:
     front = op.map_wires(dict(zip(op.wires, range(len(qubits)), strict=True)))
     after = apply_operation(front, there)
     flat = jnp.zeros(2**n, after.dtype)
-    back = flat.at[source].set(after.reshape(2**n)).reshape(after.shape)
-    # Here nothing can be raised, so a wire that is not there shows in every result.
-    is_there = jnp.all((chosen >= 0) & (chosen < n))
-    is_distinct = jnp.sum(chosen[:, None] == chosen) == len(qubits)
-    return jnp.where(is_there & is_distinct, back, jnp.nan)
+    return flat.at[source].set(after.reshape(2**n)).reshape(after.shape)
 
 
 def on_qubits(part: Any, wires: WireMap) -> Any:

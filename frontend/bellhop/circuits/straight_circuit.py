@@ -16,6 +16,7 @@ from bellhop.circuits.diff_method import FINITE_DIFFERENCES, DifferentiationChoi
 from bellhop.circuits.gates import GateList, GateRun, RepeatedRun
 from bellhop.circuits.measurement_primitives import measure_p
 from bellhop.circuits.measurements import FREQUENCIES, SAMPLE, Measurement, MeasurementList
+from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.merging import merged
 from bellhop.circuits.precision import real_type
 from bellhop.circuits.queue import QueuedCircuit
@@ -211,6 +212,9 @@ class StraightCircuit(QueuedCircuit):
         """Measure, and return the values in order."""
         if not measured.measurements:
             return []
+        for measurement in measured.measurements:
+            shape, dtype = measurement.result_shape(self.device)
+            check_result_fits(shape, dtype, self.device.qubits, self._where)
         handle = self._handle
         differentiation = self._differentiation.of(
             measured.measurements,

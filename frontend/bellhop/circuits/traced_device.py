@@ -19,6 +19,7 @@ from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.computed_wires import on_known_wires, probabilities_on_known_wires
 from bellhop.circuits.deferred import apply_control_flow, as_control_flow
 from bellhop.circuits.gates import DECOMPOSITION_DEPTH, check_is_gate
+from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.observables import Factor, Named, NoObservableError, as_sum_of_products
 from bellhop.circuits.outcome_statistics import exact_of_outcomes
 from bellhop.circuits.process_kind import kind
@@ -37,6 +38,7 @@ from bellhop.circuits.state_array import (
 from bellhop.circuits.statistics import Statistic, unsupported, variance
 from bellhop.circuits.traced_shots import ShotsOfWay
 from bellhop.circuits.undifferentiable import undifferentiable
+from bellhop.circuits.wire_faults import WireFaults
 from bellhop.circuits.wires import WireMap, is_dynamic
 from bellhop.control_flow.branches import choose
 from bellhop.control_flow.for_loop import repeat
@@ -65,22 +67,32 @@ class TracedCircuit(QueuedCircuit):
         outcomes: the outcomes of mid-circuit measurements, a bit for each.
         rows: the batches of parameters.
         shots: the shots of the circuit, as they fall to these outcomes; None without.
+        faults: what may be wrong with its wires.
 
     A measurement projects the state and does not normalize it, so that its squared norm is the
     probability of these outcomes.
 
     Attributes:
         n_outcomes: how many measurements there are at most, on any way through the circuit.
+        fault: the first with wires that the program computes.
     """
 
     def __init__(
-        self, wires: WireMap, where: str, outcomes: Any, rows: Rows, shots: ShotsOfWay | None
+        self,
+        wires: WireMap,
+        where: str,
+        outcomes: Any,
+        rows: Rows,
+        shots: ShotsOfWay | None,
+        faults: WireFaults,
     ) -> None:
         super().__init__(where, rows)
         self.wires = wires
         self._shots = shots
         self._state = prepared(wires)
         self._is_fresh = True
+        self._faults = faults
+        self.fault = faults.none()
         self._outcomes = outcomes
         # How many measurements there were on the way.
         self._place: Any = jnp.int32(0)
@@ -100,6 +112,9 @@ class TracedCircuit(QueuedCircuit):
         if play is not None:
             apply_control_flow(self, play)
             return
+        if depth == 0:
+            what = f"'{op.name}'"
+            self.fault = self._faults.after(self.fault, op.wires, what, self.site_of(op))
         check_is_gate(op, self._where)
         op = self.rows.of(op)
         if self._is_fresh and isinstance(op, StatePrepBase):
@@ -124,9 +139,9 @@ class TracedCircuit(QueuedCircuit):
         self.flush_active("for_loop")
 
         def step(carried: tuple[Any, ...], trip: Any) -> tuple[Any, ...]:
-            return self._after(carried, iteration, carried[2:], trip)
+            return self._after(carried, iteration, carried[3:], trip)
 
-        self._state, self._place, *rest = repeat(trips, step, (self._state, self._place, *carried))
+        self._state, self._place, self.fault, *rest = repeat(trips, step, (*self._now, *carried))
         if isinstance(trips, int):
             self.n_outcomes += trips * self._n_outcomes_of_part
         else:
@@ -143,13 +158,13 @@ class TracedCircuit(QueuedCircuit):
         self.flush_active("while_loop")
 
         def goes_on(carried: tuple[Any, ...]) -> Any:
-            return self.evaluate_condition(condition, carried[2:])
+            return self.evaluate_condition(condition, carried[3:])
 
         def step(carried: tuple[Any, ...]) -> tuple[Any, ...]:
-            return self._after(carried, iteration, carried[2:])
+            return self._after(carried, iteration, carried[3:])
 
-        before = self._state, self._place, *carried
-        self._state, self._place, *rest = repeat_while(goes_on, step, before)
+        before = *self._now, *carried
+        self._state, self._place, self.fault, *rest = repeat_while(goes_on, step, before)
         self._refuse_outcomes("a while_loop")
         return tuple(rest)
 
@@ -162,7 +177,7 @@ class TracedCircuit(QueuedCircuit):
     ) -> Any:
         """Run the branch with a number, which may apply gates; return its result."""
         self.flush_active(construct)
-        before = self._state, self._place
+        before = self._now
         counts = []
 
         def recorded(branch: Callable[[], Any]) -> Callable[[], Any]:
@@ -174,24 +189,28 @@ class TracedCircuit(QueuedCircuit):
             return run
 
         runs = [recorded(branch) for branch in branches]
-        self._state, self._place, result = choose(construct, index, names, runs)
+        self._state, self._place, self.fault, result = choose(construct, index, names, runs)
         self.n_outcomes += max(counts)
         return result
 
     def _after(
         self, before: Sequence[Any], function: Callable[..., Any], *args: Any
     ) -> tuple[Any, ...]:
-        """Run a part of the circuit; return the state and place after it, and its results."""
-        outer = self._state, self._place, self.n_outcomes
-        self._state, self._place, *_ = before
+        """Run a part of the circuit; return what it is after it, and its results."""
+        outer = *self._now, self.n_outcomes
+        self._state, self._place, self.fault, *_ = before
         self.n_outcomes, self._is_fresh = 0, False
         try:
             with self.queue():
                 results = function(*args)
             self._n_outcomes_of_part = self.n_outcomes
-            return (self._state, self._place, *results)
+            return (*self._now, *results)
         finally:
-            self._state, self._place, self.n_outcomes = outer
+            self._state, self._place, self.fault, self.n_outcomes = outer
+
+    @property
+    def _now(self) -> tuple[Any, Any, Any]:
+        return self._state, self._place, self.fault
 
     def _refuse_outcomes(self, construct: str) -> None:
         if self._n_outcomes_of_part:
@@ -203,7 +222,6 @@ class TracedCircuit(QueuedCircuit):
 
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
         """Project a wire on its outcome, and return that."""
-        del site
         self.flush_active("measure")
         outcome = (self._outcomes >> self._place.astype(jnp.uint32)) & 1
         is_asked_for = outcome == postselect if postselect >= 0 else True
@@ -213,6 +231,8 @@ class TracedCircuit(QueuedCircuit):
         rows = [[zero, one], [0, 0]] if reset else [[zero, 0], [0, one]]
         with qml.QueuingManager.stop_recording():
             projector = qml.Hermitian(jnp.array(rows), wires=label)
+            what = "the mid-circuit measurement"
+            self.fault = self._faults.after(self.fault, projector.wires, what, site)
             self._state = in_precision(after_gate(projector, self._state, self.wires))
         self._place = self._place + 1
         self.n_outcomes += 1
@@ -284,6 +304,8 @@ class TracedCircuit(QueuedCircuit):
         return self._of_state(process)
 
     def _of_state(self, process: Any) -> Any:
+        if isinstance(process, mp.DensityMatrixMP):
+            check_state_fits(len(process.wires), self._where, axes=2)
         if not any(map(is_dynamic, process.wires)):
             return measure(on_qubits(process, self.wires), self._state)
         if not isinstance(process, mp.ProbabilityMP) or process.obs is not None:

@@ -18,12 +18,14 @@ from bellhop.circuits.execution import (
     is_measurement,
     shots_of,
 )
+from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.precision import in_precision_of
 from bellhop.circuits.rewrites import rewrites_of
 from bellhop.circuits.seeds import offer_seed_of, random_key
 from bellhop.circuits.statistics import Statistic
 from bellhop.circuits.traced_device import TracedCircuit
 from bellhop.circuits.traced_shots import ShotsOfWay, draw
+from bellhop.circuits.wire_faults import WireFaults
 from bellhop.circuits.wires import WireMap
 from bellhop.errors import CompileError
 from bellhop.tracing import circuit_scope
@@ -55,19 +57,25 @@ def run_traced(
 
     Returns:
         the measurements' values, in the structure that the quantum function returned.
+
+    Raises:
+        CompileError: where its state does not fit into memory.
     """
+    check_state_fits(len(wires), where)
     statistics: list[Statistic] = []
     trees: list[Any] = []
     n_outcomes = 0
     rows = Rows(None, where)
     rewrites = rewrites_of(qnode)
     shots = shots_of(qnode)
+    wire_faults = WireFaults(wires, where)
 
     def run(outcomes: Any, way_of_shot: Any, total: Any, key: Any, row: Any, *inputs: Any) -> Any:
         nonlocal statistics, trees, n_outcomes, rows
         rows = Rows(row, where)
         here = ShotsOfWay(key, way_of_shot == outcomes, total, shots.copies)
-        circuit = TracedCircuit(wires, where, outcomes, rows, here if shots.total else None)
+        on_way = here if shots.total else None
+        circuit = TracedCircuit(wires, where, outcomes, rows, on_way, wire_faults)
         circuit.rewrites = rewrites
         with circuit_scope(circuit), circuit.queue():
             result = function(*inputs)
@@ -79,13 +87,14 @@ def run_traced(
         statistics = circuit.statistics(processes, str(qnode.diff_method))
         values, values_tree = jax.tree.flatten([statistic.values for statistic in statistics])
         trees = [out_tree, values_tree]
-        return [circuit.weight(), *values]
+        return [circuit.weight(), circuit.fault, *values]
 
     ways = jax.ShapeDtypeStruct((shots.total,), jnp.uint32)
     no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
     closed = jax.make_jaxpr(run)(
         jax.ShapeDtypeStruct((), jnp.uint32), ways, jnp.ones(()), no_key, ROW_STRUCT, *inputs
     )
+    check_state_fits(len(wires), where, rows=rows.size)
     out_tree, values_tree = trees
     if shots.total:
         offer_seed_of(qnode.device)
@@ -102,20 +111,23 @@ def run_traced(
                 lambda outcomes: once(outcomes, way_of_shot, total),
                 jnp.arange(2**n_outcomes, dtype=jnp.uint32),
             )
-            return every[0], [jnp.sum(values, axis=0, dtype=values.dtype) for values in every[1:]]
+            weights, faults, *values = every
+            return weights, faults, [jnp.sum(each, axis=0, dtype=each.dtype) for each in values]
 
         no_ways = jnp.zeros(shots.total, jnp.uint32)
         if not n_outcomes:
-            _, *flat = once(jnp.uint32(0), no_ways, jnp.ones(()))
+            _, faults, *flat = once(jnp.uint32(0), no_ways, jnp.ones(()))
+            weights = None
         else:
-            weights, flat = of_all_ways(no_ways, jnp.ones(()))
+            weights, faults, flat = of_all_ways(no_ways, jnp.ones(()))
             total = jnp.sum(weights)
             if shots.total:
                 of_shots = draw(key, jax.lax.stop_gradient(weights), shots.total)
-                _, flat = of_all_ways(of_shots.astype(jnp.uint32), total)
+                _, _, flat = of_all_ways(of_shots.astype(jnp.uint32), total)
             else:
                 # Where postselection leaves nothing, there is no result: 0 / 0.
                 flat = [value / total for value in flat]
+        flat = wire_faults.checked(flat, faults, weights)
         values = jax.tree.unflatten(values_tree, flat)
         return finished(values, statistics, out_tree, shots)
 

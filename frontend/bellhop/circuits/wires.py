@@ -15,8 +15,9 @@ def is_dynamic(label: Any) -> bool:
 
 def as_int32(wire: Any) -> Any:
     """Return a wire that the program computes in 32 bits; one out of range stays so."""
-    limits = jnp.iinfo(jnp.int32)
-    return jnp.clip(wire, limits.min, limits.max).astype(jnp.int32)
+    here, there = jnp.iinfo(wire.dtype), jnp.iinfo(jnp.int32)
+    low, high = max(int(here.min), there.min), min(int(here.max), there.max)
+    return jnp.clip(wire, low, high).astype(jnp.int32)
 
 
 class WireMap:

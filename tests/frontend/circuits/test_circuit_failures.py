@@ -1,9 +1,11 @@
-"""What a circuit that fails when it runs raises, wherever its program is."""
+"""What a circuit that fails raises, wherever its program is."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pennylane as qml
 import pytest
 
@@ -34,3 +36,82 @@ def test_the_error_of_a_circuit(name: str) -> None:
         with pytest.raises(bellhop.CircuitError, match=message.format(wire)):
             jax.block_until_ready(program(wrap(wire)))
         program(wrap(1))
+
+
+def in_a_loop(wire: Any) -> Any:
+    bellhop.for_loop(0, 2, 1)(lambda i: (qml.X(wire + i), None)[1])()
+
+
+def under_a_condition(wire: Any) -> Any:
+    bellhop.cond(wire != 0)(lambda: (qml.X(wire), None)[1])()
+
+
+USES: dict[str, Callable[[Any], Any]] = {
+    "gate": qml.X,
+    "control": lambda wire: qml.CNOT([wire, 0]),
+    "idle wire of a gate": lambda wire: qml.PauliRot(0.3, "XI", wires=[0, wire]),
+    "loop": in_a_loop,
+    "condition": under_a_condition,
+    "measurement": lambda wire: (bellhop.measure(wire), None)[1],
+}
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit", "null.qubit"])
+@pytest.mark.parametrize("use", USES)
+def test_computed_wires_on_every_device(device: str, use: str) -> None:
+    @bellhop.qjit
+    @qml.qnode(qml.device(device, wires=3))
+    def circuit(wire: Any) -> Any:
+        USES[use](wire)
+        return qml.expval(qml.Z(2))
+
+    circuit(1)
+    for wire in (-1, 3, 2**40):
+        message = (
+            r"^the QNode 'circuit' \(.*: .*test_circuit_failures.py:\d+\): .*is not in the circ"
+        )
+        with pytest.raises(bellhop.CircuitError, match=message):
+            circuit(wire)
+    circuit(1)
+
+
+def test_wires_of_what_does_not_happen() -> None:
+    """A branch that a batch does not take, and an outcome that does not come, raise nothing."""
+
+    @qml.qnode(qml.device("default.qubit", wires=2))
+    def circuit(wire: Any) -> Any:
+        under_a_condition(wire)
+        outcome = bellhop.measure(1)
+        qml.X(5 * outcome)
+        return qml.expval(qml.Z(0))
+
+    program = bellhop.qjit(jax.vmap(circuit))
+    np.testing.assert_array_equal(program(jnp.array([0, 0])), [-1, -1])
+    with pytest.raises(bellhop.CircuitError, match="wire 5 is not in the circuit"):
+        program(jnp.array([0, 1]))
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+@pytest.mark.parametrize("qubits", [40, 62])
+def test_states_that_do_not_fit(device: str, qubits: int) -> None:
+    circuit = qml.QNode(lambda x: (qml.RX(x, 0), qml.state())[1], qml.device(device, wires=qubits))
+    message = rf"QNode '<lambda>' \(.*{qubits} qubits.* of memory, and this machine has \d"
+    with pytest.raises(bellhop.CompileError, match=message):
+        bellhop.qjit(circuit)(0.3)
+
+
+@pytest.mark.parametrize("shots", [2**40, 2**63, 2**64])
+def test_shots_that_do_not_fit(shots: int) -> None:
+    circuit = qml.set_shots(qml.QNode(flip, qml.device("lightning.qubit", wires=2)), shots)
+    message = rf"QNode 'flip' \(.*: {shots} shots would take .*Use fewer shots"
+    with pytest.raises(bellhop.CompileError, match=message):
+        bellhop.qjit(circuit)(0)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit", "null.qubit"])
+def test_samples_of_no_wires(device: str) -> None:
+    """As uncompiled on devices that take it: one outcome, without a bit."""
+    node = qml.set_shots(qml.QNode(lambda: (qml.sample(), qml.counts()), qml.device(device)), 4)
+    samples, (outcomes, counts) = bellhop.qjit(lambda: node())()
+    assert samples.shape == (4, 0)
+    assert (list(outcomes), list(counts)) == ([0], [4])

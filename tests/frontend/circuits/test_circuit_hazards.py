@@ -11,8 +11,6 @@ import pytest
 import bellhop
 import bellhop_runtime
 
-# JAX's path for cached calls raises the second.
-
 
 @pytest.fixture
 def node() -> Any:
