@@ -2,6 +2,7 @@
 
 import io
 import re
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -142,6 +143,13 @@ def test_draw_graph_is_a_figure(tmp_path):
     assert (tmp_path / "program.png").stat().st_size > 1000
     with pytest.raises(NotImplementedError, match="level must be None"):
         bellhop.draw_graph(f, level=1)
+
+
+def test_draw_graph_without_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match="draw_graph makes a figure of Matplotlib's"):
+        bellhop.draw_graph(lambda x: x)(1.0)
 
 
 def test_stages_have_groups():
