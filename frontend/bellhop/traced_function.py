@@ -14,6 +14,12 @@ from bellhop.signature import Static, StaticArguments, check_arrays, leaf_signat
 from bellhop.tracing import compiling, traced
 from bellhop_runtime import CallbackTable
 
+_ASKS_FOR_VALUE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
 
 class TracedFunction:
     """A function that programs are traced of.
@@ -74,7 +80,7 @@ class TracedFunction:
 
     def _explain(self, error: TypeError) -> None:
         """Say where in the function a value is asked for that only the run knows."""
-        if isinstance(error, jax.errors.ConcretizationTypeError) or refuses_traced_shape(error):
+        if isinstance(error, _ASKS_FOR_VALUE) or refuses_traced_shape(error):
             error.add_note(
                 f"bellhop: in qjit of {self.where}, at {site_of_error(error)}, Python asks for a "
                 "value that the program computes. Make it static: qjit(static_argnums=...); or "
