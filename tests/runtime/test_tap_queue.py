@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 def callback(function):
     """Make the runtime's side of a function of leaves without results."""
-    return runtime.Callback(function, lambda *_: None, "f", "here:1", True)
+    return runtime.Callback(function, lambda *_: None, "f", "here:1")
 
 
 def tap(function, *arrays):
