@@ -39,11 +39,11 @@ class CompileOptions:
         disable_assertions: whether the program is compiled without its ``debug_assert``.
         circuit_transform_pipeline: the passes of all circuits that have none of their own, as
             ``pipeline`` takes them.
-        seed: of the outcomes of measurements and the samples, from 0 to 2**64 - 1: the first
-            call, the second and so on give what they give in every process.  Without it, it is
-            drawn from the generator of the first device with random outcomes, which
-            ``qml.device(..., seed=)`` seeds; without that too they differ.  Inside another qjit
-            function, that one's seed counts.
+        seed: of the outcomes of measurements and the samples, from 0 to 2**64 - 1: each call
+            with the same arguments gives the same, in every process.  Without it each call
+            draws others: a sequence that ``qml.device(..., seed=)`` of the first device with
+            random outcomes seeds, and that differs without that too.  Inside another qjit
+            function, that one's seed counts; in a plain ``jax.jit`` none does.
 
     Example:
         >>> import bellhop

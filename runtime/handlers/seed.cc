@@ -16,12 +16,12 @@ RandomStream& stream_of_process() {
 }
 
 // Threads: any, several at once, without the GIL. The table is the running program's.
-ffi::Error seed(std::int64_t circuit, ffi::BufferR1<ffi::U32> address,
+ffi::Error seed(std::int64_t circuit, ffi::RunId run, ffi::BufferR1<ffi::U32> address,
                 ffi::ResultBufferR1<ffi::U32> result) {
   CallbackTable* table = nullptr;
   std::memcpy(&table, address.typed_data(), sizeof(table));
   RandomStream& stream = table == nullptr ? stream_of_process() : table->random();
-  const Seed words = stream.next(circuit);
+  const Seed words = stream.next(circuit, run.run_id);
   if (result->element_count() != words.size()) {
     return ffi::Error::InvalidArgument("A circuit's seed has 4 words.");
   }
@@ -32,6 +32,7 @@ ffi::Error seed(std::int64_t circuit, ffi::BufferR1<ffi::U32> address,
 XLA_FFI_DEFINE_HANDLER(kSeed, seed,
                        ffi::Ffi::Bind()
                            .Attr<std::int64_t>("circuit")
+                           .Ctx<ffi::RunId>()
                            .Arg<ffi::BufferR1<ffi::U32>>()
                            .Ret<ffi::BufferR1<ffi::U32>>());
 

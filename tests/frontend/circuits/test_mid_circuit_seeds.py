@@ -31,12 +31,19 @@ def coins() -> qml.QNode:
 HALF = np.pi / 2
 
 
-def test_same_seed_same_sequence_of_calls(coins: Any) -> None:
-    one, other, third = (bellhop.qjit(coins, seed=seed) for seed in (11, 11, 12))
-    first = [np.array(one(HALF)) for _ in range(4)]
-    np.testing.assert_array_equal(first, [np.array(other(HALF)) for _ in range(4)])
-    assert not np.array_equal(first, [np.array(third(HALF)) for _ in range(4)])
-    assert len({tuple(call) for call in first}) > 1
+def test_each_call_of_a_seeded_program_is_the_same(coins: Any) -> None:
+    """What a program draws again and again in a call differs, and is the same in the next."""
+
+    def runs(x: Any) -> Any:
+        return jax.lax.map(lambda _: jnp.stack(coins(x)), jnp.arange(4)), jnp.stack(coins(x))
+
+    one, other, third = (bellhop.qjit(runs, seed=seed) for seed in (11, 11, 12))
+    first = np.vstack(one(HALF))
+    assert len({tuple(run) for run in first}) > 1
+    for _ in range(3):
+        np.testing.assert_array_equal(np.vstack(one(HALF)), first)
+        np.testing.assert_array_equal(np.vstack(other(HALF)), first)
+    assert not np.array_equal(np.vstack(third(HALF)), first)
 
 
 def test_without_a_seed_programs_differ(coins: Any) -> None:
@@ -59,7 +66,7 @@ def test_a_random_circuit_is_made_as_often_as_it_stands_there(coins: Any) -> Non
     for runs in program(1.0):
         assert len({tuple(run) for run in np.array(runs).astype(int)}) > 1
 
-    @bellhop.qjit(seed=3)
+    @bellhop.qjit
     @jax.grad
     def derivative(y: Any) -> Any:
         turn = lambda total, _: (total * 1.0, total * jnp.stack(coins(HALF)).astype(float))
@@ -89,15 +96,37 @@ def test_two_circuits_keep_their_own_outcomes(lightning: Any) -> None:
         assert not zero
 
 
-def test_many_threads_draw_their_own(coins: Any) -> None:
+def test_calls_of_a_seeded_program_in_threads_and_in_calls_are_the_same(coins: Any) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    program = bellhop.qjit(coins, seed=4)
-    expected = {np.array(program(HALF)).tobytes() for _ in range(20)}
-    again = bellhop.qjit(coins, seed=4)
+    program = bellhop.qjit(lambda x: (jnp.stack(coins(x)), jnp.stack(coins(x))), seed=4)
+    first = np.array(program(HALF))
+    with ThreadPoolExecutor(4) as pool:
+        for drawn in pool.map(lambda _: np.array(program(HALF)), range(20)):
+            np.testing.assert_array_equal(drawn, first)
+
+    @bellhop.qjit(seed=4)
+    def outer(n: Any) -> Any:
+        before = jnp.stack(coins(HALF))
+        inner = bellhop.io_callback(lambda n: 0 if n == 0 else outer(n - 1)[0].sum(), int)(n)
+        return before, jnp.stack(coins(HALF)) + 0 * inner
+
+    alone, nested = outer(0), outer(2)
+    np.testing.assert_array_equal(alone, nested)
+
+
+def test_a_seeded_device_draws_a_sequence_in_threads() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def program() -> Any:
+        return bellhop.qjit(qml.QNode(outcomes(8), qml.device("lightning.qubit", 8, seed=4)))
+
+    expected, again = program(), program()
+    sequence = {np.array(expected(HALF)).tobytes() for _ in range(20)}
+    assert len(sequence) > 1
     with ThreadPoolExecutor(4) as pool:
         drawn = set(pool.map(lambda _: np.array(again(HALF)).tobytes(), range(20)))
-    assert drawn == expected
+    assert drawn == sequence
 
 
 def test_under_plain_jit(coins: Any) -> None:
