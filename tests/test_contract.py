@@ -51,7 +51,8 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
       : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   %m1, %bit = "quantum.mid_measure"(%s1, %o) {postselect = -1 : i64, reset = 0 : i64,
       site = "f.py:3"} : (tensor<2xui32>, tensor<i32>) -> (tensor<2xui32>, tensor<i1>)
-  %m2, %more = "quantum.restart"(%m1) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i1>)
+  %m2, %more, %counts = "quantum.restart"(%m1)
+      : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i1>, tensor<i1>)
   %s2, %e, %psi = "quantum.measure"(%m2, %p) {code = array<i64: 0, 3, 0, 3>, jacobian = 0 : i64}
       : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>, tensor<4xcomplex<f64>>)
   %s3, %j = "quantum.jacobian"(%s2) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)

@@ -14,7 +14,8 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
     Args:
         wires: the wire, a label or an integer that the program computes; one.
         reset: bring the wire to zero afterwards.
-        postselect: 0 or 1 asks for this outcome.
+        postselect: 0 or 1 asks for this outcome.  Results are then conditioned on it; where it
+            cannot be they are NaN.
 
     Returns:
         the outcome, a boolean of the program, which loops, conditionals, callbacks and
@@ -30,17 +31,20 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
 
     The QNode's ``mcm_method`` says what its results mean:
 
-    - ``"one-shot"`` (the default with shots): the circuit runs once for each shot.  What the QNode
-      returns beside measurements, outcomes too, gets an axis of shots in front.
+    - ``"one-shot"`` (the default with shots): the circuit runs once for each shot, and again where
+      a postselection fails; with ``postselect_mode="hw-like"`` that shot is dropped.  What the
+      QNode returns beside measurements, outcomes too, gets an axis of shots in front.
     - ``"tree-traversal"`` (the default without): it runs once for each combination of outcomes
-      that happens, and results are exact means over them.
+      that happens, and results are exact means over them.  With shots it is ``"one-shot"``.
+    - ``"deferred"``, ``"device"``: as ``"tree-traversal"``.
     - ``"single-branch-statistics"`` (the default without shots where the QNode returns outcomes):
       it runs once, and results are those of the outcomes that came.
 
     Without shots, results are differentiated, the probabilities of the outcomes with them: by
     parameter shifts on devices of their own, by JAX on ``default.qubit``.
 
-    On ``default.qubit`` it is always ``"tree-traversal"``, of at most 12 measurements.
+    On ``default.qubit`` there are at most 12 measurements, as each combination of outcomes is
+    gone through.
 
     Example:
         >>> import bellhop, pennylane as qml

@@ -1,6 +1,8 @@
 // handlers/branches.cc: a walk through the outcomes of mid-circuit measurements.
 #include "bellhop/branches.h"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
 #include "bellhop/device_pool.h"
@@ -33,8 +35,8 @@ bool Branches::next_outcome(const std::array<double, 2>& probabilities,
                          std::to_string(kMostOfAll) +
                          " measurements, and there are more on the way.");
     }
-    const bool happens[] = {all || probabilities[0] >= never_,
-                            all || probabilities[1] >= never_};
+    const bool happens[] = {all || probabilities[0] >= never_ * scale_,
+                            all || probabilities[1] >= never_ * scale_};
     if (happens[0] || happens[1]) {
       path_.push_back({!happens[0], !(happens[0] && happens[1])});
     } else {
@@ -48,6 +50,11 @@ bool Branches::next_outcome(const std::array<double, 2>& probabilities,
   return path_[depth_++].outcome;
 }
 
+void Branches::postselected(double probability) {
+  // Not zero, which nothing is less likely than.
+  scale_ = std::max(scale_ * probability, std::numeric_limits<double>::min());
+}
+
 bool Branches::advance() {
   if (++runs_ > kMostRuns) {
     throw CircuitError(
@@ -57,6 +64,7 @@ bool Branches::advance() {
         "mcm_method='single-branch-statistics' for one random run.");
   }
   depth_ = 0;
+  scale_ = 1;
   while (!path_.empty() && path_.back().is_last) path_.pop_back();
   if (path_.empty()) return false;
   path_.back() = {!path_.back().outcome, true};

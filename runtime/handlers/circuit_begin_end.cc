@@ -1,5 +1,6 @@
 // handlers/circuit_begin_end.cc: bellhop_circuit_begin and bellhop_circuit_end.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -28,12 +29,24 @@ std::size_t natural(const char* name, std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
-Tree tree_of(std::int64_t value) {
-  if (value < 0 || value > 2) {
-    throw CircuitError("A circuit's tree: expected 0, 1 or 2, got " +
+// What the contract's `tree` says: which outcomes there are, or what becomes of runs
+// whose outcomes are drawn.
+struct Outcomes {
+  Tree tree;
+  Redraw redraw;
+};
+
+Outcomes outcomes_of(std::int64_t value) {
+  constexpr Outcomes kAll[] = {{Tree::kNone, Redraw::kNever},
+                               {Tree::kThatHappen, Redraw::kNever},
+                               {Tree::kAll, Redraw::kNever},
+                               {Tree::kNone, Redraw::kRemembering},
+                               {Tree::kNone, Redraw::kAnew}};
+  if (value < 0 || value >= std::ssize(kAll)) {
+    throw CircuitError("A circuit's tree: expected 0 to 4, got " +
                        std::to_string(value) + ".");
   }
-  return static_cast<Tree>(value);
+  return kAll[value];
 }
 
 // As the errors of compilation say it.
@@ -51,12 +64,14 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     if (rows > 0 && tree != 0) {
       throw CircuitError("The rows of a batch do not go through a tree of outcomes.");
     }
-    return std::make_unique<BeginState>(BeginState{
-        Beginning{DevicePool::get(std::string(library), std::string(factory),
-                                  std::string(kwargs)),
-                  natural("qubits", qubits), natural("shots", shots), record != 0,
-                  tree_of(tree), natural("rows", rows), circuit_name(name, site)},
-        seeded != 0});
+    const Outcomes outcomes = outcomes_of(tree);
+    return std::make_unique<BeginState>(
+        BeginState{Beginning{DevicePool::get(std::string(library), std::string(factory),
+                                             std::string(kwargs)),
+                             natural("qubits", qubits), natural("shots", shots),
+                             record != 0, outcomes.tree, outcomes.redraw,
+                             natural("rows", rows), circuit_name(name, site)},
+                   seeded != 0});
   });
 }
 

@@ -10,13 +10,18 @@ namespace {
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed, and ends here if its device cannot be cleared.
 ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
-                   ffi::ResultBufferR0<ffi::PRED> more) {
+                   ffi::ResultBufferR0<ffi::PRED> more,
+                   ffi::ResultBufferR0<ffi::PRED> counts) {
   return guarded(run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     require_one_circuit(lease.session);
     Session& session = lease.session;
-    *more->typed_data() = session.branches.advance();
+    const DrawnRuns::End end = session.branches.is_tree()
+                                   ? DrawnRuns::End{true, session.branches.advance()}
+                                   : session.runs.finish();
+    *more->typed_data() = end.more;
+    *counts->typed_data() = end.counts;
     session.attempt([] { return std::string("A circuit's return to its zero state"); },
                     [&] { session.device->pool.clear(*session.device); });
     session.touched = false;

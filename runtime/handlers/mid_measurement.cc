@@ -8,9 +8,6 @@
 namespace bellhop {
 namespace {
 
-// A state that has less of an outcome does not have it.
-constexpr double kImpossible = 1e-15;
-
 std::array<double, 2> probabilities(Device& device) {
   std::array<double, 2> values{};
   auto view = view_of(values.data(), values.size());
@@ -21,16 +18,22 @@ std::array<double, 2> probabilities(Device& device) {
   return values;
 }
 
-bool collapse(Device& device, const MidMeasurement& measurement) {
-  std::optional<std::int32_t> asked;
-  if (measurement.postselect != MidMeasurement::kNoPostselection) {
-    asked = static_cast<std::int32_t>(measurement.postselect);
-    if (probabilities(device)[static_cast<std::size_t>(*asked)] < kImpossible) {
-      throw CircuitError("it is to give " + std::to_string(*asked) +
-                         " (postselect), which does not happen in this state.");
+bool collapse(Session& session, const MidMeasurement& measurement) {
+  Device& device = *session.device;
+  DrawnRuns& runs = session.runs;
+  const bool is_asked = measurement.postselect != MidMeasurement::kNoPostselection;
+  const bool asked = measurement.postselect == 1;
+  std::optional<std::int32_t> chosen;
+  if (runs.redraws()) {
+    const std::array<double, 2> both = probabilities(device);
+    if (!is_asked) {
+      chosen = runs.draw(both, device.generator);
+    } else if (runs.postselect(both[asked], device.generator)) {
+      chosen = asked;
     }
   }
-  const bool outcome = *device.plugin->Measure(device.wires.front(), asked);
+  const bool outcome = *device.plugin->Measure(device.wires.front(), chosen);
+  if (is_asked && outcome != asked) runs.fail();
   if (measurement.reset && outcome) {
     static const std::string flip = "PauliX";
     device.plugin->NamedOperation(flip, {}, device.wires, false, {}, {}, {});
@@ -40,9 +43,12 @@ bool collapse(Device& device, const MidMeasurement& measurement) {
 
 bool branch(Session& session, const MidMeasurement& measurement, std::int32_t wire) {
   Device& device = *session.device;
+  const std::array<double, 2> both = probabilities(device);
   bool outcome = measurement.postselect == 1;
   if (measurement.postselect == MidMeasurement::kNoPostselection) {
-    outcome = session.branches.next_outcome(probabilities(device), device.generator);
+    outcome = session.branches.next_outcome(both, device.generator);
+  } else if (const double sum = both[0] + both[1]; sum > 0) {
+    session.branches.postselected(both[outcome] / sum);
   }
   const Projection projection{wire, outcome, measurement.reset};
   project(session, projection);
@@ -75,7 +81,7 @@ bool measure_wire(Session& session, const MidMeasurement& measurement,
     Device& device = *session.device;
     device.wires.assign(1, device.qubits[wire]);
     const bool outcome = session.branches.is_tree() ? branch(session, measurement, wire)
-                                                    : collapse(device, measurement);
+                                                    : collapse(session, measurement);
     session.touched = true;
     return outcome;
   });

@@ -135,6 +135,7 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   session.record = on_tape;
   session.touched = false;
   session.branches = Branches(beginning.tree, beginning.record);
+  session.runs = DrawnRuns(beginning.redraw);
   session.device_failed = false;
   session.tape.recording = on_tape;
   session.keeps_steps = beginning.record;

@@ -54,21 +54,38 @@ class Randomness(enum.Enum):
         NONE: there are none.
         SAMPLES: its measurements at the end are made of samples.
         OUTCOMES: those of its mid-circuit measurements are drawn.
+        CONDITIONED: they are, until postselections hold.
+        ANEW: they are, in circuits that may not be the same each time.
         TREE: the circuit runs with each combination of them, and its results are summed.
     """
 
     NONE = "none"
     SAMPLES = "samples"
     OUTCOMES = "outcomes"
+    CONDITIONED = "conditioned"
+    ANEW = "anew"
     TREE = "tree"
 
     @property
     def is_drawn(self) -> bool:
         """Whether other random numbers come at each run."""
-        return self in (Randomness.SAMPLES, Randomness.OUTCOMES)
+        return self not in (Randomness.NONE, Randomness.TREE)
+
+    @property
+    def has_drawn_outcomes(self) -> bool:
+        """Whether these are outcomes of mid-circuit measurements."""
+        return self.is_drawn and self is not Randomness.SAMPLES
+
+    def tree(self, record: int) -> int:
+        """Return what the runtime calls it, of a circuit that was differentiated so often."""
+        # In a second derivative, outcomes that do not happen count too.
+        of_tree = 2 if record > 1 else 1
+        return {Randomness.TREE: of_tree, Randomness.CONDITIONED: 3, Randomness.ANEW: 4}.get(
+            self, 0
+        )
 
 
-_OUTCOMES_ARE_DRAWN = (
+OUTCOMES_ARE_DRAWN = (
     "the outcomes of its mid-circuit measurements are drawn (it has shots, or "
     "mcm_method='single-branch-statistics'), and gates in it are differentiated: how likely they "
     "are would not count. Use a circuit without shots for the derivative."
@@ -182,8 +199,8 @@ def _jvp(
     if differ(primals):
         raise DifferentiableCompileError(_VARIES.format(where=body.where))
     try:
-        is_drawn = randomness is Randomness.OUTCOMES
-        with apart_from_mesh(()), undifferentiable_gates(_OUTCOMES_ARE_DRAWN if is_drawn else ""):
+        is_drawn = randomness.has_drawn_outcomes
+        with apart_from_mesh(()), undifferentiable_gates(OUTCOMES_ARE_DRAWN if is_drawn else ""):
             closed = body.closed if body.again is None else body.again()
             jvp, out_nonzero = jvp_jaxpr(closed, [False, *nonzero], instantiate=False)
     except DifferentiableCompileError as error:
@@ -304,7 +321,6 @@ def _lower(
         closed = together
     allow_our_dialects(ctx)
     is_drawn = randomness.is_drawn
-    is_tree = randomness is Randomness.TREE
     seeds = [quantum.seed(lowering.number_random_circuit())] if is_drawn else []
     state = quantum.begin(
         [*seeds, *operands],
@@ -314,8 +330,7 @@ def _lower(
         qubits=device.qubits,
         shots=device.shots,
         record=bool(record),
-        # In a second derivative, outcomes that do not happen count too.
-        tree=0 if not is_tree else 2 if record > 1 else 1,
+        tree=randomness.tree(record),
         seeded=is_drawn,
         rows=0 if batch is None else batch.rows,
         name=name,
@@ -327,7 +342,7 @@ def _lower(
         primitive=None, avals_in=[HANDLE, *ctx.avals_in], avals_out=[HANDLE, *ctx.avals_out]
     )
     symbol = f"circuit_{name}_recorded" if record else f"circuit_{name}"
-    if is_tree:
+    if randomness is Randomness.TREE:
         closed = through_tree(closed)
     with recorded(bool(record)):
         state, *results = mlir.core_call_lowering(

@@ -15,6 +15,7 @@ from jax.extend.core import ClosedJaxpr
 from bellhop.circuits.circuit_primitive import Randomness
 from bellhop.circuits.computed_wires import on_known_wires
 from bellhop.circuits.device import DeviceSpec
+from bellhop.circuits.kept_shots import drops_shots, filled, may_differ, possible, until_kept
 from bellhop.circuits.memory import check_shots_fit
 from bellhop.circuits.sampling import sampled_statistics
 from bellhop.circuits.seeds import offer_seed_of
@@ -89,18 +90,6 @@ def is_measurement(value: Any) -> bool:
     return isinstance(value, qml.measurements.MeasurementProcess)
 
 
-def check_measurements(processes: Sequence[Any], where: str) -> None:
-    """Refuse the result of a quantum function that is anything else than measurements.
-
-    Devices whose circuits are parts of the program take no other values.
-    """
-    if not processes or not all(map(is_measurement, processes)):
-        raise CompileError(
-            f"{where}: a quantum function must return measurements (a pytree of qml.expval, "
-            f"qml.probs, ...) and, on this device, nothing else; it returned {processes}."
-        )
-
-
 def trace_circuit(
     record: Callable[..., tuple[Any, Any]],
     inputs: Sequence[Any],
@@ -123,14 +112,19 @@ def trace_circuit(
     trees: list[Any] = []
     statistics: list[Statistic] = []
     method = None
+    postselects = False
     spec = device
 
     def run(handle: Any, *inputs: Any) -> list[Any]:
-        nonlocal method, spec, statistics, trees
+        nonlocal method, postselects, spec, statistics, trees
         circuit, result = record(handle, *inputs)
         leaves, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
-        _check_result(leaves, circuit.has_mid_circuit, where)
-        method = _method(qnode, leaves, shots, where) if circuit.has_mid_circuit else None
+        check_result(leaves, where)
+        method = None
+        if circuit.has_mid_circuit:
+            is_classical = not all(map(is_measurement, leaves))
+            method = chosen_method(qnode, shots, is_classical=is_classical, where=where)
+        postselects = circuit.postselects and method != TREE
         spec = dataclasses.replace(device, shots=1 if method == ONE_SHOT else shots.total)
         circuit.device = spec
         circuit.groups = (1,) if method == ONE_SHOT else shots.copies
@@ -142,22 +136,44 @@ def trace_circuit(
     with apart_from_mesh(inputs) as plain:
         closed = vectorized(jax.make_jaxpr(run)(HANDLE_STRUCT, *plain))
         out_tree, values_tree = trees
+        randomness = _randomness(method, shots)
+        if postselects:
+            if not drops_shots(qnode):
+                randomness = Randomness.ANEW if may_differ(closed) else Randomness.CONDITIONED
+            closed = until_kept(closed)
         if method == ONE_SHOT:
-            closed = _one_by_one(closed, statistics, shots, plain)
+            closed = _one_by_one(closed, statistics, shots, plain, postselects=postselects)
 
     def finish(results: Sequence[Any]) -> Any:
+        is_kept, *results = results if postselects else (None, *results)
         values = jax.tree.unflatten(values_tree, results)
+        measured = statistics
         if method == TREE:
             total, *sums = values
-            # Where postselection leaves nothing, there is no result: 0 / 0.
-            values = jax.tree.map(lambda sum_: sum_ / total, sums)
-        measured = statistics[1:] if method == TREE else statistics
+            total = possible(total)
+            values, measured = jax.tree.map(lambda sum_: sum_ / total, sums), statistics[1:]
+        elif postselects:
+            values = [
+                kept(value, is_kept, statistic, where)
+                for value, statistic in zip(values, statistics, strict=True)
+            ]
         return finished(values, measured, out_tree, shots)
 
-    randomness = _randomness(method, shots)
     if randomness not in (Randomness.NONE, Randomness.TREE):
         offer_seed_of(qnode.device)
     return Traced(closed, spec, randomness, finish)
+
+
+def kept(values: Any, is_kept: Any, statistic: Statistic, where: str) -> Any:
+    """Return the values of a statistic with what stands for shots that were not kept."""
+    if not statistic.is_measured:
+        return values
+    if statistic.is_of_shots:
+        return jax.tree.map(lambda samples: filled(samples, is_kept, where), values)
+    # Means over shots are those of the shots that were kept already.
+    return (
+        values if is_kept.ndim else jax.tree.map(lambda v: jnp.where(is_kept, v, jnp.nan), values)
+    )
 
 
 def _randomness(method: str | None, shots: Shots) -> Randomness:
@@ -188,8 +204,9 @@ def _statistics(
             return next(in_order)
         value = jnp.asarray(leaf)
         if method == ONE_SHOT:
-            return Statistic(circuit.of_each_shot(value), is_of_shots=True)
-        return Statistic(circuit.mean_of_groups(value) if shots.total else value)
+            return Statistic(circuit.of_each_shot(value), is_of_shots=True, is_measured=False)
+        value = circuit.mean_of_groups(value) if shots.total else value
+        return Statistic(value, is_measured=False)
 
     return list(map(statistic, leaves))
 
@@ -218,9 +235,17 @@ def finished(
 
 
 def _one_by_one(
-    closed: ClosedJaxpr, statistics: Sequence[Statistic], shots: Shots, inputs: Sequence[Any]
+    closed: ClosedJaxpr,
+    statistics: Sequence[Statistic],
+    shots: Shots,
+    inputs: Sequence[Any],
+    *,
+    postselects: bool,
 ) -> ClosedJaxpr:
-    """Run a circuit of one shot for each shot; return means over groups, and all samples."""
+    """Run a circuit of one shot for each shot; return means over groups, and all samples.
+
+    Where it postselects, it gives first whether it was kept, and so does the result.
+    """
     of_shots = [
         statistic.is_of_shots for statistic in statistics for _ in jax.tree.leaves(statistic.values)
     ]
@@ -231,67 +256,73 @@ def _one_by_one(
         def step(carried: Any, group: Any) -> tuple[Any, Any]:
             handle, sums = carried
             handle, *values = eval_jaxpr(closed.jaxpr, closed.consts, handle, *inputs)
+            is_kept = values.pop(0) if postselects else None
             means = [value[0] for value, yes in zip(values, of_shots, strict=True) if not yes]
-            sums = [sum_.at[group].add(mean) for sum_, mean in zip(sums, means, strict=True)]
             samples = [value[0] for value, yes in zip(values, of_shots, strict=True) if yes]
-            return (restart_p.bind(handle)[0], sums), samples
+            if is_kept is None:
+                handle, *_ = restart_p.bind(handle)
+            else:
+                means = [jnp.where(is_kept, mean, 0) for mean in means]
+                samples = [is_kept, *samples]
+            sums = [sum_.at[group].add(mean) for sum_, mean in zip(sums, means, strict=True)]
+            return (handle, sums), samples
 
+        results = closed.out_avals[2 if postselects else 1 :]
         zeros = [
             jnp.zeros((len(sizes), *aval.shape[1:]), aval.dtype)
-            for aval, yes in zip(closed.out_avals[1:], of_shots, strict=True)
+            for aval, yes in zip(results, of_shots, strict=True)
             if not yes
         ]
         (handle, sums), stacked = jax.lax.scan(step, (handle, zeros), group_of_shot)
-        means = iter(sum_ / sizes.reshape(-1, *[1] * (sum_.ndim - 1)) for sum_ in sums)
+        kept, n_kept = [], sizes
+        if postselects:
+            kept = [stacked.pop(0)]
+            n_kept = jnp.zeros(len(sizes)).at[group_of_shot].add(kept[0])
+        means = iter(sum_ / n_kept.reshape(-1, *[1] * (sum_.ndim - 1)) for sum_ in sums)
         samples = iter(stacked)
-        return [handle, *(next(samples) if yes else next(means) for yes in of_shots)]
+        return [handle, *kept, *(next(samples) if yes else next(means) for yes in of_shots)]
 
     return jax.make_jaxpr(loop)(HANDLE_STRUCT, *inputs)
 
 
-def check_postselection(qnode: qml.QNode, where: str) -> None:
-    """Refuse a mode of postselection in which the number of shots is not known beforehand."""
-    if qnode.execute_kwargs.get("postselect_mode") == "hw-like":
-        raise CompileError(
-            f"{where}: postselect_mode='hw-like' drops shots, and XLA's arrays have one shape; it "
-            "is not supported by bellhop. Use 'fill-shots' (the default): every shot is "
-            "postselected."
-        )
+def chosen_method(qnode: qml.QNode, shots: Shots, *, is_classical: bool, where: str) -> str:
+    """Return how a circuit with mid-circuit measurements is run.
 
+    Whatever it is called, with shots each of them is a run whose outcomes are drawn.
 
-def _method(qnode: qml.QNode, leaves: Sequence[Any], shots: Shots, where: str) -> str:
+    Args:
+        qnode: the QNode, for its ``mcm_method``.
+        shots: its shots.
+        is_classical: whether it returns other values than measurements.
+        where: the QNode and its line, for errors.
+    """
     method = qnode.execute_kwargs.get("mcm_method")
-    check_postselection(qnode, where)
-    is_classical = not all(map(is_measurement, leaves))
-    if method is None:
-        method = ONE_SHOT if shots.total else SINGLE_BRANCH if is_classical else TREE
-    if method not in (ONE_SHOT, TREE, SINGLE_BRANCH):
+    if method == SINGLE_BRANCH:
+        return SINGLE_BRANCH
+    if shots.total:
+        return ONE_SHOT
+    if method == ONE_SHOT:
         raise CompileError(
-            f"{where}: mcm_method={method!r} is not supported by bellhop; there are 'one-shot' "
-            "(with shots), 'tree-traversal' (without), and 'single-branch-statistics'."
+            f"{where}: mcm_method='one-shot' needs shots. Use mcm_method='tree-traversal'."
         )
-    if (method == ONE_SHOT) != bool(shots.total) and method != SINGLE_BRANCH:
-        raise CompileError(
-            f"{where}: mcm_method={method!r} {'needs' if method == ONE_SHOT else 'is without'} "
-            f"shots. Use mcm_method={TREE if method == ONE_SHOT else ONE_SHOT!r}."
-        )
-    if is_classical and method == TREE:
+    if is_classical and method is not None:
         raise CompileError(
             f"{where}: it returns values that are no measurements, which mcm_method={method!r} "
             "makes several times. Return qml.sample or qml.expval of outcomes, or set "
             f"mcm_method={SINGLE_BRANCH!r}."
         )
-    return method
+    return SINGLE_BRANCH if is_classical else TREE
 
 
-def _check_result(leaves: Sequence[Any], has_mid_circuit: bool, where: str) -> None:
+def check_result(leaves: Sequence[Any], where: str) -> None:
+    """Refuse the result of a quantum function that is neither measurements nor numbers."""
     is_number = lambda leaf: (
         isinstance(leaf, jax.Array | bool | int | float | complex) or hasattr(leaf, "__array__")
     )
-    if not any(map(is_measurement, leaves)) and not (has_mid_circuit and leaves):
+    if not leaves:
         raise CompileError(
-            f"{where}: a quantum function must return measurements (a pytree of qml.expval, "
-            f"qml.probs, ...); it returned {list(leaves)}."
+            f"{where}: a quantum function must return something: measurements (a pytree of "
+            "qml.expval, qml.probs, ...), numbers or arrays."
         )
     for leaf in leaves:
         if not is_measurement(leaf) and not is_number(leaf):

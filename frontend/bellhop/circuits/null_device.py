@@ -14,7 +14,13 @@ import pennylane as qml
 
 from bellhop.circuits.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.deferred import apply_control_flow, as_control_flow
-from bellhop.circuits.execution import Shots, check_measurements, is_measurement, shots_of
+from bellhop.circuits.execution import (
+    ONE_SHOT,
+    check_result,
+    chosen_method,
+    is_measurement,
+    shots_of,
+)
 from bellhop.circuits.gates import check_is_gate
 from bellhop.circuits.outcome_statistics import values_of
 from bellhop.circuits.precision import in_precision_of
@@ -88,15 +94,31 @@ def run_null(
             tracker.begin()
         with circuit_scope(circuit), circuit.queue():
             result = function(*inputs)
-        processes, tree = jax.tree.flatten(result, is_leaf=is_measurement)
-        check_measurements(processes, where)
-        for process in processes:
+        leaves, tree = jax.tree.flatten(result, is_leaf=is_measurement)
+        check_result(leaves, where)
+        for process in filter(is_measurement, leaves):
             circuit.check_observable(process.obs)
             if process.mv is None and any(map(is_dynamic, process.wires)):
                 circuit.check_wires(process.wires, process)
         if tracker is not None:
-            tracker.end(processes)
-        return faults.checked(_results(processes, tree, shots, wires, where), circuit.fault)
+            tracker.end(list(filter(is_measurement, leaves)))
+        method = None
+        if circuit.has_mid_circuit:
+            is_classical = not all(map(is_measurement, leaves))
+            method = chosen_method(qnode, shots, is_classical=is_classical, where=where)
+        is_of_shots = method == ONE_SHOT
+
+        def value_of(leaf: Any, of_copy: int | None) -> Any:
+            if is_measurement(leaf):
+                return _Result(leaf, of_copy, wires, where).value()
+            leaf = jnp.asarray(leaf)
+            return jnp.broadcast_to(leaf, (of_copy, *leaf.shape)) if is_of_shots else leaf
+
+        def copy(of_copy: int | None) -> Any:
+            return jax.tree.unflatten(tree, [value_of(leaf, of_copy) for leaf in leaves])
+
+        results = tuple(map(copy, shots.copies)) if shots.is_vector else copy(shots.total or None)
+        return faults.checked(results, circuit.fault)
 
     consts = jax.make_jaxpr(run)(ROW_STRUCT, *inputs).consts
     results = rows.run(lambda row: run(row, *inputs))
@@ -123,6 +145,7 @@ class _NullCircuit(QueuedCircuit):
         self._faults = faults
         self._tracker = tracker
         self.fault = faults.none()
+        self.has_mid_circuit = False
 
     def apply(self, operations: Sequence[Any]) -> None:
         gates = [op for op in operations if as_control_flow(op) is None]
@@ -198,17 +221,8 @@ class _NullCircuit(QueuedCircuit):
         del reset
         self.flush_active("measure")
         self._check([label], "the mid-circuit measurement", site)
+        self.has_mid_circuit = True
         return jnp.asarray(postselect == 1)
-
-
-def _results(processes: Sequence[Any], tree: Any, shots: Shots, wires: WireMap, where: str) -> Any:
-    def copy(of_copy: int | None) -> Any:
-        results = [_Result(process, of_copy, wires, where).value() for process in processes]
-        return jax.tree.unflatten(tree, results)
-
-    if shots.is_vector:
-        return tuple(map(copy, shots.copies))
-    return copy(shots.total or None)
 
 
 class _Result:

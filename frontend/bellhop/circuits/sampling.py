@@ -271,12 +271,13 @@ def _all_eigenvalues(diagonals: Sequence[Diagonal]) -> Any:
 
 
 def _counts(values: np.ndarray) -> Callable[[Any], Any]:
-    """Count the values of outcomes, equal ones together."""
+    """Count the values of outcomes, equal ones together, without the shots that were dropped."""
     # Eigenvalues that differ by rounding are equal.
     distinct, place = np.unique(np.round(values, 12), return_inverse=True)
 
     def finish(samples: Any) -> Any:
-        counts = jnp.bincount(jnp.asarray(place)[samples], length=len(distinct))
-        return jnp.asarray(distinct), counts
+        n = len(distinct)
+        bins = jnp.where(samples < 0, n, jnp.asarray(place)[samples])
+        return jnp.asarray(distinct), jnp.bincount(bins, length=n + 1)[:n]
 
     return finish

@@ -31,7 +31,7 @@ gates_p = Primitive("quantum_gates")
 # mid_measure: handle, wire i32[] -> handle, outcome bool[]
 mid_measure_p = Primitive("quantum_mid_measure")
 mid_measure_p.multiple_results = True
-# restart: handle -> handle, more bool[]
+# restart: handle -> handle, more bool[], counts bool[]
 restart_p = Primitive("quantum_restart")
 restart_p.multiple_results = True
 
@@ -48,7 +48,7 @@ def _mid_measure_aval(*_: Any, **__: Any) -> list[ShapedArray]:
 
 @restart_p.def_abstract_eval
 def _restart_aval(*_: Any) -> list[ShapedArray]:
-    return [HANDLE, ShapedArray((), np.dtype(bool))]
+    return [HANDLE, *2 * [ShapedArray((), np.dtype(bool))]]
 
 
 _is_recorded: contextvars.ContextVar[bool] = contextvars.ContextVar(

@@ -37,11 +37,13 @@ class Statistic:
         finish: takes their mean over the runs, or the samples of all shots, and returns the
             result; with shots, that of one group.
         is_of_shots: whether the axis in front is one of shots.
+        is_measured: whether it is the result of a measurement.
     """
 
     values: Any
     finish: Callable[[Any], Any] = lambda values: values
     is_of_shots: bool = False
+    is_measured: bool = True
 
 
 def unsupported(where: str, what: str, instead: str) -> CompileError:

@@ -50,6 +50,7 @@ class StraightCircuit(QueuedCircuit):
         self.device = device
         self.wires = wires
         self.has_mid_circuit = False
+        self.postselects = False
         # The shots of each group that there is a mean of.
         self.groups: tuple[int, ...] = ()
         self._gate_set = gates
@@ -202,6 +203,7 @@ class StraightCircuit(QueuedCircuit):
         )
         self._is_fresh = False
         self.has_mid_circuit = True
+        self.postselects |= postselect >= 0
         if self._is_uncounted and self._uncounted is not None:
             self._uncounted, self._handle, outcome = self._uncounted.remember(
                 self._handle, self._ticket, outcome

@@ -97,6 +97,7 @@ class TracedCircuit(QueuedCircuit):
         # How many measurements there were on the way.
         self._place: Any = jnp.int32(0)
         self.n_outcomes = 0
+        self.postselects = False
         self._n_outcomes_of_part = 0
 
     def apply(self, operations: Sequence[Any]) -> None:
@@ -236,6 +237,7 @@ class TracedCircuit(QueuedCircuit):
             self._state = in_precision(after_gate(projector, self._state, self.wires))
         self._place = self._place + 1
         self.n_outcomes += 1
+        self.postselects |= postselect >= 0
         self._is_fresh = False
         return outcome == 1
 
@@ -291,6 +293,11 @@ class TracedCircuit(QueuedCircuit):
         """Return a value of these outcomes, a row for each shot."""
         assert self._shots is not None
         return jnp.broadcast_to(value, (*self._shots.is_here.shape, *value.shape))
+
+    def here(self, samples: Any) -> Any:
+        """Return a row for each shot with zeros in place of the shots of other outcomes."""
+        assert self._shots is not None
+        return self._shots.here(samples)
 
     def weight(self) -> Any:
         """Return the probability of the outcomes."""

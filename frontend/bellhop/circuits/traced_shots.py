@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.circuits.kept_shots import possible
 from bellhop.circuits.sampling import Asked, Frequency
 from bellhop.circuits.undifferentiable import undifferentiable
 
@@ -32,12 +33,14 @@ class ShotsOfWay:
         is_here: for each shot, whether it fell to this way.
         total: the probability of all ways, less than one where some are postselected.
         groups: the shots of each group that there is a mean of.
+        n_kept: how many of these fell to any way.
     """
 
     key: Any
     is_here: Any
     total: Any
     groups: tuple[int, ...]
+    n_kept: Any
     _rounds: int = 0
 
     def sample(self, state: Any, asked: Sequence[Asked]) -> list[Any]:
@@ -62,15 +65,16 @@ class ShotsOfWay:
         """
         weights = self._weights(jnp.broadcast_to(probability, self.is_here.shape))
         sums = jnp.zeros(len(self.groups), weights.dtype).at[self._group_of_shot()].add(weights)
-        shares = sums / np.array(self.groups)
+        shares = sums / self.n_kept
         return jnp.tensordot(shares, value, axes=0)
 
     def here(self, samples: Any) -> Any:
         """Return samples with zeros in place of the shots of other ways."""
-        return jnp.where(self.is_here.reshape(-1, *[1] * (samples.ndim - 1)), samples, 0)
+        is_here = self.is_here.reshape(-1, *[1] * (samples.ndim - 1))
+        return jnp.where(is_here, samples, jnp.zeros_like(samples))
 
     def _group_of_shot(self) -> np.ndarray:
-        return np.repeat(np.arange(len(self.groups)), self.groups)
+        return group_of_shot(self.groups)
 
     def _frequencies(self, bits: Any, weights: Any, what: Frequency) -> Any:
         outcome = bits[:, np.array(what.wires, int)] @ (2 ** np.arange(len(what.wires))[::-1])
@@ -78,17 +82,39 @@ class ShotsOfWay:
         signed = jnp.where(ones % 2 == 1, -weights, weights)
         sums = jnp.zeros((len(self.groups), 2 ** len(what.wires)), signed.dtype)
         sums = sums.at[self._group_of_shot(), outcome.astype(int)].add(signed)
-        return sums / np.array(self.groups)[:, None]
+        return sums / self.n_kept[:, None]
 
     def _weights(self, probability: Any) -> Any:
         """Return one for each shot that is here, with the derivative of its likelihood."""
         safe = lambda p: jnp.where(self.is_here & (p > 0), p, 1.0)
         weights = jnp.where(self.is_here, _ratio(safe(probability)), 0.0)
-        # Where postselection leaves nothing, there is no result.
-        return jnp.where(self.total > 0, weights / _ratio(self._positive_total()), jnp.nan)
+        return weights / _ratio(jnp.where(self.total > 0, self.total, 1.0))
 
-    def _positive_total(self) -> Any:
-        return jnp.where(self.total > 0, self.total, 1.0)
+
+def group_of_shot(groups: Sequence[int]) -> np.ndarray:
+    """Return for each shot the number of its group, given the sizes of these."""
+    return np.repeat(np.arange(len(groups)), groups)
+
+
+def draw_ways(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[Any, Any]:
+    """Draw the way that each shot falls to.
+
+    Args:
+        key: for random numbers.
+        weights: the probability of each way.
+        shots: how many.
+        drops: whether a shot is lost with the probability that they do not add up to.
+
+    Returns:
+        the number of the way of each shot, beyond all for those that are not kept; and whether
+        it is kept, as all are or none if none is dropped.
+    """
+    weights = jax.lax.stop_gradient(weights)
+    total = jnp.sum(weights)
+    lost = jnp.maximum(1 - total, 0) if drops else jnp.zeros_like(total)
+    ways = draw(key, jnp.append(weights, lost), shots)
+    is_kept = (ways < len(weights)) & ~jnp.isnan(possible(total))
+    return jnp.where(is_kept, ways, len(weights)).astype(jnp.uint32), is_kept
 
 
 def draw(key: Any, probabilities: Any, shots: int) -> Any:

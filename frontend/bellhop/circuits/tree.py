@@ -36,7 +36,7 @@ def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
     def run(state: tuple[Any, list[Any], Any], *inputs: Any) -> tuple[Any, list[Any], Any]:
         handle, sums, _ = state
         handle, *values = eval_jaxpr(once.jaxpr, once.consts, handle, *inputs)
-        handle, more = restart_p.bind(handle)
+        handle, more, _ = restart_p.bind(handle)
         return handle, [sum_ + value for sum_, value in zip(sums, values, strict=True)], more
 
     def runs(handle: Any, *inputs: Any) -> list[Any]:

@@ -17,12 +17,22 @@ def equations(jaxpr: Any) -> Iterator[JaxprEqn]:
     """Yield the equations of a jaxpr, and those of the jaxprs in their parameters."""
     for eqn in jaxpr.eqns:
         yield eqn
-        for value in eqn.params.values():
-            for inner in value if isinstance(value, tuple | list) else [value]:
-                if hasattr(inner, "eqns"):
-                    yield from equations(inner)
-                elif hasattr(inner, "jaxpr") and hasattr(inner.jaxpr, "eqns"):
-                    yield from equations(inner.jaxpr)
+        for inner in _jaxprs_in(eqn):
+            yield from equations(inner)
+
+
+def leaf_equations(jaxpr: Any) -> Iterator[JaxprEqn]:
+    """Yield those equations of a jaxpr that hold no others."""
+    return (eqn for eqn in equations(jaxpr) if next(_jaxprs_in(eqn), None) is None)
+
+
+def _jaxprs_in(eqn: JaxprEqn) -> Iterator[Any]:
+    for value in eqn.params.values():
+        for inner in value if isinstance(value, tuple | list) else [value]:
+            if hasattr(inner, "eqns"):
+                yield inner
+            elif hasattr(inner, "jaxpr") and hasattr(inner.jaxpr, "eqns"):
+                yield inner.jaxpr
 
 
 def needed_values(

@@ -10,7 +10,7 @@
     %s2 = "quantum.gates"(%s0, %params, %offset, %wires, %turns) {names, code, constants}
     %s2a, %m = "quantum.mid_measure"(%s2, %wire) {postselect = -1 : i64, reset = 0 : i64,
         site = "f.py:3"}
-    %s2b, %more = "quantum.restart"(%s2a)
+    %s2b, %more, %counts = "quantum.restart"(%s2a)
     %s3, %e = "quantum.measure"(%s2, %data) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64}
     %s4, %j = "quantum.jacobian"(%s3)
     %s5, %es = "quantum.replay"(%s4, %data, %all_params, %index, %amount) {code}
@@ -148,7 +148,8 @@ def begin(
         qubits: how many it has.
         shots: of each measurement; 0 for exact ones.
         record: whether it keeps the gates.
-        tree: 1 to go through the mid-circuit outcomes that happen, 2 through all; else 0.
+        tree: 1 to go through the mid-circuit outcomes that happen, 2 through all; 3 to draw
+            them until postselections hold, 4 also, remembering nothing; else 0.
         seeded: whether there is a seed.
         rows: those of a batch, or 0.
         name: that of the quantum function, which profiles show.
@@ -232,11 +233,15 @@ def mid_measure(
     return _mid_measure.build([state, wire], postselect=postselect, reset=reset, site=site)
 
 
-_restart = _operation("restart", (STATE,), (STATE, _BOOL))
+_restart = _operation("restart", (STATE,), (STATE, _BOOL, _BOOL))
 
 
 def restart(state: ir.Value) -> list[ir.Value]:
-    """Build a ``quantum.restart``; return the state and whether there is another run."""
+    """Build a ``quantum.restart``.
+
+    Returns:
+        the state, whether to run again, and whether the run counts.
+    """
     return _restart.build([state])
 
 

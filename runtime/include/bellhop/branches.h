@@ -32,6 +32,10 @@ class Branches {
   bool next_outcome(const std::array<double, 2>& probabilities,
                     std::mt19937& generator);
 
+  // A postselection holds with this probability: what is unlikely from here on is
+  // unlikely beside it.
+  void postselected(double probability);
+
   // Ends the run. Returns whether there is another one; throws CircuitError where
   // there are too many.
   bool advance();
@@ -43,6 +47,7 @@ class Branches {
   };
   Tree tree_ = Tree::kNone;
   double never_ = 0;  // a probability below this does not happen
+  double scale_ = 1;  // how likely the run's postselections were
   std::vector<Node> path_;
   std::size_t depth_ = 0;
   std::size_t runs_ = 0;

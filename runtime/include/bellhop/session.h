@@ -14,6 +14,7 @@
 #include "bellhop/branches.h"
 #include "bellhop/device_pool.h"
 #include "bellhop/directions.h"
+#include "bellhop/drawn_runs.h"
 #include "bellhop/per_row.h"
 #include "bellhop/random_stream.h"
 #include "bellhop/signals.h"
@@ -81,6 +82,7 @@ struct Beginning {
   std::size_t shots;
   bool record;
   Tree tree;
+  Redraw redraw;
   std::size_t rows;
   std::string circuit;  // what errors call it
 };
@@ -95,6 +97,7 @@ struct Session {
   bool record = false;             // on the plugin's tape
   bool touched = false;            // an operation was applied
   Branches branches;
+  DrawnRuns runs;              // where it is no tree
   bool device_failed = false;  // the plugin threw: never reuse the device
   Tape tape;
   bool keeps_steps = false;

@@ -111,8 +111,7 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         gate_in(lambda x: qml.RX(jnp.full((2, 2), x), wires=0)),
         "RX: RX: wrong number(s) of dimensions",
     ),
-    "number returned": (lambda x: x, "a quantum function must return measurements"),
-    "nothing returned": (lambda x: None, "a quantum function must return measurements"),
+    "nothing returned": (lambda x: None, "a quantum function must return something"),
     "text beside a measurement": (
         lambda x: (expval(), "a"),
         "a quantum function returns measurements and numbers; it returned a str",

@@ -2,24 +2,10 @@
 
 from typing import Any
 
-import numpy as np
 import pennylane as qml
 import pytest
 
 import bellhop
-
-
-def test_postselection_of_what_does_not_happen(lightning: Any) -> None:
-    def circuit(x: Any) -> Any:
-        qml.RY(x, wires=1)
-        bellhop.measure(0, postselect=1)
-        return qml.expval(qml.Z(1))
-
-    assert np.isnan(bellhop.qjit(lightning(circuit))(0.3))
-    shots = bellhop.qjit(qml.set_shots(lightning(circuit), 3))
-    message = r"measurement of wire 0 \(.*test_mid_circuit.*\): it is to give 1 \(postselect\)"
-    with pytest.raises(bellhop.CircuitError, match=message):
-        shots(0.3)
 
 
 @pytest.mark.parametrize("wire", [2, -1, -7])
@@ -40,11 +26,6 @@ COMPILE_ERRORS: dict[str, tuple[Any, dict[str, Any], str]] = {
         {},
         "state after mid-circuit measurements, where the state is a mixture",
     ),
-    "deferred": (
-        lambda: qml.expval(bellhop.measure(0)),
-        {"mcm_method": "deferred"},
-        "mcm_method='deferred' is not supported by bellhop; there are 'one-shot'",
-    ),
     "one-shot without shots": (
         lambda: qml.expval(bellhop.measure(0)),
         {"mcm_method": "one-shot"},
@@ -54,11 +35,6 @@ COMPILE_ERRORS: dict[str, tuple[Any, dict[str, Any], str]] = {
         lambda: bellhop.measure(0),
         {"mcm_method": "tree-traversal"},
         "it returns values that are no measurements",
-    ),
-    "hw-like": (
-        lambda: qml.expval(bellhop.measure(0, postselect=0)),
-        {"postselect_mode": "hw-like"},
-        "postselect_mode='hw-like' drops shots",
     ),
     "sample without shots": (lambda: qml.sample(bellhop.measure(0)), {}, "without shots"),
     "in an adjoint": (

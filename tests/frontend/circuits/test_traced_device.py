@@ -380,7 +380,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         then_measured(lambda x: jax.jit(lambda y: qml.RX(y, 0) and y)(x)),
         "RX stands inside a JAX transformation",
     ),
-    "number returned": (lambda x: x, "a quantum function must return measurements"),
+    "nothing returned": (lambda x: None, "a quantum function must return something"),
     "observable without a matrix": (
         lambda x: qml.expval(NoObservable(0)),
         "the observable NoObservable, which has no matrix, on default.qubit: not supported",

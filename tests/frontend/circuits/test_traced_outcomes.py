@@ -167,7 +167,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "method": (
         then(lambda: qml.expval(qml.Z(0))),
         {"mcm_method": "one-shot"},
-        "mcm_method='one-shot' is not supported by bellhop on default.qubit",
+        "mcm_method='one-shot' needs shots",
     ),
 }
 

@@ -186,9 +186,8 @@ HALF = np.pi / 2
 def test_seeds() -> None:
     one, other, none = (bellhop.qjit(node(coin, 64), seed=seed) for seed in (5, 5, None))
     first, again = one(HALF), one(HALF)
+    np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(first, other(HALF))
-    np.testing.assert_array_equal(again, other(HALF))
-    assert not np.array_equal(first, again)
     assert not np.array_equal(none(HALF), none(HALF))
     twice = bellhop.qjit(lambda x: (node(coin, 64)(x), node(coin, 64)(x)))(HALF)
     assert not np.array_equal(*twice)

@@ -387,7 +387,7 @@ func.func public @main(%s: tensor<2xui32>, %w: tensor<i32>) {
   // CHECK: quantum.mid_measure
   %m, %bit = "quantum.mid_measure"(%s, %w) {postselect = -1 : i64, reset = 1 : i64, site = ""} : (tensor<2xui32>, tensor<i32>) -> (tensor<2xui32>, tensor<i1>)
   // CHECK: quantum.restart
-  %n, %more = "quantum.restart"(%m) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i1>)
+  %n, %more, %counts = "quantum.restart"(%m) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i1>, tensor<i1>)
   return
 }
 

@@ -137,11 +137,11 @@ func.func public @main(%s: tensor<2xui32>, %w: tensor<i32>) -> (tensor<2xui32>, 
   // CHECK-NEXT: %[[M:.+]]:2 = stablehlo.custom_call @bellhop_circuit_mid_measure(%[[S]], %[[W]])
   // CHECK-SAME: backend_config = {postselect = 1 : i64, reset = 0 : i64, site = "f.py:3"}
   // CHECK-SAME: has_side_effect = true
-  // CHECK-NEXT: %[[R:.+]]:2 = stablehlo.custom_call @bellhop_circuit_restart(%[[M]]#0)
+  // CHECK-NEXT: %[[R:.+]]:3 = stablehlo.custom_call @bellhop_circuit_restart(%[[M]]#0)
   // CHECK-SAME: backend_config = {}
   // CHECK-SAME: has_side_effect = true
   %m, %bit = "quantum.mid_measure"(%s, %w) {postselect = 1 : i64, reset = 0 : i64, site = "f.py:3"} : (tensor<2xui32>, tensor<i32>) -> (tensor<2xui32>, tensor<i1>)
-  %r, %more = "quantum.restart"(%m) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i1>)
+  %r, %more, %counts = "quantum.restart"(%m) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i1>, tensor<i1>)
   return %r, %bit, %more : tensor<2xui32>, tensor<i1>, tensor<i1>
 }
 
