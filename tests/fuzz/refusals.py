@@ -2,4 +2,6 @@
 
 REFUSALS = {
     r"Reverse-mode differentiation does not work for lax.while_loop": "JAX: while_loop",
+    # doc/transformations.md says so.
+    r"IO effects? not supported in (vmap-of-cond|while_loop)": "JAX: effects under vmap",
 }
