@@ -32,6 +32,7 @@ from bellhop.circuits.measurement_primitives import (
     steps_p,
 )
 from bellhop.circuits.measurements import VAR, Measurement
+from bellhop.circuits.precision import real_type
 from bellhop.circuits.shifted_points import (
     Measuring,
     all_shifts,
@@ -86,7 +87,7 @@ def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any)
     handle, *values = measure_p.bind(*primals, **params)
     if not any(map(is_given, tangents[1:])):
         return [handle, *values], [zero_tangent(value) for value in (handle, *values)]
-    operands = (*primals[1:4], *_NO_SHIFT, *primals[4:])
+    operands = (*primals[1:4], *_no_shift(), *primals[4:])
     rows = [value[None] for value in values]
     rows_dot = [jnp.zeros_like(row) for row in rows]
     tokens_dot = list(filter(is_given, tangents[4:]))
@@ -144,7 +145,7 @@ def _replay_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) 
 
 def _jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     handle, jacobian = jacobian_p.bind(*primals, **params)
-    operands = (*primals[1:4], *_NO_SHIFT, *primals[4:])
+    operands = (*primals[1:4], *_no_shift(), *primals[4:])
     tangents = (*tangents[:4], None, None, *tangents[4:])
     measuring = Measuring(**params)
     handle, moved = _moved_jacobians(handle, operands, tangents, jacobian[None], measuring)
@@ -163,7 +164,10 @@ ad.primitive_jvps[jacobian_p] = _jacobian_jvp
 ad.primitive_jvps[replay_p] = _replay_jvp
 ad.primitive_jvps[replay_jacobian_p] = _replay_jacobian_jvp
 
-_NO_SHIFT = np.zeros((1, 0), np.int32), np.zeros((1, 0))
+
+def _no_shift() -> tuple[Any, Any]:
+    """Return the operands of one point where nothing is shifted."""
+    return np.zeros((1, 0), np.int32), np.zeros((1, 0), real_type())
 
 
 def _moved_by_shifts(

@@ -96,7 +96,7 @@ def directional_derivative(
     differentiation: Differentiation = static["differentiation"]
     order = directions.shape[-1]
     n_shifts = order - 1 if differentiation.method == ADJOINT else order
-    weights, amounts = np.zeros(0), np.zeros(0)
+    weights = amounts = np.zeros(0, real_type())
     if not is_kept and n_shifts > 0:
         refuse_differences_of_differences(differentiation, order - 1 + operands[3].shape[1])
         weights, amounts = rule_of_uncounted(differentiation)
