@@ -19,6 +19,7 @@ from jax.experimental.buffer_callback import buffer_callback
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
+from bellhop.failures import raise_failures_of_plain_jits
 from bellhop.ir_types import aval_of
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.transforms.delegate_callbacks import KIND_MARK, MARK
@@ -228,6 +229,7 @@ def lower_by_jax(
     Returns:
         the results, and the next token where there is one.
     """
+    raise_failures_of_plain_jits()
     if target.writes:
         writing = cast("BufferTarget", target)
         delegate = _writing(writing, lambda: writing, ctx.avals_out, kind, plain_jit=True)
