@@ -78,7 +78,7 @@ def embedding_jit(
         with first_runs.tracing(signature_of(static, args, kwargs)):
             code, out_tree = compile_(static, args, kwargs)
         leaves = jax.tree.leaves((args, kwargs))
-        results = program_p.bind(*leaves, handle, code=code)
+        results = program_p.bind(*leaves, handle, code=code, is_region=False)
         if not code.out_avals:
             return EffectsOnly(out_tree, results)
         return jax.tree.unflatten(out_tree, results)

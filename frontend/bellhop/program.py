@@ -12,19 +12,24 @@ from bellhop.placement import refuse_lowering_elsewhere
 
 hold_weakly_in_caches(Code)
 
-# Operands: the arguments of the program, then the handle of its table.
+# Operands: the arguments of the program, then the handle of its table.  A region runs on the
+# devices that it is compiled for; other programs on one of the host.
 program_p = Primitive("bellhop_program")
 program_p.multiple_results = True
 
 
 @program_p.def_abstract_eval
-def _abstract_eval(*avals: Any, code: Code) -> Any:
+def _abstract_eval(*avals: Any, code: Code, is_region: bool) -> Any:
+    del is_region
     # JAX drops what has no result; where a program has none, it returns the handle.
     return code.out_avals or avals[-1:]
 
 
-def _lower(ctx: mlir.LoweringRuleContext, *operands: ir.Value, code: Code) -> list[ir.Value]:
-    refuse_lowering_elsewhere(ctx.module_context)
+def _lower(
+    ctx: mlir.LoweringRuleContext, *operands: ir.Value, code: Code, is_region: bool
+) -> list[ir.Value]:
+    if not is_region:
+        refuse_lowering_elsewhere(ctx.module_context)
     *arguments, table = operands
     # The program orders its own effects from beginning to end, and the call waits for them.
     tokens = [

@@ -80,7 +80,7 @@ class Region:
         # On the CPU an argument is a NumPy array's own memory, which is not XLA's to take.
         is_donated = target_platform(target) != "cpu"
         region = jax.jit(
-            lambda *args: program_p.bind(*args, code=code),
+            lambda *args: program_p.bind(*args, code=code, is_region=True),
             keep_unused=True,
             donate_argnums=tuple(range(len(specs))) if is_donated else (),
         )

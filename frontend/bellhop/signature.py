@@ -321,9 +321,10 @@ def check_arrays(where: str, names: Sequence[str], args: Any, kwargs: Any) -> No
         try:
             type_ = jax.typeof(leaf)
         except TypeError:
+            advice = _advice(leaf)
             raise TypeError(
                 f"{where}: the argument {_leaf_name(names, path)} is of type "
-                f"{type(leaf).__name__}, which is no array. {_advice(leaf)}"
+                f"{type(leaf).__name__}, which is no array. {advice}"
             ) from None
         if not isinstance(type_, jax.core.ShapedArray):
             raise TypeError(

@@ -154,6 +154,9 @@ def bind(
         randomness: what becomes of random outcomes.
         batch: the rows, where there are many circuits of this body.
     """
+    # Here, since rules of transformations come before abstract evaluation.
+    keep_effects_in_loops()
+    prune_loops()
     static = {"device": device, "name": name, "record": record, "randomness": randomness}
     return circuit_p.bind(*inputs, body=body, batch=batch, **static)
 
@@ -162,8 +165,6 @@ def bind(
 def _aval(
     *avals: Any, body: CircuitBody, randomness: Randomness, batch: Batch | None, **__: Any
 ) -> tuple[list[Any], Any]:
-    keep_effects_in_loops()
-    prune_loops()
     # Printing in the quantum function is an effect of the program.
     effects = body.closed.effects
     if randomness.is_drawn:
