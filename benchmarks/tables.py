@@ -25,7 +25,7 @@ TABLES = {
         "callback-traffic": "callback in a compiled loop, each",
         "callback-vjp": "callback with a VJP, under grad",
         "callback-8mb": "8 MB in and out of a callback",
-        "buffer-8mb": "the same, written in place (`buffer_callback`)",
+        "buffer-8mb": "the same, written in place (`buffer_callback(in_place=True)`)",
         "tap-loop": "tap in a compiled loop, each",
         "print-loop": "print in a compiled loop, each",
         "accelerate-other": "region on another device",
