@@ -270,7 +270,7 @@ def test_conditional_on_a_tape(lightning: Any) -> None:
             bellhop.cond(x > 0, qml.RX)(x, wires=0)
         return qml.expval(qml.Z(0))
 
-    with pytest.raises(bellhop.CompileError, match="a cond stands where gates are collected"):
+    with pytest.raises(bellhop.CompileError, match="a QuantumTape stands in the quantum function"):
         bellhop.qjit(circuit)(0.3)
 
 
