@@ -54,25 +54,30 @@ std::string circuit_name(std::string_view name, std::string_view site) {
   return "the QNode '" + std::string(name) + "' (" + std::string(site) + ")";
 }
 
-// The plugin is opened here, so that a program that cannot run does not compile.
+// The plugin is opened here, so that a program that cannot run does not compile; and
+// before XLA has allocated the results of one that does not fit.
 ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     std::string_view library, std::string_view factory, std::string_view kwargs,
     std::int64_t qubits, std::int64_t shots, std::int64_t record, std::int64_t tree,
     std::int64_t seeded, std::int64_t rows, std::string_view name,
     std::string_view site) {
-  return instantiate<BeginState>([&] {
+  const std::string circuit = circuit_name(name, site);
+  const auto build = [&] {
     if (rows > 0 && tree != 0) {
       throw CircuitError("The rows of a batch do not go through a tree of outcomes.");
     }
     const Outcomes outcomes = outcomes_of(tree);
-    return std::make_unique<BeginState>(
-        BeginState{Beginning{DevicePool::get(std::string(library), std::string(factory),
-                                             std::string(kwargs)),
-                             natural("qubits", qubits), natural("shots", shots),
-                             record != 0, outcomes.tree, outcomes.redraw,
-                             natural("rows", rows), circuit_name(name, site)},
-                   seeded != 0});
-  });
+    auto state = std::make_unique<BeginState>(BeginState{
+        Beginning{DevicePool::get(std::string(library), std::string(factory),
+                                  std::string(kwargs)),
+                  natural("qubits", qubits), natural("shots", shots), record != 0,
+                  outcomes.tree, outcomes.redraw, natural("rows", rows), circuit},
+        seeded != 0});
+    const Beginning& begin = state->beginning;
+    begin.pool.expect_memory(Memory::kAll, begin.qubits, 1, begin.shots);
+    return state;
+  };
+  return instantiate<BeginState>(build, circuit);
 }
 
 Seed read_seed(const ffi::RemainingArgs& anchors) {

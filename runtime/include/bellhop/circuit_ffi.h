@@ -140,15 +140,17 @@ XLA_FFI_Error* with_state_type(XLA_FFI_CallFrame* frame) {
   return kHandler(frame);
 }
 
-// Builds the state that a handler keeps for a compiled call.
+// Builds the state that a handler keeps for a compiled call, of a circuit if its name
+// is known.
 template <typename State, typename Build>
-ffi::ErrorOr<std::unique_ptr<State>> instantiate(Build&& build) noexcept {
+ffi::ErrorOr<std::unique_ptr<State>> instantiate(
+    Build&& build, const std::string& circuit = {}) noexcept {
   try {
     std::unique_ptr<State> state = std::forward<Build>(build)();
     happens_before(state.get());
     return state;
   } catch (...) {
-    return ffi::Unexpected(failure("", message_of_exception().c_str()));
+    return ffi::Unexpected(failure(circuit, message_of_exception().c_str()));
   }
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "bellhop/memory.h"
 #include "bellhop/quantum_device.h"
 #include "bellhop/small_team.h"
 
@@ -88,6 +89,10 @@ class DevicePool {
 
   // A device with `qubits` qubits in the zero state.
   std::unique_ptr<Device> take(std::size_t qubits, std::size_t shots);
+
+  // CircuitError where states of these devices, and samples of them, do not fit.
+  void expect_memory(Memory memory, std::size_t qubits, std::size_t states = 1,
+                     std::size_t shots = 0) const;
 
   // Whether this is one of PennyLane's own simulators of a state vector, of which we
   // know more than the interface says.

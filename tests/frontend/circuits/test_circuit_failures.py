@@ -100,6 +100,14 @@ def test_states_that_do_not_fit(device: str, qubits: int) -> None:
         bellhop.qjit(circuit)(0.3)
 
 
+def test_state_that_does_not_fit_and_a_number() -> None:
+    """The compiled program is refused before XLA or the device allocate anything."""
+    circuit = qml.QNode(flip, qml.device("lightning.qubit", wires=40))
+    message = r"^the QNode 'flip' \(.*: 40 qubits take .* GiB of memory, and this machine has"
+    with pytest.raises(bellhop.CircuitError, match=message):
+        bellhop.qjit(circuit)(0)
+
+
 @pytest.mark.parametrize("shots", [2**40, 2**63, 2**64])
 def test_shots_that_do_not_fit(shots: int) -> None:
     circuit = qml.set_shots(qml.QNode(flip, qml.device("lightning.qubit", wires=2)), shots)
