@@ -169,7 +169,7 @@ def test_circuit_that_cannot_be_compiled(name: str) -> None:
 def test_error_names_the_line_of_the_circuit() -> None:
     @qml.qnode(LIGHTNING)
     def failing(x: Any) -> Any:
-        return x
+        qml.RX(x, wires=0)
 
     line = failing.func.__code__.co_firstlineno
     with pytest.raises(bellhop.CompileError, match=rf"test_circuit_errors\.py:{line}\)"):
