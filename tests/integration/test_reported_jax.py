@@ -190,7 +190,7 @@ def test_jax_20701_a_callback_writes_into_the_programs_own_buffer():
         np.multiply(x, 2, out=out)
 
     shape = jax.ShapeDtypeStruct((100_000,), np.float64)
-    f = bellhop.qjit(lambda x: bellhop.buffer_callback(fill, shape)(x))
+    f = bellhop.qjit(lambda x: bellhop.buffer_callback(fill, shape, in_place=True)(x))
     x = jnp.arange(100_000.0)
     result = f(x)
     np.testing.assert_array_equal(result, 2 * x)

@@ -60,7 +60,7 @@ class LoadedFunction(QJIT[Any, Any]):
         try:
             # One that ran is there.
             self._runner.lower(*self._separate(args, kwargs)).compile()
-        except RUN_ERRORS:
+        except (*RUN_ERRORS, CircuitError):
             raise self._refusal(error) from error
 
     def _refusal(self, error: Exception) -> CompileError:
