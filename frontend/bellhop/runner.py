@@ -1,9 +1,11 @@
 """How the program of a qjit function gets to run: by JAX's fast calls, or around them."""
 
+import atexit
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
 from bellhop._jax_compat import run_compiled
 from bellhop.crowding import spare_device
@@ -136,6 +138,23 @@ class Runner:
                 return self.jit.trace(first_input(self.handle, static), *args, **kwargs)
         finally:
             self.first_runs.end()
+
+
+@atexit.register
+def _expect_new_devices() -> None:
+    """Make handles anew in what runs from now on: at exit JAX drops its devices.
+
+    An operand that is on a device of before would be on its way when the program begins, which
+    then runs on a thread of XLA's, where no Python function is called any more.
+    """
+    run = Runner.run
+
+    def run_with_new_handle(self: Runner, static: Static, args: Any, kwargs: Any) -> Any:
+        handle = moved_freely(jax.device_put(np.asarray(self.handle), host_device()))
+        self.handle = jax.block_until_ready(handle)
+        return run(self, static, args, kwargs)
+
+    Runner.run = run_with_new_handle  # type: ignore[method-assign]
 
 
 def _is_raised_here(error: BaseException) -> bool:

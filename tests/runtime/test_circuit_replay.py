@@ -149,7 +149,7 @@ ERRORS = {
 def test_error(name: str) -> None:
     options, message = ERRORS[name]
     given: dict[str, Any] = {"index": [[0]], "amount": [[0.1]], **options}
-    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+    with pytest.raises(RuntimeError, match=message):
         run_again(**given)
     # Later circuits work.
     run_again([[0]], [[0.1]])

@@ -79,25 +79,25 @@ PROGRAM_ERRORS = {
 @pytest.mark.parametrize("case", PROGRAM_ERRORS, ids=str)
 def test_error_is_clear_and_later_circuits_are_right(case):
     run, processes, message = PROGRAM_ERRORS[case]
-    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+    with pytest.raises(RuntimeError, match=message):
         run_circuit(2, run, processes, wires=[-3] if "outside" in case else [1])
     check_still_right()
 
 
 def test_missing_plugin():
-    with pytest.raises(jax.errors.JaxRuntimeError, match="'/nowhere.so' cannot be loaded: .*open"):
+    with pytest.raises(RuntimeError, match="'/nowhere.so' cannot be loaded: .*open"):
         run_circuit(1, [], [Z], library="/nowhere.so")
-    with pytest.raises(jax.errors.JaxRuntimeError, match="has no function 'NothingFactory'"):
+    with pytest.raises(RuntimeError, match="has no function 'NothingFactory'"):
         run_circuit(1, [], [Z], factory="Nothing")
     check_still_right()
 
 
 def test_result_of_wrong_size():
     wanted = Measurements([PROBS, 1, 0], [], [f64(3)])
-    with pytest.raises(jax.errors.JaxRuntimeError, match="a result of 2 real numbers, got 3"):
+    with pytest.raises(RuntimeError, match="a result of 2 real numbers, got 3"):
         jax.jit(lambda: end(measure(begin(2), wanted)[0]))()
     wanted = Measurements([STATE], [], [f64(4)])
-    with pytest.raises(jax.errors.JaxRuntimeError, match="expected .* 4 complex .* got 4 real"):
+    with pytest.raises(RuntimeError, match="expected .* 4 complex .* got 4 real"):
         jax.jit(lambda: end(measure(begin(2), wanted)[0]))()
     check_still_right()
 
@@ -114,7 +114,7 @@ def test_jacobian_of_wrong_shape(rows, columns, message):
         end(state)
         return value, derivative
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+    with pytest.raises(RuntimeError, match=message):
         jax.jit(program)()
     check_still_right()
 
@@ -125,7 +125,7 @@ def test_jacobian_of_circuit_that_was_not_recorded():
         end(state)
         return derivative
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match="not begun with record = 1"):
+    with pytest.raises(RuntimeError, match="not begun with record = 1"):
         jax.jit(program)()
     check_still_right()
 
@@ -138,9 +138,9 @@ def test_variance_comes_last_where_a_circuit_is_differentiated():
 
     flipped = lambda s: gates(s, [Gate("PauliX", [0])])
     jax.jit(lambda: program(flipped))()
-    with pytest.raises(jax.errors.JaxRuntimeError, match="applies gates after it measured a var"):
+    with pytest.raises(RuntimeError, match="applies gates after it measured a var"):
         jax.jit(lambda: program(lambda s: jacobian(flipped(s), 0, 0)[0]))()
-    with pytest.raises(jax.errors.JaxRuntimeError, match="has measured a variance already"):
+    with pytest.raises(RuntimeError, match="has measured a variance already"):
         jax.jit(lambda: program(lambda s: measure(s, to_measurements([Z], 1))[0]))()
     check_still_right()
 
@@ -174,7 +174,7 @@ def test_malformed_gate_table_is_reported(code, message):
         )
         end(state)
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+    with pytest.raises(RuntimeError, match=message):
         jax.jit(program)()
     check_still_right()
 
@@ -193,7 +193,7 @@ def test_malformed_gate_table_is_reported(code, message):
 )
 def test_malformed_measurement_is_reported(code, message):
     results = [f64(4 if code[0] == PROBS else 1)]
-    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+    with pytest.raises(RuntimeError, match=message):
         jax.jit(lambda: end(measure(begin(2), Measurements(code, [], results))[0]))()
     check_still_right()
 
@@ -217,7 +217,7 @@ def test_stale_handles_are_refused():
     invented = [0, 1], [2**32 - 1, 0], [12345, 1], [0, 0]
     for stale in (state, *(jnp.array(words, np.uint32) for words in invented)):
         for operation in (use, finish):
-            with pytest.raises(jax.errors.JaxRuntimeError, match="this operation has ended"):
+            with pytest.raises(RuntimeError, match="this operation has ended"):
                 finished(operation, stale)
     finished(finish, use(again))
     check_still_right()
@@ -231,7 +231,7 @@ def test_release_run_drops_the_circuits_of_one_execution():
         gates(begin(3), [Gate("PauliX", [5])])
 
     for _ in range(3):
-        with pytest.raises(jax.errors.JaxRuntimeError, match="wire 5 is not in the circuit"):
+        with pytest.raises(RuntimeError, match="wire 5 is not in the circuit"):
             finished(jax.jit(program))
     kept = jax.jit(lambda: begin(1))()
     bellhop_runtime.release_run(-12345)

@@ -92,7 +92,7 @@ def test_a_token_that_there_is_not() -> None:
         token = call("weigh", f64(1), state, COTANGENTS[:1], jnp.int32(0), **BITS)
         return weights(state, token + 1, FIRST, 1, 2)
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match="that were not weighed"):
+    with pytest.raises(RuntimeError, match="that were not weighed"):
         run(read)
 
 
@@ -104,7 +104,7 @@ def test_more_products_than_a_token_names() -> None:
         return token
 
     with pytest.raises(
-        jax.errors.JaxRuntimeError, match="gates in a loop of unknown length is measured 25 times"
+        RuntimeError, match="gates in a loop of unknown length is measured 25 times"
     ):
         run(read)
 
@@ -120,7 +120,7 @@ def test_what_cannot_be_weighed(columns: int, derivative: int, message: str) -> 
     def read(state: Any) -> Any:
         return call("weigh", f64(1), state, np.ones((1, columns)), jnp.int32(derivative), **BITS)
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+    with pytest.raises(RuntimeError, match=message):
         run(read)
 
 
@@ -171,7 +171,7 @@ def test_wrong_shifts(sizes: list[int], squares: list[int], terms: int, message:
     def read(state: Any) -> Any:
         return 1.0 * shift(state, sizes, squares, np.ones(terms))[1]
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+    with pytest.raises(RuntimeError, match=message):
         run(read)
 
 
@@ -191,5 +191,5 @@ def test_an_outcome_that_was_not_kept() -> None:
         bit = jax.ShapeDtypeStruct((), bool)
         return call("recall", bit, state, jnp.int32(FIRST)).astype(float)
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match="outcome .* was not kept"):
+    with pytest.raises(RuntimeError, match="outcome .* was not kept"):
         run(read)
