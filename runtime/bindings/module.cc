@@ -18,6 +18,7 @@
 #include "bellhop/session.h"
 #include "bellhop/signals.h"
 #include "bellhop/taps.h"
+#include "engine/rows.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -227,6 +228,8 @@ NB_MODULE(_runtime, m) {
         "Whether there is no bar: then the next one calls its label.");
 
   m.def("live_sessions", &live_sessions, "How many circuits hold a device now.");
+  m.def("rows_in_engine", &engine::rows_in_engine,
+        "How many rows of batches the engine has run.");
   m.def("pending_regions", &pending_regions, "How many started regions wait now.");
   m.def("release_run", &release_run, "run_id"_a,
         nb::call_guard<nb::gil_scoped_release>(),

@@ -235,6 +235,7 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
     if (!gate.run_time_params) fold_constants(gate, constants_);
   }
   groups_ = GateGroups(gates_);
+  plans_ = no_plans();
 }
 
 }  // namespace bellhop

@@ -13,6 +13,7 @@
 #include "bellhop/gate_table.h"
 #include "bellhop/jacobian.h"
 #include "bellhop/mid_measurement.h"
+#include "engine/rows.h"
 
 namespace bellhop {
 namespace {
@@ -249,6 +250,9 @@ std::string describe() { return "A circuit that is run again for its derivative"
 
 void run_batch(const Session& batch, const Measuring& measuring,
                const Jacobians* jacobians, const Helpers& helpers) {
+  if (engine::runs(batch, measuring, jacobians)) {
+    return engine::run_rows(batch, measuring, jacobians, helpers);
+  }
   Shifts none;
   none.rows = 1;
   none.steps = batch.steps.size();

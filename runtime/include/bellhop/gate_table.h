@@ -4,6 +4,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@
 #include "bellhop/fused_gates.h"
 #include "bellhop/session.h"
 #include "bellhop/wires.h"
+
+namespace bellhop::engine {
+class Plan;
+}
 
 namespace bellhop {
 
@@ -57,7 +62,14 @@ class GateTable {
             const PerRow<std::span<const std::int32_t>>& dynamic_wires,
             std::int32_t turns) const;
 
+  // The gates as operations of the engine, for a circuit of `qubits`; made once. Any
+  // thread may ask.
+  const engine::Plan& plan(std::size_t qubits) const;
+
  private:
+  struct Plans;
+  static std::shared_ptr<Plans> no_plans();
+
   void check_sizes(std::size_t params, std::size_t dynamic_wires,
                    std::int32_t turns) const;
   void apply_turn(Session& session, std::span<const double> params, std::int32_t offset,
@@ -68,6 +80,7 @@ class GateTable {
   std::vector<double> constants_;
   std::size_t params_ = 0;  // how many of each the code refers to: those of a turn
   std::size_t dynamic_wires_ = 0;
+  std::shared_ptr<Plans> plans_;
 };
 
 }  // namespace bellhop

@@ -74,6 +74,7 @@ class MeasurementList {
   explicit MeasurementList(std::span<const std::int64_t> code);
 
   std::size_t size() const { return measurements_.size(); }
+  const std::vector<Measurement>& measurements() const { return measurements_; }
 
   void measure(Session& session, std::span<const double> data,
                std::span<const Output> outputs) const;

@@ -1,0 +1,296 @@
+// engine/pairs.h: operations on pairs of amplitudes, and what the adjoint method reads
+// of them. For one instruction set; see engine/lanes.h.
+
+namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
+namespace {
+
+// The bits of an operation, in the index of a vector of lanes and within one.
+struct Bits {
+  std::size_t high = 0;
+  int low = 0;
+};
+
+inline Bits bits_of(std::uint64_t wires, const Layout& layout) {
+  if (layout.rows_in_lanes) return {wires, 0};
+  return {wires >> kLaneBits, static_cast<int>(wires & (kLanes - 1))};
+}
+
+struct PairBits {
+  Bits flips, mask, value;
+};
+
+// Registers in a state. One of fewer amplitudes than lanes has a register of its own.
+inline std::size_t registers_of(const Layout& layout) {
+  if (layout.rows_in_lanes) return std::size_t{1} << layout.qubits;
+  return layout.qubits <= kLaneBits ? 1 : std::size_t{1} << (layout.qubits - kLaneBits);
+}
+
+inline Lanes* at(double* numbers, std::size_t index) {
+  return reinterpret_cast<Lanes*>(numbers) + index;
+}
+inline const Lanes* at(const double* numbers, std::size_t index) {
+  return reinterpret_cast<const Lanes*>(numbers) + index;
+}
+
+// The lanes whose bits `mask` are `value`.
+inline LaneBits matching(int mask, int value) {
+  return (lane_numbers() & static_cast<long long>(mask)) ==
+         static_cast<long long>(value);
+}
+
+// Plus or minus one, by the parity of the bits of a lane.
+inline Lanes lane_signs(int bits) {
+  const LaneBits chosen = lane_numbers() & static_cast<long long>(bits);
+  const LaneBits parity = (chosen ^ (chosen >> 1) ^ (chosen >> 2)) & 1;
+  return parity != 0 ? broadcast(-1.0) : broadcast(1.0);
+}
+
+// Calls visit(first, n) for runs of indices below `size` whose bits `mask` are `value`.
+// Within a run no bit of `mask` or of `apart` changes.
+template <typename Visit>
+inline void for_each_run(std::size_t size, std::size_t mask, std::size_t value,
+                         std::size_t apart, Visit&& visit) {
+  const std::size_t fixed = mask | apart;
+  const std::size_t length = fixed == 0 ? size : fixed & (~fixed + 1);
+  for (std::size_t first = value; first < size;
+       first = (((first | mask) + length) & ~mask) | value) {
+    visit(first, length);
+  }
+}
+
+// A 2x2 matrix, row major, of a number or of one for each lane.
+template <typename Number>
+struct Matrix2 {
+  Number real[4];
+  Number imag[4];
+};
+
+struct Complex {
+  Lanes real, imag;
+};
+
+// What amplitude `v` becomes where `other` is its partner.
+template <Operation::Form kForm>
+inline Complex combined(const Complex& own, const Complex& v, const Complex& across,
+                        const Complex& other) {
+  using Form = Operation::Form;
+  if constexpr (kForm == Form::kReal) {
+    return {own.real * v.real + across.real * other.real,
+            own.real * v.imag + across.real * other.imag};
+  } else if constexpr (kForm == Form::kDiagonal) {
+    return {own.real * v.real - own.imag * v.imag,
+            own.real * v.imag + own.imag * v.real};
+  } else {
+    return {own.real * v.real - own.imag * v.imag + across.real * other.real -
+                across.imag * other.imag,
+            own.real * v.imag + own.imag * v.real + across.real * other.imag +
+                across.imag * other.real};
+  }
+}
+
+inline Lanes chosen(LaneBits where, Lanes yes, Lanes no) { return where ? yes : no; }
+inline Complex chosen(LaneBits where, const Complex& yes, const Complex& no) {
+  return {chosen(where, yes.real, no.real), chosen(where, yes.imag, no.imag)};
+}
+
+inline Complex entry(const Matrix2<Lanes>& m, int index) {
+  return {m.real[index], m.imag[index]};
+}
+
+inline Complex one() { return {broadcast(1.0), Lanes{}}; }
+inline Complex zero() { return {Lanes{}, Lanes{}}; }
+
+// First and second amplitude of each pair, as lanes of the registers that they are in.
+// Where nothing is flipped there are only seconds.
+struct Places {
+  explicit Places(const PairBits& bits)
+      : first(bits.flips.high == 0 && bits.flips.low == 0
+                  ? LaneBits{}
+                  : matching(bits.mask.low, bits.value.low)),
+        second(matching(bits.mask.low,
+                        bits.value.low ^ (bits.flips.low & bits.mask.low))) {}
+  LaneBits first, second;
+};
+
+template <int kFlips, Operation::Form kForm>
+void apply_within(const Amplitudes& state, std::size_t size, const PairBits& bits,
+                  const Matrix2<Lanes>& m) {
+  const Places places(bits);
+  const Complex own =
+      chosen(places.first, entry(m, 0), chosen(places.second, entry(m, 3), one()));
+  const Complex across =
+      chosen(places.first, entry(m, 1), chosen(places.second, entry(m, 2), zero()));
+  for_each_run(
+      size, bits.mask.high, bits.value.high, 0, [&](std::size_t first, std::size_t n) {
+        Lanes* const real = at(state.real, first);
+        Lanes* const imag = at(state.imag, first);
+        for (std::size_t k = 0; k < n; ++k) {
+          const Complex v = {real[k], imag[k]};
+          const Complex other = {exchanged<kFlips>(v.real), exchanged<kFlips>(v.imag)};
+          const Complex out = combined<kForm>(own, v, across, other);
+          real[k] = out.real;
+          imag[k] = out.imag;
+        }
+      });
+}
+
+template <int kFlips, Operation::Form kForm>
+void apply_across(const Amplitudes& state, std::size_t size, const PairBits& bits,
+                  const Matrix2<Lanes>& m) {
+  const Places places(bits);
+  const Complex own0 = chosen(places.first, entry(m, 0), one());
+  const Complex across0 = chosen(places.first, entry(m, 1), zero());
+  const Complex own1 = chosen(places.second, entry(m, 3), one());
+  const Complex across1 = chosen(places.second, entry(m, 2), zero());
+  for_each_run(
+      size, bits.mask.high, bits.value.high, bits.flips.high,
+      [&](std::size_t first, std::size_t n) {
+        Lanes* const real0 = at(state.real, first);
+        Lanes* const imag0 = at(state.imag, first);
+        Lanes* const real1 = at(state.real, first ^ bits.flips.high);
+        Lanes* const imag1 = at(state.imag, first ^ bits.flips.high);
+        for (std::size_t k = 0; k < n; ++k) {
+          const Complex v0 = {real0[k], imag0[k]};
+          const Complex v1 = {real1[k], imag1[k]};
+          const Complex w0 = {exchanged<kFlips>(v0.real), exchanged<kFlips>(v0.imag)};
+          const Complex w1 = {exchanged<kFlips>(v1.real), exchanged<kFlips>(v1.imag)};
+          Complex out0, out1;
+          if constexpr (kForm == Operation::Form::kFlip) {
+            out0 = w1;
+            out1 = w0;
+          } else {
+            out0 = combined<kForm>(own0, v0, across0, w1);
+            out1 = combined<kForm>(own1, v1, across1, w0);
+          }
+          real0[k] = out0.real;
+          imag0[k] = out0.imag;
+          real1[k] = out1.real;
+          imag1[k] = out1.imag;
+        }
+      });
+}
+
+// Chooses the instance for the lanes that change places.
+template <template <int> class Instance, int kFlips = 0, typename... Arguments>
+inline auto for_flips(int flips, Arguments&&... arguments) {
+  if constexpr (kFlips + 1 < kLanes) {
+    if (flips != kFlips) return for_flips<Instance, kFlips + 1>(flips, arguments...);
+  }
+  return Instance<kFlips>::run(arguments...);
+}
+
+template <Operation::Form kForm>
+struct Apply {
+  template <int kFlips>
+  struct Instance {
+    static void run(const Amplitudes& state, std::size_t size, const PairBits& bits,
+                    const Matrix2<Lanes>& m) {
+      if (bits.flips.high != 0) {
+        apply_across<kFlips, kForm>(state, size, bits, m);
+      } else {
+        apply_within<kFlips, kForm>(state, size, bits, m);
+      }
+    }
+  };
+};
+
+inline void apply_pairs(Operation::Form form, const Amplitudes& state, std::size_t size,
+                        const PairBits& bits, const Matrix2<Lanes>& m) {
+  using Form = Operation::Form;
+  // What only moves amplitudes moves whole registers.
+  if (form == Form::kFlip && (bits.mask.low != 0 || bits.flips.high == 0)) {
+    form = Form::kReal;
+  }
+  const int flips = bits.flips.low;
+  switch (form) {
+    case Form::kFlip:
+      return for_flips<Apply<Form::kFlip>::template Instance>(flips, state, size, bits,
+                                                              m);
+    case Form::kReal:
+      return for_flips<Apply<Form::kReal>::template Instance>(flips, state, size, bits,
+                                                              m);
+    case Form::kDiagonal:
+      return for_flips<Apply<Form::kDiagonal>::template Instance>(flips, state, size,
+                                                                  bits, m);
+    case Form::kGeneral:
+      return for_flips<Apply<Form::kGeneral>::template Instance>(flips, state, size,
+                                                                 bits, m);
+  }
+}
+
+// Im <bra| (P on the pairs) |ket> for the identity and the three Pauli matrices P.
+struct Overlap {
+  Lanes one, x, y, z;
+};
+
+inline Lanes imag_product(const Complex& bra, const Complex& ket) {
+  return bra.real * ket.imag - bra.imag * ket.real;
+}
+inline Lanes real_product(const Complex& bra, const Complex& ket) {
+  return bra.real * ket.real + bra.imag * ket.imag;
+}
+
+template <int kFlips>
+struct OverlapOf {
+  static Overlap run(const Amplitudes& bra, const Amplitudes& ket, std::size_t size,
+                     const PairBits& bits) {
+    const Places places(bits);
+    // Sums over the first and the second amplitudes of pairs: the amplitude with
+    // itself, and with its partner.
+    Lanes own0{}, own1{}, imag0{}, imag1{}, real0{}, real1{};
+    if (bits.flips.high != 0) {
+      for_each_run(
+          size, bits.mask.high, bits.value.high, bits.flips.high,
+          [&](std::size_t first, std::size_t n) {
+            const std::size_t second = first ^ bits.flips.high;
+            for (std::size_t k = 0; k < n; ++k) {
+              const Complex b0 = {*at(bra.real, first + k), *at(bra.imag, first + k)};
+              const Complex b1 = {*at(bra.real, second + k), *at(bra.imag, second + k)};
+              const Complex k0 = {*at(ket.real, first + k), *at(ket.imag, first + k)};
+              const Complex k1 = {*at(ket.real, second + k), *at(ket.imag, second + k)};
+              const Complex w0 = {exchanged<kFlips>(k0.real),
+                                  exchanged<kFlips>(k0.imag)};
+              const Complex w1 = {exchanged<kFlips>(k1.real),
+                                  exchanged<kFlips>(k1.imag)};
+              own0 += imag_product(b0, k0);
+              own1 += imag_product(b1, k1);
+              imag0 += imag_product(b0, w1);
+              imag1 += imag_product(b1, w0);
+              real0 += real_product(b0, w1);
+              real1 += real_product(b1, w0);
+            }
+          });
+    } else {
+      Lanes own{}, imag{}, real{};
+      for_each_run(size, bits.mask.high, bits.value.high, 0,
+                   [&](std::size_t first, std::size_t n) {
+                     for (std::size_t k = first; k < first + n; ++k) {
+                       const Complex b = {*at(bra.real, k), *at(bra.imag, k)};
+                       const Complex v = {*at(ket.real, k), *at(ket.imag, k)};
+                       const Complex w = {exchanged<kFlips>(v.real),
+                                          exchanged<kFlips>(v.imag)};
+                       own += imag_product(b, v);
+                       imag += imag_product(b, w);
+                       real += real_product(b, w);
+                     }
+                   });
+      own0 = own1 = own;
+      imag0 = imag1 = imag;
+      real0 = real1 = real;
+    }
+    const auto of_first = [&](Lanes v) { return chosen(places.first, v, Lanes{}); };
+    const auto of_second = [&](Lanes v) { return chosen(places.second, v, Lanes{}); };
+    own0 = of_first(own0);
+    own1 = of_second(own1);
+    return {own0 + own1, of_first(imag0) + of_second(imag1),
+            of_second(real1) - of_first(real0), own0 - own1};
+  }
+};
+
+inline Overlap overlap(const Amplitudes& bra, const Amplitudes& ket, std::size_t size,
+                       const PairBits& bits) {
+  return for_flips<OverlapOf>(bits.flips.low, bra, ket, size, bits);
+}
+
+}  // namespace
+}  // namespace bellhop::engine::BELLHOP_INSTRUCTION_SET

@@ -1,0 +1,458 @@
+// engine/plan.cc: a run of gates as operations of the engine.
+#include "engine/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
+#include <numbers>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace bellhop::engine {
+namespace {
+
+using Complex = std::complex<double>;
+using Matrix = std::array<Complex, 4>;  // row major
+using Kind = Factor::Kind;
+
+constexpr Complex kI{0, 1};
+constexpr double kHalf = std::numbers::sqrt2 / 2;
+constexpr std::size_t kMostTargets = 6;  // of a matrix; more are a plugin's
+
+const Matrix kPauliX = {0, 1, 1, 0};
+const Matrix kPauliY = {0, -kI, kI, 0};
+const Matrix kPauliZ = {1, 0, 0, -1};
+
+Matrix operator*(const Matrix& a, const Matrix& b) {
+  return {a[0] * b[0] + a[1] * b[2], a[0] * b[1] + a[1] * b[3],
+          a[2] * b[0] + a[3] * b[2], a[2] * b[1] + a[3] * b[3]};
+}
+
+Matrix adjoint_of(const Matrix& m) {
+  return {std::conj(m[0]), std::conj(m[2]), std::conj(m[1]), std::conj(m[3])};
+}
+
+Matrix matrix_of(const Factor& factor, double angle) {
+  const double c = std::cos(angle), s = std::sin(angle);
+  switch (factor.kind) {
+    case Kind::kX:
+      return {c, -kI * s, -kI * s, c};
+    case Kind::kY:
+      return {c, -s, s, c};
+    case Kind::kZ:
+      return {c - kI * s, 0, 0, c + kI * s};
+    case Kind::kPhase:
+      return {1, 0, 0, c + kI * s};
+    case Kind::kFixed:
+      break;
+  }
+  Matrix m;
+  for (std::size_t i = 0; i < 4; ++i) m[i] = {factor.real[i], factor.imag[i]};
+  return m;
+}
+
+Factor fixed(const Matrix& u) {
+  Factor factor;
+  for (std::size_t i = 0; i < 4; ++i) {
+    factor.real[i] = u[i].real();
+    factor.imag[i] = u[i].imag();
+  }
+  const std::array<Matrix, 3> paulis = {kPauliX, kPauliY, kPauliZ};
+  for (std::size_t p = 0; p < 3; ++p) {
+    const Matrix turned = u * paulis[p] * adjoint_of(u);
+    for (std::size_t q = 0; q < 3; ++q) {
+      const Matrix product = paulis[q] * turned;
+      factor.bloch[3 * q + p] = (product[0] + product[3]).real() / 2;
+    }
+  }
+  return factor;
+}
+
+struct FixedGate {
+  std::string_view name;
+  Matrix matrix;
+};
+
+const std::array kFixedGates = {
+    FixedGate{"Hadamard", {kHalf, kHalf, kHalf, -kHalf}},
+    FixedGate{"PauliX", kPauliX},
+    FixedGate{"PauliY", kPauliY},
+    FixedGate{"PauliZ", kPauliZ},
+    FixedGate{"S", {1, 0, 0, kI}},
+    FixedGate{"T", {1, 0, 0, kHalf + kI * kHalf}},
+    FixedGate{"SX", {0.5 + 0.5 * kI, 0.5 - 0.5 * kI, 0.5 - 0.5 * kI, 0.5 + 0.5 * kI}},
+};
+
+// Gates of one wire with as many controls in front of it.
+struct ControlledGate {
+  std::string_view name;
+  std::string_view base;
+  std::size_t controls;
+};
+
+constexpr std::array kControlledGates = {
+    ControlledGate{"CNOT", "PauliX", 1},
+    ControlledGate{"CY", "PauliY", 1},
+    ControlledGate{"CZ", "PauliZ", 1},
+    ControlledGate{"CRX", "RX", 1},
+    ControlledGate{"CRY", "RY", 1},
+    ControlledGate{"CRZ", "RZ", 1},
+    ControlledGate{"CRot", "Rot", 1},
+    ControlledGate{"Toffoli", "PauliX", 2},
+    ControlledGate{"CSWAP", "SWAP", 1},
+    ControlledGate{"ControlledPhaseShift", "PhaseShift", 1},
+};
+
+}  // namespace
+
+// Makes the operations of a plan, gate by gate.
+class Planner {
+ public:
+  Planner(Plan& plan, std::size_t qubits) : plan_(plan), last_(qubits, kNone) {}
+
+  void add(const Gate& gate) {
+    if (gate.run_time_wires || !fits(gate)) return refuse(gate);
+    gate_ = &gate;
+    controls_ = controlled_ = 0;
+    for (std::size_t i = 0; i < gate.controls.size(); ++i) {
+      control(bit(gate.controls[i]), gate.control_values[i]);
+    }
+    wires_ = gate.wires;
+    switch (gate.kind) {
+      case Gate::Kind::kNamed:
+        if (!add_named(gate.name)) refuse(gate);
+        return;
+      case Gate::Kind::kMatrix:
+        return add_matrix();
+      case Gate::Kind::kState:
+        return add_state();
+      case Gate::Kind::kBasisState:
+        return add_basis_state();
+    }
+  }
+
+  void finish() {
+    // Factors of an operation were collected apart, since others may come between.
+    for (std::size_t i = 0; i < plan_.operations_.size(); ++i) {
+      Operation& operation = plan_.operations_[i];
+      operation.factor = plan_.factors_.size();
+      operation.factors = factors_[i].size();
+      plan_.factors_.insert(plan_.factors_.end(), factors_[i].begin(),
+                            factors_[i].end());
+      operation.form = form_of(factors_[i]);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  std::uint8_t place(WireCode wire) const {
+    return static_cast<std::uint8_t>(last_.size() - 1 - static_cast<std::size_t>(wire));
+  }
+  std::uint64_t bit(WireCode wire) const { return std::uint64_t{1} << place(wire); }
+
+  bool fits(const Gate& gate) const {
+    const auto fits = [&](WireCode wire) {
+      return static_cast<std::int64_t>(wire) < static_cast<std::int64_t>(last_.size());
+    };
+    return std::ranges::all_of(gate.wires, fits) &&
+           std::ranges::all_of(gate.controls, fits) &&
+           std::ranges::all_of(gate.idle, fits);
+  }
+
+  void refuse(const Gate& gate) {
+    if (plan_.not_applied_.empty()) plan_.not_applied_ = gate.name;
+  }
+
+  void control(std::uint64_t on, bool value) {
+    controls_ |= on;
+    if (value) controlled_ |= on;
+  }
+
+  bool add_named(std::string_view name) {
+    const auto controlled =
+        std::ranges::find(kControlledGates, name, &ControlledGate::name);
+    if (controlled != kControlledGates.end()) {
+      for (std::size_t i = 0; i < controlled->controls; ++i)
+        control(bit(wires_[i]), true);
+      wires_.erase(wires_.begin(),
+                   wires_.begin() + static_cast<std::ptrdiff_t>(controlled->controls));
+      return add_named(controlled->base);
+    }
+    const auto constant = std::ranges::find(kFixedGates, name, &FixedGate::name);
+    if (constant != kFixedGates.end()) {
+      add_on_wire(
+          {fixed(gate_->inverse ? adjoint_of(constant->matrix) : constant->matrix)});
+      return true;
+    }
+    if (name == "Identity") return true;
+    if (name == "RX") return add_on_wire({angle(Kind::kX, 0.5)});
+    if (name == "RY") return add_on_wire({angle(Kind::kY, 0.5)});
+    if (name == "RZ") return add_on_wire({angle(Kind::kZ, 0.5)});
+    if (name == "PhaseShift") return add_on_wire({angle(Kind::kPhase, 1)});
+    if (name == "Rot") {
+      return add_on_wire(
+          {angle(Kind::kZ, 0.5, 0), angle(Kind::kY, 0.5, 1), angle(Kind::kZ, 0.5, 2)});
+    }
+    if (name == "GlobalPhase") return add_phase(0, 0, angle(Kind::kPhase, -1));
+    if (name == "IsingXX") return add_rotation("XX");
+    if (name == "IsingYY") return add_rotation("YY");
+    if (name == "IsingZZ") return add_rotation("ZZ");
+    if (name == "MultiRZ") return add_rotation(std::string(wires_.size(), 'Z'));
+    if (name == "PauliRot") return add_rotation(gate_->pauli_word.front());
+    if (name == "IsingXY") return add_exchange({angle(Kind::kX, -0.5)});
+    if (name == "SWAP") return add_exchange({fixed(kPauliX)});
+    if (name == "PSWAP") {
+      return add_exchange(
+          {angle(Kind::kPhase, 1), fixed(kPauliX), angle(Kind::kPhase, 1)});
+    }
+    if (name.starts_with("SingleExcitation")) return add_excitation(name.substr(16));
+    if (name.starts_with("DoubleExcitation")) return add_excitation(name.substr(16));
+    return false;
+  }
+
+  // The factor of a parameter, or a fixed one where that is a constant.
+  Factor angle(Kind kind, double scale, std::size_t index = 0) const {
+    Factor factor;
+    factor.kind = kind;
+    factor.scale = (gate_->inverse ? -scale : scale) * gate_->scale;
+    const std::int64_t slot = gate_->slots[index];
+    if (slot < 0) {
+      const double value = plan_.constants_[static_cast<std::size_t>(-1 - slot)];
+      return fixed(matrix_of(factor, factor.scale * value));
+    }
+    factor.slot = static_cast<std::size_t>(slot);
+    return factor;
+  }
+
+  bool add_on_wire(std::vector<Factor> factors) {
+    const std::uint64_t wire = bit(wires_[0]);
+    return add_pairs(wire, wire, 0, std::move(factors));
+  }
+
+  // On |01> and |10>.
+  bool add_exchange(std::vector<Factor> factors) {
+    const std::uint64_t both = bit(wires_[0]) | bit(wires_[1]);
+    return add_pairs(both, both, bit(wires_[1]), std::move(factors));
+  }
+
+  bool add_phase(std::uint64_t mask, std::uint64_t value, const Factor& factor) {
+    return add_pairs(0, mask, value, {factor});
+  }
+
+  // |01> and |10>, or |0011> and |1100>; Plus and Minus turn the phase of all others.
+  bool add_excitation(std::string_view sign) {
+    const std::size_t half = wires_.size() / 2;
+    std::uint64_t all = 0, low = 0;
+    for (std::size_t i = 0; i < wires_.size(); ++i) {
+      all |= bit(wires_[i]);
+      if (i >= half) low |= bit(wires_[i]);
+    }
+    add_pairs(all, all, low, {angle(Kind::kY, 0.5)});
+    if (sign.empty()) return true;
+    const double scale = sign == "Plus" ? 0.5 : -0.5;
+    add_phase(0, 0, angle(Kind::kPhase, scale));
+    add_phase(all, low, angle(Kind::kPhase, -scale));
+    return add_phase(all, all ^ low, angle(Kind::kPhase, -scale));
+  }
+
+  bool add_pairs(std::uint64_t flips, std::uint64_t mask, std::uint64_t value,
+                 std::vector<Factor> factors) {
+    if (gate_->inverse) std::ranges::reverse(factors);
+    Operation operation;
+    operation.flips = flips;
+    operation.mask = mask | controls_;
+    operation.value = value | controlled_;
+    const std::size_t place = place_of(operation);
+    for (const Factor& factor : factors) join(factors_[place], factor);
+    return true;
+  }
+
+  bool add_rotation(const std::string& word) {
+    Operation operation;
+    operation.kind = Operation::Kind::kPauliRotation;
+    operation.mask = controls_;
+    operation.value = controlled_;
+    std::uint64_t on = controls_;
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      const std::uint64_t wire = bit(wires_[i]);
+      if (word[i] != 'Z') operation.flips |= wire;
+      if (word[i] != 'X') operation.signs |= wire;
+      if (word[i] == 'Y') ++operation.y_factors;
+      on |= wire;
+    }
+    Factor factor;
+    factor.kind = Kind::kX;  // any that is not fixed
+    factor.scale = (gate_->inverse ? -0.5 : 0.5) * gate_->scale;
+    const std::int64_t slot = gate_->slots[0];
+    if (slot < 0) {
+      factor.kind = Kind::kFixed;  // its angle stands in `scale`
+      factor.scale *= plan_.constants_[static_cast<std::size_t>(-1 - slot)];
+    } else {
+      factor.slot = static_cast<std::size_t>(slot);
+    }
+    append(operation, on, {factor});
+    return true;
+  }
+
+  void add_matrix() {
+    if (wires_.size() > kMostTargets) return refuse(*gate_);
+    const bool is_constant = !gate_->run_time_params;
+    if (is_constant && wires_.size() == 1) {
+      Matrix m;
+      std::ranges::copy(gate_->matrix, m.begin());
+      add_on_wire({fixed(gate_->inverse ? adjoint_of(m) : m)});
+      return;
+    }
+    Operation operation;
+    operation.kind = Operation::Kind::kMatrix;
+    operation.mask = controls_;
+    operation.value = controlled_;
+    operation.is_adjoint = gate_->inverse;
+    if (!take_data(operation)) return;
+    if (!is_constant) note_not_differentiated();
+    append(operation, controls_ | targets_of(operation), {});
+    plan_.targets_ = std::max(plan_.targets_, operation.targets);
+  }
+
+  void add_state() {
+    if (!plan_.operations_.empty()) return refuse(*gate_);
+    Operation operation;
+    operation.kind = Operation::Kind::kState;
+    if (!take_data(operation)) return;
+    if (gate_->run_time_params) note_not_differentiated();
+    append(operation, targets_of(operation), {});
+  }
+
+  void add_basis_state() {
+    if (gate_->run_time_params) return refuse(*gate_);
+    const std::vector<WireCode> wires = wires_;
+    for (std::size_t i = 0; i < wires.size(); ++i) {
+      const double value =
+          plan_.constants_[static_cast<std::size_t>(-1 - gate_->slots[i])];
+      if (value != 0 && value != 1) return refuse(*gate_);
+      wires_ = {wires[i]};
+      if (value == 1) add_on_wire({fixed(kPauliX)});
+    }
+  }
+
+  // Where the numbers of a matrix or a state are; they must be one piece.
+  bool take_data(Operation& operation) {
+    const std::vector<std::int64_t>& slots = gate_->slots;
+    const std::int64_t step = slots[0] < 0 ? -1 : 1;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i] != slots[0] + step * static_cast<std::int64_t>(i)) {
+        refuse(*gate_);
+        return false;
+      }
+    }
+    operation.is_constant = slots[0] < 0;
+    operation.entries =
+        static_cast<std::size_t>(slots[0] < 0 ? -1 - slots[0] : slots[0]);
+    std::vector<std::uint8_t>& bits = plan_.bits_.emplace_back();
+    for (const WireCode wire : wires_) bits.push_back(place(wire));
+    operation.bits = bits.data();
+    operation.targets = bits.size();
+    return true;
+  }
+
+  static std::uint64_t targets_of(const Operation& operation) {
+    std::uint64_t on = 0;
+    for (std::size_t t = 0; t < operation.targets; ++t) {
+      on |= std::uint64_t{1} << operation.bits[t];
+    }
+    return on;
+  }
+
+  void note_not_differentiated() {
+    if (plan_.not_differentiated_.empty()) plan_.not_differentiated_ = gate_->name;
+  }
+
+  // The operation on the same pairs that nothing has followed on their wires, or a new
+  // one.
+  std::size_t place_of(const Operation& operation) {
+    const std::uint64_t on = operation.flips | operation.mask;
+    const std::size_t last = last_on(on);
+    if (on != 0 && last != kNone) {
+      const Operation& open = plan_.operations_[last];
+      const bool is_same = open.kind == Operation::Kind::kPairs &&
+                           open.flips == operation.flips &&
+                           open.mask == operation.mask && open.value == operation.value;
+      if (is_same) return last;
+    }
+    return append(operation, on, {});
+  }
+
+  // The last operation on some wires, if it is the last on each of them.
+  std::size_t last_on(std::uint64_t wires) const {
+    std::optional<std::size_t> last;
+    for (std::size_t i = 0; i < last_.size(); ++i) {
+      if (((wires >> i) & 1) == 0) continue;
+      if (last && *last != last_[i]) return kNone;
+      last = last_[i];
+    }
+    return last.value_or(kNone);
+  }
+
+  std::size_t append(const Operation& operation, std::uint64_t on,
+                     std::vector<Factor> factors) {
+    const std::size_t place = plan_.operations_.size();
+    plan_.operations_.push_back(operation);
+    factors_.push_back(std::move(factors));
+    for (std::size_t i = 0; i < last_.size(); ++i) {
+      if ((on >> i) & 1) last_[i] = place;
+    }
+    return place;
+  }
+
+  // Two fixed factors in a row are one.
+  static void join(std::vector<Factor>& factors, const Factor& factor) {
+    if (factor.kind == Kind::kFixed && !factors.empty() &&
+        factors.back().kind == Kind::kFixed) {
+      factors.back() = fixed(matrix_of(factor, 0) * matrix_of(factors.back(), 0));
+    } else {
+      factors.push_back(factor);
+    }
+  }
+
+  static Operation::Form form_of(const std::vector<Factor>& factors) {
+    using Form = Operation::Form;
+    bool is_diagonal = true, is_real = true;
+    for (const Factor& factor : factors) {
+      const bool is_fixed = factor.kind == Kind::kFixed;
+      const auto is_zero = [](double value) { return value == 0; };
+      is_diagonal &= factor.kind == Kind::kZ || factor.kind == Kind::kPhase ||
+                     (is_fixed && factor.real[1] == 0 && factor.real[2] == 0 &&
+                      factor.imag[1] == 0 && factor.imag[2] == 0);
+      is_real &= factor.kind == Kind::kY ||
+                 (is_fixed && std::ranges::all_of(factor.imag, is_zero));
+    }
+    if (is_diagonal) return Form::kDiagonal;
+    if (!is_real) return Form::kGeneral;
+    const bool is_flip = factors.size() == 1 && factors[0].kind == Kind::kFixed &&
+                         factors[0].real[0] == 0 && factors[0].real[3] == 0 &&
+                         factors[0].real[1] == 1 && factors[0].real[2] == 1;
+    return is_flip ? Form::kFlip : Form::kReal;
+  }
+
+  Plan& plan_;
+  std::vector<std::size_t> last_;             // by bit: the last operation on it
+  std::vector<std::vector<Factor>> factors_;  // of each operation
+  // Of the gate that is added.
+  const Gate* gate_ = nullptr;
+  std::vector<WireCode> wires_;
+  std::uint64_t controls_ = 0;
+  std::uint64_t controlled_ = 0;
+};
+
+Plan::Plan(std::span<const Gate> gates, std::span<const double> constants,
+           std::size_t qubits, std::size_t parameters)
+    : constants_(constants.begin(), constants.end()), parameters_(parameters) {
+  Planner planner(*this, qubits);
+  for (const Gate& gate : gates) planner.add(gate);
+  planner.finish();
+}
+
+}  // namespace bellhop::engine

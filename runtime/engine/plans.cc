@@ -1,0 +1,27 @@
+// engine/plans.cc: the plan of a gate table, made where it is first asked for.
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "bellhop/gate_table.h"
+#include "engine/plan.h"
+
+namespace bellhop {
+
+struct GateTable::Plans {
+  std::mutex mutex;
+  std::map<std::size_t, std::unique_ptr<const engine::Plan>> by_qubits;
+};
+
+std::shared_ptr<GateTable::Plans> GateTable::no_plans() {
+  return std::make_shared<Plans>();
+}
+
+const engine::Plan& GateTable::plan(std::size_t qubits) const {
+  std::lock_guard lock(plans_->mutex);
+  std::unique_ptr<const engine::Plan>& plan = plans_->by_qubits[qubits];
+  if (!plan) plan = std::make_unique<engine::Plan>(gates_, constants_, qubits, params_);
+  return *plan;
+}
+
+}  // namespace bellhop

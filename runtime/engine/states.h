@@ -1,0 +1,53 @@
+// engine/states.h: the memory of a thread that runs circuits in the engine.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "engine/operation.h"
+#include "engine/sweeps.h"
+
+namespace bellhop::engine {
+
+// How much of it the programs of a circuit need.
+struct Sizes {
+  std::size_t factors = 0;
+  std::size_t operations = 0;
+  std::size_t targets = 1;
+
+  void fit(const Program& program, std::size_t of_matrices);
+};
+
+// State vectors of one layout and what operations on them need beside. Used by one
+// thread at a time.
+class States {
+ public:
+  States(const Layout& layout, const Sizes& sizes);
+
+  const Layout& layout() const { return layout_; }
+  const Scratch& scratch() const { return scratch_; }
+  // Rows that are worked on at a time.
+  std::size_t lanes() const { return layout_.rows_in_lanes ? sweeps().lanes : 1; }
+
+  // State vector number i, with whatever numbers it had; pointers into others stay.
+  Amplitudes get(std::size_t i);
+  void set_zero(const Amplitudes& state) const;        // no amplitude
+  void set_zero_state(const Amplitudes& state) const;  // all qubits zero
+  void copy(const Amplitudes& from, const Amplitudes& to) const;
+
+ private:
+  struct Free {
+    void operator()(double* numbers) const;
+  };
+  using Numbers = std::unique_ptr<double[], Free>;
+  static Numbers allocate(std::size_t count);
+
+  const Layout layout_;
+  const std::size_t size_;  // doubles of a real part
+  Numbers memory_;
+  Scratch scratch_;
+  std::vector<Numbers> vectors_;
+};
+
+}  // namespace bellhop::engine

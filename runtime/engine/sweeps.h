@@ -1,0 +1,57 @@
+// engine/sweeps.h: what the engine does for one instruction set.
+#pragma once
+
+#include "engine/operation.h"
+
+namespace bellhop::engine {
+
+// Memory of one thread for the operations of a turn. Sizes are in doubles.
+struct Scratch {
+  double* angles = nullptr;  // those of all factors
+  double* cosines = nullptr;
+  double* sines = nullptr;
+  double* matrices = nullptr;  // 8 numbers for each operation
+  double* gathered = nullptr;  // 4 * 2^targets numbers
+};
+
+// A word of Paulis: flips and signs are bits of the index; see engine/operation.h.
+struct PauliBits {
+  std::uint64_t flips = 0;
+  std::uint64_t signs = 0;
+  unsigned y_factors = 0;
+};
+
+// An array of numbers with one or, where rows stand in lanes, so many lanes each.
+struct Sweeps {
+  std::size_t lanes;
+
+  // Applies the segments in order.
+  void (*forward)(const Layout&, const Segment*, std::size_t n, const Amplitudes& state,
+                  const Scratch&);
+  // Goes back through the segments: `ket` becomes what it was before them, and so do
+  // the bras. Of each bra, the derivative of Re <bra|ket> * 2 by a parameter in column
+  // c is added to jacobian[bra * columns + c]. With rows in lanes, the row in lane l
+  // has its Jacobian l * row_size further; lanes from `rows` on are left out.
+  void (*backward)(const Layout&, const Segment*, std::size_t n, const Amplitudes& ket,
+                   const Amplitudes* bras, std::size_t n_bras, double* jacobian,
+                   std::size_t columns, std::size_t row_size, std::size_t rows,
+                   const Scratch&);
+  // into += coefficient * P ket; coefficients are one for each lane, or one.
+  void (*add_word)(const Layout&, const PauliBits&, const double* coefficient,
+                   const Amplitudes& into, const Amplitudes& ket);
+  // Re <bra|P|ket>, one for each lane, or one.
+  void (*word_overlap)(const Layout&, const PauliBits&, const Amplitudes& bra,
+                       const Amplitudes& ket, double* out);
+  // Applies a matrix on qubits, which need not be unitary: `entries` as those of an
+  // Operation of kind kMatrix, the same for all rows.
+  void (*apply_matrix)(const Layout&, const std::uint8_t* bits, std::size_t targets,
+                       const double* entries, const Amplitudes& state, const Scratch&);
+  // Squared norms of the amplitudes whose index has bits `mask` equal to `value`.
+  void (*weight)(const Layout&, std::uint64_t mask, std::uint64_t value,
+                 const Amplitudes& state, double* out);
+};
+
+// Those of the fastest instruction set that this processor has.
+const Sweeps& sweeps();
+
+}  // namespace bellhop::engine
