@@ -15,6 +15,9 @@
 
 namespace bellhop::engine {
 
+// Wires of a matrix; larger ones are a plugin's.
+constexpr std::size_t kMostTargets = 6;
+
 // One of the gates on the same pairs, in order, that make an operation: exp(-i phi P)
 // for a Pauli matrix P, a phase exp(i phi) of the second amplitude, or a fixed matrix.
 // phi is `scale` times a parameter.

@@ -19,7 +19,6 @@ using Kind = Factor::Kind;
 
 constexpr Complex kI{0, 1};
 constexpr double kHalf = std::numbers::sqrt2 / 2;
-constexpr std::size_t kMostTargets = 6;  // of a matrix; more are a plugin's
 
 const Matrix kPauliX = {0, 1, 1, 0};
 const Matrix kPauliY = {0, -kI, kI, 0};
@@ -314,7 +313,6 @@ class Planner {
     if (!take_data(operation)) return;
     if (!is_constant) note_not_differentiated();
     append(operation, controls_ | targets_of(operation), {});
-    plan_.targets_ = std::max(plan_.targets_, operation.targets);
   }
 
   void add_state() {

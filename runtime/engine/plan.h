@@ -32,8 +32,6 @@ class Plan {
   bool prepares_state() const {
     return !operations_.empty() && operations_[0].kind == Operation::Kind::kState;
   }
-  // Of the largest matrix.
-  std::size_t targets() const { return targets_; }
 
  private:
   friend class Planner;
@@ -43,7 +41,6 @@ class Plan {
   std::vector<double> constants_;
   std::deque<std::vector<std::uint8_t>> bits_;
   std::size_t parameters_;
-  std::size_t targets_ = 0;
   std::string not_applied_;
   std::string not_differentiated_;
 };

@@ -27,9 +27,6 @@ using Lanewise = std::array<double, 8>;
 // the second cache.
 constexpr std::size_t kMostQubits = 12;
 
-// Of an observable's matrix; larger ones are the plugin's.
-constexpr std::size_t kMostTargets = 6;
-
 std::atomic<std::size_t> run_so_far{0};
 
 // Wires that there are not are the plugin's to refuse.
@@ -246,10 +243,8 @@ void run_rows(const Session& batch, const Measuring& measuring,
               const Jacobians* jacobians, const Helpers& helpers) {
   Sizes sizes;
   for (const Step& step : batch.steps) {
-    const Plan& plan = step.gates->plan(batch.qubits);
-    sizes.fit(plan.program(), plan.targets());
+    sizes.fit(step.gates->plan(batch.qubits).program());
   }
-  sizes.targets = kMostTargets;
   const bool in_lanes = batch.rows > 1 && !differs_by_row(measuring);
   const Layout layout{batch.qubits, in_lanes};
   const std::size_t lanes = in_lanes ? sweeps().lanes : 1;

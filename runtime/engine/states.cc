@@ -21,10 +21,9 @@ std::size_t size_of(const Layout& layout) {
 
 }  // namespace
 
-void Sizes::fit(const Program& program, std::size_t of_matrices) {
+void Sizes::fit(const Program& program) {
   factors = std::max(factors, program.n_factors);
   operations = std::max(operations, program.size);
-  targets = std::max(targets, of_matrices);
 }
 
 void States::Free::operator()(double* numbers) const {
@@ -39,7 +38,7 @@ States::Numbers States::allocate(std::size_t count) {
 States::States(const Layout& layout, const Sizes& sizes)
     : layout_(layout), size_(size_of(layout)) {
   const std::size_t lanes = sweeps().lanes;
-  const std::size_t dimension = std::size_t{1} << sizes.targets;
+  const std::size_t dimension = std::size_t{1} << kMostTargets;
   const std::size_t angles = rounded(sizes.factors * lanes);
   const std::size_t matrices = rounded(8 * sizes.operations * lanes);
   memory_ = allocate(3 * angles + matrices + 2 * dimension * (1 + dimension) * lanes);

@@ -14,9 +14,8 @@ namespace bellhop::engine {
 struct Sizes {
   std::size_t factors = 0;
   std::size_t operations = 0;
-  std::size_t targets = 1;
 
-  void fit(const Program& program, std::size_t of_matrices);
+  void fit(const Program& program);
 };
 
 // State vectors of one layout and what operations on them need beside. Used by one

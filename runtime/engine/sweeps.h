@@ -46,9 +46,6 @@ struct Sweeps {
   // Operation of kind kMatrix, the same for all rows.
   void (*apply_matrix)(const Layout&, const std::uint8_t* bits, std::size_t targets,
                        const double* entries, const Amplitudes& state, const Scratch&);
-  // Squared norms of the amplitudes whose index has bits `mask` equal to `value`.
-  void (*weight)(const Layout&, std::uint64_t mask, std::uint64_t value,
-                 const Amplitudes& state, double* out);
 };
 
 // Those of the fastest instruction set that this processor has.
