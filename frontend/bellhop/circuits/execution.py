@@ -17,6 +17,7 @@ from bellhop.circuits.computed_wires import on_known_wires
 from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.kept_shots import drops_shots, filled, may_differ, possible, until_kept
 from bellhop.circuits.memory import check_shots_fit
+from bellhop.circuits.precision import Precision
 from bellhop.circuits.sampling import sampled_statistics
 from bellhop.circuits.seeds import offer_seed_of
 from bellhop.circuits.state_primitives import HANDLE, restart_p
@@ -114,10 +115,12 @@ def trace_circuit(
     method = None
     postselects = False
     spec = device
+    precision = Precision()
 
     def run(handle: Any, *inputs: Any) -> list[Any]:
-        nonlocal method, postselects, spec, statistics, trees
+        nonlocal method, postselects, precision, spec, statistics, trees
         circuit, result = record(handle, *inputs)
+        precision = circuit.precision
         leaves, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
         check_result(leaves, where)
         method = None
@@ -157,7 +160,7 @@ def trace_circuit(
                 kept(value, is_kept, statistic, where)
                 for value, statistic in zip(values, statistics, strict=True)
             ]
-        return finished(values, measured, out_tree, shots)
+        return finished(values, measured, out_tree, shots, precision)
 
     if randomness not in (Randomness.NONE, Randomness.TREE):
         offer_seed_of(qnode.device)
@@ -188,8 +191,7 @@ def _statistics(
     circuit: Any, leaves: Sequence[Any], shots: Shots, method: str | None
 ) -> list[Statistic]:
     processes = [leaf for leaf in leaves if is_measurement(leaf)]
-    for process in processes:
-        circuit.check_observable(process.obs)
+    circuit.take_observables(processes)
     processes = [on_known_wires(circuit, process) for process in processes]
     if shots.total:
         measured = sampled_statistics(circuit, processes)
@@ -212,15 +214,23 @@ def _statistics(
 
 
 def finished(
-    values: Sequence[Any], statistics: Sequence[Statistic], out_tree: Any, shots: Shots
+    values: Sequence[Any],
+    statistics: Sequence[Statistic],
+    out_tree: Any,
+    shots: Shots,
+    precision: Precision,
 ) -> Any:
-    """Return the results of all runs, in their structure."""
+    """Return the results of all runs, in their structure; measurements are in a precision."""
     ends = list(itertools.accumulate(shots.copies))
+
+    def end(statistic: Statistic, value: Any) -> Any:
+        result = statistic.finish(value)
+        return precision.of(result) if statistic.is_measured else result
 
     def result(statistic: Statistic, value: Any, number: int) -> Any:
         of_shots = slice(ends[number] - shots.copies[number], ends[number])
         part = of_shots if statistic.is_of_shots else number
-        return statistic.finish(jax.tree.map(lambda array: array[part], value))
+        return end(statistic, jax.tree.map(lambda array: array[part], value))
 
     def copy(number: int) -> Any:
         results = [result(s, v, number) for s, v in zip(statistics, values, strict=True)]
@@ -230,7 +240,7 @@ def finished(
         return tuple(map(copy, range(len(shots.copies))))
     if shots.total:
         return copy(0)
-    results = [s.finish(value) for s, value in zip(statistics, values, strict=True)]
+    results = list(map(end, statistics, values))
     return jax.tree.unflatten(out_tree, results)
 
 

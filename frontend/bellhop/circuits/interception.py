@@ -21,7 +21,6 @@ from bellhop.circuits.mitigation import current_mitigation
 from bellhop.circuits.nested import fold
 from bellhop.circuits.nested_lists import take_lists_of_tracers
 from bellhop.circuits.null_device import is_null_device, run_null
-from bellhop.circuits.precision import in_precision_of
 from bellhop.circuits.recording import Circuit
 from bellhop.circuits.rewrites import global_folding, passes_by_transforms, rewrites_of
 from bellhop.circuits.tape_transforms import call_on_tape, needs_tape
@@ -112,8 +111,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             randomness=traced.randomness,
         )
 
-    results = rows.run(lambda row: traced.finish(run(row)))
-    return in_precision_of([*consts, *inputs], results)
+    return rows.run(lambda row: traced.finish(run(row)))
 
 
 def _call_in_program(

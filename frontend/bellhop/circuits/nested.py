@@ -54,7 +54,7 @@ class Applied:
 
 class _Part(QueuedCircuit):
     def __init__(self, circuit: QueuedCircuit, applied: Applied | None = None) -> None:
-        super().__init__(circuit.where, circuit.rows)
+        super().__init__(circuit.where, circuit.rows, circuit.precision)
         self._circuit = circuit
         self._is_whole = applied is None
         self.applied = Applied(circuit) if applied is None else applied

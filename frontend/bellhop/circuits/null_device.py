@@ -23,7 +23,6 @@ from bellhop.circuits.execution import (
 )
 from bellhop.circuits.gates import check_is_gate
 from bellhop.circuits.outcome_statistics import values_of
-from bellhop.circuits.precision import in_precision_of
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.resource_tracking import ResourceTracker
 from bellhop.circuits.rewrites import rewrites_of
@@ -96,12 +95,13 @@ def run_null(
             result = function(*inputs)
         leaves, tree = jax.tree.flatten(result, is_leaf=is_measurement)
         check_result(leaves, where)
-        for process in filter(is_measurement, leaves):
-            circuit.check_observable(process.obs)
+        processes = list(filter(is_measurement, leaves))
+        circuit.take_observables(processes)
+        for process in processes:
             if process.mv is None and any(map(is_dynamic, process.wires)):
                 circuit.check_wires(process.wires, process)
         if tracker is not None:
-            tracker.end(list(filter(is_measurement, leaves)))
+            tracker.end(processes)
         method = None
         if circuit.has_mid_circuit:
             is_classical = not all(map(is_measurement, leaves))
@@ -110,7 +110,7 @@ def run_null(
 
         def value_of(leaf: Any, of_copy: int | None) -> Any:
             if is_measurement(leaf):
-                return _Result(leaf, of_copy, wires, where).value()
+                return circuit.precision.of(_Result(leaf, of_copy, wires, where).value())
             leaf = jnp.asarray(leaf)
             return jnp.broadcast_to(leaf, (of_copy, *leaf.shape)) if is_of_shots else leaf
 
@@ -120,9 +120,8 @@ def run_null(
         results = tuple(map(copy, shots.copies)) if shots.is_vector else copy(shots.total or None)
         return faults.checked(results, circuit.fault)
 
-    consts = jax.make_jaxpr(run)(ROW_STRUCT, *inputs).consts
-    results = rows.run(lambda row: run(row, *inputs))
-    return in_precision_of([*consts, *inputs], results)
+    jax.eval_shape(run, ROW_STRUCT, *inputs)
+    return rows.run(lambda row: run(row, *inputs))
 
 
 class _NullCircuit(QueuedCircuit):

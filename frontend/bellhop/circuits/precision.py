@@ -3,10 +3,9 @@
 The runtime computes in double precision.  The program gives it numbers of the types that it has,
 which are single where JAX's 64-bit types are off; what lies between converts
 (``bellhop_mlir.dialects.quantum``).  In a program that has both, a circuit computes in double
-precision, and its results are as precise as its arguments.
+precision, and its results are as precise as the numbers that it is made of.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -29,19 +28,29 @@ def complex_type() -> np.dtype:
     return np.dtype(jax.dtypes.canonicalize_dtype(np.complex128))
 
 
-def in_precision_of(inputs: Iterable[Any], results: Any) -> Any:
-    """Return the results of a circuit in the precision of what the program gives it.
+class Precision:
+    """The precision of a circuit's results: that of the numbers that it is made of.
 
-    Args:
-        inputs: arrays of the program, and constants, which do not count.  Integers do not count
-            either, nor does a number of Python's beside others; without any that count, the
-            precision is double.
-        results: a pytree of arrays.
+    These are the parameters of its operations and the numbers in its observables, as the quantum
+    function has them; what a circuit only carries does not count.  Neither do integers, constants
+    of Python's and NumPy's, and what is computed of these alone.  Without any that count, the
+    precision is double.
     """
-    given = [value for value in inputs if isinstance(value, jax.Array) and _is_inexact(value)]
-    if not given or np.finfo(jnp.result_type(*given)).bits > 32:
-        return results
-    return jax.tree.map(_in_single, results)
+
+    def __init__(self) -> None:
+        self._bits = 0
+
+    def take(self, numbers: Any) -> None:
+        """Count the numbers in a pytree."""
+        for value in jax.tree.leaves(numbers):
+            if isinstance(value, jax.Array) and _is_inexact(value) and not value.weak_type:
+                self._bits = max(self._bits, jnp.finfo(value.dtype).bits)
+
+    def of(self, result: Any) -> Any:
+        """Return the result of a measurement, a pytree of arrays, in this precision."""
+        if not 0 < self._bits <= 32:
+            return result
+        return jax.tree.map(_in_single, result)
 
 
 def _in_single(value: Any) -> Any:

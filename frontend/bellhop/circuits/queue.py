@@ -4,7 +4,7 @@ Operations are queued, and flushed wherever something else than a gate comes: co
 or the end of the circuit.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from pennylane.tape import QuantumScript
 
 from bellhop._source import user_site
 from bellhop.circuits.broadcasting import Rows
+from bellhop.circuits.precision import Precision
 from bellhop.circuits.rewrites import Rewrite
 from bellhop.circuits.wires import is_dynamic
 from bellhop.errors import CompileError
@@ -55,11 +56,13 @@ class QueuedCircuit:
     Args:
         where: the QNode, for errors.
         rows: the batches of parameters.
+        precision: what counts the numbers of the circuit that this one is a part of, if it is.
     """
 
-    def __init__(self, where: str, rows: Rows) -> None:
+    def __init__(self, where: str, rows: Rows, precision: Precision | None = None) -> None:
         self.where = self._where = where
         self.rows = rows
+        self.precision = Precision() if precision is None else precision
         self._queue: _Queue | None = None
         self._sites: dict[int, str] = {}
         self._flushed: list[Any] = []
@@ -106,6 +109,8 @@ class QueuedCircuit:
                 "operation. Make it under qml.QueuingManager.stop_recording(), and call "
                 "qml.apply of each of its operations."
             )
+        # As they were written: decompositions make parameters of constants.
+        self.precision.take([op.data for op in operations])
         rewritten = operations
         for rewrite in self.rewrites:
             rewritten = rewrite.apply(rewritten)
@@ -151,10 +156,14 @@ class QueuedCircuit:
             )
         return jnp.asarray(holds)
 
-    def check_observable(self, observable: Any) -> None:
-        """Refuse an observable that a loop or conditional has taken for a gate."""
-        if observable is None:
-            return
+    def take_observables(self, processes: Iterable[Any]) -> None:
+        """Count the numbers in observables; refuse those that control flow took for gates."""
+        for process in processes:
+            if process.obs is not None:
+                self._check_observable(process.obs)
+                self.precision.take(process.obs.data)
+
+    def _check_observable(self, observable: Any) -> None:
         if any(observable is op for op in self._flushed):
             raise CompileError(
                 f"{self._where}: the observable {observable} was made before a loop or a "
@@ -162,4 +171,4 @@ class QueuedCircuit:
                 "QNode."
             )
         for part in getattr(observable, "operands", ()):
-            self.check_observable(part)
+            self._check_observable(part)

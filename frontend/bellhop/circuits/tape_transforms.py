@@ -67,8 +67,7 @@ def call_on_tape(
             result = qnode.func(*args, **kwargs)
         leaves = jax.tree.leaves(result, is_leaf=is_measurement)
         processes = [leaf for leaf in leaves if is_measurement(leaf)]
-        for process in processes:
-            recorder.check_observable(process.obs)
+        recorder.take_observables(processes)
         tape = qml.tape.QuantumScript(recorder.operations, processes, shots=qnode.shots)
         return tape, result
 

@@ -243,8 +243,7 @@ class TracedCircuit(QueuedCircuit):
 
     def statistics(self, processes: Sequence[Any], diff_method: str) -> list[Statistic]:
         """Measure; the values are exact, or with mid-circuit measurements those of one way."""
-        for process in processes:
-            self.check_observable(process.obs)
+        self.take_observables(processes)
         processes = [on_known_wires(self, process) for process in processes]
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
         with qml.QueuingManager.stop_recording(), without_precision_warnings():

@@ -25,7 +25,7 @@ from bellhop.circuits.execution import (
 )
 from bellhop.circuits.kept_shots import drops_shots, possible
 from bellhop.circuits.memory import check_state_fits
-from bellhop.circuits.precision import in_precision_of
+from bellhop.circuits.precision import Precision
 from bellhop.circuits.rewrites import rewrites_of
 from bellhop.circuits.seeds import offer_seed_of, random_key
 from bellhop.circuits.statistics import Statistic
@@ -79,15 +79,17 @@ def run_traced(
     shots = shots_of(qnode)
     wire_faults = WireFaults(wires, where)
     sizes = np.array(shots.copies)
+    precision = Precision()
 
     def run(outcomes: Any, drawn: Drawn, key: Any, row: Any, *inputs: Any) -> Any:
-        nonlocal statistics, trees, n_outcomes, method, postselects, rows
+        nonlocal statistics, trees, n_outcomes, method, postselects, precision, rows
         rows = Rows(row, where)
         is_here = drawn.way_of_shot == outcomes
         here = ShotsOfWay(key, is_here, drawn.total, shots.copies, drawn.n_kept)
         on_way = here if shots.total else None
         circuit = TracedCircuit(wires, where, outcomes, rows, on_way, wire_faults)
         circuit.rewrites = rewrites
+        precision = circuit.precision
         with circuit_scope(circuit), circuit.queue():
             result = function(*inputs)
         leaves, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
@@ -143,12 +145,12 @@ def run_traced(
         if not n_outcomes:
             _, faults, *flat = once(jnp.uint32(0), nothing_drawn)
             flat = wire_faults.checked(flat, faults, None)
-            return finished(values_of(flat), statistics, out_tree, shots)
+            return finished(values_of(flat), statistics, out_tree, shots, precision)
         weights, faults, flat = of_all_ways(nothing_drawn)
         total = possible(jnp.sum(weights))
         if not is_random:
             flat = [value / total for value in wire_faults.checked(flat, faults, weights)]
-            return finished(values_of(flat), statistics, out_tree, shots)
+            return finished(values_of(flat), statistics, out_tree, shots, precision)
         drops = postselects and drops_shots(qnode)
         if method == SINGLE_BRANCH:
             way, is_kept = draw_ways(key, weights, 1, drops=drops)
@@ -171,9 +173,9 @@ def run_traced(
                 kept(value, is_kept, statistic, where)
                 for value, statistic in zip(values, statistics, strict=True)
             ]
-        return finished(values, statistics, out_tree, shots)
+        return finished(values, statistics, out_tree, shots, precision)
 
-    return in_precision_of([*closed.consts, *inputs], rows.run(of_row))
+    return rows.run(of_row)
 
 
 class Drawn(NamedTuple):

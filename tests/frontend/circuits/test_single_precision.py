@@ -66,6 +66,10 @@ def assert_single(actual: Any, expected: Any, tolerance: float = 1e-5) -> None:
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
 
 
+def types_of(values: Any) -> list[Any]:
+    return [leaf.dtype for leaf in jax.tree.leaves(values)]
+
+
 STATE, MATRIX = np.array([0.6, 0, 0, 0.8j]), np.array([[1, 1j], [-1j, 2]])
 LOOP = node(lambda x: turns(x, 3), "default.qubit")
 PROGRAMS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
@@ -124,8 +128,7 @@ def test_shots_without_64_bits() -> None:
 
     with jax.enable_x64(False):
         found = bellhop.qjit(qml.set_shots(node(samples), 20), seed=1)(jnp.array(POINT))
-    types = [leaf.dtype for leaf in jax.tree.leaves(found)]
-    assert types == [np.int32, np.int32, np.int32, np.float32, np.float32]
+    assert types_of(found) == [np.int32, np.int32, np.int32, np.float32, np.float32]
 
 
 @pytest.mark.parametrize("device", [*DEVICES, "null.qubit"])
@@ -148,6 +151,38 @@ def test_results_are_as_precise_as_arguments(device: str) -> None:
         (bellhop.qjit(node(lambda n: beside([n, n], 0.1), device))(1), np.float64),
     ):
         assert values[0].dtype == real
+
+
+@pytest.mark.parametrize("device", [*DEVICES, "null.qubit"])
+def test_what_a_circuit_only_carries_does_not_count(device: str) -> None:
+    def carries(x: Any, y: Any) -> Any:
+        bellhop.debug.callback(lambda y: None, y)
+        qml.adjoint(lambda: qml.RX(x, wires=0))()
+        _, turned = bellhop.for_loop(0, 2, 1)(lambda i, c: (c[0] * i, c[1] + x))((y, 0.1))
+        qml.RY(turned, wires=1)
+        return qml.expval(qml.Z(0)), qml.probs(wires=1), y
+
+    program = bellhop.qjit(node(carries, device))
+    single, double = jnp.float32(0.4), jnp.float64(0.7)
+    assert types_of(program(single, double)) == [np.float32, np.float32, np.float64]
+    assert types_of(program(double, single)) == [np.float64, np.float64, np.float32]
+    # PennyLane's own are double, since its constants are.
+    assert types_of(program(1, single)) == [np.float64, np.float64, np.float32]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_derivatives_have_the_types_of_pennylane(device: str) -> None:
+    def weighted(x: Any, y: Any) -> Any:
+        qml.RY(x, wires=0)
+        return qml.expval(qml.Hamiltonian([y, 0.5], [qml.Z(0), qml.X(0)]))
+
+    slopes = jax.grad(node(weighted, device), argnums=(0, 1))
+    reference = jax.grad(node(weighted, "default.qubit"), argnums=(0, 1))
+    single, double = jnp.float32(0.4), jnp.float64(0.7)
+    for args in ((single, single), (single, double), (double, single), (single, 0.7)):
+        actual, expected = bellhop.qjit(slopes)(*args), reference(*args)
+        assert types_of(actual) == types_of(expected)
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("device", DEVICES)
