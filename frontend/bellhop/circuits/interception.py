@@ -21,6 +21,7 @@ from bellhop.circuits.mitigation import current_mitigation
 from bellhop.circuits.nested import fold
 from bellhop.circuits.nested_lists import take_lists_of_tracers
 from bellhop.circuits.null_device import is_null_device, run_null
+from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.recording import Circuit
 from bellhop.circuits.rewrites import global_folding, passes_by_transforms, rewrites_of
 from bellhop.circuits.tape_transforms import call_on_tape, needs_tape
@@ -49,6 +50,7 @@ def intercept_qnodes() -> None:
     qml.QNode.__call__ = call
 
 
+@without_precision_warnings()
 def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Trace a call of a QNode.
 

@@ -6,6 +6,9 @@ which are single where JAX's 64-bit types are off; what lies between converts
 precision, and its results are as precise as the numbers that it is made of.
 """
 
+import contextlib
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -51,6 +54,19 @@ class Precision:
         if not 0 < self._bits <= 32:
             return result
         return jax.tree.map(_in_single, result)
+
+
+@contextlib.contextmanager
+def without_precision_warnings() -> Iterator[None]:
+    """Let PennyLane ask for 128 bits where JAX's 64-bit types are off."""
+    if is_double():
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="Explicitly requested dtype", module="jax|pennylane|autoray"
+        )
+        yield
 
 
 def _in_single(value: Any) -> Any:

@@ -3,9 +3,6 @@
 Gates are PennyLane's own functions of it.  Wires may be labels or computed by the program.
 """
 
-import contextlib
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -91,11 +88,3 @@ def on_qubits(part: Any, wires: WireMap) -> Any:
 def inner_product(left: Any, right: Any) -> Any:
     """Return the real part of the inner product of two states."""
     return jnp.sum(jnp.real(jnp.conj(left) * right))
-
-
-@contextlib.contextmanager
-def without_precision_warnings() -> Iterator[None]:
-    """Let PennyLane ask for 128 bits where JAX's 64-bit types are off."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Explicitly requested dtype")
-        yield

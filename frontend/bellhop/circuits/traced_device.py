@@ -33,7 +33,6 @@ from bellhop.circuits.state_array import (
     is_traced,
     on_qubits,
     prepared,
-    without_precision_warnings,
 )
 from bellhop.circuits.statistics import Statistic, unsupported, variance
 from bellhop.circuits.traced_shots import ShotsOfWay
@@ -102,7 +101,7 @@ class TracedCircuit(QueuedCircuit):
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations to the state, in order."""
-        with qml.QueuingManager.stop_recording(), without_precision_warnings():
+        with qml.QueuingManager.stop_recording():
             for op in operations:
                 self._apply(op)
         # Gates with parameters of half the precision must not change the type of a loop's state.
@@ -246,7 +245,7 @@ class TracedCircuit(QueuedCircuit):
         self.take_observables(processes)
         processes = [on_known_wires(self, process) for process in processes]
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
-        with qml.QueuingManager.stop_recording(), without_precision_warnings():
+        with qml.QueuingManager.stop_recording():
             if self.n_outcomes:
                 self._leave_other_ways()
             if self._shots is not None:

@@ -1,5 +1,6 @@
 """Circuits in single precision: without JAX's 64-bit types, and of arguments of 32 bits."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -111,6 +112,15 @@ def test_without_64_bits(name: str) -> None:
     with jax.enable_x64(False):
         actual = program()
     assert_single(actual, expected)
+
+
+def test_pennylane_may_ask_for_what_there_is_not() -> None:
+    def rotated(matrix: Any) -> Any:
+        qml.ControlledQubitUnitary(matrix, wires=[0, 1])
+        return qml.purity(0), qml.expval(qml.Hermitian(matrix, wires=0))
+
+    with jax.enable_x64(False), warnings.catch_warnings(action="error", category=UserWarning):
+        assert_single(bellhop.qjit(node(rotated))(jnp.eye(2)), [1.0, 1.0])
 
 
 def test_finite_differences_without_64_bits() -> None:
