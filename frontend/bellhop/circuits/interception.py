@@ -14,9 +14,11 @@ from bellhop._jax_compat import convert_constvars_jaxpr
 from bellhop._source import definition_site, function_name
 from bellhop.circuits import circuit_primitive
 from bellhop.circuits.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.computed_controls import take_computed_values
 from bellhop.circuits.device import GateSet, check_options, device_spec
 from bellhop.circuits.diff_method import chosen_differentiation
 from bellhop.circuits.execution import check_number_of_shots, is_measurement, trace_circuit
+from bellhop.circuits.gridsynth import take_computed_angles
 from bellhop.circuits.mitigation import current_mitigation
 from bellhop.circuits.nested import fold
 from bellhop.circuits.nested_lists import take_lists_of_tracers
@@ -39,6 +41,8 @@ def intercept_qnodes() -> None:
     """Make QNodes that are called while we trace part of the program; once a process."""
     put_back_former_names()
     take_lists_of_tracers()
+    take_computed_values()
+    take_computed_angles()
     original = qml.QNode.__call__
 
     @functools.wraps(original)

@@ -14,6 +14,7 @@ import pennylane as qml
 from pennylane.transforms.core import CompilePipeline
 
 from bellhop.circuits.broadcasting import Rows
+from bellhop.circuits.clifford_t import taking_computed_angles
 from bellhop.circuits.execution import is_measurement
 from bellhop.circuits.gate_parameters import GateParameters
 from bellhop.circuits.queue import QueuedCircuit
@@ -74,7 +75,7 @@ def call_on_tape(
     tape, result = record(*args)
     leaves, tree = jax.tree.flatten(result, is_leaf=is_measurement)
     processes = tape.measurements
-    pipeline = copy.copy(qnode.compile_pipeline)
+    pipeline = CompilePipeline([taking_computed_angles(each) for each in qnode.compile_pipeline])
     if pipeline.has_classical_cotransform() and pipeline[-1].kwargs.get("hybrid", True):
         pipeline.cotransform_cache = GateParameters(
             lambda *args: record(*args)[0], args, pipeline, where

@@ -58,3 +58,22 @@ def test_an_outcome_as_a_value() -> None:
 
     # Wire 1 is zero, so that the flip comes with the outcome zero.
     np.testing.assert_allclose(program(), [np.sin(X / 2) ** 2, np.cos(X / 2) ** 2], atol=1e-12)
+
+
+def written_out(values: Any, x: Any) -> Any:
+    for wire in range(3):
+        qml.RY(0.3 + wire, wires=wire)
+    qml.MultiControlledX([0, 1, 2], control_values=values)
+    qml.adjoint(qml.ControlledQubitUnitary(qml.RX(0.4, 0).matrix(), [1, 0], [values[1]]))
+    qml.ctrl(qml.MultiControlledX(wires=[0, 2], control_values=[values[0]]), 1)
+    qml.ops.Controlled(qml.RX(x, wires=2), [0, 1], control_values=(values[0], False))
+    return qml.expval(qml.Z(2)), qml.expval(qml.X(1)), qml.expval(qml.Y(0))
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_operations_written_with_values(device: str) -> None:
+    program = bellhop.qjit(qml.QNode(written_out, qml.device(device, wires=3)))
+    reference = qml.QNode(written_out, qml.device("default.qubit", wires=3))
+    for values in ([0, 1], [1, 0]):
+        found = program(values, X)
+        np.testing.assert_allclose(found, np.array(reference(values, X)), atol=1e-12)

@@ -1,5 +1,6 @@
 """What PennyLane has for compiled programs: gridsynth, options of passes, natural gradients."""
 
+import re
 from typing import Any
 
 import jax.numpy as jnp
@@ -32,6 +33,58 @@ def test_gridsynth_in_another_basis() -> None:
     node = qml.QNode(rotations, qml.device("lightning.qubit", wires=2))
     with pytest.raises(bellhop.CompileError, match="ppr_basis=True is not supported by bellhop"):
         bellhop.qjit(qml.transforms.gridsynth(node, ppr_basis=True))(0.3)
+
+
+def many_gates(x: Any) -> Any:
+    qml.RX(x, wires=0)
+    bellhop.for_loop(0, 2, 1)(lambda i: qml.RY(x + i, wires=1) and None)()
+    qml.CZ(wires=[0, 1])
+    qml.adjoint(qml.PhaseShift(x, wires=1))
+    return qml.state()
+
+
+def test_clifford_t_decomposition_of_computed_angles() -> None:
+    node = qml.QNode(many_gates, qml.device("lightning.qubit", wires=2))
+    program = bellhop.qjit(qml.clifford_t_decomposition(node, epsilon=0.05))
+    assert 1e-9 < np.abs(program(1.1) - bellhop.qjit(node)(1.1)).max() < 0.05
+    assert not {"RX", "RY", "RZ", "PhaseShift"} & set(
+        re.findall(r"Gate\(name='(\w+)'", str(program.jaxpr))
+    )
+    with pytest.raises(bellhop.CompileError, match="method='sk' takes no angles that"):
+        bellhop.qjit(qml.clifford_t_decomposition(node, method="sk"))(0.3)
+
+
+def test_clifford_t_decomposition_of_what_has_none() -> None:
+    @qml.clifford_t_decomposition
+    @qml.qnode(qml.device("lightning.qubit", wires=2))
+    def circuit(x: Any) -> Any:
+        qml.QubitUnitary(qml.RX(x, 0).matrix(), wires=0)
+        Undecomposed(x, wires=0)
+        return qml.state()
+
+    with pytest.raises(bellhop.CompileError, match="no decomposition of Undecomposed into"):
+        bellhop.qjit(circuit)(0.3)
+
+
+class Undecomposed(qml.operation.Operation):
+    num_params = 1
+    num_wires = 1
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1e-3])
+def test_rs_decomposition_of_a_computed_angle(epsilon: float) -> None:
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x: Any, decomposed: bool = True) -> Any:
+        qml.Hadamard(0)
+        gate = qml.PhaseShift(x, wires=0)
+        if decomposed:
+            *_, phase = qml.ops.rs_decomposition(gate, epsilon)
+            assert isinstance(phase, qml.GlobalPhase)
+        return qml.state()
+
+    program = bellhop.qjit(circuit, static_argnames="decomposed")
+    difference = np.abs(program(0.7) - program(0.7, decomposed=False)).max()
+    assert 1e-9 < difference < epsilon
 
 
 def test_options_of_passes() -> None:
