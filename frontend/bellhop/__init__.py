@@ -56,9 +56,9 @@ autograph_strict_conversion = False
 autograph_ignore_fallbacks = False
 
 _AUTOGRAPH = {
-    "autograph_source": "transformer",
+    "autograph_source": "run_autograph",
     "disable_autograph": "modes",
-    "run_autograph": "transformer",
+    "run_autograph": "run_autograph",
 }
 
 

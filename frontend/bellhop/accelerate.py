@@ -21,7 +21,7 @@ from bellhop.devices import (
     target_platform,
 )
 from bellhop.errors import CompileError
-from bellhop.lowering import lowering_in_progress
+from bellhop.lowering_context import lowering_in_progress
 from bellhop.pickling import PickledByName
 from bellhop.signature import StaticArguments, check_arrays, result_arrays
 from bellhop.tracing import NOT_TRACEABLE

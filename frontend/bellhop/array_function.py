@@ -7,11 +7,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.qjit import qjit
-
 
 class ArrayFunction:
     """A function of arrays, compiled; its derivatives and its mapped one are such again.
+
+    Args:
+        function: takes arrays and returns a pytree of such.
+        name: what it is called.
+        compiler: compiles it: ``qjit``.
+        latest: see below; a new one where None.
 
     Attributes:
         name: what it is called.
@@ -19,12 +23,19 @@ class ArrayFunction:
             whichever of the functions that are this one with other axes mapped.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, latest: Any = None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        compiler: Callable[..., Any],
+        latest: Any = None,
+    ) -> None:
         self.name = name
         self.latest = latest or threading.local()
         self._function = function
         function.__name__ = name
-        self._compiled = qjit(function)
+        self._compiler = compiler
+        self._compiled = compiler(function)
         self._derived: dict[Any, ArrayFunction] = {}
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
@@ -74,5 +85,7 @@ class ArrayFunction:
     ) -> "ArrayFunction":
         # Always the same one, which is compiled once.
         if (kind, key) not in self._derived:
-            self._derived[kind, key] = ArrayFunction(function, f"{kind}_{self.name}", latest)
+            self._derived[kind, key] = ArrayFunction(
+                function, f"{kind}_{self.name}", self._compiler, latest
+            )
         return self._derived[kind, key]

@@ -26,7 +26,7 @@ from bellhop_mlir.transforms.delegate_callbacks import KIND_MARK, MARK
 from bellhop_runtime import Callback, keep_failure
 
 if TYPE_CHECKING:
-    from bellhop.callbacks.buffer_callback import BufferTarget
+    from bellhop.callbacks.buffer_target import BufferTarget
     from bellhop.callbacks.target import CallbackTarget
 
 _everywhere: contextvars.ContextVar[bool] = contextvars.ContextVar(

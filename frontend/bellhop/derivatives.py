@@ -11,7 +11,7 @@ from bellhop._source import definition_site, function_name
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
 from bellhop.errors import DifferentiableCompileError
 from bellhop.finite_differences import by_finite_differences, check_method
-from bellhop.tracing import traced
+from bellhop.traced import traced
 
 Argnums = int | Sequence[int]
 Function = Callable[..., Any]

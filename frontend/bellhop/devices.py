@@ -129,3 +129,8 @@ def sharding_for(target: Target, shape: tuple[int, ...]) -> Sharding:
         devices = sorted(target.device_set, key=lambda d: d.id)
         return NamedSharding(Mesh(np.array(devices), ("devices",)), PartitionSpec())
     return target
+
+
+def host_device() -> jax.Device:
+    """Return the device that programs themselves run on, whatever JAX's default is."""
+    return jax.local_devices(backend="cpu")[0]

@@ -5,9 +5,9 @@ from typing import Any
 
 import jax
 
+from bellhop.code import Code
 from bellhop.code_generation import COMPILER_OPTIONS
 from bellhop.first_runs import FirstRuns, signature_of
-from bellhop.lowering import Code
 from bellhop.placement import refuse_context_elsewhere
 from bellhop.program import program_p
 from bellhop.signature import NO_STATIC, Static

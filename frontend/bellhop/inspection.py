@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from bellhop.code import Program
 from bellhop.errors import CompileError
 from bellhop.foreign import missing_attribute
-from bellhop.lowering import Program
 from bellhop.module_text import parse
 from bellhop.programs import Made, Programs
 from bellhop.runner import Runner

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from bellhop.tracing import traced
+from bellhop.traced import traced
 
 
 def vmap(

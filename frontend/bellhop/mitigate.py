@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bellhop.qjit import QJIT
-from bellhop.tracing import traced
+from bellhop.traced import traced
 
 _FOLDINGS = ("global", "local-all")
 

@@ -14,8 +14,7 @@ import jax
 from jax.interpreters import mlir
 
 from bellhop._jax_compat import mesh_is_set, partitioning, uncommitted, without_mesh
-from bellhop.devices import resolve_target
-from bellhop.lowering import host_device
+from bellhop.devices import host_device, resolve_target
 
 
 class Elsewhere(Exception):

@@ -12,8 +12,9 @@ from jax.interpreters.mlir import ir
 from bellhop._jax.patches.fast_calls import run_without_fast_calls
 from bellhop._jax.patches.tokens_of_failures import drop_tokens_of_failures
 from bellhop._jax_compat import ordered_effects
+from bellhop.code import Code, call, merge, table_handle
+from bellhop.compile import compile_program
 from bellhop.failures import raise_failures_of_plain_jits
-from bellhop.lowering import Code, call, compile_program, merge, table_handle
 from bellhop.partitioning import is_spread, on_first_device
 from bellhop.print_options import keep_print_options
 from bellhop_runtime import CallbackTable

@@ -10,7 +10,7 @@ from bellhop._source import definition_site, function_name
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
 from bellhop.derivatives import Argnums, Function, check_arguments
 from bellhop.finite_differences import by_finite_differences, check_method
-from bellhop.tracing import traced
+from bellhop.traced import traced
 
 
 def jvp(

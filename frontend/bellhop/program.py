@@ -7,7 +7,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax_compat import hold_weakly_in_caches
-from bellhop.lowering import Code, call, merge
+from bellhop.code import Code, call, merge
 from bellhop.placement import refuse_lowering_elsewhere
 
 hold_weakly_in_caches(Code)

@@ -7,11 +7,13 @@ from typing import Any
 import jax
 from jax.interpreters.mlir import ir
 
-from bellhop.devices import device_name
+from bellhop.code import Program
+from bellhop.devices import device_name, host_device
 from bellhop.errors import CompileError
-from bellhop.lowering import Program, host_device, optimize
+from bellhop.lowering import optimize
 from bellhop.module_text import parse
 from bellhop.print_options import keep_print_options
+from bellhop.regions import take_regions
 from bellhop.signature import Static
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
@@ -68,6 +70,7 @@ class _Replacement:
                 device_name(host_device()),
                 program.targets,
                 table,
+                take_regions,
                 jaxpr=program.jaxpr,
                 out_avals=program.code.out_avals,
                 keep_stages=bool(program.stages),

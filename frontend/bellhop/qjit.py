@@ -15,6 +15,7 @@ import jax
 from bellhop._jax_compat import hide_frames, is_transformed_eagerly, trace_state_clean
 from bellhop._source import warn_user
 from bellhop.aot.archive import save_programs
+from bellhop.code import Code
 from bellhop.control_flow.interpretation import is_recording
 from bellhop.crowding import RUNS_FOR_EACH_CLIENT, runs
 from bellhop.embedding import EffectsOnly, wait_for
@@ -22,7 +23,6 @@ from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
 from bellhop.inspection import Inspectable
 from bellhop.instruments import RUN, Stopwatch, observers, recording, recordings
-from bellhop.lowering import Code
 from bellhop.options import CompileOptions, compile_options
 from bellhop.pickling import PickledByName
 from bellhop.print_options import keep_print_options
@@ -38,8 +38,9 @@ from bellhop.signature import (
     describe,
 )
 from bellhop.stages import Lowered, PinnedRunner, Traced
+from bellhop.traced import traced
 from bellhop.traced_function import TracedFunction
-from bellhop.tracing import current_circuit, traced
+from bellhop.tracing import current_circuit
 from bellhop.transformed import Transformed
 from bellhop.workspace import make_workspace, write_stages
 from bellhop_runtime import CallbackTable, profile_clock, record_span, wait_for_taps

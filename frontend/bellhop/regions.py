@@ -12,6 +12,7 @@ import numpy as np
 from jax.interpreters.mlir import ir
 
 from bellhop._jax_compat import run_compiled
+from bellhop.code import Program, table_handle
 from bellhop.delegation import is_delegated
 from bellhop.devices import (
     Target,
@@ -24,7 +25,7 @@ from bellhop.devices import (
 from bellhop.errors import CompileError
 from bellhop.failures import RUN_ERRORS, python_failure
 from bellhop.ir_types import aval_of
-from bellhop.lowering import Program, optimize, table_handle
+from bellhop.lowering import optimize
 from bellhop.program import program_p
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.transforms.delegate_callbacks import MARK
@@ -182,6 +183,7 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
             target_name(target),
             targets,
             table,
+            take_regions,
             jaxpr=None,
             out_avals=tuple(map(aval_of, declaration.function_type.results)),
             delegates=is_delegated(target_platform(target)),

@@ -8,10 +8,11 @@ import jax
 import numpy as np
 
 from bellhop._jax_compat import run_compiled
+from bellhop.code import table_handle
 from bellhop.crowding import spare_device
+from bellhop.devices import host_device
 from bellhop.embedding import Compile, embedding_jit, first_input
 from bellhop.first_runs import FirstRuns, signature_of
-from bellhop.lowering import host_device, table_handle
 from bellhop.placement import (
     Elsewhere,
     are_together,

@@ -7,11 +7,12 @@ import jax
 
 from bellhop._jax_compat import refuses_traced_shape
 from bellhop._source import definition_site, function_name, site_of_error
-from bellhop.lowering import compile_program
+from bellhop.compile import compile_program
 from bellhop.options import CompileOptions
 from bellhop.programs import Made
 from bellhop.signature import Static, StaticArguments, check_arrays, leaf_signature, result_arrays
-from bellhop.tracing import compiling, traced
+from bellhop.traced import traced
+from bellhop.tracing import compiling
 from bellhop_runtime import CallbackTable
 
 _ASKS_FOR_VALUE = (
@@ -44,7 +45,7 @@ class TracedFunction:
         self.converted = function
         if options.autograph:
             # Not before: it imports diastatic-malt.
-            from bellhop.autograph.transformer import run_autograph
+            from bellhop.autograph.run_autograph import run_autograph
 
             self.converted = run_autograph(function)
         self.static = StaticArguments(function, options.static_argnums, options.static_argnames)

@@ -1,14 +1,12 @@
-"""Whether, and how, a function of the user's is being traced for a program of ours."""
+"""How a function of the user's is traced for a program of ours: one state, for all who trace."""
 
 import contextlib
 import contextvars
-import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
-
-from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 
 if TYPE_CHECKING:
     from bellhop.options import CompileOptions
@@ -23,117 +21,111 @@ NOT_TRACEABLE = (
     jax.errors.UnexpectedTracerError,
 )
 
-_active: contextvars.ContextVar[bool] = contextvars.ContextVar("bellhop_tracing", default=False)
+
+@dataclass(frozen=True)
+class TraceState:
+    """What holds for all that is traced here: in this thread, inside of these ``with`` blocks.
+
+    Attributes:
+        is_tracing: whether a program of ours is traced.
+        options: those of the qjit function that is traced, the outermost; None outside of one.
+        seeds: takes the seeds that devices offer to that program.
+        converts: whether autograph converts what is called, although no option says so.
+        modules: names of modules that autograph converts too.
+        disabled: in how many ``disable_autograph`` this is.
+        unrolls: whether loops of known length are Python's.
+        circuit: the circuit that gates belong to.
+        mitigation: how QNodes that are called are mitigated.
+        folding: how much more noise their circuits have.
+        obstacle: why gates have no derivative, where they have none.
+        transposing: who asks for the reverse mode of loops of computed length, for errors.
+    """
+
+    is_tracing: bool = False
+    options: "CompileOptions | None" = None
+    seeds: list[int] | None = None
+    converts: bool = False
+    modules: tuple[str, ...] = ()
+    disabled: int = 0
+    unrolls: bool = False
+    circuit: Any = None
+    mitigation: Any = None
+    folding: Any = None
+    obstacle: str = ""
+    transposing: str | None = None
+
+
+# Outside of all tracing.
+_NOTHING = TraceState()
+
+_current: contextvars.ContextVar[TraceState] = contextvars.ContextVar(
+    "bellhop_trace_state", default=_NOTHING
+)
+
+
+def trace_state() -> TraceState:
+    """Return the state of tracing here."""
+    return _current.get()
+
+
+@contextlib.contextmanager
+def tracing_with(**changes: Any) -> Iterator[None]:
+    """Change attributes of the state for what is traced inside."""
+    token = _current.set(replace(_current.get(), **changes))
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 def is_tracing() -> bool:
-    """Tell whether a qjit function is being traced."""
-    return _active.get()
-
-
-_options: contextvars.ContextVar["CompileOptions | None"] = contextvars.ContextVar(
-    "bellhop_options", default=None
-)
+    """Tell whether a program of ours is traced."""
+    return _current.get().is_tracing
 
 
 def current_options() -> "CompileOptions | None":
     """Return the options of the qjit function that is being traced, the outermost, or None."""
-    return _options.get()
-
-
-_converts: contextvars.ContextVar[bool] = contextvars.ContextVar("bellhop_converts", default=False)
+    return _current.get().options
 
 
 def is_converting() -> bool:
     """Tell whether autograph converts the functions that are traced."""
-    options = _options.get()
-    return _converts.get() or (options is not None and options.autograph)
+    state = _current.get()
+    return state.converts or (state.options is not None and state.options.autograph)
 
 
-@contextlib.contextmanager
-def converting() -> Iterator[None]:
-    """Let autograph convert the functions that are traced inside."""
-    token = _converts.set(True)
-    try:
-        yield
-    finally:
-        _converts.reset(token)
-
-
-_seeds: contextvars.ContextVar[list[int] | None] = contextvars.ContextVar(
-    "bellhop_seeds", default=None
-)
+def disable_conversion(levels: int) -> None:
+    """Enter so many more ``disable_autograph``, or leave, where negative."""
+    state = _current.get()
+    _current.set(replace(state, disabled=state.disabled + levels))
 
 
 def offer_seed(draw: Callable[[], int]) -> None:
     """Offer a seed for the program that is traced, which takes one where it has none."""
-    options, seeds = _options.get(), _seeds.get()
-    if options is not None and options.seed is None and seeds is not None:
-        seeds.append(draw())
+    state = _current.get()
+    if state.options is not None and state.options.seed is None and state.seeds is not None:
+        state.seeds.append(draw())
 
 
 @contextlib.contextmanager
 def compiling(options: "CompileOptions") -> Iterator[list[int]]:
     """Trace what runs inside with these options; yield the seeds that it offers."""
     seeds: list[int] = []
-    tokens = _options.set(options), _seeds.set(seeds)
-    try:
+    with tracing_with(options=options, seeds=seeds):
         yield seeds
-    finally:
-        _options.reset(tokens[0])
-        _seeds.reset(tokens[1])
-
-
-@contextlib.contextmanager
-def tracing() -> Iterator[None]:
-    """Trace what runs inside for a program of ours: QNodes become circuits of it."""
-    keep_effects_in_loops()
-    if "pennylane" in sys.modules:
-        from bellhop.circuits.interception import intercept_qnodes
-        from bellhop.circuits.thread_queues import separate_threads
-
-        intercept_qnodes()
-        separate_threads()
-    token = _active.set(True)
-    try:
-        yield
-    finally:
-        _active.reset(token)
-
-
-def traced(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function``, run under ``tracing()``."""
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with tracing():
-            if not is_converting():
-                return function(*args, **kwargs)
-            from bellhop.autograph.calls import call_converted
-
-            return call_converted(function, args, kwargs)
-
-    return run
-
-
-_circuit: contextvars.ContextVar[Any] = contextvars.ContextVar("bellhop_circuit", default=None)
 
 
 def current_circuit() -> Any:
     """Return the circuit whose quantum function is being traced, or None."""
-    return _circuit.get()
+    return _current.get().circuit
 
 
 def taker_of_gates() -> Any:
     """Return what control flow with gates belongs to, or None outside of circuits."""
-    circuit = _circuit.get()
+    circuit = _current.get().circuit
     return None if circuit is None else circuit.for_control_flow()
 
 
-@contextlib.contextmanager
-def circuit_scope(circuit: Any) -> Iterator[None]:
+def circuit_scope(circuit: Any) -> contextlib.AbstractContextManager[None]:
     """Make ``circuit`` the one that gates belong to."""
-    token = _circuit.set(circuit)
-    try:
-        yield
-    finally:
-        _circuit.reset(token)
+    return tracing_with(circuit=circuit)

@@ -3,7 +3,8 @@
 import itertools
 from pathlib import Path
 
-from bellhop.lowering import LOWERED, Program
+from bellhop.code import Program
+from bellhop.lowering import LOWERED
 from bellhop_mlir.pipelines import CONVERSION, OPTIMIZATION
 
 _MILESTONES = (LOWERED, OPTIMIZATION[-1].name, CONVERSION[-1].name)

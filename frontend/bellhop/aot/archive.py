@@ -23,10 +23,10 @@ from bellhop.aot.functions import Allowed, Function, encode_function
 from bellhop.aot.modules import decode_module, encode_module
 from bellhop.aot.schema import Malformed, read
 from bellhop.aot.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
-from bellhop.callbacks.buffer_callback import BufferTarget
+from bellhop.callbacks.buffer_target import BufferTarget
 from bellhop.callbacks.target import CallbackTarget
+from bellhop.code import Program
 from bellhop.errors import CompileError
-from bellhop.lowering import Program
 from bellhop_runtime import DTYPES
 
 _FORMAT = 2

@@ -10,13 +10,15 @@ import jax.numpy as jnp
 
 from bellhop._jax_compat import trace_state_clean
 from bellhop.aot.archive import SavedProgram, read_programs, reading
+from bellhop.devices import device_name, host_device
 from bellhop.errors import CircuitError, CompileError
 from bellhop.failures import RUN_ERRORS
-from bellhop.lowering import device_name, host_device, optimize
+from bellhop.lowering import optimize
 from bellhop.module_text import parse
 from bellhop.options import CompileOptions
 from bellhop.programs import Made
 from bellhop.qjit import QJIT
+from bellhop.regions import take_regions
 from bellhop.signature import Static, describe
 
 
@@ -85,6 +87,7 @@ class LoadedFunction(QJIT[Any, Any]):
                 device_name(host_device()),
                 saved.targets,
                 self._table,
+                take_regions,
                 jaxpr=None,
                 out_avals=saved.out_avals,
             )

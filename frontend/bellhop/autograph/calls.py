@@ -1,7 +1,6 @@
 """Calls in converted functions: what is called is converted too, where it is the user's."""
 
 import ast
-import contextvars
 import copy
 import functools
 import inspect
@@ -15,7 +14,8 @@ from malt.operators import py_builtins
 from bellhop._source import definition_site, function_name, user_site
 from bellhop.autograph import loops
 from bellhop.autograph.modes import fall_back, is_disabled
-from bellhop.autograph.transformer import convert, options_include
+from bellhop.autograph.transformer import Transformer
+from bellhop.tracing import current_options, trace_state, tracing_with
 
 # Packages whose functions mean what they say; with the standard library.
 _LIBRARIES = {
@@ -43,21 +43,14 @@ _SCOPED = {
 # Python's own functions that call what they are given.
 _CALLING: tuple[Any, ...] = (map, filter, functools.reduce)
 
-_included: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar(
-    "bellhop_autograph_included", default=()
-)
-
 
 def including(modules: Sequence[str], function: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``function``, run with more modules that are converted."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        token = _included.set((*_included.get(), *modules))
-        try:
+        with tracing_with(modules=(*trace_state().modules, *modules)):
             return function(*args, **kwargs)
-        finally:
-            _included.reset(token)
 
     return run
 
@@ -77,6 +70,10 @@ def converted_call(
     if function is super or function is eval:
         return _IN_SCOPE[function](function, args, scope)
     return call_converted(function, args, kwargs)
+
+
+# What rewrites functions, each once.
+transformer = Transformer(converted_call)
 
 
 def call_converted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -140,7 +137,7 @@ def converted_or_same(function: Any) -> Any:
     if not is_users(function):
         return function
     try:
-        return convert(function)
+        return transformer.convert(function)
     except Exception as error:
         name = function_name(function)
         fall_back(f"the function '{name}', defined at {definition_site(function)},", error)
@@ -161,7 +158,7 @@ def is_users(function: Any) -> bool:
         return False
     # The code of a wrapper is its library's, whatever functools.wraps made of its name.
     module = getattr(function, "__globals__", {}).get("__name__", "")
-    if any(_is_within(module, name) for name in (*_included.get(), *options_include())):
+    if any(_is_within(module, name) for name in (*trace_state().modules, *_options_include())):
         return True
     return module.partition(".")[0] not in _LIBRARIES
 
@@ -179,3 +176,9 @@ def _traces(function: Any) -> bool:
     if not isinstance(module, str) or module.startswith(_OUTSIDE):
         return False
     return module.partition(".")[0] in _TRACING
+
+
+def _options_include() -> Sequence[str]:
+    """Return the modules that the program being traced asks to convert."""
+    options = current_options()
+    return () if options is None else tuple(options.autograph_include)

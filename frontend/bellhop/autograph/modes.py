@@ -1,17 +1,12 @@
 """What users switch: strictness, silence, and whether anything is converted at all."""
 
 import contextlib
-import contextvars
 import sys
 from typing import Any
 
 from bellhop._source import user_site, warn_user
 from bellhop.errors import AutoGraphError
-
-# How many times over it is disabled.
-_disabled: contextvars.ContextVar[int] = contextvars.ContextVar(
-    "bellhop_autograph_disabled", default=0
-)
+from bellhop.tracing import disable_conversion, trace_state
 
 
 class DisableAutograph(contextlib.ContextDecorator):
@@ -34,10 +29,10 @@ class DisableAutograph(contextlib.ContextDecorator):
     """
 
     def __enter__(self) -> None:
-        _disabled.set(_disabled.get() + 1)
+        disable_conversion(1)
 
     def __exit__(self, *_: Any) -> None:
-        _disabled.set(_disabled.get() - 1)
+        disable_conversion(-1)
 
 
 disable_autograph = DisableAutograph()
@@ -45,7 +40,7 @@ disable_autograph = DisableAutograph()
 
 def is_disabled() -> bool:
     """Tell whether control flow is to be Python's."""
-    return _disabled.get() > 0
+    return trace_state().disabled > 0
 
 
 def refuse_if_strict(what: str, why: str) -> None:

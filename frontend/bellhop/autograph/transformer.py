@@ -6,7 +6,7 @@ what the rewritten code calls is ``bellhop.autograph``.
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from malt.converters import (
@@ -27,7 +27,6 @@ from malt.impl.api import PyToPy
 from malt.operators.function_wrappers import FunctionScope
 
 from bellhop._source import (
-    definition_site,
     function_name,
     generated_line,
     register_generated,
@@ -36,7 +35,6 @@ from bellhop._source import (
 from bellhop.autograph import assertions, assignments, branches, loops
 from bellhop.autograph.state import is_traced, is_undefined
 from bellhop.errors import AutoGraphError
-from bellhop.tracing import converting, current_options
 
 _OPTIONS = converter.ConversionOptions(
     recursive=True,
@@ -80,22 +78,28 @@ class _Scope(FunctionScope):
         return super().ret(value, did_return)
 
 
-class _Transformer(PyToPy):
-    """Rewrites functions; each is rewritten once."""
+class Transformer(PyToPy):
+    """Rewrites functions; each is rewritten once.
+
+    Args:
+        converted_call: calls a function from rewritten code.
+    """
 
     _extra_locals: dict[str, Any] | None
+
+    def __init__(self, converted_call: Callable[..., Any]) -> None:
+        super().__init__()
+        self._converted_call = converted_call
 
     def get_extra_locals(self) -> dict[str, Any]:
         """Return what rewritten code finds under ``ag__``."""
         if self._extra_locals is None:
-            from bellhop.autograph.calls import converted_call
-
             extra = super().get_extra_locals()
             extra["ag__"].__dict__.update(
                 FunctionScope=_Scope,
                 and_=branches.and_,
                 assert_=assertions.assert_,
-                converted_call=converted_call,
+                converted_call=self._converted_call,
                 for_stmt=loops.for_stmt,
                 if_exp=branches.if_exp,
                 if_stmt=branches.if_stmt,
@@ -128,34 +132,30 @@ class _Transformer(PyToPy):
         converted, *_ = self.transform_function(function, converter.ProgramContext(_OPTIONS))
         return inspect.getsource(converted)
 
+    def convert(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a Python function, or method, rewritten."""
+        if hasattr(function, "ag_unconverted"):
+            return function
+        bound = getattr(function, "__self__", None)
+        plain = function.__func__ if inspect.ismethod(function) else function
+        converted, _, lines = self.transform_function(plain, converter.ProgramContext(_OPTIONS))
+        register_generated(
+            {
+                (at.filename, at.lineno): (origin.loc.filename, origin.loc.lineno)
+                for at, origin in lines.items()
+            }
+        )
 
-_transformer = _Transformer()
+        @functools.wraps(plain)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return converted(*args, **kwargs)
+            except Exception as error:
+                _note(error, plain)
+                raise
 
-
-def convert(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a Python function, or method, rewritten."""
-    if hasattr(function, "ag_unconverted"):
-        return function
-    bound = getattr(function, "__self__", None)
-    plain = function.__func__ if inspect.ismethod(function) else function
-    converted, _, lines = _transformer.transform_function(plain, converter.ProgramContext(_OPTIONS))
-    register_generated(
-        {
-            (at.filename, at.lineno): (origin.loc.filename, origin.loc.lineno)
-            for at, origin in lines.items()
-        }
-    )
-
-    @functools.wraps(plain)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return converted(*args, **kwargs)
-        except Exception as error:
-            _note(error, plain)
-            raise
-
-    run.ag_unconverted = plain  # type: ignore[attr-defined]
-    return run if bound is None else functools.partial(run, bound)
+        run.ag_unconverted = plain  # type: ignore[attr-defined]
+        return run if bound is None else functools.partial(run, bound)
 
 
 def _note(error: Exception, function: Callable[..., Any]) -> None:
@@ -171,105 +171,3 @@ def _note(error: Exception, function: Callable[..., Any]) -> None:
                 f"raised in '{function_name(function)}', converted by autograph, at {site}"
             )
             error._bellhop_is_located = True  # type: ignore[attr-defined]
-
-
-def run_autograph(fn: Any, *modules: str) -> Any:
-    """Convert the Python control flow of a function, and of what it calls.
-
-    ``if``, ``for`` and ``while`` on values that the program computes become the program's own,
-    with ``break``, ``continue`` and early ``return``; so do conditional expressions, ``and``,
-    ``or``, ``not``, ``assert`` and assignments to elements of arrays.  ``for`` over a range or an
-    array is a loop of the program in any case.  What libraries define is not converted.
-
-    Args:
-        fn: a function, a method, or a QNode.
-        modules: names of modules to convert although a library defines them.
-
-    Returns:
-        the converted function, or a QNode of it.
-
-    Raises:
-        AutoGraphError: where the source cannot be had or is not understood; names the function.
-
-    Example:
-        >>> import bellhop, jax
-        >>> def f(x):
-        ...     if x > 5:
-        ...         return x**2
-        ...     return x**3
-        >>> jax.jit(bellhop.run_autograph(f))(2.0)
-        Array(8., dtype=float64)
-
-    The interface is that of Catalyst's ``run_autograph``.
-    """
-    from bellhop.autograph.calls import including, is_users, with_converted_function
-
-    if not callable(fn):
-        raise TypeError(f"run_autograph takes a function, got {fn!r} of type {type(fn).__name__}.")
-
-    def converted(function: Callable[..., Any]) -> Callable[..., Any]:
-        try:
-            run = convert(function) if is_users(function) else _calling(function)
-        except Exception as error:
-            raise AutoGraphError(
-                f"'{function_name(function)}' ({definition_site(function)}) cannot be converted "
-                f"by autograph: {error}"
-            ) from error
-        return including(modules, run) if modules else run
-
-    return with_converted_function(fn, converted)
-
-
-def _calling(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls what is no function of the user's, such as a gradient."""
-    if inspect.isfunction(fn) and fn.__code__.co_filename == "<string>":
-        raise AutoGraphError("its source cannot be had")
-    from bellhop.autograph.calls import call_converted
-
-    @functools.wraps(fn)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with converting():
-            return call_converted(fn, args, kwargs)
-
-    call.ag_unconverted = fn  # type: ignore[attr-defined]
-    return call
-
-
-def autograph_source(fn: Any) -> str:
-    """Return the source that a function was converted to.
-
-    Args:
-        fn: the function, converted or not, a QNode or a qjit function.  One that a converted
-            function calls is itself converted when it is first called.
-
-    Raises:
-        AutoGraphError: where it was not converted.
-
-    Example:
-        >>> import bellhop
-        >>> @bellhop.qjit(autograph=True)
-        ... def f(x):
-        ...     return -x if x < 0 else x
-        >>> f(-2.0)
-        Array(2., dtype=float64)
-        >>> "if_exp" in bellhop.autograph_source(f)
-        True
-    """
-    function = fn
-    for attribute in ("user_function", "func", "ag_unconverted"):
-        function = getattr(function, attribute, function)
-    function = getattr(function, "func", function)
-    function = getattr(function, "__func__", function)
-    source = _transformer.source(function) if hasattr(function, "__code__") else None
-    if source is None:
-        raise AutoGraphError(
-            f"{fn!r} was not converted by autograph. Compile it with qjit(autograph=True), and "
-            "call it, or what calls it, once."
-        )
-    return source
-
-
-def options_include() -> Sequence[str]:
-    """Return the modules that the program being traced asks to convert."""
-    options = current_options()
-    return () if options is None else tuple(options.autograph_include)

@@ -23,7 +23,7 @@ from bellhop.callbacks.spread import attempted
 from bellhop.callbacks.target import CallbackTarget
 from bellhop.callbacks.vmap_method import call_each, call_each_now, call_with_batch
 from bellhop.delegation import is_delegated, lower_by_jax
-from bellhop.lowering import lowering_in_progress
+from bellhop.lowering_context import lowering_in_progress
 from bellhop.manual_axes import varying_as
 from bellhop.partitioning import is_spread, on_first_device
 from bellhop.plain_jit import lower_alone

@@ -14,12 +14,11 @@ from pennylane.numpy import tensor
 
 from bellhop._source import function_name
 from bellhop.array_function import ArrayFunction
-from bellhop.qjit import QJIT
 from bellhop.signature import NO_STATIC
-from bellhop.tracing import traced
+from bellhop.traced import traced
 
 
-def call_from_autograd(function: QJIT[..., Any], args: Any, kwargs: Any) -> Any:
+def call_from_autograd(function: Any, args: Any, kwargs: Any) -> Any:
     """Call a qjit function with arguments of which some are of ``autograd_types``."""
     if any(type(arg) is ArrayBox for arg in args):
         return _call_boxed(function, args, kwargs)
@@ -30,7 +29,7 @@ def call_from_autograd(function: QJIT[..., Any], args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _call_boxed(function: QJIT[..., Any], args: Any, kwargs: Any) -> Any:
+def _call_boxed(function: Any, args: Any, kwargs: Any) -> Any:
     static = NO_STATIC
     if function.static_arguments:
         static, args, kwargs = function.static_arguments.split(args, kwargs)
@@ -41,7 +40,7 @@ def _call_boxed(function: QJIT[..., Any], args: Any, kwargs: Any) -> Any:
     return jax.tree.unflatten(tree, [results[i] for i in range(tree.num_leaves)])
 
 
-def _of_leaves(function: QJIT[..., Any], static: Any, in_tree: Any) -> ArrayFunction:
+def _of_leaves(function: Any, static: Any, in_tree: Any) -> ArrayFunction:
     # With the function itself, so that both go together.
     known = function.__dict__.setdefault("_in_autograd", {})
     if (static, in_tree) not in known:
@@ -51,7 +50,8 @@ def _of_leaves(function: QJIT[..., Any], static: Any, in_tree: Any) -> ArrayFunc
             args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
             return traceable(*args, **kwargs)
 
-        known[static, in_tree] = ArrayFunction(flat, function_name(function.original_function))
+        name = function_name(function.original_function)
+        known[static, in_tree] = ArrayFunction(flat, name, type(function))
     return known[static, in_tree]
 
 

@@ -41,7 +41,7 @@ from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
 from bellhop.control_flow.unused_values import prune_loops
 from bellhop.errors import DifferentiableCompileError
 from bellhop.explicit_mesh import apart_from_mesh
-from bellhop.lowering import allow_our_dialects, lowering_in_progress
+from bellhop.lowering_context import allow_our_dialects, lowering_in_progress
 from bellhop.manual_axes import differ, varying_as
 from bellhop.plain_jit import lower_alone
 from bellhop_mlir.dialects import quantum

@@ -7,9 +7,8 @@ Either can be done at many points at once, so the derivative of one is the other
 points.
 """
 
-import contextlib
-import contextvars
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax.numpy as jnp
@@ -43,26 +42,18 @@ from bellhop.circuits.shifted_points import (
 from bellhop.circuits.state_primitives import gates_p, mid_measure_p, restart_p
 from bellhop.circuits.tangents import is_given, without_tangents, zero_tangent
 from bellhop.errors import DifferentiableCompileError
-
-_obstacle: contextvars.ContextVar[str] = contextvars.ContextVar(
-    "bellhop_obstacle_of_gates", default=""
-)
+from bellhop.tracing import trace_state, tracing_with
 
 
-@contextlib.contextmanager
-def undifferentiable_gates(obstacle: str) -> Iterator[None]:
+def undifferentiable_gates(obstacle: str) -> AbstractContextManager[None]:
     """Make the derivative by parameters of gates an error while a circuit is differentiated."""
-    token = _obstacle.set(obstacle)
-    try:
-        yield
-    finally:
-        _obstacle.reset(token)
+    return tracing_with(obstacle=obstacle)
 
 
 def _gates_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, obstacle: str, **static: Any
 ) -> Any:
-    reason = _obstacle.get() or obstacle
+    reason = trace_state().obstacle or obstacle
     if reason and type(tangents[1]) is not ad.Zero:
         raise DifferentiableCompileError(reason)
     # The derivative reaches the measurement through its parameters, not through the state.

@@ -10,7 +10,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.broadcasting import Rows
-from bellhop.circuits.deferred import Play, as_control_flow
+from bellhop.circuits.control_flow_operation import is_control_flow
 from bellhop.circuits.device import GateSet, split
 from bellhop.circuits.pack import pack
 from bellhop.circuits.precision import real_type
@@ -198,7 +198,7 @@ class GateList:
         self._by_differences = by_differences
         self._site = self._written = ""
         # Control flow stands between them.
-        self.runs: list[GateRun | Play] = []
+        self.runs: list[GateRun | qml.operation.Operator] = []
 
     def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
         """Append an operation, decomposed as far as the device needs it.
@@ -210,9 +210,8 @@ class GateList:
             return
         if depth == 0:
             self._site, self._written = self._sites(op), op.name
-        play = as_control_flow(op)
-        if play is not None:
-            self.runs.append(play)
+        if is_control_flow(op):
+            self.runs.append(op)
             return
         check_is_gate(op, self._where)
         op = self._rows.of(op)

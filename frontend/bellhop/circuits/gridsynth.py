@@ -16,7 +16,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.callbacks.pure_callback import pure_callback
-from bellhop.circuits.deferred import ControlFlow
+from bellhop.circuits.control_flow_operation import ControlFlow
 from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError
 from bellhop.tracing import is_tracing

@@ -20,7 +20,7 @@ from bellhop.circuits.device import DeviceSpec
 from bellhop.circuits.measurements import VAR, Measurement
 from bellhop.circuits.precision import real_type
 from bellhop.circuits.state_primitives import HANDLE
-from bellhop.lowering import allow_our_dialects
+from bellhop.lowering_context import allow_our_dialects
 from bellhop_mlir.dialects import quantum
 
 # measure: handle, coefficients f64[c], matrices f64[m], params f64[p], and the token f64[] of

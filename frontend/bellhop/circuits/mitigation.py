@@ -1,8 +1,7 @@
 """Mitigated circuits: run with more noise several times, and extrapolated to none."""
 
-import contextlib
-import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.rewrites import folded
+from bellhop.tracing import trace_state, tracing_with
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,9 @@ class Mitigation:
     def run(self, circuit: Callable[[], Any]) -> Any:
         """Call a circuit for each scale factor, and return its extrapolated results."""
         results = []
-        token = _mitigation.set(None)
-        try:
-            for scale in self.scale_factors:
-                with folded(scale, self.folding):
-                    results.append(circuit())
-        finally:
-            _mitigation.reset(token)
+        for scale in self.scale_factors:
+            with tracing_with(mitigation=None), folded(scale, self.folding):
+                results.append(circuit())
         return jax.tree.map(self._at_zero, *results)
 
     def _at_zero(self, *values: Any) -> Any:
@@ -47,21 +43,12 @@ class Mitigation:
         return jnp.reshape(extrapolated, table.shape[1:])
 
 
-_mitigation: contextvars.ContextVar[Mitigation | None] = contextvars.ContextVar(
-    "bellhop_mitigation", default=None
-)
-
-
 def current_mitigation() -> Mitigation | None:
     """Return how QNodes that are called now are mitigated, or None."""
-    return _mitigation.get()
+    mitigation: Mitigation | None = trace_state().mitigation
+    return mitigation
 
 
-@contextlib.contextmanager
-def mitigating(mitigation: Mitigation) -> Iterator[None]:
+def mitigating(mitigation: Mitigation) -> AbstractContextManager[None]:
     """Mitigate the QNodes that are called inside."""
-    token = _mitigation.set(mitigation)
-    try:
-        yield
-    finally:
-        _mitigation.reset(token)
+    return tracing_with(mitigation=mitigation)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
+from bellhop.circuits.control_flow_operation import ControlFlow, Play
 from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.rewrites import Rewrite
 from bellhop.circuits.wires import is_dynamic
@@ -52,7 +53,20 @@ class Applied:
         return qml.wires.Wires(circuit.wires.labels)
 
 
-class _Part(QueuedCircuit):
+class NestingCircuit(QueuedCircuit):
+    """A circuit whose control flow may stand where something else collects operations."""
+
+    def for_control_flow(self) -> Any:
+        """Return what takes loops and conditionals: not the circuit where something else collects.
+
+        That is a tape, mostly, of which the circuit takes them later.
+        """
+        if self.is_collecting() or not qml.QueuingManager.recording():
+            return self
+        return _Deferred(self)
+
+
+class _Part(NestingCircuit):
     def __init__(self, circuit: QueuedCircuit, applied: Applied | None = None) -> None:
         super().__init__(circuit.where, circuit.rows, circuit.precision)
         self._circuit = circuit
@@ -280,3 +294,48 @@ def fold(function: Callable[..., Any], times: int) -> Callable[..., Any]:
 
 def _without_preparations(operations: Sequence[Any]) -> list[Any]:
     return [op for op in operations if not isinstance(op, qml.operation.StatePrepBase)]
+
+
+def apply_control_flow(circuit: QueuedCircuit, op: Any) -> None:
+    """Apply an operation that is control flow to a circuit that is applying operations."""
+    with circuit_scope(circuit), circuit.queue():
+        _play(circuit, op)
+
+
+def _play(circuit: Any, op: Any) -> None:
+    inner = lambda: _play(current_circuit(), op.base)
+    if isinstance(op, qml.ops.Adjoint):
+        invert(circuit, inner)
+    elif isinstance(op, qml.ops.Controlled):
+        control(circuit, op.control_wires, op.control_values, inner)
+    else:
+        op.hyperparameters["play"](circuit)
+
+
+class _Deferred:
+    """Takes control flow for a circuit while operations are collected by something else.
+
+    What it returns is needed before its gates are applied: it is traced for its values first, and
+    for its gates then.
+    """
+
+    def __init__(self, circuit: QueuedCircuit) -> None:
+        self._circuit = circuit
+
+    def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        """Defer a loop; return the carried values."""
+        return self._defer(lambda circuit: circuit.for_loop(trips, iteration, carried))
+
+    def while_loop(self, condition: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        """Defer a loop; return the carried values."""
+        return self._defer(lambda circuit: circuit.while_loop(condition, iteration, carried))
+
+    def branch(self, construct: str, index: Any, names: Any, branches: Sequence[Any]) -> Any:
+        """Defer a conditional; return its result."""
+        return self._defer(lambda circuit: circuit.branch(construct, index, names, branches))
+
+    def _defer(self, play: Play) -> Any:
+        values = ValuesAlone(self._circuit)
+        result = values.run(lambda: play(values))
+        ControlFlow(play, values.applied.wires)
+        return result

@@ -13,7 +13,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.broadcasting import ROW_STRUCT, Rows
-from bellhop.circuits.deferred import apply_control_flow, as_control_flow
+from bellhop.circuits.control_flow_operation import is_control_flow
 from bellhop.circuits.execution import (
     ONE_SHOT,
     check_result,
@@ -22,8 +22,8 @@ from bellhop.circuits.execution import (
     shots_of,
 )
 from bellhop.circuits.gates import check_is_gate
+from bellhop.circuits.nested import NestingCircuit, apply_control_flow
 from bellhop.circuits.outcome_statistics import values_of
-from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.resource_tracking import ResourceTracker
 from bellhop.circuits.rewrites import rewrites_of
 from bellhop.circuits.statistics import unsupported
@@ -124,7 +124,7 @@ def run_null(
     return rows.run(lambda row: run(row, *inputs))
 
 
-class _NullCircuit(QueuedCircuit):
+class _NullCircuit(NestingCircuit):
     """A circuit whose gates are looked at, and nothing more.
 
     Attributes:
@@ -147,13 +147,12 @@ class _NullCircuit(QueuedCircuit):
         self.has_mid_circuit = False
 
     def apply(self, operations: Sequence[Any]) -> None:
-        gates = [op for op in operations if as_control_flow(op) is None]
+        gates = [op for op in operations if not is_control_flow(op)]
         if self._tracker is not None and gates:
             self._tracker.count(gates)
         for op in operations:
-            play = as_control_flow(op)
-            if play is not None:
-                apply_control_flow(self, play)
+            if is_control_flow(op):
+                apply_control_flow(self, op)
                 continue
             check_is_gate(op, self._where)
             self.rows.of(op)

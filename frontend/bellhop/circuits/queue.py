@@ -119,17 +119,6 @@ class QueuedCircuit:
             queue.remove(op)
         return operations
 
-    def for_control_flow(self) -> Any:
-        """Return what takes loops and conditionals: not the circuit where something else collects.
-
-        That is a tape, mostly, of which the circuit takes them later.
-        """
-        if self.is_collecting() or not QueuingManager.recording():
-            return self
-        from bellhop.circuits.deferred import Deferred
-
-        return Deferred(self)
-
     def is_collecting(self) -> bool:
         """Tell whether operations that are made now come to this circuit."""
         return self._queue is not None and QueuingManager.active_context() is self._queue

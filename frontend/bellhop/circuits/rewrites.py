@@ -1,14 +1,14 @@
 """What changes the operations of a circuit while it is traced: PennyLane's transforms, folding."""
 
-import contextlib
-import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import pennylane as qml
 
 from bellhop.passes import pass_names
+from bellhop.tracing import trace_state, tracing_with
 
 # Transforms that may see a circuit piece by piece, between its loops and conditionals: what they
 # do to some gates is right whatever comes before and after.
@@ -45,7 +45,7 @@ def rewrites_of(qnode: qml.QNode) -> list[Rewrite]:
         for transform in qnode.compile_pipeline
         if not _is_pass(transform) or _is_gridsynth(transform)
     ]
-    folding = _folding.get()
+    folding = trace_state().folding
     if folding is not None and not folding.is_global:
         rewrites.append(Rewrite(lambda ops: _fold_each(ops, folding.times)))
     return rewrites
@@ -122,25 +122,15 @@ class Folding:
     is_global: bool
 
 
-_folding: contextvars.ContextVar[Folding | None] = contextvars.ContextVar(
-    "bellhop_folding", default=None
-)
-
-
 def global_folding() -> int:
     """Return how many times circuits that are traced now are folded as a whole."""
-    folding = _folding.get()
+    folding = trace_state().folding
     return folding.times if folding is not None and folding.is_global else 0
 
 
-@contextlib.contextmanager
-def folded(scale: int, folding: str) -> Iterator[None]:
+def folded(scale: int, folding: str) -> AbstractContextManager[None]:
     """Fold the circuits that are traced inside, so that there are ``scale`` times the gates."""
-    token = _folding.set(Folding((scale - 1) // 2, folding == "global"))
-    try:
-        yield
-    finally:
-        _folding.reset(token)
+    return tracing_with(folding=Folding((scale - 1) // 2, folding == "global"))
 
 
 def _fold_each(operations: Operations, times: int) -> Operations:

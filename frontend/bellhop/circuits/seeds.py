@@ -11,7 +11,7 @@ from jax.interpreters import ad, mlir
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax_compat import register_effect
 from bellhop.batching import batch_one_by_one
-from bellhop.lowering import allow_our_dialects, lowering_in_progress
+from bellhop.lowering_context import allow_our_dialects, lowering_in_progress
 from bellhop.plain_jit import lower_alone
 from bellhop.tracing import offer_seed
 from bellhop_mlir.dialects import quantum

@@ -14,7 +14,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
-from bellhop.lowering import allow_our_dialects
+from bellhop.lowering_context import allow_our_dialects
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects._precision import as_double
 from bellhop_mlir.dialects.gate import Gate

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.broadcasting import Rows
-from bellhop.circuits.deferred import apply_control_flow
 from bellhop.circuits.device import DeviceSpec, GateSet
 from bellhop.circuits.diff_method import FINITE_DIFFERENCES, DifferentiationChoice
 from bellhop.circuits.gates import GateList, GateRun, RepeatedRun
@@ -18,8 +17,8 @@ from bellhop.circuits.measurement_primitives import measure_p
 from bellhop.circuits.measurements import FREQUENCIES, SAMPLE, Measurement, MeasurementList
 from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.merging import merged
+from bellhop.circuits.nested import NestingCircuit, apply_control_flow
 from bellhop.circuits.precision import real_type
-from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.sampling import Asked, Frequency
 from bellhop.circuits.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.state_primitives import NOT_DIFFERENTIABLE, gates_p, mid_measure_p
@@ -27,7 +26,7 @@ from bellhop.circuits.uncounted import Uncounted
 from bellhop.circuits.wires import WireMap, as_int32, is_dynamic
 
 
-class StraightCircuit(QueuedCircuit):
+class StraightCircuit(NestingCircuit):
     """The state handle, and the parameters of the gates so far, in order.
 
     What is flushed from the queue becomes one ``gates`` primitive for each straight run.

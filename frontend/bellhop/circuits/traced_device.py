@@ -17,13 +17,13 @@ from pennylane.operation import StatePrepBase
 
 from bellhop.circuits.broadcasting import Rows
 from bellhop.circuits.computed_wires import on_known_wires, probabilities_on_known_wires
-from bellhop.circuits.deferred import apply_control_flow, as_control_flow
+from bellhop.circuits.control_flow_operation import is_control_flow
 from bellhop.circuits.gates import DECOMPOSITION_DEPTH, check_is_gate
 from bellhop.circuits.memory import check_state_fits
+from bellhop.circuits.nested import NestingCircuit, apply_control_flow
 from bellhop.circuits.observables import Factor, Named, NoObservableError, as_sum_of_products
 from bellhop.circuits.outcome_statistics import exact_of_outcomes
 from bellhop.circuits.process_kind import kind
-from bellhop.circuits.queue import QueuedCircuit
 from bellhop.circuits.sampling import Asked, sampled_statistics
 from bellhop.circuits.state_array import (
     after_gate,
@@ -57,7 +57,7 @@ def is_traced_device(device: Any) -> bool:
     return isinstance(device, qml.devices.DefaultQubit)
 
 
-class TracedCircuit(QueuedCircuit):
+class TracedCircuit(NestingCircuit):
     """A circuit whose state is an array with one axis of two for each qubit.
 
     Args:
@@ -108,9 +108,8 @@ class TracedCircuit(QueuedCircuit):
         self._state = in_precision(self._state)
 
     def _apply(self, op: Any, depth: int = 0) -> None:
-        play = as_control_flow(op)
-        if play is not None:
-            apply_control_flow(self, play)
+        if is_control_flow(op):
+            apply_control_flow(self, op)
             return
         if depth == 0:
             what = f"'{op.name}'"

@@ -1,13 +1,11 @@
 """Whether loops and conditionals are Python's: where no program is traced."""
 
-import contextlib
-import contextvars
 import sys
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from bellhop._jax_compat import trace_state_clean
-from bellhop.tracing import is_tracing
+from bellhop.tracing import is_tracing, trace_state, tracing_with
 
 
 def is_interpreted() -> bool:
@@ -21,22 +19,14 @@ def is_interpreted() -> bool:
     return trace_state_clean() or is_recording()
 
 
-_unrolls: contextvars.ContextVar[bool] = contextvars.ContextVar("bellhop_unrolls", default=False)
-
-
 def is_unrolling() -> bool:
     """Tell whether loops of known length are Python's in a program too."""
-    return _unrolls.get()
+    return trace_state().unrolls
 
 
-@contextlib.contextmanager
-def unrolling() -> Iterator[None]:
+def unrolling() -> AbstractContextManager[None]:
     """Let Python run the loops of known length inside, of any values."""
-    token = _unrolls.set(True)
-    try:
-        yield
-    finally:
-        _unrolls.reset(token)
+    return tracing_with(unrolls=True)
 
 
 def is_outcome(value: Any) -> bool:

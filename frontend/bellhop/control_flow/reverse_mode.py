@@ -14,7 +14,6 @@ complexity in reverse automatic differentiation" (1992).
 """
 
 import contextlib
-import contextvars
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,15 +32,11 @@ from bellhop._jax.patches.reverse_mode_of_loops import transpose_loops_by
 from bellhop._jax_compat import partial_eval_jaxpr_nounits, transpose_jaxpr, without_unused
 from bellhop.control_flow.unused_values import equations, needed_values, prune_loops
 from bellhop.errors import DifferentiableCompileError
+from bellhop.tracing import trace_state, tracing_with
 
 # Checkpoints may take so much memory, but are no fewer and no more than that.
 _CHECKPOINT_BYTES = 1 << 22
 _FEWEST, _MOST = 32, 1024
-
-# Who asks, for errors; None where nobody does.
-_asking: contextvars.ContextVar[str | None] = contextvars.ContextVar(
-    "bellhop_reverse_mode_of_loops", default=None
-)
 
 
 @contextlib.contextmanager
@@ -55,11 +50,8 @@ def reverse_mode_of_loops(where: str) -> Iterator[None]:
     """
     prune_loops()
     transpose_loops_by(_transpose_or)
-    token = _asking.set(where)
-    try:
+    with tracing_with(transposing=where):
         yield
-    finally:
-        _asking.reset(token)
 
 
 def has_loop_of_unknown_length(closed: ClosedJaxpr) -> bool:
@@ -96,7 +88,7 @@ class _Loop:
 
 def _transpose_or(by_jax: Callable[..., Any]) -> Callable[..., Any]:
     def transpose(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-        where = _asking.get()
+        where = trace_state().transposing
         if where is None:
             return list(by_jax(cotangents, *args, **params))
         return _transpose(where, cotangents, *args, **params)

@@ -17,7 +17,7 @@ from bellhop.drawing.graph import Graph
 from bellhop.drawing.mermaid import mermaid
 from bellhop.qjit import QJIT
 from bellhop.signature import Static
-from bellhop.tracing import traced
+from bellhop.traced import traced
 
 _TEXTS = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
 

@@ -11,6 +11,7 @@ import numpy as np
 from bellhop._source import function_name
 from bellhop.array_function import ArrayFunction
 from bellhop.frameworks.torch_tensors import import_torch, is_only_traced, to_array, to_tensor
+from bellhop.qjit import qjit
 
 
 @functools.cache
@@ -113,7 +114,7 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
                 args, kwargs = jax.tree.unflatten(in_tree, leaves)
                 return fn(*args, **kwargs)
 
-            by_structure[in_tree] = ArrayFunction(flat, function_name(fn))
+            by_structure[in_tree] = ArrayFunction(flat, function_name(fn), qjit)
         # Numbers are as wide as JAX takes them.
         tensors = [
             leaf if isinstance(leaf, torch.Tensor) else to_tensor(np.array(leaf)) for leaf in leaves

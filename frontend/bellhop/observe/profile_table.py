@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from bellhop.observe.profile import Row
+    from bellhop.observe.row import Row
 
 
 def table_of(rows: Sequence["Row"]) -> Table:

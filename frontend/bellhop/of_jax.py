@@ -23,10 +23,10 @@ from bellhop._jax_compat import (
     site_of_equation,
 )
 from bellhop._source import qualified_name
-from bellhop.callbacks.buffer_callback import BufferTarget
+from bellhop.callbacks.buffer_target import BufferTarget
 from bellhop.callbacks.target import CallbackTarget
 from bellhop.errors import CompileError
-from bellhop.lowering import lowering_in_progress
+from bellhop.lowering_context import lowering_in_progress
 from bellhop_mlir._walk import named, source_line
 from bellhop_mlir.dialects import callback as dialect
 
