@@ -83,6 +83,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(shell find runtime -name '*.cc' -o -name '*.h')
 
 format: $(VENV)/.installed-dev

@@ -140,7 +140,7 @@ def matmul(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
 @contextmanager
 def without_fusion() -> Any:
     """Compile programs as they are without the pass fuse-accelerate."""
-    from bellhop import lowering
+    from bellhop.compiler import optimize as lowering
 
     passes = lowering.OPTIMIZATION
     lowering.OPTIMIZATION = tuple(each for each in passes if each.name != "fuse-accelerate")

@@ -8,15 +8,15 @@ import bellhop
 from bellhop.callbacks.pure_callback import PureCallback
 from bellhop.drawing.draw import Drawing
 from bellhop.frameworks.call_torch import TorchFunction
-from bellhop.observe.profile import Profile, Row
+from bellhop.profiling.profile import Profile, Row
 
 # Classes without a name of their own in ``bellhop``: users get objects of them.
 RETURNED = {
     "bellhop.callbacks.pure_callback.PureCallback": PureCallback,
     "bellhop.drawing.draw.Drawing": Drawing,
     "bellhop.frameworks.call_torch.TorchFunction": TorchFunction,
-    "bellhop.observe.profile.Profile": Profile,
-    "bellhop.observe.profile.Row": Row,
+    "bellhop.profiling.profile.Profile": Profile,
+    "bellhop.profiling.profile.Row": Row,
 }
 
 

@@ -7,16 +7,13 @@ are how they reach Python and other devices; QNodes run on PennyLane Lightning.
 import importlib
 from typing import Any
 
-from bellhop._config import configure_jax, configure_taps
+from bellhop.base.config import configure_jax, configure_taps
 
 configure_jax()
 configure_taps()
 
-# Regions now and not with the first program: a thread may compile one when the main thread has
-# ended, and thread pools cannot be imported then.
-from bellhop import debug, host_callback, passes, regions  # noqa: E402, F401
+from bellhop import debug, host_callback, passes  # noqa: E402, F401
 from bellhop.accelerate import accelerate  # noqa: E402
-from bellhop.aot.loaded import load  # noqa: E402
 from bellhop.cache import enable_cache  # noqa: E402
 from bellhop.callbacks.assertion import debug_assert  # noqa: E402
 from bellhop.callbacks.barrier import barrier_wait, tap_queue_limit  # noqa: E402
@@ -25,11 +22,14 @@ from bellhop.callbacks.callback import callback  # noqa: E402
 from bellhop.callbacks.io_callback import io_callback  # noqa: E402
 from bellhop.callbacks.pure_callback import pure_callback  # noqa: E402
 from bellhop.callbacks.tap import tap  # noqa: E402
+from bellhop.compiled.loaded import load  # noqa: E402
+from bellhop.compiled.qjit import QJIT, qjit  # noqa: E402
+from bellhop.compiler import regions  # noqa: E402, F401
 from bellhop.control_flow.cond import cond  # noqa: E402
 from bellhop.control_flow.for_loop import for_loop  # noqa: E402
+from bellhop.control_flow.progress import progress  # noqa: E402
 from bellhop.control_flow.switch import switch  # noqa: E402
 from bellhop.control_flow.while_loop import while_loop  # noqa: E402
-from bellhop.derivatives import grad, jacobian, value_and_grad  # noqa: E402
 from bellhop.drawing.draw import draw, draw_graph  # noqa: E402
 from bellhop.errors import (  # noqa: E402
     AutoGraphError,
@@ -40,16 +40,15 @@ from bellhop.errors import (  # noqa: E402
 )
 from bellhop.frameworks.call_torch import call_torch  # noqa: E402
 from bellhop.frameworks.to_torch import to_torch  # noqa: E402
-from bellhop.mapping import vmap  # noqa: E402
 from bellhop.measure import measure  # noqa: E402
 from bellhop.mitigate import mitigate_with_zne  # noqa: E402
-from bellhop.observe.profile import profile  # noqa: E402
-from bellhop.observe.progress import progress  # noqa: E402
 from bellhop.ops import adjoint, ctrl  # noqa: E402
-from bellhop.options import CompileOptions  # noqa: E402
 from bellhop.passes import pipeline  # noqa: E402
-from bellhop.products import jvp, vjp  # noqa: E402
-from bellhop.qjit import QJIT, qjit  # noqa: E402
+from bellhop.profiling.profile import profile  # noqa: E402
+from bellhop.tracing.options import CompileOptions  # noqa: E402
+from bellhop.transformations.grad import grad, jacobian, value_and_grad  # noqa: E402
+from bellhop.transformations.products import jvp, vjp  # noqa: E402
+from bellhop.transformations.vmap import vmap  # noqa: E402
 
 # What users set: whether what autograph cannot convert is an error, or not even a warning.
 autograph_strict_conversion = False

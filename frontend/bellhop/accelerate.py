@@ -10,9 +10,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 import jax
 
 from bellhop._jax.patches.platforms_of_jits import choose_platforms_of_jits
-from bellhop._jax_compat import trace_state_clean
-from bellhop._source import definition_site, function_name
-from bellhop.devices import (
+from bellhop._jax.private import trace_state_clean
+from bellhop.base.devices import (
     Target,
     resolve_target,
     sharding_for,
@@ -20,11 +19,12 @@ from bellhop.devices import (
     target_of_name,
     target_platform,
 )
+from bellhop.base.pickling import PickledByName
+from bellhop.base.signature import StaticArguments, check_arrays, result_arrays
+from bellhop.base.source import definition_site, function_name
+from bellhop.compiler.context import lowering_in_progress
 from bellhop.errors import CompileError
-from bellhop.lowering_context import lowering_in_progress
-from bellhop.pickling import PickledByName
-from bellhop.signature import StaticArguments, check_arrays, result_arrays
-from bellhop.tracing import NOT_TRACEABLE
+from bellhop.tracing.state import NOT_TRACEABLE
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -8,10 +8,10 @@ from typing import Any
 
 from bellhop.callbacks.callback import callback
 from bellhop.callbacks.print import print, print_memref
+from bellhop.compiled.qjit import QJIT
+from bellhop.compiler.instruments import recording
+from bellhop.compiler.optimize import LOWERED
 from bellhop.errors import CompileError
-from bellhop.instruments import recording
-from bellhop.lowering import LOWERED
-from bellhop.qjit import QJIT
 from bellhop_mlir.pipelines import CONVERSION, OPTIMIZATION
 
 __all__ = [

@@ -12,7 +12,7 @@ from rich.table import Table
 
 import bellhop
 from bellhop._jax.patches import in_force
-from bellhop._jax_compat import cpu_dispatch_is_asynchronous
+from bellhop._jax.private import cpu_dispatch_is_asynchronous
 
 _PACKAGES = ("pennylane-bellhop", "jax", "jaxlib", "numpy", "pennylane", "pennylane-lightning")
 _OPTIONAL = ("pennylane-lightning-kokkos", "torch", "optax")
@@ -145,7 +145,7 @@ def _circuits() -> Iterator[Finding]:
     """Try a circuit on every plugin whose devices compiled programs can use."""
     import pennylane as qml
 
-    from bellhop.circuits.traced_device import is_traced_device
+    from bellhop.circuits.in_program.default_qubit import is_traced_device
 
     for entry_point in importlib.metadata.entry_points(group="pennylane.plugins"):
         name = entry_point.name

@@ -20,12 +20,12 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
-from bellhop._source import function_name, user_site
+from bellhop.base.source import function_name, user_site
 from bellhop.callbacks import barrier
 from bellhop.callbacks.primitive import ordered_effect, register_callback
 from bellhop.callbacks.tap import tap_target
 from bellhop.callbacks.tap_primitive import tap_p
-from bellhop.callbacks.target import CallbackTarget
+from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CallbackException
 from bellhop_runtime import wait_for_taps
 

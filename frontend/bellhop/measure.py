@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from bellhop._source import user_site
+from bellhop.base.source import user_site
 from bellhop.control_flow.interpretation import is_recording
 from bellhop.errors import CompileError
-from bellhop.tracing import current_circuit, is_tracing
+from bellhop.tracing.state import current_circuit, is_tracing
 
 
 def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> Any:
@@ -71,7 +71,7 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
         )
     if not (postselect is None or (isinstance(postselect, int) and postselect in (0, 1))):
         raise CompileError(f"measure: postselect must be 0 or 1; it is {postselect!r}.")
-    from bellhop.circuits.mid_circuit import measure_wire
+    from bellhop.circuits.recording.mid_circuit import measure_wire
 
     return measure_wire(
         current_circuit(), wires, reset=bool(reset), postselect=postselect, site=user_site()

@@ -4,8 +4,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bellhop.qjit import QJIT
-from bellhop.traced import traced
+from bellhop.compiled.qjit import QJIT
+from bellhop.transformations.traced import traced
 
 _FOLDINGS = ("global", "local-all")
 
@@ -84,7 +84,7 @@ def mitigate_with_zne(
         # Here, since PennyLane is imported where there is a circuit.
         import pennylane as qml
 
-        from bellhop.circuits.mitigation import Mitigation, mitigating
+        from bellhop.circuits.qnode.mitigation import Mitigation, mitigating
 
         chosen = extrapolate or qml.noise.richardson_extrapolate
         at_zero = functools.partial(chosen, **(extrapolate_kwargs or {}))

@@ -9,11 +9,11 @@ from typing import Any
 from bellhop.control_flow.cond import cond
 from bellhop.control_flow.for_loop import for_loop
 from bellhop.control_flow.while_loop import while_loop
-from bellhop.derivatives import grad, jacobian, value_and_grad
-from bellhop.mapping import vmap
 from bellhop.measure import measure
-from bellhop.products import jvp, vjp
-from bellhop.tracing import current_circuit
+from bellhop.tracing.state import current_circuit
+from bellhop.transformations.grad import grad, jacobian, value_and_grad
+from bellhop.transformations.products import jvp, vjp
+from bellhop.transformations.vmap import vmap
 
 __all__ = [
     "adjoint",
@@ -68,7 +68,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
     circuit = current_circuit()
     if circuit is None or not _is_function(fn):
         return create_adjoint_op(fn, lazy)
-    from bellhop.circuits.nested import invert
+    from bellhop.circuits.recording.nested import invert
 
     @functools.wraps(fn)
     def inverse(*args: Any, **kwargs: Any) -> Any:
@@ -130,7 +130,7 @@ def ctrl(
     circuit = current_circuit()
     known, flips = control_values, list[Any]()
     if circuit is not None:
-        from bellhop.circuits.computed_controls import between, split_values
+        from bellhop.circuits.gates.computed_controls import between, split_values
 
         known, flips = split_values(control, control_values)
     if flips and isinstance(op, type):
@@ -145,7 +145,7 @@ def ctrl(
             work_wire_type=work_wire_type,
         )
         return between(flips, made) if flips else made
-    from bellhop.circuits import nested
+    from bellhop.circuits.recording import nested
 
     @functools.wraps(op)
     def controlled(*args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.circuits.device import check_version
+from bellhop.circuits.gates.device import check_version
 
 
 def raises(words, function, *args, error=Exception, **kwargs):

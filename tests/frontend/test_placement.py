@@ -6,7 +6,8 @@ import pytest
 
 import bellhop
 import bellhop_runtime
-from bellhop import crowding, placement
+from bellhop.compiler import placement
+from bellhop.run import crowding
 
 
 def on_second(value):

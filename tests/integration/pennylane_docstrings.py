@@ -29,8 +29,8 @@ import numpy as np
 import pennylane as qml
 
 import bellhop
-from bellhop.circuits.interception import intercept_qnodes
-from bellhop.tracing import is_tracing
+from bellhop.circuits.qnode.interception import intercept_qnodes
+from bellhop.tracing.state import is_tracing
 
 _MODULES = ("fourier", "gradients", "kernels", "noise", "ops", "pauli", "qaoa", "qchem")
 _MODULES += ("resource", "shadows", "templates", "transforms")

@@ -1,1 +1,1 @@
-"""What of JAX is not public, and what of it is replaced."""
+"""What of JAX is not public: used as it is in ``private``, replaced in ``patches``."""

@@ -7,8 +7,8 @@ from typing import Any
 from malt.core import converter
 from malt.pyct import templates
 
-from bellhop._source import user_site
 from bellhop.autograph.state import is_traced
+from bellhop.base.source import user_site
 from bellhop.callbacks.assertion import debug_assert
 
 

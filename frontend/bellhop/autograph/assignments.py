@@ -20,8 +20,8 @@ import numpy as np
 from malt.core import converter
 from malt.pyct import templates
 
-from bellhop._source import user_site
 from bellhop.autograph.state import is_traced
+from bellhop.base.source import user_site
 from bellhop.errors import AutoGraphError
 
 _UPDATES: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import UndefinedReturnValue
 
-from bellhop._source import user_site
 from bellhop.autograph.containers import left_alone
 from bellhop.autograph.modes import is_disabled
 from bellhop.autograph.state import (
@@ -22,6 +21,7 @@ from bellhop.autograph.state import (
     is_traced,
     is_undefined,
 )
+from bellhop.base.source import user_site
 from bellhop.control_flow.cond import cond
 from bellhop.errors import AutoGraphError
 
@@ -179,7 +179,7 @@ class _Conditional:
             return a
         if position not in self.sides:
             return _rebuilt(jax.tree.structure(a), leaves or [])
-        from bellhop.circuits.chosen_measurements import chosen
+        from bellhop.circuits.recording.chosen_measurements import chosen
 
         sides = _rebuilt(jax.tree.structure([a, b]), leaves or [])
         return chosen(self._pred, *sides)
@@ -261,7 +261,7 @@ def _is_measured(value: Any) -> bool:
     """Tell whether a value holds measurements."""
     if "pennylane" not in sys.modules:
         return False
-    from bellhop.circuits.chosen_measurements import is_measured
+    from bellhop.circuits.recording.chosen_measurements import is_measured
 
     return is_measured(value)
 
@@ -270,7 +270,7 @@ def _can_be_chosen(one: Any, other: Any) -> bool:
     """Tell whether two values of different structures are measurements to choose from."""
     if not _is_measured(one):
         return False
-    from bellhop.circuits.chosen_measurements import can_be_chosen
+    from bellhop.circuits.recording.chosen_measurements import can_be_chosen
 
     return can_be_chosen(one, other)
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from malt.operators import py_builtins
 
-from bellhop._source import definition_site, function_name, user_site
 from bellhop.autograph import loops
 from bellhop.autograph.modes import fall_back, is_disabled
 from bellhop.autograph.transformer import Transformer
-from bellhop.tracing import current_options, trace_state, tracing_with
+from bellhop.base.source import definition_site, function_name, user_site
+from bellhop.tracing.state import current_options, trace_state, tracing_with
 
 # Packages whose functions mean what they say; with the standard library.
 _LIBRARIES = {

@@ -10,8 +10,8 @@ from typing import Any
 
 import jax
 
-from bellhop._source import user_site
 from bellhop.autograph.state import is_traced
+from bellhop.base.source import user_site
 from bellhop.errors import AutoGraphError
 
 _KINDS = (list, dict, set)

@@ -7,15 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop._source import user_site
 from bellhop.autograph.containers import left_alone
 from bellhop.autograph.modes import fall_back, is_disabled, refuse_if_strict
 from bellhop.autograph.state import Carried, State, Variables, described, is_traced, is_undefined
+from bellhop.base.source import user_site
 from bellhop.control_flow.cond import cond
 from bellhop.control_flow.for_loop import for_loop
+from bellhop.control_flow.progress import Tracked
 from bellhop.control_flow.while_loop import while_loop
 from bellhop.errors import AutoGraphError
-from bellhop.observe.progress import Tracked
 
 Body = Callable[..., None]
 Test = Callable[[], Any]

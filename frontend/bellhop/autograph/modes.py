@@ -4,9 +4,9 @@ import contextlib
 import sys
 from typing import Any
 
-from bellhop._source import user_site, warn_user
+from bellhop.base.source import user_site, warn_user
 from bellhop.errors import AutoGraphError
-from bellhop.tracing import disable_conversion, trace_state
+from bellhop.tracing.state import disable_conversion, trace_state
 
 
 class DisableAutograph(contextlib.ContextDecorator):

@@ -5,7 +5,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from bellhop._source import definition_site, function_name
 from bellhop.autograph.calls import (
     call_converted,
     including,
@@ -13,8 +12,9 @@ from bellhop.autograph.calls import (
     transformer,
     with_converted_function,
 )
+from bellhop.base.source import definition_site, function_name
 from bellhop.errors import AutoGraphError
-from bellhop.tracing import tracing_with
+from bellhop.tracing.state import tracing_with
 
 
 def run_autograph(fn: Any, *modules: str) -> Any:

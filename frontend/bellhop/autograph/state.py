@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
-from bellhop._source import user_site
+from bellhop.base.source import user_site
 from bellhop.errors import AutoGraphError
 
 State = tuple[Any, ...]

@@ -26,14 +26,14 @@ from malt.core import converter, unsupported_features_checker
 from malt.impl.api import PyToPy
 from malt.operators.function_wrappers import FunctionScope
 
-from bellhop._source import (
+from bellhop.autograph import assertions, assignments, branches, loops
+from bellhop.autograph.state import is_traced, is_undefined
+from bellhop.base.source import (
     function_name,
     generated_line,
     register_generated,
     user_site,
 )
-from bellhop.autograph import assertions, assignments, branches, loops
-from bellhop.autograph.state import is_traced, is_undefined
 from bellhop.errors import AutoGraphError
 
 _OPTIONS = converter.ConversionOptions(

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 from bellhop.callbacks.callback import call_for_effect
-from bellhop.callbacks.target import describe, is_array_like
-from bellhop.tracing import current_options
+from bellhop.compiler.target import describe, is_array_like
+from bellhop.tracing.state import current_options
 
 
 def debug_assert(condition: Any, error: str) -> None:

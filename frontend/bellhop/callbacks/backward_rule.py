@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.callbacks.target import describe
+from bellhop.compiler.target import describe
 
 
 def checked_cotangents(cotangents: Any, args: tuple[Any, ...], name: str) -> tuple[Any, ...]:

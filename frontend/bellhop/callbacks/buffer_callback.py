@@ -7,12 +7,12 @@ from typing import Any
 import jax
 from jax.core import ShapedArray
 
-from bellhop._source import function_name, user_site
-from bellhop.callbacks.buffer_target import BufferTarget
+from bellhop.base.declared_types import result_avals
+from bellhop.base.source import function_name, user_site
 from bellhop.callbacks.primitive import io_callback_p, pure_callback_p
-from bellhop.callbacks.result_type import result_avals
-from bellhop.callbacks.target import describe, flatten_arguments
 from bellhop.callbacks.vmap_method import check_vmap_method
+from bellhop.compiler.buffer_target import BufferTarget
+from bellhop.compiler.target import describe, flatten_arguments
 
 
 def buffer_callback(

@@ -6,10 +6,10 @@ from typing import Any, overload
 
 import jax
 
-from bellhop._source import function_name, user_site
+from bellhop.base.declared_types import MISSING
+from bellhop.base.source import function_name, user_site
 from bellhop.callbacks.primitive import debug_callback_p
-from bellhop.callbacks.result_type import MISSING
-from bellhop.callbacks.target import CallbackTarget, is_array_like
+from bellhop.compiler.target import CallbackTarget, is_array_like
 
 
 def call_for_effect(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from bellhop.callbacks.target import describe
+from bellhop.compiler.target import describe
 
 
 def checked_pair(pair: Any, name: str) -> tuple[Any, Any]:

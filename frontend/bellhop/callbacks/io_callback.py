@@ -6,12 +6,12 @@ from typing import Any
 
 import jax
 
-from bellhop._source import user_site
+from bellhop.base.declared_types import MISSING, annotated_result_type, result_avals
+from bellhop.base.source import user_site
 from bellhop.callbacks.calling_style import calling_style
 from bellhop.callbacks.methods import Caller
 from bellhop.callbacks.primitive import io_callback_p, ordered_io_callback_p
-from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
-from bellhop.callbacks.target import CallbackTarget, flatten_arguments, is_left_to_python
+from bellhop.compiler.target import CallbackTarget, flatten_arguments, is_left_to_python
 
 
 def io_callback(

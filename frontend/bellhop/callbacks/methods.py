@@ -4,8 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from bellhop._source import function_name
-from bellhop.pickling import PickledByName
+from bellhop.base.pickling import PickledByName
+from bellhop.base.source import function_name
 
 
 def method_of(function: Any, instance: Any, owner: type | None) -> Any:

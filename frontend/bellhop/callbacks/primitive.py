@@ -12,21 +12,21 @@ from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops, keep_rules_around
-from bellhop._jax_compat import (
+from bellhop._jax.private import (
     InputOutputEffect,
     hold_weakly_in_caches,
     ir_type,
     register_effect,
     register_ordered_effect,
 )
-from bellhop.callbacks.spread import attempted
-from bellhop.callbacks.target import CallbackTarget
+from bellhop.callbacks.partitioned import attempted
 from bellhop.callbacks.vmap_method import call_each, call_each_now, call_with_batch
-from bellhop.delegation import is_delegated, lower_by_jax
-from bellhop.lowering_context import lowering_in_progress
-from bellhop.manual_axes import varying_as
-from bellhop.partitioning import is_spread, on_first_device
-from bellhop.plain_jit import lower_alone
+from bellhop.compiler.context import lowering_in_progress
+from bellhop.compiler.delegation import is_delegated, lower_by_jax
+from bellhop.compiler.plain_jit import lower_alone
+from bellhop.compiler.target import CallbackTarget
+from bellhop.mesh.manual_axes import varying_as
+from bellhop.mesh.partitioning import is_spread, on_first_device
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_runtime import Callback
 

@@ -6,10 +6,10 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
+from bellhop.base.declared_types import MISSING
+from bellhop.base.print_options import print_options_of_caller
 from bellhop.callbacks.callback import call_for_effect
-from bellhop.callbacks.result_type import MISSING
-from bellhop.callbacks.target import describe
-from bellhop.print_options import print_options_of_caller
+from bellhop.compiler.target import describe
 
 
 def print(

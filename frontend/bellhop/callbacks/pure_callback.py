@@ -7,23 +7,23 @@ from typing import Any, TypeVar, overload
 
 import jax
 
-from bellhop._source import function_name, user_site
+from bellhop.base.declared_types import MISSING, annotated_result_type, result_avals
+from bellhop.base.pickling import PickledByName
+from bellhop.base.source import function_name, user_site
 from bellhop.callbacks.backward_rule import Avals, checked_cotangents, is_array, shape_and_dtype
 from bellhop.callbacks.calling_style import calling_style
 from bellhop.callbacks.forward_rule import checked_pair, checked_tangent
 from bellhop.callbacks.methods import method_of
 from bellhop.callbacks.primitive import pure_callback_p
-from bellhop.callbacks.result_type import MISSING, annotated_result_type, result_avals
 from bellhop.callbacks.rules import check_residuals, checked_rule, refuse_forward_mode
-from bellhop.callbacks.target import (
+from bellhop.callbacks.vmap_method import check_vmap_method
+from bellhop.compiler.target import (
     CallbackTarget,
     describe,
     flatten_arguments,
     is_left_to_python,
 )
-from bellhop.callbacks.vmap_method import check_vmap_method
-from bellhop.manual_axes import vary_with
-from bellhop.pickling import PickledByName
+from bellhop.mesh.manual_axes import vary_with
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 
 from bellhop._jax.patches.forward_mode import explain_forward_mode
-from bellhop.callbacks.target import describe, is_array_like
+from bellhop.compiler.target import describe, is_array_like
 from bellhop.errors import DifferentiableCompileError
-from bellhop.tracing import NOT_TRACEABLE
+from bellhop.tracing.state import NOT_TRACEABLE
 
 
 def checked_rule(function: Callable[..., Any], name: str, callback: str) -> Callable[..., Any]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import jax
 
-from bellhop._source import function_name, user_site
+from bellhop.base.source import function_name, user_site
 from bellhop.callbacks.tap_primitive import tap_p
-from bellhop.callbacks.target import CallbackTarget, flatten_arguments, is_left_to_python
+from bellhop.compiler.target import CallbackTarget, flatten_arguments, is_left_to_python
 
 
 def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:

@@ -11,7 +11,7 @@ from jax.interpreters import partial_eval as pe
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop.callbacks.primitive import debug_callback_p, ordered_effect
-from bellhop.callbacks.target import CallbackTarget
+from bellhop.compiler.target import CallbackTarget
 
 # Its results are its operands, so that what flows through it has derivatives.
 tap_p = Primitive("bellhop_tap")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from bellhop.callbacks.target import CallbackTarget
+from bellhop.compiler.target import CallbackTarget
 
 VMAP_METHODS = (
     "sequential",

@@ -5,8 +5,8 @@ from typing import Any
 
 import jax
 
-from bellhop.control_flow.tracing import classical_result, traced_branches
-from bellhop.tracing import taker_of_gates
+from bellhop.control_flow.steps import classical_result, traced_branches
+from bellhop.tracing.state import taker_of_gates
 
 
 def run_branch(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bellhop.control_flow.tracing import classical_result
+from bellhop.control_flow.steps import classical_result
 
 
 def as_carried(construct: str, result: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -4,8 +4,8 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Any
 
-from bellhop._jax_compat import trace_state_clean
-from bellhop.tracing import is_tracing, trace_state, tracing_with
+from bellhop._jax.private import trace_state_clean
+from bellhop.tracing.state import is_tracing, trace_state, tracing_with
 
 
 def is_interpreted() -> bool:

@@ -29,10 +29,10 @@ from jax.extend.core.primitives import while_p
 from jax.interpreters import ad
 
 from bellhop._jax.patches.reverse_mode_of_loops import transpose_loops_by
-from bellhop._jax_compat import partial_eval_jaxpr_nounits, transpose_jaxpr, without_unused
+from bellhop._jax.private import partial_eval_jaxpr_nounits, transpose_jaxpr, without_unused
 from bellhop.control_flow.unused_values import equations, needed_values, prune_loops
 from bellhop.errors import DifferentiableCompileError
-from bellhop.tracing import trace_state, tracing_with
+from bellhop.tracing.state import trace_state, tracing_with
 
 # Checkpoints may take so much memory, but are no fewer and no more than that.
 _CHECKPOINT_BYTES = 1 << 22

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from bellhop._jax_compat import trace_state_clean
+from bellhop._jax.private import trace_state_clean
 
 if TYPE_CHECKING:
-    from bellhop.observe.loop_progress import LoopProgress
+    from bellhop.progress_bars.loop_progress import LoopProgress
 
 
 def loop_progress(description: str | None) -> "LoopProgress | None":
@@ -22,7 +22,7 @@ def loop_progress(description: str | None) -> "LoopProgress | None":
     if not isinstance(description, str):
         raise TypeError(f"progress is the description of a bar, a string; got {description!r}.")
     # Not before: it brings tqdm.
-    from bellhop.observe.loop_progress import LoopProgress
+    from bellhop.progress_bars.loop_progress import LoopProgress
 
     return LoopProgress(description)
 
@@ -33,7 +33,7 @@ def in_one_program(loop: Callable[..., Any]) -> Callable[..., Any]:
     def run(*init: Any) -> Any:
         if not trace_state_clean():
             return loop(*init)
-        from bellhop.observe.bars import show_bars
+        from bellhop.progress_bars.bars import show_bars
 
         try:
             return jax.block_until_ready(jax.jit(loop)(*init))

@@ -10,7 +10,7 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.patches.unused_values_of_loops import leave_unused_values_out
-from bellhop._jax_compat import without_unused
+from bellhop._jax.private import without_unused
 
 
 def equations(jaxpr: Any) -> Iterator[JaxprEqn]:

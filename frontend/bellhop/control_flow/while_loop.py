@@ -10,8 +10,8 @@ from bellhop.control_flow.carried import as_carried, as_values, refuse_resizing,
 from bellhop.control_flow.interpretation import is_interpreted
 from bellhop.control_flow.predicates import as_predicate
 from bellhop.control_flow.shown import in_one_program, loop_progress
-from bellhop.control_flow.tracing import traced_step
-from bellhop.tracing import taker_of_gates
+from bellhop.control_flow.steps import traced_step
+from bellhop.tracing.state import taker_of_gates
 
 
 def while_loop(

@@ -10,14 +10,14 @@ from typing import Any
 
 import jax
 
+from bellhop.base.signature import Static
+from bellhop.compiled.qjit import QJIT
 from bellhop.drawing.dot import dot
 from bellhop.drawing.figure import figure
 from bellhop.drawing.from_jaxpr import program_graph
 from bellhop.drawing.graph import Graph
 from bellhop.drawing.mermaid import mermaid
-from bellhop.qjit import QJIT
-from bellhop.signature import Static
-from bellhop.traced import traced
+from bellhop.transformations.traced import traced
 
 _TEXTS = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
 

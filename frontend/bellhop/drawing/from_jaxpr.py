@@ -5,7 +5,7 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from bellhop._jax_compat import scan_counts
+from bellhop._jax.private import scan_counts
 from bellhop.accelerate import REGION_NAME
 from bellhop.drawing.graph import Graph, Group, Kind, Node
 

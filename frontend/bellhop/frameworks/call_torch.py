@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from bellhop._source import definition_site, function_name
+from bellhop.base.declared_types import MISSING, result_avals
+from bellhop.base.pickling import PickledByName
+from bellhop.base.source import definition_site, function_name
 from bellhop.callbacks.methods import method_of
-from bellhop.callbacks.result_type import MISSING, result_avals
 from bellhop.callbacks.vmap_method import check_vmap_method
 from bellhop.errors import CompileError
 from bellhop.frameworks.torch_functions import PrimalFunction
@@ -24,7 +25,6 @@ from bellhop.frameworks.torch_tensors import (
     to_tensor,
     torch_dtype,
 )
-from bellhop.pickling import PickledByName
 
 
 class TorchFunction(PickledByName):

@@ -8,10 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop._source import function_name
-from bellhop.array_function import ArrayFunction
+from bellhop.base.source import function_name
+from bellhop.compiled.array_function import ArrayFunction
+from bellhop.compiled.qjit import qjit
 from bellhop.frameworks.torch_tensors import import_torch, is_only_traced, to_array, to_tensor
-from bellhop.qjit import qjit
 
 
 @functools.cache

@@ -11,13 +11,13 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from bellhop._jax_compat import hold_weakly_in_caches
-from bellhop._source import user_site
-from bellhop.batching import call_one_by_one
+from bellhop._jax.private import hold_weakly_in_caches
+from bellhop.base.source import user_site
 from bellhop.callbacks.primitive import pure_callback_p
-from bellhop.callbacks.target import CallbackTarget
+from bellhop.compiler.batching import call_one_by_one
+from bellhop.compiler.target import CallbackTarget
 from bellhop.frameworks.torch_functions import TensorFunction
-from bellhop.manual_axes import vary_with, varying_as
+from bellhop.mesh.manual_axes import vary_with, varying_as
 
 
 @dataclass(frozen=True)

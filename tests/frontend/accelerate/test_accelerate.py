@@ -51,7 +51,7 @@ def test_on_another_device_it_is_a_region_of_that_device(own_directory):
 
 
 def test_runs_on_its_device(monkeypatch):
-    from bellhop.regions import Region
+    from bellhop.compiler.regions import Region
 
     devices = []
     original = Region.launch

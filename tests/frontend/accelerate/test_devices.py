@@ -9,7 +9,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 import bellhop
-from bellhop.regions import Region
+from bellhop.compiler.regions import Region
 
 X = np.arange(8.0).reshape(4, 2)
 
@@ -56,7 +56,7 @@ def test_region_runs_sharded_over_several_devices(make, runs):
 
 
 def test_sharding_divides_the_arguments_that_it_fits():
-    from bellhop.devices import resolve_target, sharding_for
+    from bellhop.base.devices import resolve_target, sharding_for
 
     target = resolve_target(both())
     assert sharding_for(target, (4, 2)).shard_shape((4, 2)) == (2, 2)
@@ -89,7 +89,7 @@ def test_one_device_in_a_list_or_a_sharding_is_that_device(runs):
 
 
 def test_equal_shardings_have_one_name_and_others_another():
-    from bellhop.devices import resolve_target, target_name, target_of_name
+    from bellhop.base.devices import resolve_target, target_name, target_of_name
 
     first, again, reverse = (
         resolve_target(dev) for dev in (both(), list(both()), list(reversed(both())))
@@ -132,7 +132,7 @@ def test_default_device_without_context(monkeypatch, runs):
 
 def test_regions_are_lowered_for_their_own_platform(monkeypatch):
     """What is LAPACK on the CPU must not reach a GPU; seen in the text, without a GPU."""
-    from bellhop import lowering
+    from bellhop.compiler import optimize as lowering
 
     def accelerate_cuda_0__cholesky(x):
         return jnp.linalg.cholesky(x)

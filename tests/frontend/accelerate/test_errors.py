@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bellhop
-from bellhop import regions
+from bellhop.compiler import regions
 
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED: Out of memory allocating 1099511627776 bytes."
 LOST = "INTERNAL: device lost"

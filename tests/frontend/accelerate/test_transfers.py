@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bellhop
-from bellhop.regions import Region
+from bellhop.compiler.regions import Region
 
 X = np.arange(6.0).reshape(2, 3)
 

@@ -15,7 +15,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 import bellhop
-from bellhop.delegation import delegated_everywhere
+from bellhop.compiler.delegation import delegated_everywhere
 
 SCALAR = jax.ShapeDtypeStruct((), jnp.float64)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bellhop
-from bellhop.delegation import delegated_everywhere
+from bellhop.compiler.delegation import delegated_everywhere
 
 STRUCT = jax.ShapeDtypeStruct
 VECTOR = STRUCT((3,), np.float64)

@@ -6,7 +6,7 @@ import pytest
 from tests.frontend.circuits.gate_counts import gate_count
 
 import bellhop
-from bellhop.tracing import is_tracing
+from bellhop.tracing.state import is_tracing
 
 LIGHTNING = qml.device("lightning.qubit", wires=3)
 DEFAULT = qml.device("default.qubit", wires=3)

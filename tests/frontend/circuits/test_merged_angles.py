@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.frontend.circuits.gate_counts import gate_count
 
 import bellhop
-from bellhop.tracing import is_tracing
+from bellhop.tracing.state import is_tracing
 
 ALL = {"cancel_inverses": {}, "merge_rotations": {}, "merge_loop_boundaries": {}}
 WIRES = 3

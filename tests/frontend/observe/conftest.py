@@ -6,7 +6,7 @@ import pytest
 from tests.frontend.observe.bars import lines
 from tests.patience import wait_until
 
-from bellhop.instruments import observers
+from bellhop.compiler.instruments import observers
 from bellhop_runtime import look_at_bars, wait_for_taps
 
 

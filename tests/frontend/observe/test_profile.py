@@ -13,7 +13,7 @@ from tests.frontend.observe.profiled import FLAVOURS, HERE, circuit, ignore, lin
 from tests.patience import PATIENCE, join, run_at_once, wait_until
 
 import bellhop
-from bellhop.delegation import delegated_everywhere
+from bellhop.compiler.delegation import delegated_everywhere
 
 
 def by_kind(profile):

@@ -8,7 +8,7 @@ import pytest
 from tests.frontend.observe.bars import XS, doubled
 
 import bellhop
-from bellhop.delegation import delegated_everywhere
+from bellhop.compiler.delegation import delegated_everywhere
 
 # A function, its arguments, the right value, and how often it loops forward.
 TRANSFORMED = {

@@ -25,7 +25,7 @@ from jax.extend.core import ClosedJaxpr
 from jax.extend.core.primitives import custom_jvp_call_p
 
 from bellhop._jax.patches import original, patch
-from bellhop._jax_compat import our_effects
+from bellhop._jax.private import our_effects
 
 # Primitives that have no derivative but by the rule of a function around them.
 _known_by_rules: set[Any] = set()

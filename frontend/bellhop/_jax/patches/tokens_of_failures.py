@@ -15,7 +15,7 @@ from jax._src import dispatch  # noqa: TID251
 from jax._src.interpreters import pxla  # noqa: TID251
 
 from bellhop._jax.patches import original, patch
-from bellhop._jax_compat import our_effects
+from bellhop._jax.private import our_effects
 
 
 @patch("ExecuteReplicated._handle_token_bufs", "runs after a failed one on several devices work")

@@ -1,0 +1,297 @@
+"""The programs of a qjit function in a file."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import typing
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as SequenceOf
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jaxlib
+import numpy as np
+from jax.core import ShapedArray
+
+from bellhop.archive.functions import Allowed, Function, encode_function
+from bellhop.archive.modules import decode_module, encode_module
+from bellhop.archive.schema import Malformed, read
+from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
+from bellhop.compiler.buffer_target import BufferTarget
+from bellhop.compiler.code import Program
+from bellhop.compiler.target import CallbackTarget
+from bellhop.errors import CompileError
+from bellhop_runtime import DTYPES
+
+_FORMAT = 2
+_METADATA = "metadata.json"
+# Bytes that a file may come to, however small it is, and how often its own size otherwise.
+_SMALL = 2**26
+_LARGEST_RATIO = 100
+# Elements of an array in one dimension.
+_LARGEST = 2**48
+_DTYPES = {np.dtype(dtype).name: np.dtype(dtype) for dtype in DTYPES}
+
+
+@dataclass(frozen=True)
+class SavedProgram:
+    """One program, as a file holds it.
+
+    Attributes:
+        module: bytecode of its optimised module.
+        targets: its callbacks, by number.
+        in_tree: structure of ``(args, kwargs)``.
+        in_avals: types of the arguments' leaves.
+        out_tree: structure of the result.
+        out_avals: types of the result's leaves.
+    """
+
+    module: bytes
+    targets: tuple[CallbackTarget, ...]
+    in_tree: Any
+    in_avals: tuple[ShapedArray, ...]
+    out_tree: Any
+    out_avals: tuple[ShapedArray, ...]
+
+
+@dataclass(frozen=True)
+class _Aval:
+    """The type of an array."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    weak: bool
+
+
+# Callbacks as data: what refers to something else has a form of its own.
+_TARGET = typing.get_type_hints(CallbackTarget) | {
+    "function": Function,
+    "in_tree": Tree,
+    "out_tree": Tree,
+    "result_avals": tuple[_Aval, ...],
+    # None where it does not write into its results.
+    "command_buffer_compatible": bool | None,
+}
+_PROGRAM = {
+    "in_tree": Tree,
+    "in_avals": tuple[_Aval, ...],
+    "out_tree": Tree,
+    "out_avals": tuple[_Aval, ...],
+    "targets": [_TARGET],
+}
+_FILE = {
+    "format": int,
+    "name": str,
+    "jaxlib": str,
+    "seed": int | None,
+    "x64": bool,
+    "programs": [_PROGRAM],
+}
+
+
+def save_programs(
+    path: str | os.PathLike[str],
+    name: str,
+    programs: SequenceOf[tuple[Program, Any, Any]],
+    *,
+    seed: int | None,
+) -> None:
+    """Write programs to a file.
+
+    Args:
+        path: of the file.
+        name: of the function.
+        programs: each with its signature, ``(args, kwargs)`` of shapes and dtypes, and the
+            structure of its result.
+        seed: of its random outcomes.
+
+    Raises:
+        CompileError: for a callback that another process cannot import; names it.
+        FileNotFoundError: where there is no such directory.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"'{name}' cannot be saved: there is no directory {path.parent}.")
+    metadata = {
+        "format": _FORMAT,
+        "name": name,
+        "jaxlib": jaxlib.__version__,
+        "seed": seed,
+        "x64": bool(jax.config.jax_enable_x64),
+        "programs": [_encode(*program, f"'{name}'") for program in programs],
+    }
+    modules = [encode_module(program.mlir_opt) for program, *_ in programs]
+    # Beside the file, and then in its place: whoever reads it never sees half of it.
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr(_METADATA, json.dumps(metadata, indent=1, default=dataclasses.asdict))
+            for number, module in enumerate(modules):
+                file.writestr(f"{number}.mlir", module)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_programs(
+    path: str | os.PathLike[str], functions: Mapping[str, Any], *, trust: bool
+) -> tuple[str, list[SavedProgram], int | None]:
+    """Read what ``save_programs`` wrote.
+
+    Args:
+        path: of the file.
+        functions: Python functions and classes that it may name.
+        trust: whether others are imported.
+
+    Returns:
+        the function's name, its programs, and its seed.
+
+    Raises:
+        CompileError: as ``load`` does.
+    """
+    allowed = Allowed(functions, trust=trust)
+    content = Path(path).read_bytes()
+    with reading(path):
+        metadata, modules = _unpack(content, path)
+        if lacking := allowed.lacks(metadata):
+            given = ", ".join(f"{name!r}: ..." for name in lacking)
+            raise CompileError(
+                f"{path} calls Python functions: {', '.join(lacking)}. None is imported because a "
+                f"file names it: give them, load(path, functions={{{given}}}), or say "
+                "load(path, trust=True) where you would run any script of whom the file is from."
+            )
+        programs = [
+            _decode(record, module, allowed)
+            for record, module in zip(metadata["programs"], modules, strict=True)
+        ]
+    return metadata["name"], programs, metadata["seed"]
+
+
+@contextlib.contextmanager
+def reading(path: Any) -> Iterator[None]:
+    """Let what is wrong with a file be an error that names it."""
+    try:
+        yield
+    except CompileError:
+        raise
+    except (
+        # Of ours, of JSON, of Unicode.
+        *(ValueError, RecursionError),
+        # Of zip archives: no such member, encrypted, packed in another way, too short.
+        *(zipfile.BadZipFile, zlib.error, KeyError, RuntimeError, NotImplementedError, EOFError),
+    ) as error:
+        raise CompileError(
+            f"{path} is no function that bellhop saved: {error}. Give the path "
+            "that f.save(path) wrote."
+        ) from error
+
+
+def _unpack(content: bytes, path: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return the metadata of a file and its modules, as data."""
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        if sum(member.file_size for member in file.infolist()) > max(
+            _SMALL, _LARGEST_RATIO * len(content)
+        ):
+            raise Malformed(f"it has {len(content)} bytes and would come to more than it can")
+        metadata = json.loads(file.read(_METADATA))
+        # Other formats may have other fields.
+        format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None
+        if format_ != _FORMAT:
+            raise CompileError(
+                f"{path} has format {format_}, and this bellhop reads {_FORMAT}. Save it anew."
+            )
+        metadata = read(_FILE, metadata, _METADATA)
+        if metadata["x64"] != jax.config.jax_enable_x64:
+            raise CompileError(
+                f"{path} was saved with jax_enable_x64={metadata['x64']}, and it is "
+                f"{jax.config.jax_enable_x64} here. Set jax.config.update('jax_enable_x64', "
+                f"{metadata['x64']}) before it is loaded."
+            )
+        modules = [
+            file.read(f"{number}.mlir").decode() for number in range(len(metadata["programs"]))
+        ]
+    return metadata, modules
+
+
+def _encode(program: Program, signature: Any, out_tree: Any, what: str) -> dict[str, Any]:
+    leaves, in_tree = jax.tree.flatten(signature)
+    return {
+        "in_tree": encode_tree(in_tree, f"the arguments of {what}"),
+        "in_avals": [_encode_aval(leaf) for leaf in leaves],
+        "out_tree": encode_tree(out_tree, f"the result of {what}"),
+        "out_avals": [_encode_aval(aval) for aval in program.code.out_avals],
+        "targets": [_encode_target(target) for target in program.targets],
+    }
+
+
+def _decode(record: dict[str, Any], module: str, allowed: Allowed) -> SavedProgram:
+    in_tree, in_avals = _decode_typed(record, "in_tree", "in_avals", allowed)
+    out_tree, out_avals = _decode_typed(record, "out_tree", "out_avals", allowed)
+    match record["in_tree"]:
+        case Sequence("tuple", (Sequence("tuple"), Dictionary(keys=names))) if all(
+            type(name) is str for name in names
+        ):
+            pass
+        case _:
+            raise Malformed("its arguments are none")
+    targets = tuple(_decode_target(target, allowed) for target in record["targets"])
+    bytecode = decode_module(module, targets, in_avals, out_avals, trust=allowed.trust)
+    return SavedProgram(bytecode, targets, in_tree, in_avals, out_tree, out_avals)
+
+
+def _encode_target(target: CallbackTarget) -> dict[str, Any]:
+    what = f"{target.flavour} '{target.name}' (called from {target.site})"
+    return (
+        {"command_buffer_compatible": None}
+        | vars(target)
+        | {
+            "function": encode_function(target.function, what),
+            "in_tree": encode_tree(target.in_tree, f"the arguments of {what}"),
+            "out_tree": encode_tree(target.out_tree, f"the result of {what}"),
+            "result_avals": [_encode_aval(aval) for aval in target.result_avals],
+        }
+    )
+
+
+def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
+    out_tree, result_avals = _decode_typed(record, "out_tree", "result_avals", allowed)
+    fields = record | {
+        "function": allowed.function(record["function"]),
+        "in_tree": decode_tree(record["in_tree"], allowed),
+        "out_tree": out_tree,
+        "result_avals": result_avals,
+    }
+    if fields["command_buffer_compatible"] is not None:
+        return BufferTarget(**fields)
+    del fields["command_buffer_compatible"]
+    return CallbackTarget(**fields)
+
+
+def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed) -> Any:
+    """Return a structure and the types of its leaves."""
+    structure = decode_tree(record[tree], allowed)
+    if structure.num_leaves != len(record[avals]):
+        raise Malformed(f"its {avals} are not as many as the leaves of its {tree}")
+    return structure, tuple(map(_decode_aval, record[avals]))
+
+
+def _encode_aval(aval: Any) -> _Aval:
+    if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
+        raise CompileError(
+            f"arrays of type {aval.dtype} cannot be saved as arguments or results. Pass "
+            "jax.random.key_data of a key."
+        )
+    weak = bool(getattr(aval, "weak_type", False))
+    return _Aval(tuple(aval.shape), np.dtype(aval.dtype).name, weak)
+
+
+def _decode_aval(aval: _Aval) -> ShapedArray:
+    if aval.dtype not in _DTYPES or not all(0 <= size < _LARGEST for size in aval.shape):
+        raise Malformed(f"it has an array of type {aval.dtype}{list(aval.shape)}, which cannot be")
+    return ShapedArray(aval.shape, _DTYPES[aval.dtype], weak_type=aval.weak)

@@ -1,0 +1,231 @@
+"""Python functions and classes by name, as another process finds them, if it is let."""
+
+import dataclasses
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import jax
+
+from bellhop.archive.schema import Malformed
+from bellhop.errors import CompileError
+
+
+@dataclass(frozen=True)
+class Named:
+    """What is somebody else's: a function or a class.
+
+    Attributes:
+        name: ``module:qualname``.
+        wrapped: whether it is what the function of that name is a decorated form of.
+    """
+
+    kind: Literal["named"]
+    name: str
+    wrapped: bool
+
+
+@dataclass(frozen=True)
+class Ours:
+    """What is part of bellhop, and harmless.
+
+    Attributes:
+        name: one of ``_OURS``.
+        arguments: what it is called with, where it makes the function.
+    """
+
+    kind: Literal["bellhop"]
+    name: str
+    arguments: tuple[str, ...] | None
+
+
+Function: TypeAlias = Named | Ours
+
+_OURS = {
+    "print": "builtins:print",
+    "print_memref": "bellhop.callbacks.print:_print_memref",
+    "print_formatted": "bellhop.callbacks.print:_Formatter",
+    "debug_assert": "bellhop.callbacks.assertion:_Assertion",
+    "progress": "bellhop.progress_bars.bars:LoopLabel",
+    "wire_check": "bellhop.circuits.operations.wire_faults:WireCheck",
+}
+_NAMES_OF_OURS = {path: name for name, path in _OURS.items()}
+# Those that make a function of their arguments.
+_MAKERS = ("print_formatted", "debug_assert", "progress", "wire_check")
+_OF_LINALG = "jax.numpy.linalg:"
+
+
+@functools.cache
+def _types_of_linalg() -> dict[str, type[Any]]:
+    """Return the classes of named tuples that JAX's linear algebra returns, by name."""
+    matrix = jax.ShapeDtypeStruct((1, 1), float)
+    linalg = jax.numpy.linalg
+    functions = (linalg.eig, linalg.eigh, linalg.qr, linalg.slogdet, linalg.svd)
+    types = [type(jax.eval_shape(function, matrix)) for function in functions]
+    return {_OF_LINALG + type_.__name__: type_ for type_ in types}
+
+
+def _type_of_linalg(name: str) -> type[Any] | None:
+    # To find them takes a while.
+    is_one = name.startswith(_OF_LINALG) and name.endswith("Result")
+    return _types_of_linalg().get(name) if is_one else None
+
+
+class Allowed:
+    """What a file may make of the names in it.
+
+    Args:
+        functions: functions and classes by name.
+        trust: whether others are imported.
+    """
+
+    def __init__(self, functions: Mapping[str, Any], *, trust: bool) -> None:
+        for name, function in functions.items():
+            if not callable(function):
+                raise TypeError(
+                    f"load takes functions and classes by name, and '{name}' is {function!r}. "
+                    "Give the function itself."
+                )
+        self._given = functions
+        self.trust = trust
+
+    def lacks(self, record: Any) -> list[str]:
+        """Return the names in what was read of a file that nobody has given."""
+        if self.trust:
+            return []
+        names = {named.name for named in _named(record)} - self._given.keys()
+        return sorted(name for name in names if _type_of_linalg(name) is None)
+
+    def function(self, function: Function) -> Callable[..., Any]:
+        """Return the function that ``encode_function`` described."""
+        if isinstance(function, Ours):
+            if function.name not in _OURS or (function.name in _MAKERS) != (
+                function.arguments is not None
+            ):
+                raise Malformed(f"it calls a function '{function.name}' that bellhop does not have")
+            found = function_at(_OURS[function.name])
+            return found if function.arguments is None else found(*function.arguments)
+        found = self._object(function.name)
+        return getattr(found, "__wrapped__", found) if function.wrapped else found
+
+    def type_of(self, named: Named) -> type[Any]:
+        """Return a class of tuples."""
+        found = self._object(named.name)
+        if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
+            raise CompileError(
+                f"the saved program has values of {named.name}, which is {found!r} here. Give the "
+                "class of named tuples that it was."
+            )
+        return found
+
+    def _object(self, name: str) -> Any:
+        if name in self._given:
+            return self._given[name]
+        known = _type_of_linalg(name)
+        if known is not None:
+            return known
+        if not self.trust:
+            raise CompileError(
+                f"the saved program calls {name}. Give it to load, or trust the file."
+            )
+        try:
+            return function_at(name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise CompileError(
+                f"the saved program calls {name}, which cannot be imported here: {error}. Put its "
+                "module where Python finds it."
+            ) from error
+
+
+def _named(record: Any) -> Iterator[Named]:
+    if isinstance(record, Named):
+        yield record
+    elif isinstance(record, list | tuple):
+        for each in record:
+            yield from _named(each)
+    elif isinstance(record, dict):
+        yield from _named(tuple(record.values()))
+    elif dataclasses.is_dataclass(record):
+        yield from _named(tuple(vars(record).values()))
+
+
+def name_of(function: Any, what: str) -> str:
+    """Return ``module:qualname`` of a function or class.
+
+    Args:
+        function: it.
+        what: what it is, for errors.
+
+    Raises:
+        CompileError: where that name does not lead to it in another process.
+    """
+    module = getattr(function, "__module__", None)
+    qualname = getattr(function, "__qualname__", None)
+    if module is None or qualname is None:
+        reason = "it has no name"
+    elif module == "__main__":
+        reason = "it is defined in the main script, which no other process can import"
+    else:
+        try:
+            found = _at(module, qualname)
+        except (ImportError, AttributeError, ValueError):
+            reason = f"{module}.{qualname} cannot be imported"
+        else:
+            if _is_or_wraps(found, function):
+                return f"{module}:{qualname}"
+            reason = f"{module}.{qualname} is something else"
+    raise CompileError(
+        f"{what} cannot be saved: {reason}. Define it at the top level of a module, so that "
+        "another process finds it by its name."
+    )
+
+
+def function_at(name: str) -> Any:
+    """Return the function or class that ``name_of`` gave a name."""
+    module, _, qualname = name.partition(":")
+    return _at(module, qualname)
+
+
+def encode_function(function: Callable[..., Any], what: str) -> Function:
+    """Return how another process makes a callback's function.
+
+    Objects that say by ``aot_arguments`` what they are made from are made anew.
+
+    Raises:
+        CompileError: where another process cannot.
+    """
+    if isinstance(function, functools.partial):
+        raise CompileError(
+            f"{what} cannot be saved: it is a functools.partial. Define a function at the top "
+            "level of a module."
+        )
+    arguments = getattr(function, "aot_arguments", None)
+    if arguments is not None:
+        return Ours("bellhop", _NAMES_OF_OURS[name_of(type(function), what)], arguments)
+    name = name_of(function, what)
+    if name in _NAMES_OF_OURS:
+        return Ours("bellhop", _NAMES_OF_OURS[name], None)
+    # A decorated function is known by the name of the callback that it became.
+    return Named("named", name, wrapped=function_at(name) is not function)
+
+
+def encode_type(type_: type[Any], what: str) -> Named:
+    """Return how another process finds a class.
+
+    Raises:
+        CompileError: where it cannot.
+    """
+    name = _OF_LINALG + type_.__name__
+    if _type_of_linalg(name) is type_:
+        return Named("named", name, wrapped=False)
+    return Named("named", name_of(type_, what), wrapped=False)
+
+
+def _at(module: str, qualname: str) -> Any:
+    return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))
+
+
+def _is_or_wraps(found: Any, function: Any) -> bool:
+    return found is function or getattr(found, "__wrapped__", None) is function

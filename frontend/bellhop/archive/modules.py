@@ -1,0 +1,166 @@
+"""The modules of saved programs: as a file holds them, and as they may be compiled."""
+
+import ast
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.core import ShapedArray
+from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
+
+from bellhop.archive.libraries import device_of, plugin_of
+from bellhop.archive.schema import Malformed
+from bellhop.base.devices import device_name
+from bellhop.base.ir_types import aval_of
+from bellhop.base.module_text import parse
+from bellhop.compiler.target import CallbackTarget
+from bellhop_mlir.dialects import callback
+from bellhop_mlir.dialects.callback import CallOp, FuncOp, declarations
+from bellhop_mlir.errors import VerificationError
+from bellhop_mlir.untrusted import parse_untrusted
+
+
+def encode_module(text: str) -> str:
+    """Return the text of a module as another machine can have it.
+
+    Raises:
+        CompileError: for a device that no other machine can have.
+    """
+    module = parse(text)
+    with module.context:
+        for begin in _named(module, "quantum.begin"):
+            library = ir.StringAttr(begin.attributes["library"]).value
+            begin.attributes["library"] = ir.StringAttr.get(device_of(library))
+    return str(module)
+
+
+def decode_module(
+    text: str,
+    targets: Sequence[CallbackTarget],
+    in_avals: Sequence[ShapedArray],
+    out_avals: Sequence[ShapedArray],
+    *,
+    trust: bool,
+) -> bytes:
+    """Return bytecode of a module that may be compiled.
+
+    Args:
+        text: as a file holds it.
+        targets: what its declarations number.
+        in_avals: the arguments.
+        out_avals: the results.
+        trust: whether it may call whatever is registered with XLA.
+
+    Raises:
+        Malformed: where it may not.
+        CompileError: for a device that is not here.
+    """
+    try:
+        module = parse_untrusted(text, any_operation=trust)
+    except VerificationError as error:
+        raise Malformed(f"its module cannot be compiled: {error}") from error
+    with module.context:
+        _check_main(module, in_avals, out_avals)
+        _check_declarations(module, targets)
+        for op in _named(module, "callback.accelerate"):
+            _check_device(ir.StringAttr(op.attributes["device"]).value)
+        for op in _named(module, "quantum.begin"):
+            _make_local(op)
+        if _named(module, "stablehlo.custom_call"):
+            _load_lapack()
+        return mlir.module_to_bytecode(module)
+
+
+def _named(module: ir.Module, name: str) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == name:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+@functools.cache
+def _load_lapack() -> None:
+    """Let JAX load LAPACK: it does when it lowers, and without it the calls jump to address 0."""
+    jax.jit(jax.lax.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), float))
+
+
+def _check_main(
+    module: ir.Module, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
+) -> None:
+    mains = [
+        op
+        for op in _named(module, "func.func")
+        if ir.StringAttr(op.attributes["sym_name"]).value == "main"
+    ]
+    if not mains:
+        raise Malformed("its module has no function @main")
+    type_ = ir.FunctionType(ir.TypeAttr(mains[0].attributes["function_type"]).value)
+    for given, declared in ((type_.inputs, in_avals), (type_.results, out_avals)):
+        arrays = [value for value in given if not callback.is_token(value)]
+        if not _are(arrays, declared) or len(given) - len(arrays) != sum(
+            map(callback.is_token, type_.inputs)
+        ):
+            raise Malformed(f"its module has @main of the type {type_}, which is another")
+
+
+def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) -> None:
+    declared = declarations(module)
+    for name, declaration in declared.items():
+        if declaration.id >= len(targets):
+            raise Malformed(f"its module numbers @{name} {declaration.id} of {len(targets)}")
+        target, type_ = targets[declaration.id], declaration.function_type
+        if len(type_.inputs) != target.in_tree.num_leaves or not _are(
+            type_.results, target.result_avals
+        ):
+            raise Malformed(f"its module declares @{name} of the type {type_}, which is another")
+    for op in _named(module, "callback.call"):
+        call = CallOp(op)
+        target = targets[FuncOp(declared[call.callee]).id]
+        waits_for = {"tap": target.asynchronous, "progress": target.flavour == "progress"}
+        if any((call.kind == kind) != is_meant for kind, is_meant in waits_for.items()):
+            raise Malformed(f"its module makes a call of kind {call.kind} of a {target.flavour}")
+
+
+def _are(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:
+    try:
+        found = [(aval.shape, aval.dtype) for aval in map(aval_of, types)]
+    except (KeyError, ValueError):
+        return False
+    return found == [(aval.shape, aval.dtype) for aval in avals]
+
+
+def _check_device(name: str) -> None:
+    there_are = [device_name(each) for each in (*jax.devices(), *jax.devices("cpu"))]
+    if name not in there_are:
+        raise Malformed(f"a region of it runs on {name}, and there are {', '.join(there_are)} here")
+
+
+def _make_local(begin: ir.Operation) -> None:
+    """Give a circuit the library that its device has here."""
+    attributes = {name: _string(begin, name) for name in ("library", "factory", "kwargs")}
+    factory, library = plugin_of(attributes["library"])
+    if attributes["factory"] != factory:
+        raise Malformed(f"it runs circuits by '{attributes['factory']}', which is not '{factory}'")
+    # The plugin parses them by itself.
+    options: Any = None
+    try:
+        options = ast.literal_eval(attributes["kwargs"])
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        raise Malformed("it has a device whose options are none") from error
+    if str(options) != attributes["kwargs"] or not (
+        isinstance(options, dict)
+        and all(type(value) in (bool, int, float, str) for value in options.values())
+    ):
+        raise Malformed("it has a device whose options are none")
+    begin.attributes["library"] = ir.StringAttr.get(library)
+
+
+def _string(op: ir.Operation, name: str) -> str:
+    return ir.StringAttr(op.attributes[name]).value

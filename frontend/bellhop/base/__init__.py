@@ -1,0 +1,1 @@
+"""What everything stands on: places in the source, types, devices, signatures, equations."""

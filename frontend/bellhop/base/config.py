@@ -1,0 +1,61 @@
+"""Process-wide settings, made once when bellhop is imported."""
+
+import os
+import warnings
+
+import jax
+from jax.extend import source_info_util
+
+import bellhop_mlir
+from bellhop._jax.private import (
+    backends_are_initialized,
+    cpu_dispatch_is_asynchronous,
+    hide_frames_of,
+)
+from bellhop.base.source import PACKAGE
+from bellhop_runtime import set_tap_limit
+
+
+def configure_taps() -> None:
+    """Set how many bytes of taps may wait: ``BELLHOP_TAP_QUEUE_BYTES``.
+
+    Raises:
+        ValueError: where that is no number of bytes.
+    """
+    text = os.environ.get("BELLHOP_TAP_QUEUE_BYTES")
+    if text is None:
+        return
+    if not text.isdecimal():
+        raise ValueError(
+            f"BELLHOP_TAP_QUEUE_BYTES={text!r} is not a number of bytes. Write digits only."
+        )
+    set_tap_limit(int(text))
+
+
+def configure_jax() -> None:
+    """Set what bellhop's programs need of JAX.
+
+    PennyLane users expect JAX's 64-bit types.  They are as the environment says where it does,
+    by ``JAX_ENABLE_X64``; ``BELLHOP_X64=0`` leaves them as they are.
+
+    CPU dispatch must be synchronous: with asynchronous dispatch, executions whose callbacks
+    use JAX wait for threads that wait for them (jax-ml/jax#24255, jax-ml/jax#25861).
+
+    Locations in programs are the user's lines, not those of this package, and so are the
+    tracebacks that users see; ``jax_traceback_filtering`` brings the others back.
+    """
+    source_info_util.register_exclusion(PACKAGE)
+    for package in (PACKAGE, os.path.dirname(bellhop_mlir.__file__)):
+        hide_frames_of(package + os.sep)
+    is_left_alone = os.environ.get("BELLHOP_X64") == "0" or "JAX_ENABLE_X64" in os.environ
+    if not is_left_alone:
+        jax.config.update("jax_enable_x64", True)
+    if cpu_dispatch_is_asynchronous():
+        if backends_are_initialized():
+            warnings.warn(
+                "JAX was used before bellhop was imported, so its CPU backend dispatches "
+                "asynchronously and programs whose callbacks use JAX may hang. Import bellhop "
+                "first, or set JAX_CPU_ENABLE_ASYNC_DISPATCH=0.",
+                stacklevel=3,
+            )
+        jax.config.update("jax_cpu_enable_async_dispatch", False)

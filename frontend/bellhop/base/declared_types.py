@@ -1,0 +1,153 @@
+"""What a callback returns, from an annotation, a type, an example or a pytree of them."""
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+
+from bellhop.base.source import definition_site, function_name
+from bellhop_runtime import DTYPES
+
+MISSING = inspect.Signature.empty
+
+_PYTHON_SCALARS = (bool, int, float, complex)
+_DTYPES_BY_TYPE: dict[type, Any] = {type_: np.dtype(type_) for type_ in _PYTHON_SCALARS}
+_DTYPES_BY_TYPE |= {dtype.type: dtype for dtype in DTYPES}
+
+
+class ResultTypeError(TypeError):
+    """A declared result type says too little, or nothing."""
+
+
+def annotated_result_type(function: Callable[..., Any]) -> Any:
+    """Return the return annotation of a function, or ``MISSING``.
+
+    Raises:
+        ResultTypeError: where the annotation is a string that means nothing.
+    """
+    try:
+        annotation = inspect.signature(function).return_annotation
+    except (ValueError, TypeError):
+        return MISSING
+    if not isinstance(annotation, str):
+        return annotation
+    # Only this one: the annotations of the arguments may mean nothing at run time.
+    try:
+        return eval(annotation, _globals(function))
+    except Exception as error:
+        raise ResultTypeError(
+            f"{_where(function)} declares the result type '{annotation}', which cannot be "
+            f"evaluated ({error}). Pass the type: pure_callback(fn, result_type)."
+        ) from error
+
+
+def _globals(function: Any) -> dict[str, Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not hasattr(function, "__globals__") and not hasattr(function, "__func__"):
+        function = type(function).__call__
+    return getattr(inspect.unwrap(function), "__globals__", {})
+
+
+def _where(function: Callable[..., Any]) -> str:
+    return f"callback '{function_name(function)}' ({definition_site(function)})"
+
+
+def result_avals(
+    function: Callable[..., Any], declared: Any, *, narrows: bool = False
+) -> tuple[tuple[ShapedArray, ...], Any]:
+    """Return the abstract values of the result leaves and the tree that they form.
+
+    Args:
+        function: the callback, which errors name.
+        declared: a Python scalar type, a dtype, anything with a shape and a dtype, or a
+            pytree of these; ``tuple[float, int]``, and a ``typing.NamedTuple`` whose fields have
+            such types, are pytrees as well.
+        narrows: whether 64-bit types mean 32-bit ones where JAX has them off, and are no error.
+
+    Raises:
+        ResultTypeError: where nothing is declared, a leaf does not say shape and dtype, or is of
+            a type that JAX has not.
+    """
+    where = _where(function)
+    if declared is MISSING:
+        raise ResultTypeError(
+            f"{where} declares no result type. Annotate it, `def "
+            f"{function_name(function)}(...) -> float:`, or pass one: "
+            f"pure_callback({function_name(function)}, jax.ShapeDtypeStruct(shape, dtype))."
+        )
+    leaves, tree = jax.tree.flatten(_unpack_generics(declared))
+    return tuple(_leaf_aval(leaf, where, narrows) for leaf in leaves), tree
+
+
+def _unpack_generics(declared: Any) -> Any:
+    """Return a pytree of what is declared, in which the types of tuples are tuples of types."""
+    return jax.tree.map(_unpack_generic, declared)
+
+
+def _unpack_generic(leaf: Any) -> Any:
+    origin = typing.get_origin(leaf)
+    if origin is typing.Annotated:
+        return _unpack_generics(typing.get_args(leaf)[0])
+    if origin is tuple and Ellipsis not in typing.get_args(leaf):
+        return tuple(_unpack_generics(item) for item in typing.get_args(leaf))
+    if isinstance(leaf, type) and issubclass(leaf, tuple):
+        # Of a typing.NamedTuple, the fields have types.
+        names, types = getattr(leaf, "_fields", ()), typing.get_type_hints(leaf)
+        if names and types.keys() >= set(names):
+            return leaf(*(_unpack_generics(types[name]) for name in names))
+    return None if leaf is type(None) else leaf
+
+
+def _leaf_aval(leaf: Any, where: str, narrows: bool) -> ShapedArray:
+    dtype = _dtype(leaf)
+    if dtype is not None and dtype in DTYPES:
+        # Python's own types are as wide as JAX's are.
+        says_width = leaf not in _PYTHON_SCALARS if isinstance(leaf, type) else not _is_number(leaf)
+        if says_width and not narrows and jax.dtypes.canonicalize_dtype(dtype) != dtype:
+            raise ResultTypeError(
+                f"{where} declares a result of type {np.dtype(dtype).name}, and JAX's 64-bit types "
+                "are off. Declare a 32-bit type, or a Python scalar type, or turn them on: "
+                "jax.config.update('jax_enable_x64', True)."
+            )
+        shape = () if isinstance(leaf, type | np.dtype) else np.shape(leaf)
+        return ShapedArray(shape, jax.dtypes.canonicalize_dtype(dtype))
+    if any(type_ is np.ndarray or type_ is jax.Array for type_ in (leaf, typing.get_origin(leaf))):
+        raise ResultTypeError(
+            f"{where} declares that it returns {leaf}, which says nothing of shape and dtype. "
+            "Declare jax.ShapeDtypeStruct(shape, dtype), or an example array."
+        )
+    if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) and jax.dtypes.issubdtype(
+        dtype, jax.dtypes.extended
+    ):
+        raise ResultTypeError(
+            f"{where} declares the result type {leaf!r}, and callbacks return no random keys. "
+            "Return the words of the key, as jax.random.key_data gives them, and make a key of "
+            "them by jax.random.wrap_key_data."
+        )
+    raise ResultTypeError(
+        f"{where} declares the result type {leaf!r}, which is not a type of arrays. Declare a "
+        "Python scalar type, a dtype, jax.ShapeDtypeStruct(shape, dtype), an example array, or "
+        "a pytree of these."
+    )
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, _PYTHON_SCALARS) and not isinstance(leaf, np.generic)
+
+
+def _dtype(leaf: Any) -> Any:
+    """Return the dtype that a declared leaf means, or None."""
+    if isinstance(leaf, np.dtype):
+        return leaf
+    if isinstance(leaf, type) and leaf in _DTYPES_BY_TYPE:
+        return _DTYPES_BY_TYPE[leaf]
+    if _is_number(leaf):
+        return np.result_type(leaf)
+    # Arrays, descriptions of them, and jax.numpy's scalar types.
+    return getattr(leaf, "dtype", None)

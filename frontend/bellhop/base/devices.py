@@ -1,0 +1,136 @@
+"""What a user's ``dev`` means, and how programs name it."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+
+from bellhop._jax.private import raw_platform
+
+# Where a region runs: one device, or several under a sharding.
+Target: TypeAlias = jax.Device | Sharding
+
+# A program names a sharding by a number made from what it is, so that it is the same
+# number in every process; this is what the number stands for.
+_shardings: dict[int, Sharding] = {}
+
+
+def resolve_target(dev: Any) -> Target:
+    """Return what a user's ``dev`` means now.
+
+    Args:
+        dev: None, a device, the name of a platform or of a device, a sharding, or a
+            sequence of devices.
+
+    Raises:
+        ValueError: naming the devices that there are, where there is no such device.
+        TypeError: where ``dev`` is no device at all.
+    """
+    if dev is None:
+        default = jax.config.jax_default_device
+        dev = jax.local_devices()[0] if default is None else default
+    if isinstance(dev, jax.Device):
+        return dev
+    if isinstance(dev, Sharding):
+        return next(iter(dev.device_set)) if len(dev.device_set) == 1 else dev
+    if isinstance(dev, str):
+        return _device_of_name(dev)
+    if (
+        isinstance(dev, Sequence | np.ndarray)
+        and len(dev)
+        and all(isinstance(device, jax.Device | str) for device in dev)
+    ):
+        devices = [_device_of_name(each) if isinstance(each, str) else each for each in dev]
+        if len(set(devices)) != len(devices):
+            raise ValueError(f"accelerate: dev={dev!r} names a device twice. Name each once.")
+        if len(devices) == 1:
+            return devices[0]
+        return NamedSharding(Mesh(np.array(devices), ("devices",)), PartitionSpec("devices"))
+    raise TypeError(
+        "accelerate takes dev=None, a jax.Device or the name of one, a list of them, or a "
+        f"jax.sharding.Sharding, got {dev!r}."
+    )
+
+
+def _device_of_name(name: str) -> jax.Device:
+    platform, _, number = name.partition(":")
+    try:
+        # JAX takes the empty name for its default.
+        devices = {device.id: device for device in jax.devices(platform or "''")}
+        return devices[int(number)] if number else devices[min(devices)]
+    except (RuntimeError, KeyError, ValueError) as error:
+        there_are = ", ".join(device_name(device) for device in _all_devices())
+        raise ValueError(
+            f"accelerate: there is no device '{name}'; there are {there_are}."
+        ) from error
+
+
+def _all_devices() -> list[jax.Device]:
+    # jax.devices() leaves the CPU out where there is anything else.
+    devices = list(jax.devices())
+    return devices + [device for device in jax.devices("cpu") if device not in devices]
+
+
+def device_name(device: jax.Device) -> str:
+    """Return ``platform:id``."""
+    return f"{device.platform}:{device.id}"
+
+
+def target_name(target: Target) -> str:
+    """Return how programs name a target: ``platform:id``, or ``sharding:number``."""
+    if isinstance(target, jax.Device):
+        return device_name(target)
+    mesh = getattr(target, "mesh", None)
+    devices = sorted(target.device_set, key=lambda d: d.id) if mesh is None else mesh.devices.flat
+    text = f"{target!r} {[device_name(device) for device in devices]}"
+    number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big")
+    while _shardings.setdefault(number, target) != target:
+        number += 1
+    return f"sharding:{number}"
+
+
+def target_of_name(name: str) -> Target:
+    """Return the target that ``target_name`` named."""
+    kind, _, number = name.partition(":")
+    if kind == "sharding":
+        return _shardings[int(number)]
+    return next(device for device in jax.devices(kind) if device.id == int(number))
+
+
+def target_platform(target: Target) -> str:
+    """Return the platform that regions for a target are lowered for, e.g. ``cuda``."""
+    device = target if isinstance(target, jax.Device) else next(iter(target.device_set))
+    return raw_platform(device)
+
+
+def describe_target(target: Target) -> str:
+    """Return the names of the devices of a target, for people."""
+    if isinstance(target, jax.Device):
+        return device_name(target)
+    return ", ".join(map(device_name, sorted(target.device_set, key=lambda d: d.id)))
+
+
+def sharding_for(target: Target, shape: tuple[int, ...]) -> Sharding:
+    """Return how an argument of a region is laid out on its target.
+
+    A sharding holds for the arguments that it fits, which are those of enough axes, each of
+    a size that it divides; every device has a whole copy of the others.
+    """
+    if isinstance(target, jax.Device):
+        return SingleDeviceSharding(target)
+    try:
+        target.shard_shape(shape)
+    except (ValueError, IndexError):
+        if isinstance(target, NamedSharding):
+            return NamedSharding(target.mesh, PartitionSpec())
+        devices = sorted(target.device_set, key=lambda d: d.id)
+        return NamedSharding(Mesh(np.array(devices), ("devices",)), PartitionSpec())
+    return target
+
+
+def host_device() -> jax.Device:
+    """Return the device that programs themselves run on, whatever JAX's default is."""
+    return jax.local_devices(backend="cpu")[0]

@@ -1,0 +1,105 @@
+"""Where in the user's code something happens, and what a function is called."""
+
+import functools
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import jax
+
+# The folder of bellhop.
+PACKAGE = os.path.dirname(os.path.dirname(__file__))
+_OWN = PACKAGE + os.sep
+_JAX = os.path.dirname(jax.__file__) + os.sep
+_HIDDEN = (
+    os.sep + "pennylane" + os.sep,
+    os.sep + "malt" + os.sep,
+    os.sep + "contextlib.py",
+    os.sep + "functools.py",
+)
+
+# By file and line of code that autograph generated, the lines of the user's that these are from.
+_generated: dict[str, dict[int, tuple[str, int]]] = {}
+
+
+def register_generated(lines: dict[tuple[str, int], tuple[str, int]]) -> None:
+    """Make lines of generated code known by the lines that they are from."""
+    for (file, line), origin in lines.items():
+        # What was not rewritten is from itself.
+        if file != origin[0]:
+            _generated.setdefault(file, {})[line] = origin
+
+
+def generated_line(file: str, line: int) -> str | None:
+    """Return ``file:line`` that a line of generated code is from; None for other code.
+
+    What autograph put there itself is from the line that comes before it.
+    """
+    lines = _generated.get(file)
+    if lines is None:
+        return None
+    before = max((known for known in lines if known <= line), default=min(lines))
+    origin = lines.get(line, lines[before])
+    return f"{origin[0]}:{origin[1]}"
+
+
+def user_site() -> str:
+    """Return ``file:line`` of the innermost frame that is neither ours nor JAX's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if _is_of_user(file):
+            return generated_line(file, frame.f_lineno) or f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "<unknown>"
+
+
+def site_of_error(error: BaseException) -> str:
+    """Return ``file:line`` of the user's innermost frame that an exception came through."""
+    site, traceback = "<unknown>", error.__traceback__
+    while traceback is not None:
+        file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
+        if _is_of_user(file):
+            site = generated_line(file, line) or f"{file}:{line}"
+        traceback = traceback.tb_next
+    return site
+
+
+def _is_of_user(file: str) -> bool:
+    return not file.startswith((_OWN, _JAX)) and not any(part in file for part in _HIDDEN)
+
+
+def warn_user(message: str) -> None:
+    """Warn at the user's line."""
+    file, _, line = user_site().rpartition(":")
+    warnings.warn_explicit(
+        message, UserWarning, file or "<unknown>", int(line) if line.isdigit() else 0
+    )
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """Return the name that a user knows a callable by."""
+    if isinstance(function, functools.partial | jax.tree_util.Partial):
+        return function_name(function.func)
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def qualified_name(function: Callable[..., Any]) -> str:
+    """Return ``module.qualname`` of a callable."""
+    if isinstance(function, functools.partial | jax.tree_util.Partial):
+        return qualified_name(function.func)
+    qualname = getattr(function, "__qualname__", None) or type(function).__qualname__
+    module = getattr(function, "__module__", None)
+    return f"{module}.{qualname}" if module else qualname
+
+
+def definition_site(function: Callable[..., Any]) -> str:
+    """Return ``file:line`` where a callable is defined, or where it is from."""
+    function = getattr(function, "func", function)
+    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    if code is None:
+        return qualified_name(function)
+    return f"{code.co_filename}:{code.co_firstlineno}"

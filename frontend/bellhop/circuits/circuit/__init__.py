@@ -1,0 +1,1 @@
+"""The primitive that a whole circuit is: alone, in a batch, and through its outcomes."""

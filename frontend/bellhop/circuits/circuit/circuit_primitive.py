@@ -1,0 +1,358 @@
+"""The primitive that a QNode is: one circuit, from allocation to release.
+
+Differentiation must keep every quantum operation where its inputs are known, and a batch is
+another circuit only when it is lowered; so the circuit's own jaxpr, that of a row, is a parameter
+of the primitive.
+"""
+
+import enum
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import eval_jaxpr
+from jax.extend.core import ClosedJaxpr, Primitive
+from jax.interpreters import ad, batching, mlir
+
+from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
+from bellhop._jax.private import (
+    hold_weakly_in_caches,
+    jvp_jaxpr,
+    partial_eval_jaxpr_nounits,
+)
+from bellhop.circuits.circuit.batch import (
+    Batch,
+    batched,
+    map_in_parts,
+    of_rows,
+    rows_at_once,
+    rows_together,
+)
+from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative, through_tree
+from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
+from bellhop.circuits.derivatives.dynamic_count import reads_the_session
+from bellhop.circuits.gates.device import DeviceSpec
+from bellhop.circuits.operations.seeds import random_effect
+from bellhop.circuits.operations.state_primitives import HANDLE, recorded
+from bellhop.compiler.batching import call_one_by_one
+from bellhop.compiler.context import allow_our_dialects, lowering_in_progress
+from bellhop.compiler.plain_jit import lower_alone
+from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
+from bellhop.control_flow.unused_values import prune_loops
+from bellhop.errors import DifferentiableCompileError
+from bellhop.mesh.explicit_mesh import apart_from_mesh
+from bellhop.mesh.manual_axes import differ, varying_as
+from bellhop_mlir.dialects import quantum
+
+
+class Randomness(enum.Enum):
+    """What becomes of the random outcomes in a circuit.
+
+    Values:
+        NONE: there are none.
+        SAMPLES: its measurements at the end are made of samples.
+        OUTCOMES: those of its mid-circuit measurements are drawn.
+        CONDITIONED: they are, until postselections hold.
+        ANEW: they are, in circuits that may not be the same each time.
+        TREE: the circuit runs with each combination of them, and its results are summed.
+    """
+
+    NONE = "none"
+    SAMPLES = "samples"
+    OUTCOMES = "outcomes"
+    CONDITIONED = "conditioned"
+    ANEW = "anew"
+    TREE = "tree"
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether other random numbers come at each run."""
+        return self not in (Randomness.NONE, Randomness.TREE)
+
+    @property
+    def has_drawn_outcomes(self) -> bool:
+        """Whether these are outcomes of mid-circuit measurements."""
+        return self.is_drawn and self is not Randomness.SAMPLES
+
+    def tree(self, record: int) -> int:
+        """Return what the runtime calls it, of a circuit that was differentiated so often."""
+        # In a second derivative, outcomes that do not happen count too.
+        of_tree = 2 if record > 1 else 1
+        return {Randomness.TREE: of_tree, Randomness.CONDITIONED: 3, Randomness.ANEW: 4}.get(
+            self, 0
+        )
+
+
+OUTCOMES_ARE_DRAWN = (
+    "the outcomes of its mid-circuit measurements are drawn (it has shots, or "
+    "mcm_method='single-branch-statistics'), and gates in it are differentiated: how likely they "
+    "are would not count. Use a circuit without shots for the derivative."
+)
+
+
+_VARIES = (
+    "{where}: it is differentiated inside jax.shard_map, which keeps track of what differs between "
+    "devices, and gates do not tell it. Give jax.shard_map check_vma=False."
+)
+
+
+circuit_p = Primitive("quantum_circuit")
+circuit_p.multiple_results = True
+
+
+class CircuitBody:
+    """The jaxpr of a circuit: handle and inputs to handle and results.
+
+    Attributes:
+        closed: the jaxpr.
+        where: the QNode and its line, for errors.
+        site: its line.
+        again: makes another jaxpr with the same results, which is the one to differentiate;
+            None where that is the same.
+    """
+
+    def __init__(
+        self,
+        closed: ClosedJaxpr,
+        where: str,
+        site: str,
+        again: Callable[[], ClosedJaxpr] | None = None,
+    ) -> None:
+        self.closed = closed
+        self.where = where
+        self.site = site
+        self.again = again
+
+    def __repr__(self) -> str:
+        return str(self.closed.jaxpr)
+
+
+hold_weakly_in_caches(CircuitBody)
+
+
+def bind(
+    body: CircuitBody,
+    inputs: Sequence[Any],
+    *,
+    device: DeviceSpec,
+    name: str,
+    record: int,
+    randomness: Randomness = Randomness.NONE,
+    batch: Batch | None = None,
+) -> list[Any]:
+    """Run a circuit.
+
+    Args:
+        body: takes the handle of a fresh state and the inputs; returns the handle after the
+            last operation and the results; in a tree, those of one run.
+        inputs: arrays; in a batch, those of all rows.
+        device: where it runs.
+        name: the QNode's name.
+        record: how often it was differentiated; if so, the gates are recorded.
+        randomness: what becomes of random outcomes.
+        batch: the rows, where there are many circuits of this body.
+    """
+    # Here, since rules of transformations come before abstract evaluation.
+    keep_effects_in_loops()
+    prune_loops()
+    static = {"device": device, "name": name, "record": record, "randomness": randomness}
+    return circuit_p.bind(*inputs, body=body, batch=batch, **static)
+
+
+@circuit_p.def_effectful_abstract_eval
+def _aval(
+    *avals: Any, body: CircuitBody, randomness: Randomness, batch: Batch | None, **__: Any
+) -> tuple[list[Any], Any]:
+    # Printing in the quantum function is an effect of the program.
+    effects = body.closed.effects
+    if randomness.is_drawn:
+        effects = effects | {random_effect}
+    results = [of_rows(aval, batch) for aval in body.closed.out_avals[1:]]
+    return varying_as(avals, results), effects
+
+
+@circuit_p.def_impl
+def _run_now(*inputs: Any, **params: Any) -> Any:
+    # A circuit is one operation, also to ``jax.disable_jit``.
+    with jax.disable_jit(False):
+        return jax.jit(lambda *args: circuit_p.bind(*args, **params))(*inputs)
+
+
+def _jvp(
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    body: CircuitBody,
+    device: DeviceSpec,
+    name: str,
+    record: int,
+    randomness: Randomness,
+    batch: Batch | None,
+) -> tuple[list[Any], list[Any]]:
+    """Linearize the circuit: one that returns residuals as well, and linear algebra after it.
+
+    The second part holds no quantum operation, so JAX transposes and batches it as usual.  Both
+    parts of a batch are those of a row, for all rows.
+    """
+    nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
+    if differ(primals):
+        raise DifferentiableCompileError(_VARIES.format(where=body.where))
+    try:
+        is_drawn = randomness.has_drawn_outcomes
+        with apart_from_mesh(()), undifferentiable_gates(OUTCOMES_ARE_DRAWN if is_drawn else ""):
+            closed = body.closed if body.again is None else body.again()
+            jvp, out_nonzero = jvp_jaxpr(closed, [False, *nonzero], instantiate=False)
+    except DifferentiableCompileError as error:
+        if str(error).startswith(body.where):
+            raise
+        raise DifferentiableCompileError(f"{body.where}: {error}") from error
+    n_out = len(body.closed.out_avals)
+    n_in = 1 + len(primals)
+    with apart_from_mesh(()):
+        known, linear, _, residual_avals = partial_eval_jaxpr_nounits(
+            jvp,
+            [False] * n_in + [True] * sum(nonzero),
+            instantiate=[False] * n_out + [True] * sum(out_nonzero),
+        )
+    static: dict[str, Any] = {
+        "device": device,
+        "name": name,
+        "record": record + 1,
+        "randomness": randomness,
+        "batch": batch,
+    }
+    given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
+    if linear.out_avals and (randomness is Randomness.TREE or has_loop_of_unknown_length(linear)):
+        # Each run has residuals of its own, so each gives its derivative, and these add up.
+        # In loops of unknown length the residuals have no shape.
+        derived = functools.partial(
+            run_with_derivative, known, linear, n_out, len(given), body.where
+        )
+        runs = derived()
+        again = functools.partial(derived, forward=True) if reads_the_session(runs) else None
+        outs = bind(CircuitBody(runs, body.where, body.site, again), primals, **static)
+        residuals = outs[n_out - 1 :]
+
+        def evaluate(*args: Any) -> list[Any]:
+            derivatives, given = args[: len(residuals)], args[len(residuals) :]
+            return apply_derivative(derivatives, given, sum(out_nonzero[1:]))
+    else:
+        outs = bind(CircuitBody(known, body.where, body.site), primals, **static)
+        residuals = outs[len(outs) - len(residual_avals) :] if residual_avals else []
+        evaluate = functools.partial(eval_jaxpr, linear.jaxpr, linear.consts)
+    if batch is not None:
+        axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
+        in_axes = (*(0 for _ in residuals), *axes)
+        evaluate = jax.vmap(evaluate, in_axes=in_axes, axis_size=batch.rows)
+    linear_outs = iter(evaluate(*residuals, *given))
+    results = outs[: n_out - 1]
+    result_tangents = [
+        next(linear_outs) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())
+        for result, yes in zip(results, out_nonzero[1:], strict=True)
+    ]
+    return results, result_tangents
+
+
+ad.primitive_jvps[circuit_p] = _jvp
+
+
+def _batch(
+    operands: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    body: CircuitBody,
+    randomness: Randomness,
+    batch: Batch | None,
+    **static: Any,
+) -> tuple[list[Any], list[int]]:
+    """Run the circuits of all elements as one batch.
+
+    One after another run those that measure in the middle, as they go ways of their own, and
+    those that have effects, which are in the order of the elements.
+    """
+    params = {"body": body, "randomness": randomness, "batch": batch, **static}
+    is_straight = randomness in (Randomness.NONE, Randomness.SAMPLES)
+    if not is_straight or body.closed.effects:
+        return call_one_by_one(circuit_p, operands, dims, **params)
+    all_rows, inputs = batched(batch, operands, dims)
+    if all_rows.rows == 0:
+        outs = [jnp.zeros(of_rows(a, all_rows).shape, a.dtype) for a in body.closed.out_avals[1:]]
+    else:
+        outs = circuit_p.bind(*inputs, **{**params, "batch": all_rows})
+    if batch is not None:
+        elements = all_rows.rows // batch.rows
+        outs = [out.reshape(elements, batch.rows, *out.shape[1:]) for out in outs]
+    return outs, [0] * len(outs)
+
+
+batching.primitive_batchers[circuit_p] = _batch
+
+
+def _lower(
+    ctx: mlir.LoweringRuleContext,
+    *operands: Any,
+    body: CircuitBody,
+    device: DeviceSpec,
+    name: str,
+    record: int,
+    randomness: Randomness,
+    batch: Batch | None,
+) -> Any:
+    static: dict[str, Any] = {
+        "body": body,
+        "device": device,
+        "name": name,
+        "record": record,
+        "randomness": randomness,
+    }
+    lowering = lowering_in_progress()
+    if lowering is None:
+        return lower_alone(ctx, circuit_p, operands, {"batch": batch, **static})
+    closed = body.closed
+    if batch is not None:
+        together = rows_together(closed, batch)
+        at_once = 1 if together is None else rows_at_once(closed)
+        if together is None or at_once < batch.rows:
+            one = functools.partial(circuit_p.bind, batch=None, **static)
+            parts = functools.partial(map_in_parts, one, batch, rows=at_once)
+            in_parts = mlir.lower_fun(lambda *inputs: parts(inputs=inputs), multiple_results=True)
+            return in_parts(ctx, *operands)
+        closed = together
+    allow_our_dialects(ctx)
+    is_drawn = randomness.is_drawn
+    seeds = [quantum.seed(lowering.number_random_circuit())] if is_drawn else []
+    state = quantum.begin(
+        [*seeds, *operands],
+        library=device.library,
+        factory=device.factory,
+        kwargs=device.kwargs,
+        qubits=device.qubits,
+        shots=device.shots,
+        record=bool(record),
+        tree=randomness.tree(record),
+        seeded=is_drawn,
+        rows=0 if batch is None else batch.rows,
+        name=name,
+        site=body.site,
+        passes=device.passes,
+    )
+
+    inner = ctx.replace(
+        primitive=None, avals_in=[HANDLE, *ctx.avals_in], avals_out=[HANDLE, *ctx.avals_out]
+    )
+    symbol = f"circuit_{name}_recorded" if record else f"circuit_{name}"
+    if randomness is Randomness.TREE:
+        closed = through_tree(closed)
+    with recorded(bool(record)):
+        state, *results = mlir.core_call_lowering(
+            inner, state, *operands, name=symbol, call_jaxpr=closed
+        )
+    if inner.tokens_out is not None:
+        ctx.set_tokens_out(inner.tokens_out)
+    quantum.end(state)
+    return results
+
+
+mlir.register_lowering(circuit_p, _lower, cacheable=False)

@@ -1,0 +1,1 @@
+"""Derivatives of what runs in a circuit."""

@@ -1,0 +1,158 @@
+"""What a QNode's ``diff_method`` and ``gradient_kwargs`` mean for a compiled circuit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pennylane as qml
+
+from bellhop.circuits.gates import shift_rules
+from bellhop.circuits.measure.measurements import EXPVAL, SAMPLE, STATE, Measurement
+from bellhop.circuits.precision import is_double
+from bellhop.errors import CompileError, DifferentiableCompileError
+
+ADJOINT = "adjoint"
+PARAMETER_SHIFT = "parameter-shift"
+FINITE_DIFFERENCES = "finite-diff"
+BEST = "best"
+_METHODS = {
+    "best": BEST,
+    "adjoint": ADJOINT,
+    "device": ADJOINT,
+    "parameter-shift": PARAMETER_SHIFT,
+    "finite-diff": FINITE_DIFFERENCES,
+    qml.gradients.param_shift: PARAMETER_SHIFT,
+    qml.gradients.finite_diff: FINITE_DIFFERENCES,
+}
+# As in PennyLane, but for the step where results are in single precision: their rounding is
+# divided by it.
+_DIFFERENCES = {"h": 1e-7, "approx_order": 1, "strategy": "forward"}
+_STEP_IN_SINGLE = 5e-4
+
+
+@dataclass(frozen=True)
+class Differentiation:
+    """How the measurements of a circuit are differentiated.
+
+    Attributes:
+        method: by the parameters of gates, one of the names above.
+        frequencies: the bits of the frequencies of each parameter, for shift rules.
+        uncounted: those of all parameters that only the run counts.
+        options: of finite differences.
+        obstacle: why there is no derivative; nothing where there is one.
+    """
+
+    method: str = ADJOINT
+    frequencies: bytes = field(default=b"", repr=False)
+    uncounted: int = shift_rules.NO_FREQUENCIES
+    options: tuple[tuple[str, Any], ...] = ()
+    obstacle: str = ""
+
+    def rule(self, n_params: int) -> shift_rules.ShiftRule:
+        """Return the rule that differentiates by shifted parameters."""
+        assert len(self.frequencies) == n_params
+        return self._rule_of(self.frequencies)
+
+    def rule_of_uncounted(self) -> shift_rules.ShiftRule:
+        """Return one rule that differentiates by any of the uncounted parameters."""
+        return self._rule_of(bytes([self.uncounted]))
+
+    def _rule_of(self, bits: bytes) -> shift_rules.ShiftRule:
+        if self.method == FINITE_DIFFERENCES:
+            return shift_rules.finite_differences(bits, **dict(self.options))
+        if shift_rules.UNKNOWN_FREQUENCIES in bits:
+            raise DifferentiableCompileError(
+                "the derivative needs a parameter-shift rule, and there is none for a gate in "
+                "it. Use diff_method='finite-diff', or decompose the gate."
+            )
+        return shift_rules.parameter_shift(bits)
+
+
+@dataclass(frozen=True)
+class DifferentiationChoice:
+    """A QNode's choice, before it is known what the circuit measures.
+
+    Attributes:
+        method: ``BEST`` or one of these methods; what else was asked for, if it is
+            none of them.
+        options: of finite differences.
+    """
+
+    method: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def of(
+        self,
+        measurements: Sequence[Measurement],
+        frequencies: bytes,
+        uncounted: int,
+        *,
+        is_replayed: bool,
+    ) -> Differentiation:
+        """Return how these measurements are differentiated.
+
+        Args:
+            measurements: of one device call.
+            frequencies: the bits of those of each parameter.
+            uncounted: those of all parameters that only the run counts.
+            is_replayed: whether only running the gates again differentiates: with shots, or
+                with mid-circuit measurements.
+        """
+        only_expvals = all(measurement.kind == EXPVAL for measurement in measurements)
+        method = self.method
+        if method == BEST:
+            method = ADJOINT if only_expvals and not is_replayed else PARAMETER_SHIFT
+        obstacle = ""
+        if method not in (ADJOINT, PARAMETER_SHIFT, FINITE_DIFFERENCES):
+            obstacle = (
+                f"it is differentiated, and its diff_method is '{method}'; bellhop supports "
+                "'best', 'adjoint', 'parameter-shift' and 'finite-diff' on this device."
+            )
+        elif any(measurement.kind == STATE for measurement in measurements):
+            obstacle = (
+                "it measures the state and is differentiated, which no method of this device "
+                "does. Use default.qubit, or return expectation values or probs."
+            )
+        elif any(measurement.kind == SAMPLE for measurement in measurements):
+            obstacle = (
+                "it returns sample or counts and is differentiated; these have no derivative. "
+                "Return expval, var or probs."
+            )
+        elif method == ADJOINT and is_replayed:
+            obstacle = (
+                "it has shots or mid-circuit measurements and is differentiated; the adjoint "
+                "method goes back through gates only. Use diff_method='best' or "
+                "'parameter-shift'."
+            )
+        elif method == ADJOINT and not only_expvals:
+            obstacle = (
+                "it measures var or probs and is differentiated; the adjoint method "
+                "differentiates expectation values only. Use diff_method='best' or "
+                "'parameter-shift'."
+            )
+        return Differentiation(method, frequencies, uncounted, self.options, obstacle)
+
+
+def chosen_differentiation(qnode: qml.QNode, where: str) -> DifferentiationChoice:
+    """Return how the results of a QNode are to be differentiated.
+
+    Raises:
+        CompileError: for options of the method that are not supported.
+    """
+    method = _METHODS.get(qnode.diff_method, str(qnode.diff_method))
+    given = {
+        name: value
+        for name, value in (qnode.gradient_kwargs or {}).items()
+        if value is not None and name not in ("argnums", "argnum")
+    }
+    allowed = _DIFFERENCES if method == FINITE_DIFFERENCES else {}
+    unknown = [name for name in given if name not in allowed]
+    if unknown and method in _METHODS.values():
+        supported = f"{', '.join(allowed)} are" if allowed else "none is"
+        raise CompileError(
+            f"{where}: the gradient_kwargs {', '.join(unknown)} are not supported by bellhop "
+            f"for diff_method='{method}'; {supported}."
+        )
+    default = _DIFFERENCES | ({} if is_double() else {"h": _STEP_IN_SINGLE})
+    options = default | given if method == FINITE_DIFFERENCES else {}
+    return DifferentiationChoice(method, tuple(options.items()))

@@ -1,0 +1,287 @@
+"""The derivatives of measurements by uncounted parameters, in given directions.
+
+A direction is the tangent of a token (``dynamic_count``): a vector of a length that only the run
+knows, which stays in the circuit's session.  A derivative of order ``k`` takes ``k``
+of them and is linear in each, so its own derivative is made of such derivatives again:
+
+    by a direction              the same, in the direction's tangent
+    by uncounted parameters     one order more, in the direction that they change in
+    by counted parameters       the same at shifted points
+
+It is a function of numbers and no step of the circuit: it is computed behind the circuit's last
+operation, for as many of those as there were where it belongs (``Place``).  That of order one,
+which the circuit has kept, has a transpose as well.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from bellhop._jax.private import ir_type
+from bellhop.circuits.derivatives.diff_method import ADJOINT, Differentiation
+from bellhop.circuits.derivatives.dynamic_count import weigh_p
+from bellhop.circuits.derivatives.shifted_points import (
+    Measuring,
+    all_shifts,
+    data_changes,
+    means_at,
+    refuse_differences_of_differences,
+    shift_weights,
+)
+from bellhop.circuits.derivatives.tangents import is_given
+from bellhop.circuits.gates.device import DeviceSpec
+from bellhop.circuits.measure.measurements import VAR, Measurement
+from bellhop.circuits.operations.measurement_primitives import (
+    data_and_code,
+    sizes_and_squares,
+    steps_p,
+)
+from bellhop.circuits.precision import real_type
+from bellhop_mlir.dialects import quantum
+
+# directional_derivative: handle, number of a kept derivative i32[], steps i32[], coefficients
+#   f64[c], matrices f64[m], params f64[p], index i32[points, order], amount f64[points, order],
+#   token f64[], directions f64[rows, k], weights f64[terms], amounts f64[terms]
+#   -> f64[rows, points, values]
+directional_derivative_p = Primitive("quantum_directional_derivative")
+
+_NOT_KEPT = -1
+
+
+class Place(NamedTuple):
+    """Where in a circuit a derivative is taken.
+
+    Attributes:
+        handle: any of the circuit.
+        steps: how many gates and projections come before.
+        kept: the number of the derivative of order one that is kept there; or none.
+    """
+
+    handle: Any
+    steps: Any
+    kept: Any
+
+
+def place_here(handle: Any, kept: Any = None) -> tuple[Any, Place]:
+    """Return the handle and this place, where a derivative may be kept."""
+    handle, steps = steps_p.bind(handle)
+    return handle, Place(handle, steps, jnp.int32(_NOT_KEPT) if kept is None else kept)
+
+
+def directional_derivative(
+    place: Place,
+    operands: Sequence[Any],
+    directions: Any,
+    *,
+    is_kept: bool = False,
+    **static: Any,
+) -> Any:
+    """Return the derivatives of measured values, ``f64[rows, points, values]``.
+
+    Args:
+        place: where.
+        operands: coefficients, matrices, params, index and amount of the points, and the token.
+        directions: tangents of the token, ``f64[rows, order]``.
+        is_kept: whether it is the derivative of order one that is kept.
+        static: what the measurements know.  The means of variances come last, and in place of
+            variances the derivatives of second moments are returned.
+
+    Raises:
+        DifferentiableCompileError: where there is no rule.
+    """
+    differentiation: Differentiation = static["differentiation"]
+    order = directions.shape[-1]
+    n_shifts = order - 1 if differentiation.method == ADJOINT else order
+    weights = amounts = np.zeros(0, real_type())
+    if not is_kept and n_shifts > 0:
+        refuse_differences_of_differences(differentiation, order - 1 + operands[3].shape[1])
+        weights, amounts = rule_of_uncounted(differentiation)
+    return directional_derivative_p.bind(
+        place.handle,
+        place.kept,
+        place.steps,
+        *operands,
+        directions,
+        weights,
+        amounts,
+        is_kept=is_kept,
+        **static,
+    )
+
+
+def moved_by_uncounted(
+    handle: Any,
+    operands: Sequence[Any],
+    token_dot: Any,
+    values: Sequence[Any],
+    measuring: Measuring,
+    kept: Any = None,
+) -> tuple[Any, list[Any]]:
+    """Return the change of values when parameters change that only the run counts.
+
+    What the device gives of a variance is the derivative of ``E[A**2]``.
+
+    Args:
+        handle: the circuit.
+        operands: those of the values.
+        token_dot: stands for the change.
+        values: at each point.
+        measuring: what is measured.
+        kept: the number of their derivative, where the circuit keeps it.
+    """
+    handle, of_means = means_at(handle, operands, measuring)
+    handle, place = place_here(handle, kept)
+    measured = measuring.with_means().params()
+    direction = jnp.reshape(token_dot, (1, 1))
+    (moved,) = directional_derivative(
+        place, operands, direction, is_kept=kept is not None, **measured
+    )
+    shapes = [value.shape for value in (*values, *of_means)]
+    ends = [0, *itertools.accumulate(math.prod(shape[1:]) for shape in shapes)]
+    parts = [
+        moved[:, start:end].reshape(shape)
+        for (start, end), shape in zip(itertools.pairwise(ends), shapes, strict=True)
+    ]
+    means = iter(zip(of_means, parts[len(values) :], strict=True))
+    values_dot = []
+    for measurement, part in zip(measuring.measurements, parts, strict=False):
+        if measurement.kind == VAR:
+            mean, mean_dot = next(means)
+            part = part - 2 * mean * mean_dot
+        values_dot.append(part)
+    return handle, values_dot
+
+
+def rule_of_uncounted(differentiation: Differentiation) -> tuple[Any, Any]:
+    """Return the coefficients and shifts of one rule for all uncounted parameters."""
+    rule = differentiation.rule_of_uncounted()
+    weights, amounts = rule.coefficients(), rule.amounts()
+    if rule.unshifted[0]:
+        weights = jnp.concatenate([weights, rule.unshifted])
+        amounts = jnp.concatenate([amounts, jnp.zeros(1)])
+    return weights, amounts
+
+
+@directional_derivative_p.def_abstract_eval
+def _aval(
+    *operands: Any, measurements: tuple[Measurement, ...], device: DeviceSpec, **_static: Any
+) -> ShapedArray:
+    index, directions = operands[6], operands[9]
+    sizes, _ = sizes_and_squares(measurements, device)
+    shape = (directions.shape[0], index.shape[0], sum(sizes))
+    return ShapedArray(shape, real_type())
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, is_kept: bool, **static: Any) -> Any:
+    measuring = Measuring(**static)
+    handle, kept, steps, *operands = primals[:9]
+    directions = primals[9]
+    value = directional_derivative_p.bind(*primals, is_kept=is_kept, **static)
+    place = Place(handle, steps, kept)
+    rows, points, width = value.shape
+    value_dot = jnp.zeros_like(value)
+    if is_given(tangents[9]):
+        order = directions.shape[1]
+        each = _with_tangent(directions, tangents[9]).reshape(order * rows, order)
+        moved = directional_derivative(place, operands, each, is_kept=is_kept, **static)
+        value_dot += jnp.sum(moved.reshape(order, *value.shape), axis=0)
+    if is_given(tangents[8]):
+        more = _with_another(directions, tangents[8])
+        value_dot += directional_derivative(place, operands, more, **static)
+    if is_given(tangents[5]):
+        rule, shifted_operands = all_shifts(operands, measuring)
+        shifted = directional_derivative(place, shifted_operands, directions, **static)
+        weights, unshifted_weight = shift_weights(rule, tangents[5])
+        by_point = shifted.reshape(rows, points, weights.shape[0], width)
+        value_dot += jnp.einsum("s,rpsv->rpv", weights, by_point) + unshifted_weight * value
+    changes = data_changes(measuring, operands, tangents[3:5])
+    if changes:
+        of_terms = measuring.of([change.measurement for change in changes]).params()
+        of_changes = directional_derivative(place, operands, directions, **of_terms)
+        sizes, _ = sizes_and_squares(measuring.measurements, measuring.device)
+        ends = list(itertools.accumulate(sizes))
+        for number, change in enumerate(changes):
+            moved = change.weight * of_changes[..., number]
+            # That of an expectation value is one number.
+            value_dot = value_dot.at[..., ends[change.of] - 1].add(moved)
+    return value, value_dot
+
+
+def _batch(operands: Sequence[Any], dims: Sequence[Any], **static: Any) -> Any:
+    # Only directions are mapped: the circuit is one.
+    assert [number for number, dim in enumerate(dims) if dim is not None] == [9]
+    directions = jnp.moveaxis(operands[9], dims[9], 0)
+    size, rows, order = directions.shape
+    operands = [*operands[:9], directions.reshape(size * rows, order), *operands[10:]]
+    value = directional_derivative_p.bind(*operands, **static)
+    return value.reshape(size, rows, *value.shape[1:]), 0
+
+
+def _transpose(
+    values_bar: Any, handle: Any, kept: Any, *operands: Any, is_kept: bool, **_: Any
+) -> list[Any]:
+    assert is_kept
+    result: list[Any] = [None] * (2 + len(operands))
+    if type(values_bar) is not ad.Zero:
+        # One row, of one point, in one direction.
+        result[9] = weigh_p.bind(handle, values_bar[0], kept)[:, None]
+    return result
+
+
+def _lower(
+    ctx: Any,
+    handle: Any,
+    kept: Any,
+    steps: Any,
+    coefficients: Any,
+    matrices: Any,
+    params: Any,
+    index: Any,
+    amount: Any,
+    _token: Any,
+    directions: Any,
+    weights: Any,
+    amounts: Any,
+    *,
+    is_kept: bool,
+    measurements: tuple[Measurement, ...],
+    device: DeviceSpec,
+    differentiation: Differentiation,
+) -> Any:
+    data, code = data_and_code(coefficients, matrices, measurements)
+    operands = [handle, data, params, weights, amounts, kept, steps, index, amount, directions]
+    value = quantum.directional_derivative(
+        operands,
+        (code, *sizes_and_squares(measurements, device)),
+        ir_type(ctx, ctx.avals_out[0]),
+        adjoint=differentiation.method == ADJOINT,
+        kept=is_kept,
+    )
+    return [value]
+
+
+ad.primitive_jvps[directional_derivative_p] = _jvp
+batching.primitive_batchers[directional_derivative_p] = _batch
+ad.primitive_transposes[directional_derivative_p] = _transpose
+mlir.register_lowering(directional_derivative_p, _lower, cacheable=False)
+
+
+def _with_tangent(directions: Any, directions_dot: Any) -> Any:
+    """Return rows of directions, of which one is replaced by its tangent, ``[k, rows, k]``."""
+    order = directions.shape[-1]
+    is_replaced = np.eye(order, dtype=bool)[:, None, :]
+    return jnp.where(is_replaced, directions_dot, directions)
+
+
+def _with_another(directions: Any, direction: Any) -> Any:
+    """Return rows of directions with one more in each."""
+    column = jnp.broadcast_to(direction, (directions.shape[0], 1))
+    return jax.lax.concatenate([directions, column], 1)

@@ -1,0 +1,117 @@
+"""Derivatives of expectation values by the data of their observables.
+
+They are linear in the coefficients and in the matrices.  So the derivative by a coefficient is the
+value of its term, and that by a matrix is made of the values of its Pauli words.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.circuits.measure.measurements import EXPVAL, VAR, Measurement
+from bellhop.circuits.measure.observable_code import (
+    Code,
+    factors_of,
+    hermitian_parts,
+    named,
+    product,
+)
+from bellhop.errors import DifferentiableCompileError
+
+# Up to here, a matrix of an observable is differentiated through its Pauli words.
+_MATRIX_WIRES = 4
+
+_PAULIS = ("Identity", "PauliX", "PauliY", "PauliZ")
+
+
+class Change(NamedTuple):
+    """A part of the change of a measurement's value.
+
+    Attributes:
+        of: the number of the measurement.
+        measurement: what is to be measured for it.
+        weight: what that value is multiplied with.
+    """
+
+    of: int
+    measurement: Measurement
+    weight: Any
+
+
+def changes_by_data(
+    measurements: Sequence[Measurement],
+    coefficients: Any,
+    coefficients_dot: Any | None,
+    matrices_dot: Any | None,
+) -> Iterator[Change]:
+    """Yield the parts of the changes of values, of which the sums are taken.
+
+    Args:
+        measurements: what is measured.
+        coefficients: of linear combinations, a vector.
+        coefficients_dot: its tangent, where there is one.
+        matrices_dot: the tangent of the data of matrices, where there is one.
+
+    Raises:
+        DifferentiableCompileError: for variances, and for matrices on many wires.
+    """
+    for number, measurement in enumerate(measurements):
+        if measurement.kind not in (EXPVAL, VAR):
+            continue
+        for code, weight in _terms(measurement, coefficients, coefficients_dot, matrices_dot):
+            if measurement.kind == VAR:
+                raise DifferentiableCompileError(
+                    "a variance is differentiated by the coefficients or the matrix of its "
+                    "observable. Compute it from qml.expval of the observable and of its "
+                    "square."
+                )
+            yield Change(number, Measurement(EXPVAL, terms=(code,)), weight)
+
+
+def _terms(
+    measurement: Measurement,
+    coefficients: Any,
+    coefficients_dot: Any | None,
+    matrices_dot: Any | None,
+) -> Iterator[tuple[Code, Any]]:
+    """Yield the terms of the derivative of an observable, and their coefficients."""
+    for number, term in enumerate(measurement.terms):
+        coefficient: Any = 1.0
+        if measurement.coefficients is not None:
+            slot = measurement.coefficients + number
+            coefficient = coefficients[slot]
+            if coefficients_dot is not None:
+                yield term, coefficients_dot[slot]
+        if matrices_dot is not None:
+            for word, weight in _in_pauli_words(term, matrices_dot):
+                yield word, coefficient * weight
+
+
+def _in_pauli_words(term: Code, matrices_dot: Any) -> Iterator[tuple[Code, Any]]:
+    """Write the change of a term's matrices in Pauli words; yield these and their weights."""
+    factors = list(factors_of(term))
+    for position, factor in enumerate(factors):
+        parts = hermitian_parts(factor)
+        if parts is None:
+            continue
+        wires, start = parts
+        if len(wires) > _MATRIX_WIRES:
+            raise DifferentiableCompileError(
+                f"the matrix of a Hermitian observable on {len(wires)} wires is differentiated, "
+                f"which is done up to {_MATRIX_WIRES}. Write it as a sum of Pauli words."
+            )
+        size = 4 ** len(wires)
+        entries = matrices_dot[start : start + 2 * size].reshape(size, 2)
+        others = factors[:position] + factors[position + 1 :]
+        for word in itertools.product(_PAULIS, repeat=len(wires)):
+            matrix = np.ones((1, 1))
+            for name in word:
+                matrix = np.kron(matrix, getattr(qml, name).compute_matrix())
+            # The trace of the product with a matrix whose entries are real, imaginary, ...
+            products = np.stack([matrix.real.T, -matrix.imag.T], axis=-1).reshape(size, 2)
+            weight = jnp.sum(products * entries) / 2 ** len(wires)
+            yield product([*others, *map(named, word, wires)]), weight

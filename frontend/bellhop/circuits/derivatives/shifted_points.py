@@ -1,0 +1,95 @@
+"""Measuring a circuit again, at points where its parameters are shifted.
+
+The operands of that are the coefficients of observables, the data of their matrices, the parameters
+of gates, of each point the numbers of those that are shifted and by how much, and the token of
+uncounted parameters, where there are such.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+
+from bellhop.circuits.derivatives.diff_method import FINITE_DIFFERENCES, Differentiation
+from bellhop.circuits.derivatives.observable_derivatives import Change, changes_by_data
+from bellhop.circuits.derivatives.tangents import is_given
+from bellhop.circuits.gates.device import DeviceSpec
+from bellhop.circuits.gates.shift_rules import ShiftRule
+from bellhop.circuits.measure.measurements import EXPVAL, VAR, Measurement
+from bellhop.circuits.operations.measurement_primitives import replay_p
+from bellhop.errors import DifferentiableCompileError
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What all primitives that measure know when the program is compiled."""
+
+    measurements: tuple[Measurement, ...]
+    device: DeviceSpec
+    differentiation: Differentiation
+
+    def params(self) -> dict[str, Any]:
+        """Return the parameters of such a primitive."""
+        return {
+            "measurements": self.measurements,
+            "device": self.device,
+            "differentiation": self.differentiation,
+        }
+
+    def of(self, measurements: Sequence[Measurement]) -> "Measuring":
+        """Return the same with other measurements."""
+        return replace(self, measurements=tuple(measurements))
+
+    def means(self) -> list[Measurement]:
+        """Return the expectation values of what there are variances of."""
+        return [replace(m, kind=EXPVAL) for m in self.measurements if m.kind == VAR]
+
+    def with_means(self) -> "Measuring":
+        """Return the same with the means of variances as well, which come last."""
+        return self.of([*self.measurements, *self.means()])
+
+
+def all_shifts(operands: Sequence[Any], measuring: Measuring) -> tuple[ShiftRule, Sequence[Any]]:
+    """Return a rule, and operands of which each point is shifted in every way of it."""
+    coefficients, matrices, params, index, amount, *token = operands
+    refuse_differences_of_differences(measuring.differentiation, index.shape[1])
+    rule = measuring.differentiation.rule(params.shape[0])
+
+    def product(rows: Any, terms: Any) -> Any:
+        n_rows, n_terms = rows.shape[0], terms.shape[0]
+        repeated = jnp.repeat(rows, n_terms, axis=0)
+        return jnp.concatenate([repeated, jnp.tile(terms, n_rows)[:, None]], axis=1)
+
+    points = product(index, rule.indices()), product(amount, rule.amounts())
+    return rule, (coefficients, matrices, params, *points, *token)
+
+
+def shift_weights(rule: ShiftRule, params_dot: Any) -> tuple[Any, Any]:
+    """Return the weights of the values at each shift, and of the value without one."""
+    return rule.coefficients() * params_dot[rule.indices()], rule.unshifted @ params_dot
+
+
+def refuse_differences_of_differences(differentiation: Differentiation, order: int) -> None:
+    """Refuse finite differences of what is a derivative of an order already."""
+    if differentiation.method == FINITE_DIFFERENCES and order > 0:
+        raise DifferentiableCompileError(
+            "it is differentiated twice, and finite differences of finite differences are mostly "
+            "rounding errors. Use diff_method='best' or 'parameter-shift'."
+        )
+
+
+def means_at(handle: Any, operands: Sequence[Any], measuring: Measuring) -> tuple[Any, list[Any]]:
+    """Return the expectation values of what there are variances of, at each point."""
+    if not measuring.means():
+        return handle, []
+    handle, *means = replay_p.bind(handle, *operands, **measuring.of(measuring.means()).params())
+    return handle, means
+
+
+def data_changes(
+    measuring: Measuring, operands: Sequence[Any], tangents: Sequence[Any]
+) -> list[Change]:
+    """Return the changes by the tangents of coefficients and of matrices."""
+    dots = [dot if is_given(dot) else None for dot in tangents]
+    return list(changes_by_data(measuring.measurements, operands[0], *dots))

@@ -1,0 +1,1 @@
+"""Operations as gates, and the wires and devices that they are for."""

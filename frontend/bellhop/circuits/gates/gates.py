@@ -1,0 +1,387 @@
+"""From PennyLane operations to gates of the quantum dialect and their parameters."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.control_flow import is_control_flow
+from bellhop.circuits.gates.device import GateSet, split
+from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
+from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
+from bellhop.circuits.precision import real_type
+from bellhop.circuits.vectorize.pack import pack
+from bellhop.errors import CompileError
+from bellhop_mlir.dialects.gate import Gate
+
+# How deep decompositions may nest before they are taken to go on for ever.
+DECOMPOSITION_DEPTH = 50
+
+# Up to here, an operation that nobody decomposes is applied as its matrix.
+_MATRIX_WIRES = 10
+
+_NOT_RECORDED = ("QubitUnitary", "StatePrep", "BasisState")
+_COMPLEX_DATA = ("QubitUnitary", "StatePrep")
+_NOTHING_TO_APPLY = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
+_OBSERVABLES = (
+    qml.Hermitian,
+    qml.Projector,
+    qml.SparseHamiltonian,
+    qml.ops.LinearCombination,
+    qml.ops.SProd,
+    qml.ops.Sum,
+)
+_MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
+
+
+def check_is_gate(op: Any, where: str) -> None:
+    """Refuse what stands among the operations of a circuit and is none.
+
+    Raises:
+        CompileError: names the QNode and what to write instead.
+    """
+    if op.name in _MID_CIRCUIT:
+        raise CompileError(
+            f"{where}: a mid-circuit measurement, or an operation that depends on one, was made "
+            "by PennyLane alone. Use bellhop.measure and bellhop.cond."
+        )
+    if isinstance(op, _OBSERVABLES):
+        raise CompileError(
+            f"{where}: the observable {op.name} stands where gates are collected. Make it where "
+            "it is measured, after all loops, or outside the QNode."
+        )
+
+
+@dataclass
+class GateRun:
+    """A straight run of gates: the static table, and what is known at run time.
+
+    Attributes:
+        is_differentiable: whether the device differentiates by every parameter.
+        gates: in order; a slot is an index into the parameters.
+        n_params: how many parameters there are.
+        frequencies: the bits of the frequencies of each (see ``shift_rules``).
+    """
+
+    is_differentiable: bool
+    gates: list[Gate] = field(default_factory=list)
+    n_params: int = 0
+    frequencies: list[int] = field(default_factory=list)
+    # By the first slot of each.
+    _params: dict[int, Any] = field(default_factory=dict)
+    _wires: list[Any] = field(default_factory=list)
+
+    def take(self, values: Any, frequencies: int) -> range:
+        """Append parameters, a scalar or an array, and return their slots."""
+        slots = range(self.n_params, self.n_params + values.size)
+        self._params[slots.start] = values
+        self.n_params = slots.stop
+        self.frequencies += [frequencies] * len(slots)
+        return slots
+
+    def params_vector(self) -> Any:
+        """Return the run-time parameters as one vector."""
+        if not self._params:
+            return jnp.zeros(0, real_type())
+        params = list(self._params.values())
+        if all(values.ndim == 0 for values in params):
+            return pack(params)
+        return jnp.concatenate([jnp.ravel(values) for values in params])
+
+    def value(self, slot: int) -> Any:
+        """Return the parameter of a gate that has only one."""
+        return self._params[slot]
+
+    def without_gates(self) -> "GateRun":
+        """Return a run with the same wires, and nothing in it."""
+        return GateRun(self.is_differentiable, _wires=self._wires)
+
+    def extend(self, run: "GateRun") -> None:
+        """Append another run."""
+        wires = {-1 - index: self.take_wire(wire) for index, wire in enumerate(run._wires)}
+        for gate in run.gates:
+            self.copy(gate, run)
+            if wires:
+                self.gates[-1] = replace(
+                    self.gates[-1],
+                    wires=tuple(wires.get(wire, wire) for wire in gate.wires),
+                    control_wires=tuple(wires.get(wire, wire) for wire in gate.control_wires),
+                )
+
+    def copy(self, gate: Gate, run: "GateRun") -> None:
+        """Append a gate of another run, with its parameters, on wires as this run has them."""
+        slots: list[int] = []
+        for slot in gate.slots:
+            if slot < 0:
+                slots.append(slot)
+            elif slot in run._params:
+                slots += self.take(run._params[slot], run.frequencies[slot])
+        self.gates.append(replace(gate, slots=tuple(slots)))
+
+    def rotate(self, gate: Gate, angle: Any, frequencies: int) -> None:
+        """Append a rotation like a gate, by a scalar."""
+        slots = tuple(self.take(angle, frequencies))
+        self.gates.append(replace(gate, slots=slots, constants=(), adjoint=False))
+
+    def take_wire(self, wire: Any) -> int:
+        """Append a wire that the program computes; return its index as gates refer to it."""
+        for index, other in enumerate(self._wires):
+            if other is wire:
+                return -1 - index
+        self._wires.append(wire)
+        return -len(self._wires)
+
+    def wires_vector(self) -> Any:
+        """Return the wires that the program computes as one int32 vector."""
+        if not self._wires:
+            return jnp.zeros(0, jnp.int32)
+        return jnp.stack([as_int32(wire) for wire in self._wires])
+
+
+@dataclass(frozen=True)
+class RepeatedRun:
+    """A run of gates once for each turn of a loop, by parameters of its own.
+
+    Attributes:
+        run: the gates of a turn.
+        params: of all turns, one after another ``[turns * run.n_params]``.
+        wires: those that the program computes, likewise.
+        turns: how many there are.
+    """
+
+    run: GateRun
+    params: Any
+    wires: Any
+    turns: int
+
+    @staticmethod
+    def once(run: GateRun) -> "RepeatedRun":
+        """Return a run that is no loop."""
+        return RepeatedRun(run, run.params_vector(), run.wires_vector(), 1)
+
+
+class GateList:
+    """The operations of a straight piece of a circuit, as runs of gates.
+
+    Args:
+        gate_set: what the device applies.
+        wires: gives the qubit of a wire label.
+        where: the QNode, for errors.
+        rows: the batches of parameters.
+        is_first: whether nothing was applied to the state before.
+        sites: gives the ``file:line`` of an operation on wires that the program computes.
+        by_differences: whether derivatives are finite differences, which every gate has.
+    """
+
+    def __init__(
+        self,
+        gate_set: GateSet,
+        wires: WireMap,
+        where: str,
+        *,
+        rows: Rows,
+        is_first: bool,
+        sites: Callable[[Any], str],
+        by_differences: bool,
+    ) -> None:
+        self._gate_set = gate_set
+        self._wires = wires
+        self._where = where
+        self._rows = rows
+        self._is_first = is_first
+        self._sites = sites
+        self._by_differences = by_differences
+        self._site = self._written = ""
+        # Control flow stands between them.
+        self.runs: list[GateRun | qml.operation.Operator] = []
+
+    def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
+        """Append an operation, decomposed as far as the device needs it.
+
+        Raises:
+            CompileError: for what the device does not apply and PennyLane does not decompose.
+        """
+        if isinstance(op, _NOTHING_TO_APPLY) and not any(map(is_dynamic, op.wires)):
+            return
+        if depth == 0:
+            self._site, self._written = self._sites(op), op.name
+        if is_control_flow(op):
+            self.runs.append(op)
+            return
+        check_is_gate(op, self._where)
+        op = self._rows.of(op)
+        base, adjoint, controls = split(op, self._gate_set)
+        is_traced = any(isinstance(value, jax.core.Tracer) for value in base.data)
+        has_derivative = not is_traced or self._differentiates(base.name)
+        applies = self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls))
+        if base.name == "StatePrep" and not (self._is_first and not self.runs):
+            applies = False
+        if applies and ((has_derivative and self._can_record(base)) or _is_whole(base)):
+            self._append(base, adjoint, controls, has_derivative)
+            return
+        parts = self._decompose(base, depth)
+        if parts is not None:
+            self._check_idle_wires(base, parts, depth)
+            for part in _in_form(parts, adjoint, controls):
+                self.add(part, depth + 1)
+        elif applies:
+            self._append(base, adjoint, controls, has_derivative)
+        else:
+            part = "" if op.name == self._written else f" ({self._written} consists of it)"
+            raise CompileError(
+                f"{self._where}: the device does not apply {op.name}{part}, and PennyLane has no "
+                "decomposition of it. Use gates that the device has, or another device."
+            )
+
+    def _check_idle_wires(
+        self, base: qml.operation.Operator, parts: Sequence[Any], depth: int
+    ) -> None:
+        """Let the computed wires be checked that an operation has, and none of its parts."""
+        used = {id(wire) for part in parts for wire in part.wires}
+        idle = [wire for wire in base.wires if is_dynamic(wire) and id(wire) not in used]
+        if idle:
+            with qml.QueuingManager.stop_recording():
+                identity = qml.Identity(wires=idle)
+            self.add(identity, depth + 1)
+
+    def _can_record(self, base: qml.operation.Operator) -> bool:
+        """Tell whether a gate can stand on Lightning's tape, which all derivatives record.
+
+        Even with constant parameters Lightning stops at a gate of several (Rot), or of none
+        that it differentiates by; matrices and bits are not recorded.
+        """
+        is_recorded = self._gate_set.differentiates(base.name)
+        return not base.data or base.name in _NOT_RECORDED or is_recorded
+
+    def _differentiates(self, name: str) -> bool:
+        if self._by_differences:
+            return True
+        # Bits have no derivative, and zero is what the runtime makes of it.
+        return name == "BasisState" or self._gate_set.differentiates(name)
+
+    def _decompose(self, base: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
+        with qml.QueuingManager.stop_recording():
+            if base.name == "TmpPauliRot":
+                # A part of SpecialUnitary, which asks for the value of its angle.
+                word = base.hyperparameters["pauli_word"]
+                return [qml.PauliRot(base.data[0], word, wires=base.wires)]
+            if base.name == "SpecialUnitary":
+                # PennyLane's ends with one by detached angles, which is decomposed alike for ever.
+                *rotations, rest = base.decomposition()
+                matrix = jax.lax.stop_gradient(rest.matrix()) if rotations else rest.matrix()
+                return [*rotations, qml.QubitUnitary(matrix, wires=rest.wires)]
+            if depth < DECOMPOSITION_DEPTH and base.has_decomposition:
+                return base.decomposition()
+            if base.name != "QubitUnitary" and base.has_matrix and len(base.wires) <= _MATRIX_WIRES:
+                return [qml.QubitUnitary(base.matrix(), wires=base.wires)]
+        return None
+
+    def _append(
+        self,
+        base: qml.operation.Operator,
+        adjoint: bool,
+        controls: Sequence[tuple[Any, Any]],
+        has_derivative: bool,
+    ) -> None:
+        # A run of its own, so that only a derivative by these parameters is refused.
+        run = self.runs[-1] if self.runs else None
+        if not isinstance(run, GateRun) or run.is_differentiable != has_derivative:
+            run = GateRun(has_derivative)
+            self.runs.append(run)
+        wires = base.wires
+        slots: tuple[int, ...] = ()
+        constants: tuple[float, ...] = ()
+        if base.data:
+            bits = _frequencies(base, len(wires), bool(controls))
+            slots, constants = _parameters(base, run, bits)
+        gate_wires = self._indices(wires, run)
+        control_wires = self._indices((wire for wire, _ in controls), run)
+        can_fail = min(gate_wires + control_wires, default=0) < 0
+        run.gates.append(
+            Gate(
+                name=_name(base) + (f"@{self._site}" if can_fail else ""),
+                wires=gate_wires,
+                slots=slots,
+                constants=constants,
+                adjoint=adjoint,
+                control_wires=control_wires,
+                control_values=tuple(int(bool(value)) for _, value in controls),
+            )
+        )
+
+    def _indices(self, wires: Iterable[Any], run: GateRun) -> tuple[int, ...]:
+        return tuple(
+            run.take_wire(self._wires.dynamic(wire)) if is_dynamic(wire) else self._wires(wire)
+            for wire in wires
+        )
+
+
+def _is_whole(base: qml.operation.Operator) -> bool:
+    """Tell whether an operation is applied as it is, though without a derivative.
+
+    Its decomposition would be slower, less exact, and no more differentiable.
+    """
+    return base.name == "StatePrep" or (base.name == "QubitUnitary" and len(base.wires) > 1)
+
+
+def _in_form(
+    parts: Sequence[Any], adjoint: bool, controls: Sequence[tuple[Any, Any]]
+) -> Sequence[Any]:
+    with qml.QueuingManager.stop_recording():
+        if adjoint:
+            parts = [qml.adjoint(part) for part in reversed(parts)]
+        if controls:
+            wires, values = zip(*controls, strict=True)
+            parts = [qml.ctrl(part, control=wires, control_values=values) for part in parts]
+    return parts
+
+
+def _frequencies(base: qml.operation.Operator, n_wires: int, is_controlled: bool) -> int:
+    if base.name == "BasisState":
+        # Bits are not shifted.
+        return NO_FREQUENCIES
+    if base.name in _NOT_RECORDED:
+        return UNKNOWN_FREQUENCIES
+    gate: Any = type(base)
+    return frequencies(gate, n_wires, is_controlled)
+
+
+def _parameters(
+    op: qml.operation.Operator, run: GateRun, bits: int
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return slots and constants of a gate; the run takes what is known at run time."""
+    slots: list[int] = []
+    constants: list[float] = []
+    for value in op.parameters:
+        is_complex = op.name in _COMPLEX_DATA
+        if isinstance(value, jax.core.Tracer):
+            slots += run.take(_doubles(value, is_complex=is_complex), bits)
+            continue
+        array = np.asarray(value)
+        if is_complex:
+            array = np.stack([array.real, array.imag], axis=-1)
+        for number in np.ravel(np.real(array)):
+            constants.append(float(number))
+            slots.append(-len(constants))
+    return tuple(slots), tuple(constants)
+
+
+def _doubles(value: Any, *, is_complex: bool) -> Any:
+    """Return the real numbers that a traced parameter is made of."""
+    if is_complex:
+        value = jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1)
+    elif jnp.iscomplexobj(value):
+        value = jnp.real(value)
+    real = real_type()
+    return value if value.dtype == real else value.astype(real)
+
+
+def _name(op: qml.operation.Operator) -> str:
+    if isinstance(op, qml.PauliRot):
+        return f"PauliRot:{op.hyperparameters['pauli_word']}"
+    return op.name

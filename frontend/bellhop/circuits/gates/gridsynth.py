@@ -1,0 +1,119 @@
+"""Rotations as Clifford and T gates, found when the program knows their angles.
+
+So are those of ``gridsynth``, ``rs_decomposition`` and ``clifford_t_decomposition``.
+
+A callback finds the gates of an angle, by the algorithm of Ross and Selinger that PennyLane has,
+and a loop of the program applies as many as there are.
+"""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.callbacks.pure_callback import pure_callback
+from bellhop.circuits.gates.control_flow import ControlFlow
+from bellhop.circuits.precision import real_type
+from bellhop.errors import CompileError
+from bellhop.tracing.state import is_tracing
+
+# What the algorithm gives; their places are the codes of the loop.
+_GATES = (
+    *(qml.Hadamard, qml.S, qml.T, qml.PauliX, qml.PauliY, qml.PauliZ, qml.Identity),
+    *(lambda wire, gate=gate: qml.adjoint(gate(wire)) for gate in (qml.S, qml.T)),
+)
+_NAMES = tuple(make(0).name for make in _GATES)
+
+
+# PennyLane's own, which asks for the value of the angle.
+_of_value = qml.ops.rs_decomposition
+
+# What a program's array of gates has room for, besides what the algorithm needs for an error.
+_SPARE = 40
+
+
+@functools.cache
+def take_computed_angles() -> None:
+    """Let ``qml.ops.rs_decomposition`` take angles that the program computes; once a process."""
+
+    @functools.wraps(_of_value)
+    def rs_decomposition(op: Any, epsilon: float, is_qjit: bool = False, **options: Any) -> Any:
+        if not is_tracing():
+            return _of_value(op, epsilon, is_qjit, **options)
+        if not isinstance(op, qml.RZ | qml.PhaseShift) or not _is_computed(op):
+            return _of_value(op, epsilon, **options)
+        qml.QueuingManager.remove(op)
+        return [_found_by_program(op, epsilon, options), qml.GlobalPhase(0.0)]
+
+    for room in (qml.ops, qml.ops.op_math, qml.ops.op_math.decompositions):
+        room.rs_decomposition = rs_decomposition
+
+
+def with_gridsynth(
+    operations: list[Any], *, epsilon: float = 1e-4, ppr_basis: bool = False, **options: Any
+) -> Any:
+    """Return operations with RZ and PhaseShift decomposed, each up to an error of ``epsilon``.
+
+    Args:
+        operations: of a piece of a circuit.
+        epsilon: the error.
+        ppr_basis: must be false.
+        options: of PennyLane's ``rs_decomposition``.
+
+    Raises:
+        CompileError: for a basis of Pauli rotations.
+    """
+    if ppr_basis:
+        raise CompileError(
+            "gridsynth: ppr_basis=True is not supported by bellhop. Leave it out: there are "
+            "Clifford and T gates."
+        )
+    with qml.QueuingManager.stop_recording():
+        return [part for op in operations for part in _decomposed(op, epsilon, options)]
+
+
+def _decomposed(op: Any, epsilon: float, options: dict[str, Any]) -> list[Any]:
+    rotation = qml.simplify(op) if isinstance(op, qml.ops.Adjoint) else op
+    if not isinstance(rotation, qml.RZ | qml.PhaseShift):
+        return [op]
+    if not _is_computed(rotation):
+        return list(_of_value(rotation, epsilon, **options))
+    return [_found_by_program(rotation, epsilon, options)]
+
+
+def _is_computed(rotation: Any) -> bool:
+    return isinstance(rotation.data[0], jax.core.Tracer)
+
+
+def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) -> ControlFlow:
+    """Return a rotation, its global phase included, whose gates the program finds and applies."""
+    (angle,) = rotation.data
+    most = int(10 * math.log2(1 / epsilon)) + _SPARE
+    types = jax.ShapeDtypeStruct((most,), np.int32), jax.ShapeDtypeStruct((), np.int32)
+    kind = type(rotation)
+
+    def gridsynth(angle: Any) -> Any:
+        *gates, phase = _of_value(kind(float(angle), wires=0), epsilon, **options)
+        codes = [_NAMES.index(gate.name) for gate in gates]
+        padded = np.array(codes + [0] * (most - len(codes)), np.int32)
+        return padded, np.int32(len(codes)), np.asarray(phase.data[0], real_type())
+
+    find = pure_callback(gridsynth, (*types, jax.ShapeDtypeStruct((), real_type())))
+
+    def play(circuit: Any) -> None:
+        codes, count, phase = find(angle)
+        (wire,) = rotation.wires
+        branches = [lambda make=make: make(wire) and None for make in _GATES]
+
+        def turn(carried: Any, trip: Any) -> Any:
+            circuit.branch("gridsynth", codes[trip], _NAMES, branches)
+            return carried
+
+        circuit.for_loop(jnp.asarray(count, int), turn, ())
+        qml.GlobalPhase(phase)
+
+    return ControlFlow(play, rotation.wires)

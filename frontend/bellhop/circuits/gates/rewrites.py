@@ -1,0 +1,144 @@
+"""What changes the operations of a circuit while it is traced: PennyLane's transforms, folding."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import pennylane as qml
+
+from bellhop.passes import pass_names
+from bellhop.tracing.state import trace_state, tracing_with
+
+# Transforms that may see a circuit piece by piece, between its loops and conditionals: what they
+# do to some gates is right whatever comes before and after.
+_PIECEWISE = (
+    "cancel_inverses",
+    "combine_global_phases",
+    "commute_controlled",
+    "compile",
+    "decompose",
+    "merge_rotations",
+    "remove_barrier",
+    "single_qubit_fusion",
+    "unitary_to_rot",
+)
+
+Operations = list[Any]
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A change of the operations of a circuit.
+
+    Attributes:
+        apply: takes the operations of a piece and returns those in their place.
+    """
+
+    apply: Callable[[Operations], Operations]
+
+
+def rewrites_of(qnode: qml.QNode) -> list[Rewrite]:
+    """Return what changes the operations of a QNode, all of whose transforms are piecewise."""
+    rewrites = [
+        _gridsynth(transform) if _is_gridsynth(transform) else _transformed(transform)
+        for transform in qnode.compile_pipeline
+        if not _is_pass(transform) or _is_gridsynth(transform)
+    ]
+    folding = trace_state().folding
+    if folding is not None and not folding.is_global:
+        rewrites.append(Rewrite(lambda ops: _fold_each(ops, folding.times)))
+    return rewrites
+
+
+def passes_by_transforms(qnode: qml.QNode) -> tuple[str, ...]:
+    """Return the passes that a QNode asks for by ``qml.transform(pass_name=...)``.
+
+    Raises:
+        ValueError: for a pass, or an option of one, that there is not.
+    """
+    passes: list[str] = []
+    for transform in filter(_is_pass, qnode.compile_pipeline):
+        if _is_gridsynth(transform):
+            continue
+        passes += pass_names("qml.transform", {transform.pass_name: transform.kwargs})
+    return tuple(passes)
+
+
+def _is_pass(transform: Any) -> bool:
+    """Tell whether a transform is known by the name of a compiler's pass alone."""
+    return transform.tape_transform is None and transform.pass_name is not None
+
+
+def _is_gridsynth(transform: Any) -> bool:
+    """Tell whether a transform is the pass that is done here, where angles are known."""
+    return _is_pass(transform) and transform.pass_name == "gridsynth"
+
+
+def _gridsynth(transform: Any) -> Rewrite:
+    from bellhop.circuits.gates.gridsynth import with_gridsynth
+
+    return Rewrite(lambda operations: with_gridsynth(operations, **transform.kwargs))
+
+
+def transform_name(transform: Any) -> str:
+    """Return the name that a user knows a transform by."""
+    name = getattr(transform.tape_transform, "__name__", str(transform))
+    return name.removeprefix("_").removesuffix("_transform")
+
+
+def is_piecewise(transform: Any) -> bool:
+    """Tell whether a transform may see a circuit piece by piece."""
+    if _is_pass(transform):
+        return True
+    name = transform_name(transform)
+    # What qml.compile does of its own accord may; what it is told to do may be anything.
+    is_told = name == "compile" and bool(transform.args or transform.kwargs)
+    return name in _PIECEWISE and not is_told
+
+
+def _transformed(transform: Any) -> Rewrite:
+    function = transform.tape_transform
+
+    def apply(operations: Operations) -> Operations:
+        tape = qml.tape.QuantumScript(operations)
+        with qml.QueuingManager.stop_recording():
+            (changed,), _ = function(tape, *transform.args, **transform.kwargs)
+        return list(changed.operations)
+
+    return Rewrite(apply)
+
+
+@dataclass(frozen=True)
+class Folding:
+    """How circuits are folded: undone and done again, so many times.
+
+    Attributes:
+        times: how many.
+        is_global: whether it is the circuit as a whole, or each gate.
+    """
+
+    times: int
+    is_global: bool
+
+
+def global_folding() -> int:
+    """Return how many times circuits that are traced now are folded as a whole."""
+    folding = trace_state().folding
+    return folding.times if folding is not None and folding.is_global else 0
+
+
+def folded(scale: int, folding: str) -> AbstractContextManager[None]:
+    """Fold the circuits that are traced inside, so that there are ``scale`` times the gates."""
+    return tracing_with(folding=Folding((scale - 1) // 2, folding == "global"))
+
+
+def _fold_each(operations: Operations, times: int) -> Operations:
+    """Return operations, each gate with its inverse and itself again after it, so many times."""
+    folded: Operations = []
+    for op in operations:
+        folded.append(op)
+        if not isinstance(op, qml.operation.StatePrepBase):
+            with qml.QueuingManager.stop_recording():
+                folded += [qml.adjoint(op), op] * times
+    return folded

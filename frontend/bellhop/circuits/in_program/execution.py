@@ -1,0 +1,224 @@
+"""Calls of QNodes on ``default.qubit``: one run, or one for each combination of outcomes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+from jax.core import eval_jaxpr
+
+from bellhop.circuits.circuit.circuit_primitive import OUTCOMES_ARE_DRAWN
+from bellhop.circuits.circuit.execution import (
+    ONE_SHOT,
+    SINGLE_BRANCH,
+    Shots,
+    check_result,
+    chosen_method,
+    finished,
+    is_measurement,
+    kept,
+    shots_of,
+)
+from bellhop.circuits.derivatives.undifferentiable import undifferentiable
+from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.gates.rewrites import rewrites_of
+from bellhop.circuits.gates.wires import WireMap
+from bellhop.circuits.in_program.default_qubit import TracedCircuit
+from bellhop.circuits.in_program.shots import ShotsOfWay, draw_ways, group_of_shot
+from bellhop.circuits.measure.statistics import Statistic
+from bellhop.circuits.operations.kept_shots import drops_shots, possible
+from bellhop.circuits.operations.memory import check_state_fits
+from bellhop.circuits.operations.seeds import offer_seed_of, random_key
+from bellhop.circuits.operations.wire_faults import WireFaults
+from bellhop.circuits.precision import Precision
+from bellhop.errors import CompileError
+from bellhop.tracing.state import circuit_scope
+
+# A circuit runs twice as often for each mid-circuit measurement.
+_MOST_OUTCOMES = 12
+
+
+def run_traced(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    *,
+    qnode: qml.QNode,
+    wires: WireMap,
+    where: str,
+) -> Any:
+    """Trace a call of a QNode on ``default.qubit``.
+
+    With mid-circuit measurements, results are exact means over all outcomes, by the sum over
+    runs that each have other outcomes; it is differentiated as it is.  With shots, each shot
+    falls to one of these runs, which draws its samples.
+
+    Args:
+        function: the quantum function, of the inputs.
+        inputs: arrays.
+        qnode: the QNode, for its options.
+        wires: of its device.
+        where: the QNode and its line, for errors.
+
+    Returns:
+        the measurements' values, in the structure that the quantum function returned.
+
+    Raises:
+        CompileError: where its state does not fit into memory.
+    """
+    check_state_fits(len(wires), where)
+    statistics: list[Statistic] = []
+    trees: list[Any] = []
+    n_outcomes = 0
+    method = ""
+    postselects = False
+    rows = Rows(None, where)
+    rewrites = rewrites_of(qnode)
+    shots = shots_of(qnode)
+    wire_faults = WireFaults(wires, where)
+    sizes = np.array(shots.copies)
+    precision = Precision()
+
+    def run(outcomes: Any, drawn: Drawn, key: Any, row: Any, *inputs: Any) -> Any:
+        nonlocal statistics, trees, n_outcomes, method, postselects, precision, rows
+        rows = Rows(row, where)
+        is_here = drawn.way_of_shot == outcomes
+        here = ShotsOfWay(key, is_here, drawn.total, shots.copies, drawn.n_kept)
+        on_way = here if shots.total else None
+        circuit = TracedCircuit(wires, where, outcomes, rows, on_way, wire_faults)
+        circuit.rewrites = rewrites
+        precision = circuit.precision
+        with circuit_scope(circuit), circuit.queue():
+            result = function(*inputs)
+        leaves, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
+        check_result(leaves, where)
+        n_outcomes, postselects = circuit.n_outcomes, circuit.postselects
+        if n_outcomes:
+            is_classical = not all(map(is_measurement, leaves))
+            method = chosen_method(qnode, shots, is_classical=is_classical, where=where)
+            _check_outcomes(n_outcomes, where)
+        measured = iter(
+            circuit.statistics(list(filter(is_measurement, leaves)), str(qnode.diff_method))
+        )
+        statistics = [
+            next(measured)
+            if is_measurement(leaf)
+            else _computed(circuit, leaf, shots, is_of_shots=method == ONE_SHOT)
+            for leaf in leaves
+        ]
+        if method == SINGLE_BRANCH:
+            statistics = [_without_derivative(statistic, where) for statistic in statistics]
+        values, values_tree = jax.tree.flatten([statistic.values for statistic in statistics])
+        trees = [out_tree, values_tree]
+        return [circuit.weight(), circuit.fault, *values]
+
+    no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
+    nothing_drawn = Drawn(
+        jnp.zeros(shots.total, jnp.uint32), jnp.ones(()), jnp.asarray(1.0 * sizes)
+    )
+    closed = jax.make_jaxpr(run)(
+        jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, no_key, ROW_STRUCT, *inputs
+    )
+    check_state_fits(len(wires), where, rows=rows.size)
+    out_tree, values_tree = trees
+    is_random = shots.total or method == SINGLE_BRANCH
+    if is_random:
+        offer_seed_of(qnode.device)
+
+    def of_row(row: Any) -> Any:
+        key = random_key(row, *inputs) if is_random else no_key
+
+        def once(outcomes: Any, drawn: Drawn) -> list[Any]:
+            operands = [outcomes, *drawn, key, row, *inputs]
+            return list(eval_jaxpr(closed.jaxpr, closed.consts, *operands))
+
+        def of_all_ways(drawn: Drawn) -> Any:
+            ways = jnp.arange(2**n_outcomes, dtype=jnp.uint32)
+            weights, faults, *values = jax.lax.map(lambda outcomes: once(outcomes, drawn), ways)
+            return weights, faults, [_sum(of_ways) for of_ways in values]
+
+        def values_of(flat: list[Any]) -> Any:
+            return jax.tree.unflatten(values_tree, flat)
+
+        if not n_outcomes:
+            _, faults, *flat = once(jnp.uint32(0), nothing_drawn)
+            flat = wire_faults.checked(flat, faults, None)
+            return finished(values_of(flat), statistics, out_tree, shots, precision)
+        weights, faults, flat = of_all_ways(nothing_drawn)
+        total = possible(jnp.sum(weights))
+        if not is_random:
+            flat = [value / total for value in wire_faults.checked(flat, faults, weights)]
+            return finished(values_of(flat), statistics, out_tree, shots, precision)
+        drops = postselects and drops_shots(qnode)
+        if method == SINGLE_BRANCH:
+            way, is_kept = draw_ways(key, weights, 1, drops=drops)
+            way, is_kept = way[0], is_kept[0]
+            drawn = nothing_drawn._replace(way_of_shot=jnp.full(shots.total, way))
+            weight, _, *flat = once(way, drawn)
+            values = values_of(wire_faults.checked(flat, faults, weights))
+            if not shots.total:
+                values = [
+                    jax.tree.map(lambda value: value / weight, value) if s.is_measured else value
+                    for s, value in zip(statistics, values, strict=True)
+                ]
+        else:
+            ways, is_kept = draw_ways(key, weights, shots.total, drops=drops)
+            n_kept = jnp.zeros(len(sizes)).at[group_of_shot(shots.copies)].add(is_kept)
+            _, _, flat = of_all_ways(Drawn(ways, jnp.sum(weights), n_kept))
+            values = values_of(wire_faults.checked(flat, faults, weights))
+        if postselects:
+            values = [
+                kept(value, is_kept, statistic, where)
+                for value, statistic in zip(values, statistics, strict=True)
+            ]
+        return finished(values, statistics, out_tree, shots, precision)
+
+    return rows.run(of_row)
+
+
+class Drawn(NamedTuple):
+    """What was drawn for the shots of a circuit.
+
+    Attributes:
+        way_of_shot: the outcomes that each shot fell to.
+        total: the probability of all.
+        n_kept: how many shots of each group fell to any.
+    """
+
+    way_of_shot: Any
+    total: Any
+    n_kept: Any
+
+
+def _computed(circuit: TracedCircuit, leaf: Any, shots: Shots, *, is_of_shots: bool) -> Statistic:
+    """Return the statistic of a value that the quantum function computed."""
+    value = jnp.asarray(leaf)
+    if is_of_shots:
+        value = circuit.here(circuit.of_each_shot(value))
+    elif shots.total:
+        value = jnp.broadcast_to(value, (len(shots.copies), *value.shape))
+    return Statistic(value, is_of_shots=is_of_shots, is_measured=False)
+
+
+def _without_derivative(statistic: Statistic, where: str) -> Statistic:
+    if not statistic.is_measured:
+        return statistic
+    guard = lambda value: undifferentiable(value, f"{where}: {OUTCOMES_ARE_DRAWN}")
+    return replace(statistic, values=jax.tree.map(guard, statistic.values))
+
+
+def _sum(of_ways: Any) -> Any:
+    if of_ways.dtype == bool:
+        return jnp.any(of_ways, axis=0)
+    return jnp.sum(of_ways, axis=0, dtype=of_ways.dtype)
+
+
+def _check_outcomes(n_outcomes: int, where: str) -> None:
+    if n_outcomes > _MOST_OUTCOMES:
+        raise CompileError(
+            f"{where}: it has {n_outcomes} mid-circuit measurements; on default.qubit bellhop goes "
+            f"through the outcomes of at most {_MOST_OUTCOMES}. Use "
+            "qml.device('lightning.qubit', wires=...)."
+        )

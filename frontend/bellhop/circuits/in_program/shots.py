@@ -1,0 +1,143 @@
+"""Shots of circuits on ``default.qubit``: samples of a state that is an array of the program.
+
+With mid-circuit measurements each shot first falls to one combination of outcomes, a *way*
+through the circuit; each way draws samples for its own shots, and what it makes of them adds up
+with what the others do.
+
+Means over shots are differentiated by the likelihood ratio of the samples: the mean of ``f`` has
+the derivative of the mean of ``f * p / p0``, where ``p`` is the probability of each sample and
+``p0`` its value (Glynn, Communications of the ACM 33, 75, 1990; also called REINFORCE).  That is
+an unbiased estimate from the same samples, and its variance is that of a parameter shift or less,
+since the Fisher information of a measurement is at most that of the state.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.circuits.derivatives.undifferentiable import undifferentiable
+from bellhop.circuits.measure.sampling import Asked, Frequency
+from bellhop.circuits.operations.kept_shots import possible
+
+
+@dataclass
+class ShotsOfWay:
+    """The shots of a circuit, seen from one way through its outcomes.
+
+    Attributes:
+        key: for random numbers.
+        is_here: for each shot, whether it fell to this way.
+        total: the probability of all ways, less than one where some are postselected.
+        groups: the shots of each group that there is a mean of.
+        n_kept: how many of these fell to any way.
+    """
+
+    key: Any
+    is_here: Any
+    total: Any
+    groups: tuple[int, ...]
+    n_kept: Any
+    _rounds: int = 0
+
+    def sample(self, state: Any, asked: Sequence[Asked]) -> list[Any]:
+        """Return what is asked of one round of samples of the state of this way."""
+        probabilities = jnp.square(jnp.abs(state)).reshape(-1)
+        self._rounds += 1
+        key = jax.random.fold_in(self.key, self._rounds)
+        sample = draw(key, jax.lax.stop_gradient(probabilities), len(self.is_here))
+        weights = self._weights(probabilities[sample])
+        bits = (sample[:, None] >> np.arange(state.ndim)[::-1]) & 1
+        return [
+            self._frequencies(bits, weights, what) if isinstance(what, Frequency) else bits
+            for what in asked
+        ]
+
+    def mean_of_groups(self, value: Any, probability: Any) -> Any:
+        """Return what this way adds to the mean of a value over each group.
+
+        Args:
+            value: of this way.
+            probability: of this way.
+        """
+        weights = self._weights(jnp.broadcast_to(probability, self.is_here.shape))
+        sums = jnp.zeros(len(self.groups), weights.dtype).at[self._group_of_shot()].add(weights)
+        shares = sums / self.n_kept
+        return jnp.tensordot(shares, value, axes=0)
+
+    def here(self, samples: Any) -> Any:
+        """Return samples with zeros in place of the shots of other ways."""
+        is_here = self.is_here.reshape(-1, *[1] * (samples.ndim - 1))
+        return jnp.where(is_here, samples, jnp.zeros_like(samples))
+
+    def _group_of_shot(self) -> np.ndarray:
+        return group_of_shot(self.groups)
+
+    def _frequencies(self, bits: Any, weights: Any, what: Frequency) -> Any:
+        outcome = bits[:, np.array(what.wires, int)] @ (2 ** np.arange(len(what.wires))[::-1])
+        ones = jnp.sum(bits[:, np.array(what.signs, int)], axis=1)
+        signed = jnp.where(ones % 2 == 1, -weights, weights)
+        sums = jnp.zeros((len(self.groups), 2 ** len(what.wires)), signed.dtype)
+        sums = sums.at[self._group_of_shot(), outcome.astype(int)].add(signed)
+        return sums / self.n_kept[:, None]
+
+    def _weights(self, probability: Any) -> Any:
+        """Return one for each shot that is here, with the derivative of its likelihood."""
+        safe = lambda p: jnp.where(self.is_here & (p > 0), p, 1.0)
+        weights = jnp.where(self.is_here, _ratio(safe(probability)), 0.0)
+        return weights / _ratio(jnp.where(self.total > 0, self.total, 1.0))
+
+
+def group_of_shot(groups: Sequence[int]) -> np.ndarray:
+    """Return for each shot the number of its group, given the sizes of these."""
+    return np.repeat(np.arange(len(groups)), groups)
+
+
+def draw_ways(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[Any, Any]:
+    """Draw the way that each shot falls to.
+
+    Args:
+        key: for random numbers.
+        weights: the probability of each way.
+        shots: how many.
+        drops: whether a shot is lost with the probability that they do not add up to.
+
+    Returns:
+        the number of the way of each shot, beyond all for those that are not kept; and whether
+        it is kept, as all are or none if none is dropped.
+    """
+    weights = jax.lax.stop_gradient(weights)
+    total = jnp.sum(weights)
+    lost = jnp.maximum(1 - total, 0) if drops else jnp.zeros_like(total)
+    ways = draw(key, jnp.append(weights, lost), shots)
+    is_kept = (ways < len(weights)) & ~jnp.isnan(possible(total))
+    return jnp.where(is_kept, ways, len(weights)).astype(jnp.uint32), is_kept
+
+
+def draw(key: Any, probabilities: Any, shots: int) -> Any:
+    """Return the index of an outcome for each shot; probabilities need not add up to one."""
+    ends = jnp.cumsum(probabilities)
+    places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]
+    found = jnp.searchsorted(ends, places, side="right")
+    return jnp.minimum(found, len(probabilities) - 1)
+
+
+@jax.custom_jvp
+def _ratio(p: Any) -> Any:
+    """Return ``p`` divided by its value: one, whose derivative is that of the logarithm."""
+    return jnp.ones_like(p)
+
+
+_TWICE = (
+    "the samples of default.qubit are differentiated twice; their likelihood tells the first "
+    "derivative only. Use qml.device('lightning.qubit', wires=...), or no shots."
+)
+
+
+@_ratio.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    (p,), (p_dot,) = primals, tangents
+    return jnp.ones_like(p), p_dot / undifferentiable(p, _TWICE)

@@ -1,0 +1,97 @@
+"""Bases in which wires are sampled, shared by the measurements that agree on them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.circuits.measure.observables import Factor, Matrix, Named
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """A factor of an observable, diagonalised.
+
+    Attributes:
+        wires: labels; outcomes of the first are the most significant bit.
+        basis: what measurements of these wires must agree on to share samples.
+        gates: bring the eigenvectors to the computational basis.
+        eigenvalues: one an outcome.
+    """
+
+    wires: tuple[Any, ...]
+    basis: Any
+    gates: tuple[Any, ...]
+    eigenvalues: Any
+
+
+COMPUTATIONAL = "Z"
+
+
+def computational(wires: Sequence[Any]) -> Diagonal:
+    """Return what measures wires as they are; its eigenvalues are the outcomes."""
+    return Diagonal(tuple(wires), COMPUTATIONAL, (), np.arange(2 ** len(wires)))
+
+
+def diagonalized(factor: Factor) -> Diagonal:
+    """Return a factor with its eigenvalues and the gates that diagonalise it."""
+    if isinstance(factor, Matrix):
+        is_traced = isinstance(factor.matrix, jax.core.Tracer)
+        eigenvalues, vectors = (jnp if is_traced else np).linalg.eigh(factor.matrix)
+        gate = qml.QubitUnitary(vectors.conj().T, wires=factor.wires)
+        # Equal ones are of one basis, where it is known that they are.
+        basis = factor if is_traced else (factor.wires, np.asarray(factor.matrix).tobytes())
+        return Diagonal(factor.wires, basis, (gate,), eigenvalues)
+    return Diagonal(factor.wires, _NAMES[factor.name], _rotation(factor), np.array([1.0, -1.0]))
+
+
+_NAMES = {"PauliX": "X", "PauliY": "Y", "PauliZ": COMPUTATIONAL, "Hadamard": "H"}
+
+
+def _rotation(factor: Named) -> tuple[Any, ...]:
+    match factor.name:
+        case "PauliX":
+            return (qml.Hadamard(factor.wire),)
+        case "PauliY":
+            return (qml.adjoint(qml.S(factor.wire)), qml.Hadamard(factor.wire))
+        case "Hadamard":
+            return (qml.RY(-np.pi / 4, wires=factor.wire),)
+    return ()
+
+
+@dataclass
+class Basis:
+    """The basis of each wire in one round of samples, and the gates that lead there."""
+
+    bases: dict[Any, Any] = field(default_factory=dict)
+    gates: list[Any] = field(default_factory=list)
+
+    def take(self, diagonals: Sequence[Diagonal]) -> bool:
+        """Take in what agrees with what there is; return whether it does."""
+        if any(self.bases.get(w, d.basis) != d.basis for d in diagonals for w in d.wires):
+            return False
+        for diagonal in diagonals:
+            if not all(wire in self.bases for wire in diagonal.wires):
+                self.gates += diagonal.gates
+            self.bases |= dict.fromkeys(diagonal.wires, diagonal.basis)
+        return True
+
+
+class Bases:
+    """As few bases as first come, first served, gives."""
+
+    def __init__(self) -> None:
+        self.bases: list[Basis] = []
+
+    def place(self, diagonals: Sequence[Diagonal]) -> int:
+        """Return the number of a basis in which all of these are measured."""
+        for number, basis in enumerate(self.bases):
+            if basis.take(diagonals):
+                return number
+        self.bases.append(Basis())
+        self.bases[-1].take(diagonals)
+        return len(self.bases) - 1

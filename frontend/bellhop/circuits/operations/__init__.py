@@ -1,0 +1,1 @@
+"""The primitives that circuits are made of while they are traced."""

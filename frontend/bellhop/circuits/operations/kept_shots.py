@@ -1,0 +1,88 @@
+"""Which shots a postselection leaves, and what stands for the others.
+
+A shot is *kept* where all postselections of its run held.  By default the others are drawn
+again, from the beginning, so that all are kept unless none can be; with
+``postselect_mode="hw-like"`` they are dropped, as on hardware.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+from jax.core import eval_jaxpr
+from jax.extend.core import ClosedJaxpr
+
+from bellhop.circuits.operations.state_primitives import restart_p
+from bellhop.control_flow.unused_values import leaf_equations
+from bellhop.errors import CompileError
+
+# In place of a sample that was dropped, as PennyLane has it.
+FILL = np.iinfo(np.int32).min
+
+
+def drops_shots(qnode: qml.QNode) -> bool:
+    """Tell whether shots whose postselection fails are dropped, and not drawn again."""
+    mode = qnode.execute_kwargs.get("postselect_mode")
+    return mode in ("hw-like", "pad-invalid-samples") and bool(qnode.shots.total_shots)
+
+
+def possible(total: Any) -> Any:
+    """Return the probability of all ways that postselections leave, or NaN where none is left.
+
+    What is less likely than the errors of a state is impossible.
+    """
+    least = max(1e-15, 100 * float(jnp.finfo(total.dtype).eps) ** 2)
+    return jnp.where(total >= least, total, jnp.nan)
+
+
+def until_kept(once: ClosedJaxpr) -> ClosedJaxpr:
+    """Return the circuit that makes runs until one is kept, or until none can be.
+
+    Args:
+        once: from handle and inputs to handle and values, of one run.
+
+    Returns:
+        from handle and inputs to handle, whether the last run was kept, and its values.
+    """
+    structs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in once.in_avals]
+
+    def runs(handle: Any, *inputs: Any) -> list[Any]:
+        def run(state: tuple[Any, ...]) -> tuple[Any, ...]:
+            handle, *values = eval_jaxpr(once.jaxpr, once.consts, state[0], *inputs)
+            handle, more, is_kept = restart_p.bind(handle)
+            return handle, more, is_kept, values
+
+        zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]
+        start = handle, jnp.array(True), jnp.array(False), zeros
+        handle, _, is_kept, values = jax.lax.while_loop(lambda state: state[1], run, start)
+        return [handle, is_kept, *values]
+
+    return jax.make_jaxpr(runs)(*structs)
+
+
+def may_differ(once: ClosedJaxpr) -> bool:
+    """Tell whether two runs with the same outcomes may differ, by what Python tells them."""
+    return any(eqn.effects and eqn.outvars for eqn in leaf_equations(once.jaxpr))
+
+
+def filled(samples: Any, is_kept: Any, where: str) -> Any:
+    """Return samples with a number that no sample is in place of those that were dropped.
+
+    Args:
+        samples: a row for each shot.
+        is_kept: for each shot, or for all.
+        where: the QNode, for errors.
+    """
+    if not jnp.issubdtype(samples.dtype, jnp.inexact):
+        if not jnp.issubdtype(samples.dtype, jnp.signedinteger):
+            raise CompileError(
+                f"{where}: samples of type {samples.dtype} after a postselection; they have no "
+                "number for shots that it drops. Use qml.sample(dtype=int)."
+            )
+        fill = max(FILL, jnp.iinfo(samples.dtype).min)
+    else:
+        fill = FILL
+    is_kept = jnp.reshape(is_kept, (-1, *[1] * (samples.ndim - 1)))
+    return jnp.where(is_kept, samples, jnp.asarray(fill, samples.dtype))

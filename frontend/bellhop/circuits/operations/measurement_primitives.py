@@ -1,0 +1,226 @@
+"""The primitives that measure a circuit, and those that its derivatives are made of.
+
+All take the handle of the state, the coefficients of observables, the data of their matrices, and
+the parameters of the gates so far; they return the handle after them first.  In a ``batch``, data
+and parameters may have an axis of rows in front, and results but for the handle have one.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
+
+from bellhop._jax.private import ir_type
+from bellhop.circuits.gates.device import DeviceSpec
+from bellhop.circuits.measure.measurements import VAR, Measurement
+from bellhop.circuits.operations.state_primitives import HANDLE
+from bellhop.circuits.precision import real_type
+from bellhop.compiler.context import allow_our_dialects
+from bellhop_mlir.dialects import quantum
+
+# measure: handle, coefficients f64[c], matrices f64[m], params f64[p], and the token f64[] of
+#   uncounted parameters where there are such -> handle, values...
+measure_p = Primitive("quantum_measure")
+# measure_with_jacobian: the same -> handle, values..., f64[expvals, p]
+measure_with_jacobian_p = Primitive("quantum_measure_with_jacobian")
+# jacobian: handle, coefficients f64[c], matrices f64[m], params f64[p], and the token -> handle,
+#   f64[expvals, p]
+jacobian_p = Primitive("quantum_jacobian")
+# replay: handle, coefficients f64[c], matrices f64[m], params f64[p], index i32[rows, order],
+#   amount f64[rows, order], and the token -> handle, values of each row...
+replay_p = Primitive("quantum_replay")
+# replay_jacobian: the same -> handle, f64[rows, expvals, p]
+replay_jacobian_p = Primitive("quantum_replay_jacobian")
+# shift: handle, coefficients f64[c], matrices f64[m], params f64[p], weights f64[terms],
+#   amounts f64[terms] -> handle, the number i32[] under which its session keeps the derivative by
+#   uncounted parameters
+shift_p = Primitive("quantum_shift")
+# steps: handle -> handle, how many gates and projections it kept so far i32[]
+steps_p = Primitive("quantum_steps")
+for _primitive in (
+    measure_p,
+    measure_with_jacobian_p,
+    jacobian_p,
+    replay_p,
+    replay_jacobian_p,
+    shift_p,
+    steps_p,
+):
+    _primitive.multiple_results = True
+
+
+@measure_p.def_abstract_eval
+def _measure_aval(
+    _handle: Any,
+    _coefficients: Any,
+    _matrices: Any,
+    params: Any,
+    *_token: Any,
+    measurements: tuple[Measurement, ...],
+    device: DeviceSpec,
+    **_: Any,
+) -> list[ShapedArray]:
+    rows = params.shape[:-1]
+    shapes = [measurement.result_shape(device) for measurement in measurements]
+    return [HANDLE, *(ShapedArray((*rows, *shape), np.dtype(dtype)) for shape, dtype in shapes)]
+
+
+@measure_with_jacobian_p.def_abstract_eval
+def _measure_with_jacobian_aval(
+    *operands: Any, measurements: tuple[Measurement, ...], **static: Any
+) -> list[ShapedArray]:
+    results = _measure_aval(*operands, measurements=measurements, **static)
+    *rows, n_params = operands[3].shape
+    shape = (*rows, len(measurements), n_params)
+    return [*results, ShapedArray(shape, real_type())]
+
+
+@jacobian_p.def_abstract_eval
+def _jacobian_aval(
+    handle: Any,
+    _coefficients: Any,
+    _matrices: Any,
+    params: Any,
+    *_token: Any,
+    measurements: tuple[Measurement, ...],
+    **_: Any,
+) -> list[Any]:
+    shape = (len(measurements), params.shape[0])
+    return [handle, ShapedArray(shape, real_type())]
+
+
+@steps_p.def_abstract_eval
+@shift_p.def_abstract_eval
+def _shift_aval(handle: Any, *_: Any, **__: Any) -> list[Any]:
+    return [handle, ShapedArray((), np.dtype(np.int32))]
+
+
+@replay_p.def_abstract_eval
+def _replay_aval(
+    handle: Any,
+    *operands: Any,
+    measurements: tuple[Measurement, ...],
+    device: DeviceSpec,
+    **_: Any,
+) -> list[Any]:
+    # In a batch, its own rows come first.
+    rows = (*operands[2].shape[:-1], operands[3].shape[0])
+    shapes = [measurement.result_shape(device) for measurement in measurements]
+    return [handle, *(ShapedArray((*rows, *shape), np.dtype(dtype)) for shape, dtype in shapes)]
+
+
+@replay_jacobian_p.def_abstract_eval
+def _replay_jacobian_aval(
+    handle: Any, *operands: Any, measurements: tuple[Measurement, ...], **_: Any
+) -> list[Any]:
+    params, index = operands[2:4]
+    *batch, n_params = params.shape
+    shape = (*batch, index.shape[0], len(measurements), n_params)
+    return [handle, ShapedArray(shape, real_type())]
+
+
+def _measure_lower(
+    ctx: Any,
+    state: Any,
+    coefficients: Any,
+    matrices: Any,
+    *_: Any,
+    measurements: tuple[Measurement, ...],
+    **_static: Any,
+) -> Any:
+    allow_our_dialects(ctx)
+    data, code = data_and_code(coefficients, matrices, measurements)
+    types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
+    has_jacobian = ctx.primitive is measure_with_jacobian_p
+    return quantum.measure(state, data, code, types, jacobian=has_jacobian)
+
+
+def _jacobian_lower(ctx: Any, state: Any, *_: Any, **__: Any) -> Any:
+    return quantum.jacobian(state, ir_type(ctx, ctx.avals_out[1]))
+
+
+def _replay_lower(
+    ctx: Any,
+    state: Any,
+    coefficients: Any,
+    matrices: Any,
+    params: Any,
+    index: Any,
+    amount: Any,
+    *_token: Any,
+    measurements: tuple[Measurement, ...],
+    **_: Any,
+) -> Any:
+    data, code = data_and_code(coefficients, matrices, measurements)
+    operands = [state, data, params, index, amount]
+    types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
+    if ctx.primitive is replay_p:
+        return quantum.replay(operands, code, types)
+    return quantum.replay_jacobian(operands, code, types[0])
+
+
+def _shift_lower(
+    ctx: Any,
+    state: Any,
+    coefficients: Any,
+    matrices: Any,
+    *others: Any,
+    measurements: tuple[Measurement, ...],
+    device: DeviceSpec,
+    **_: Any,
+) -> Any:
+    data, code = data_and_code(coefficients, matrices, measurements)
+    sizes, squares = sizes_and_squares(measurements, device)
+    return quantum.shift([state, data, *others], code, sizes, squares)
+
+
+def _steps_lower(_ctx: Any, state: Any) -> Any:
+    return quantum.steps(state)
+
+
+def sizes_and_squares(
+    measurements: Sequence[Measurement], device: DeviceSpec
+) -> tuple[list[int], list[int]]:
+    """Return how many numbers measurements give, and for each variance which is its mean.
+
+    The means of variances come last, in their order.
+    """
+    sizes = [math.prod(measurement.result_shape(device)[0]) for measurement in measurements]
+    variances = [number for number, m in enumerate(measurements) if m.kind == VAR]
+    means = iter(range(len(measurements) - len(variances), len(measurements)))
+    squares = [next(means) if number in variances else -1 for number in range(len(measurements))]
+    return sizes, squares
+
+
+def data_and_code(
+    coefficients: Any, matrices: Any, measurements: Sequence[Measurement]
+) -> tuple[Any, list[int]]:
+    """Return the data and code of measurements as the runtime takes them."""
+    vector = ir.RankedTensorType(coefficients.type)
+    *rows, first_matrix = vector.shape
+    code = [number for measurement in measurements for number in measurement.code(first_matrix)]
+    count = first_matrix + ir.RankedTensorType(matrices.type).shape[-1]
+    data = ir.Operation.create(
+        "stablehlo.concatenate",
+        results=[ir.RankedTensorType.get([*rows, count], vector.element_type)],
+        operands=[coefficients, matrices],
+        attributes={"dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(rows))},
+    ).result
+    return data, code
+
+
+for _primitive, _lower in (
+    (measure_p, _measure_lower),
+    (measure_with_jacobian_p, _measure_lower),
+    (jacobian_p, _jacobian_lower),
+    (replay_p, _replay_lower),
+    (replay_jacobian_p, _replay_lower),
+    (shift_p, _shift_lower),
+    (steps_p, _steps_lower),
+):
+    mlir.register_lowering(_primitive, _lower, cacheable=False)

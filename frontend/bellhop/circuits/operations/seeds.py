@@ -1,0 +1,81 @@
+"""Seeds of the random numbers of a program, other ones at each run."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Effect, Primitive
+from jax.interpreters import ad, mlir
+
+from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
+from bellhop._jax.private import register_effect
+from bellhop.compiler.batching import batch_one_by_one
+from bellhop.compiler.context import allow_our_dialects, lowering_in_progress
+from bellhop.compiler.plain_jit import lower_alone
+from bellhop.tracing.state import offer_seed
+from bellhop_mlir.dialects import quantum
+
+
+class _RandomEffect(Effect):
+    """Keeps JAX from making once what is random and stands where it is made several times."""
+
+    def __str__(self) -> str:
+        return "Random"
+
+
+def offer_seed_of(device: Any) -> None:
+    """Offer the program a seed from a device's generator, which ``seed=`` of the device seeds."""
+    generator = getattr(device, "_rng", None)
+    if generator is not None:
+        offer_seed(lambda: int(generator.integers(2**63)))
+
+
+# Not in jax.checkpoint, which would draw other outcomes when it runs a circuit again.
+register_effect(_RandomEffect, in_checkpoint=False)
+random_effect = _RandomEffect()
+
+# seed: anchors... -> ui32[4]
+_seed_p = Primitive("quantum_seed")
+_seed_p.multiple_results = True
+
+
+def random_key(*anchors: Any) -> Any:
+    """Return a key of ``jax.random``, a new one at each run.
+
+    Args:
+        anchors: what the key is for; mapped over these, each element has a key of its own.
+    """
+    (words,) = _seed_p.bind(*anchors)
+    key = jax.random.wrap_key_data(words[:2], impl="threefry2x32")
+    return jax.random.fold_in(jax.random.fold_in(key, words[2]), words[3])
+
+
+@_seed_p.def_effectful_abstract_eval
+def _aval(*_: Any) -> tuple[list[ShapedArray], Any]:
+    keep_effects_in_loops()
+    return [ShapedArray((4,), np.dtype(np.uint32))], {random_effect}
+
+
+_seed_p.def_impl(lambda *anchors: jax.jit(lambda *args: _seed_p.bind(*args))(*anchors))
+
+
+def _jvp(primals: Any, tangents: Any) -> Any:
+    del tangents
+    (words,) = _seed_p.bind(*primals)
+    return [words], [ad.Zero(jax.typeof(words).to_tangent_aval())]
+
+
+ad.primitive_jvps[_seed_p] = _jvp
+batch_one_by_one(_seed_p)
+
+
+def _lower(ctx: mlir.LoweringRuleContext, *anchors: Any) -> Any:
+    lowering = lowering_in_progress()
+    if lowering is None:
+        return lower_alone(ctx, _seed_p, anchors, {})
+    allow_our_dialects(ctx)
+    return [quantum.seed(lowering.number_random_circuit())]
+
+
+mlir.register_lowering(_seed_p, _lower, cacheable=False)

@@ -1,0 +1,104 @@
+"""The primitives that change the state of a circuit: gates, mid-circuit measurements, restarts.
+
+All take the handle of the state before them and return the one after: ``uint32[2]``.  In a
+``batch``, parameters may have an axis of rows in front.
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+from bellhop.compiler.context import allow_our_dialects
+from bellhop_mlir.dialects import quantum
+from bellhop_mlir.dialects._precision import as_double
+from bellhop_mlir.dialects.gate import Gate
+from bellhop_mlir.transforms.fuse_gates import encode
+
+# The offset of parameters without a derivative, in runtime/contract.toml.
+NOT_DIFFERENTIABLE = -1
+
+HANDLE = ShapedArray((2,), np.dtype(np.uint32))
+
+# gates: handle, params f64[n], offset i32[], dynamic_wires i32[m] -> handle; a loop of them:
+#   handle, params f64[most * n], offset, dynamic_wires i32[most * m], turns i32[] -> handle
+gates_p = Primitive("quantum_gates")
+# mid_measure: handle, wire i32[] -> handle, outcome bool[]
+mid_measure_p = Primitive("quantum_mid_measure")
+mid_measure_p.multiple_results = True
+# restart: handle -> handle, more bool[], counts bool[]
+restart_p = Primitive("quantum_restart")
+restart_p.multiple_results = True
+
+
+@gates_p.def_abstract_eval
+def _gates_aval(*_: Any, **__: Any) -> ShapedArray:
+    return HANDLE
+
+
+@mid_measure_p.def_abstract_eval
+def _mid_measure_aval(*_: Any, **__: Any) -> list[ShapedArray]:
+    return [HANDLE, ShapedArray((), np.dtype(bool))]
+
+
+@restart_p.def_abstract_eval
+def _restart_aval(*_: Any) -> list[ShapedArray]:
+    return [HANDLE, *2 * [ShapedArray((), np.dtype(bool))]]
+
+
+_is_recorded: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "bellhop_circuit_is_recorded", default=True
+)
+
+
+@contextlib.contextmanager
+def recorded(record: bool) -> Iterator[None]:
+    """Lower what runs inside for a device that records its gates, or not."""
+    token = _is_recorded.set(record)
+    try:
+        yield
+    finally:
+        _is_recorded.reset(token)
+
+
+def _gates_lower(
+    ctx: Any,
+    state: Any,
+    params: Any,
+    offset: Any,
+    wires: Any,
+    *turns: Any,
+    gates: tuple[Gate, ...],
+    **_: Any,
+) -> Any:
+    allow_our_dialects(ctx)
+    if not _is_recorded.get():
+        # Nobody asks where the parameters stand, so loops need not count them.
+        offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
+    if turns:
+        # Gates that the passes look at are those of one turn.
+        return [quantum.gates(state, [params, offset, wires, *turns], *encode(gates))]
+    params = as_double(params)
+    for gate in gates:
+        state = quantum.gate(state, params, offset, wires, gate)
+    return [state]
+
+
+def _mid_measure_lower(ctx: Any, state: Any, wire: Any, **static: Any) -> Any:
+    allow_our_dialects(ctx)
+    return quantum.mid_measure(state, wire, **static)
+
+
+def _restart_lower(ctx: Any, state: Any) -> Any:
+    allow_our_dialects(ctx)
+    return quantum.restart(state)
+
+
+mlir.register_lowering(gates_p, _gates_lower, cacheable=False)
+mlir.register_lowering(mid_measure_p, _mid_measure_lower, cacheable=False)
+mlir.register_lowering(restart_p, _restart_lower, cacheable=False)

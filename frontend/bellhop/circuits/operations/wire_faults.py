@@ -1,0 +1,117 @@
+"""Computed wires that are not there, where the circuit is a part of the program.
+
+Nothing may be raised in the middle of it: a branch that is not taken may be computed all the same,
+and so is what follows outcomes that do not happen.  So a circuit carries its first fault along as
+it does its state, and is checked once, behind its end.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.callbacks.pure_callback import PureCallback
+from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
+from bellhop.errors import CircuitError
+
+# A run through outcomes that are less likely does not happen.
+_IMPOSSIBLE = 1e-15
+
+
+class WireFaults:
+    """What may be wrong with the wires of a circuit, each at a place in the program.
+
+    A fault is ``i32[2]``: the number of its place, from one, below zero where one wire came twice,
+    and the wire.  Without any, both are zero.
+
+    Args:
+        wires: those that there are.
+        where: the QNode, for errors.
+    """
+
+    def __init__(self, wires: WireMap, where: str) -> None:
+        self._wires = wires
+        self._where = where
+        self._places: list[str] = []
+
+    @staticmethod
+    def none() -> Any:
+        """Return the fault of a circuit without one."""
+        return jnp.zeros(2, jnp.int32)
+
+    def after(self, fault: Any, labels: Sequence[Any], what: str, site: str) -> Any:
+        """Return the first fault when some wires were used, of which the program computes some.
+
+        Args:
+            fault: the one before.
+            labels: the wires.
+            what: what uses them.
+            site: its line, or nothing.
+        """
+        if not any(map(is_dynamic, labels)):
+            return fault
+        self._places.append(f"{what} ({site})" if site else what)
+        wires = jnp.stack([as_int32(jnp.asarray(self._wires.of(label))) for label in labels])
+        is_out = (wires < 0) | (wires >= len(self._wires))
+        is_twice = jnp.sum(wires[:, None] == wires, axis=1) > 1
+        place = jnp.where(jnp.any(is_out), len(self._places), -len(self._places))
+        wire = wires[jnp.argmax(jnp.where(jnp.any(is_out), is_out, is_twice))]
+        here = jnp.where(jnp.any(is_out | is_twice), jnp.stack([place, wire]), 0)
+        return jnp.where(fault[0] == 0, here, fault).astype(jnp.int32)
+
+    def checked(self, values: Any, faults: Any, weights: Any = None) -> Any:
+        """Return values as they are, or raise the fault of a circuit when it runs.
+
+        Args:
+            values: a pytree of arrays.
+            faults: one, or those of several runs in rows.
+            weights: how likely each of these is.
+        """
+        if not self._places:
+            return values
+        if weights is not None:
+            counts = (faults[:, 0] != 0) & (weights > _IMPOSSIBLE)
+            faults = jnp.where(jnp.any(counts), faults[jnp.argmax(counts)], 0)
+        check = WireCheck(self._where, "\n".join(self._places), str(len(self._wires)))
+        is_well = PureCallback(check, jax.ShapeDtypeStruct((), bool), "broadcast_all")(faults)
+
+        def guarded(value: Any) -> Any:
+            nothing = jnp.nan if jnp.issubdtype(value.dtype, jnp.inexact) else -1
+            return jnp.where(is_well, value, jnp.asarray(nothing).astype(value.dtype))
+
+        return jax.tree.map(guarded, values)
+
+
+class WireCheck:
+    """Raises a fault; equal ones are equal callbacks.
+
+    Args:
+        where: the QNode.
+        places: of the faults, one a line.
+        n_wires: how many there are.
+    """
+
+    def __init__(self, where: str, places: str, n_wires: str) -> None:
+        self.aot_arguments = where, places, n_wires
+        self.__name__ = "wire_check"
+
+    def __call__(self, faults: np.ndarray) -> np.ndarray:
+        """Raise the first of some faults; return that all is well for each."""
+        where, places, n_wires = self.aot_arguments
+        for number, wire in np.reshape(faults, (-1, 2)).tolist():
+            if number:
+                problem = (
+                    f"wire {wire} is not in the circuit, which has wires 0 to {int(n_wires) - 1}"
+                    if number > 0
+                    else f"expected different wires, got {wire} twice"
+                )
+                raise CircuitError(f"{where}: {places.splitlines()[abs(number) - 1]}: {problem}.")
+        return np.ones(faults.shape[:-1], bool)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WireCheck) and self.aot_arguments == other.aot_arguments
+
+    def __hash__(self) -> int:
+        return hash(self.aot_arguments)

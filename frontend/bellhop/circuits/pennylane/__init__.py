@@ -1,0 +1,1 @@
+"""PennyLane's own tools, transforms and queues, as circuits need them."""

@@ -1,0 +1,163 @@
+"""PennyLane's transforms that need a circuit as a whole: it is put on a tape while it is traced.
+
+The transform makes other tapes of it, each of which is run as a circuit, and a result of
+theirs.  A tape holds gates alone: loops of known length are unrolled onto it, and other control
+flow and measurements in the middle are refused.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import jax
+import pennylane as qml
+from pennylane.transforms.core import CompilePipeline
+
+from bellhop.circuits.circuit.execution import is_measurement
+from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.clifford_t import taking_computed_angles
+from bellhop.circuits.gates.rewrites import is_piecewise, transform_name
+from bellhop.circuits.pennylane.gate_parameters import GateParameters
+from bellhop.circuits.recording.queue import QueuedCircuit
+from bellhop.errors import CompileError
+from bellhop.tracing.state import circuit_scope
+
+Call = Callable[..., Any]
+
+# Transforms that make random choices, which would be made once.
+_DRAWN_WHILE_TRACED = ("spsa_grad",)
+
+
+def needs_tape(qnode: qml.QNode) -> bool:
+    """Tell whether a QNode has transforms that cannot see its circuit in pieces."""
+    return not all(map(is_piecewise, qnode.compile_pipeline))
+
+
+def call_on_tape(
+    qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any], where: str, call: Call
+) -> Any:
+    """Trace a call of a QNode whose transforms need its circuit as a tape.
+
+    Args:
+        qnode: the QNode.
+        args: its arguments.
+        kwargs: its arguments by name.
+        where: the QNode and its line, for errors.
+        call: traces a call of a QNode without such transforms.
+
+    Returns:
+        the result, in the structure that the quantum function returned where the transforms
+        keep the number of its measurements, and as the transforms make it where they do not.
+
+    Raises:
+        CompileError: for a circuit that is no tape, for transforms that draw at random, and for
+            those that ask for a number that the program computes.
+    """
+    names = ", ".join(map(transform_name, qnode.compile_pipeline))
+    for transform in qnode.compile_pipeline:
+        if transform_name(transform) in _DRAWN_WHILE_TRACED:
+            raise CompileError(
+                f"{where}: the transform {transform_name(transform)} draws its directions when the "
+                "program is traced, so every call would have the same; it is not supported by "
+                "bellhop. Use bellhop.grad or bellhop.jacobian of the QNode."
+            )
+
+    def record(*args: Any) -> tuple[qml.tape.QuantumScript, Any]:
+        recorder = _Tape(where, f"the transform {names}")
+        with circuit_scope(recorder), recorder.queue():
+            result = qnode.func(*args, **kwargs)
+        leaves = jax.tree.leaves(result, is_leaf=is_measurement)
+        processes = [leaf for leaf in leaves if is_measurement(leaf)]
+        recorder.take_observables(processes)
+        tape = qml.tape.QuantumScript(recorder.operations, processes, shots=qnode.shots)
+        return tape, result
+
+    tape, result = record(*args)
+    leaves, tree = jax.tree.flatten(result, is_leaf=is_measurement)
+    processes = tape.measurements
+    pipeline = CompilePipeline([taking_computed_angles(each) for each in qnode.compile_pipeline])
+    if pipeline.has_classical_cotransform() and pipeline[-1].kwargs.get("hybrid", True):
+        pipeline.cotransform_cache = GateParameters(
+            lambda *args: record(*args)[0], args, pipeline, where
+        )
+    # Nothing is collected for the recorder, so control flow of decompositions is PennyLane's own.
+    with qml.QueuingManager.stop_recording(), circuit_scope(_Tape(where, names)):
+        try:
+            tapes, finish = pipeline((tape,))
+        except jax.errors.ConcretizationTypeError as error:
+            raise CompileError(
+                f"{where}: the transform {names} asks for a number that is only known when the "
+                "program runs. Make what it comes from static (static_argnums), or a constant."
+            ) from error
+        if pipeline.is_informative:
+            # It tells something about the tape, which nobody runs.
+            return finish(tapes)[0]
+    # Results come by tape, and one was put in.
+    (transformed,) = finish(tuple(call(_qnode_of(changed, qnode), (), {}) for changed in tapes))
+
+    def as_returned(values: Any) -> Any:
+        if len(processes) == 1:
+            values = (values,)
+        if not isinstance(values, tuple | list) or len(values) != len(processes):
+            return values
+        measured = iter(values)
+        return jax.tree.unflatten(
+            tree, [next(measured) if is_measurement(leaf) else leaf for leaf in leaves]
+        )
+
+    if qnode.shots.has_partitioned_shots:
+        return tuple(map(as_returned, transformed))
+    return as_returned(transformed)
+
+
+def _qnode_of(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
+    """Return a QNode that runs a tape as another QNode would, without transforms."""
+
+    def function() -> Any:
+        for operation in tape.operations:
+            qml.apply(operation)
+        measured = tuple(map(qml.apply, tape.measurements))
+        return measured[0] if len(measured) == 1 else measured
+
+    function.__name__ = getattr(qnode.func, "__name__", "circuit")
+    changed = copy.copy(qnode)
+    changed.func = function
+    changed._compile_pipeline = CompilePipeline()
+    return changed if tape.shots == qnode.shots else qml.set_shots(changed, tape.shots)
+
+
+class _Tape(QueuedCircuit):
+    """Puts operations on a tape."""
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(where, Rows(None, where))
+        self.operations: list[Any] = []
+        self._what = what
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        self.operations += operations
+
+    def for_control_flow(self) -> Any:
+        return self
+
+    def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        if not isinstance(trips, int):
+            self._refuse("a for_loop whose bounds are computed in the program")
+        for trip in range(trips):
+            carried = iteration(carried, trip)
+        return carried
+
+    def while_loop(self, condition: Any, iteration: Any, carried: Any) -> NoReturn:
+        self._refuse("a while_loop")
+
+    def branch(self, construct: str, index: Any, names: Any, branches: Any) -> NoReturn:
+        self._refuse(f"a {construct}")
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> NoReturn:
+        self._refuse(f"a measure ({site})")
+
+    def _refuse(self, construct: str) -> NoReturn:
+        raise CompileError(
+            f"{self.where}: {self._what} needs the circuit as a tape of gates, and this one has "
+            f"{construct}."
+        )

@@ -1,0 +1,75 @@
+"""PennyLane's functions that look into a circuit, where they do not know ours.
+
+Most of them know a compiled function by its name, ``QJIT``, and take its ``user_function``.
+Those here know PennyLane's QNodes and Catalyst's class alone.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import pennylane as qml
+
+from bellhop.circuits.pennylane.specs_levels import has_several_levels, specs_at_levels
+from bellhop.control_flow.interpretation import unrolling
+from bellhop.errors import CompileError
+from bellhop.tracing.state import is_tracing
+
+Tool = Callable[..., Any]
+
+
+@functools.cache
+def let_tools_know(compiled: type) -> None:
+    """Let PennyLane's functions take compiled functions, and run in them; once a process.
+
+    Args:
+        compiled: the class of compiled functions.
+    """
+    for rooms, name in (
+        ((qml, qml.resource), "specs"),
+        ((qml.workflow,), "construct_tape"),
+        ((qml.workflow,), "construct_batch"),
+    ):
+        tool = _of_circuit(getattr(rooms[0], name), compiled)
+        for room in rooms:
+            setattr(room, name, tool)
+    qml.iterative_qpe = _with_unrolled_loops(qml.iterative_qpe)
+
+
+def _of_circuit(tool: Tool, compiled: type) -> Tool:
+    """Return a tool that takes compiled functions for the functions that they compile."""
+
+    @functools.wraps(tool)
+    def of_circuit(qnode: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(qnode, compiled):
+            return tool(qnode, *args, **kwargs)
+        function: Any = qnode.user_function  # type: ignore[attr-defined]
+        if not isinstance(function, qml.QNode):
+            raise ValueError(
+                f"qml.{tool.__name__} takes a QNode, or a qjit function of one; {qnode!r} is one "
+                "of another function. Give it the QNode that this calls."
+            )
+        if tool.__name__ == "specs" and has_several_levels(kwargs.get("level")):
+            return specs_at_levels(tool, function, kwargs["level"])
+        return tool(function, *args, **kwargs)
+
+    return of_circuit
+
+
+def _with_unrolled_loops(function: Tool) -> Tool:
+    """Return a function of PennyLane's whose loops fill a list of Python's."""
+
+    @functools.wraps(function)
+    def unrolled(base: Any, aux_wire: Any, iters: int) -> Any:
+        if not is_tracing():
+            return function(base, aux_wire, iters)
+        if isinstance(iters, jax.core.Tracer):
+            raise CompileError(
+                f"qml.{function.__name__}: iters is computed in the program, and there are as many "
+                "results. Make it static: qjit(static_argnums=...)."
+            )
+        with unrolling():
+            return function(base, aux_wire, iters)
+
+    return unrolled

@@ -1,0 +1,1 @@
+"""Calls of QNodes in our programs."""

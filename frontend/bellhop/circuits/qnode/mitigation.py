@@ -1,0 +1,54 @@
+"""Mitigated circuits: run with more noise several times, and extrapolated to none."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.circuits.gates.rewrites import folded
+from bellhop.tracing.state import trace_state, tracing_with
+
+
+@dataclass(frozen=True)
+class Mitigation:
+    """How QNodes are mitigated.
+
+    Attributes:
+        scale_factors: how many times each gate is applied.
+        extrapolate: takes scale factors and values; returns the value at zero.
+        folding: ``"global"`` or ``"local-all"``.
+    """
+
+    scale_factors: tuple[int, ...]
+    extrapolate: Callable[[Any, Any], Any]
+    folding: str
+
+    def run(self, circuit: Callable[[], Any]) -> Any:
+        """Call a circuit for each scale factor, and return its extrapolated results."""
+        results = []
+        for scale in self.scale_factors:
+            with tracing_with(mitigation=None), folded(scale, self.folding):
+                results.append(circuit())
+        return jax.tree.map(self._at_zero, *results)
+
+    def _at_zero(self, *values: Any) -> Any:
+        scales = np.asarray(self.scale_factors, float)
+        table = jnp.stack(values)
+        columns = jnp.reshape(table, (len(values), -1)).T
+        extrapolated = jnp.stack([jnp.reshape(self.extrapolate(scales, c), ()) for c in columns])
+        return jnp.reshape(extrapolated, table.shape[1:])
+
+
+def current_mitigation() -> Mitigation | None:
+    """Return how QNodes that are called now are mitigated, or None."""
+    mitigation: Mitigation | None = trace_state().mitigation
+    return mitigation
+
+
+def mitigating(mitigation: Mitigation) -> AbstractContextManager[None]:
+    """Mitigate the QNodes that are called inside."""
+    return tracing_with(mitigation=mitigation)

@@ -1,0 +1,1 @@
+"""A circuit while its quantum function is traced."""

@@ -1,0 +1,38 @@
+"""Measurements in the middle of a circuit, while its quantum function is traced."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import pennylane as qml
+from pennylane.queuing import QueuingManager
+
+from bellhop.circuits.recording.outcomes import as_outcome
+from bellhop.errors import CompileError
+
+
+def measure_wire(
+    circuit: Any, wires: Any, *, reset: bool, postselect: int | None, site: str
+) -> Any:
+    """Measure one wire and return the outcome.
+
+    Args:
+        circuit: the circuit that is traced; None where only the wires of one are looked for.
+        wires: as the user gave it.
+        reset: whether the wire is brought to zero.
+        postselect: the outcome that is asked for, if any.
+        site: ``file:line``, for errors.
+    """
+    labels = qml.wires.Wires(wires)
+    if len(labels) != 1:
+        raise CompileError(f"measure ({site}) takes one wire, and was given {len(labels)}.")
+    if circuit is None:
+        if not QueuingManager.recording():
+            raise CompileError(
+                f"measure ({site}) stands outside of a QNode. Call it in a quantum function."
+            )
+        qml.Identity(labels)
+        return as_outcome(jnp.zeros((), bool))
+    outcome = circuit.mid_measure(
+        labels[0], reset=reset, postselect=-1 if postselect is None else postselect, site=site
+    )
+    return as_outcome(outcome)

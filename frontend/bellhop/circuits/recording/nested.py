@@ -1,0 +1,341 @@
+"""Inverses and controls of whole quantum functions, control flow in them included.
+
+While such a function is traced, a part stands in for the circuit: it takes the operations and
+the control flow, and hands them on to the circuit changed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pennylane as qml
+
+from bellhop.circuits.gates.control_flow import ControlFlow, Play
+from bellhop.circuits.gates.rewrites import Rewrite
+from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.recording.queue import QueuedCircuit
+from bellhop.control_flow.steps import traced_branches, traced_step
+from bellhop.errors import CompileError
+from bellhop.tracing.state import circuit_scope, current_circuit
+
+
+class Applied:
+    """What an inverted or controlled function applied, with its loops and conditionals.
+
+    Attributes:
+        operations: in order, as far as they stand outside of loops and conditionals.
+    """
+
+    def __init__(self, circuit: Any) -> None:
+        self._circuit = circuit
+        self._wires: list[Any] = []
+        self.operations: list[Any] = []
+
+    def add(self, operations: Sequence[Any]) -> None:
+        """Add the wires of operations."""
+        self._wires += (wire for op in operations for wire in op.wires)
+
+    @property
+    def operation(self) -> Any:
+        """The only operation; None where there are others."""
+        return self.operations[0] if len(self.operations) == 1 else None
+
+    @property
+    def wires(self) -> qml.wires.Wires:
+        """The wires of all operations; those of the circuit, where the program computes some."""
+        if not any(map(is_dynamic, self._wires)):
+            return qml.wires.Wires.all_wires(list(map(qml.wires.Wires, self._wires)))
+        circuit = self._circuit
+        while isinstance(circuit, _Part):
+            circuit = circuit._circuit
+        return qml.wires.Wires(circuit.wires.labels)
+
+
+class NestingCircuit(QueuedCircuit):
+    """A circuit whose control flow may stand where something else collects operations."""
+
+    def for_control_flow(self) -> Any:
+        """Return what takes loops and conditionals: not the circuit where something else collects.
+
+        That is a tape, mostly, of which the circuit takes them later.
+        """
+        if self.is_collecting() or not qml.QueuingManager.recording():
+            return self
+        return _Deferred(self)
+
+
+class _Part(NestingCircuit):
+    def __init__(self, circuit: QueuedCircuit, applied: Applied | None = None) -> None:
+        super().__init__(circuit.where, circuit.rows, circuit.precision)
+        self._circuit = circuit
+        self._is_whole = applied is None
+        self.applied = Applied(circuit) if applied is None else applied
+
+    def note(self, operations: Sequence[Any]) -> None:
+        """Keep what is applied."""
+        self.applied.add(operations)
+        if self._is_whole:
+            self.applied.operations += operations
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run a quantum function, whose operations this part takes."""
+        with circuit_scope(self), self.queue():
+            return function(*args)
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Refuse: what is measured has no inverse, and is not controlled."""
+        raise CompileError(
+            f"{self.where}: a measure ({site}) stands in an adjoint or ctrl of a function, which "
+            "cannot hold measurements. Measure outside of it."
+        )
+
+
+class _Changed(_Part):
+    """Applies other operations in place of those that it takes."""
+
+    def __init__(
+        self,
+        circuit: QueuedCircuit,
+        change: Callable[[Any], Any],
+        rewrites: Sequence[Rewrite] = (),
+        applied: Applied | None = None,
+    ) -> None:
+        super().__init__(circuit, applied)
+        self._change = change
+        self.rewrites = list(rewrites)
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        with qml.QueuingManager.stop_recording():
+            changed = self._change(operations)
+        self.note(changed)
+        self._circuit.apply(changed)
+
+    def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        with self._in_circuit("for_loop") as circuit:
+            return circuit.for_loop(trips, self._inside(iteration), carried)
+
+    def while_loop(self, condition: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        with self._in_circuit("while_loop") as circuit:
+            return circuit.while_loop(condition, self._inside(iteration), carried)
+
+    def branch(self, construct: str, index: Any, names: Any, branches: Sequence[Any]) -> Any:
+        with self._in_circuit(construct) as circuit:
+            return circuit.branch(construct, index, names, list(map(self._inside, branches)))
+
+    def _inside(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        # Around the circuit that runs it: an inverse runs it again, for another one.
+        return lambda *args: _Changed(
+            current_circuit(), self._change, self.rewrites, self.applied
+        ).run(function, *args)
+
+    @contextmanager
+    def _in_circuit(self, construct: str) -> Iterator[Any]:
+        """Let the circuit take control flow that stands in our queue."""
+        self.flush_active(construct)
+        circuit: Any = self._circuit
+        outer, circuit._queue = circuit._queue, self._queue
+        try:
+            with circuit_scope(circuit):
+                yield circuit
+        finally:
+            circuit._queue = outer
+
+
+class _Inverted(_Part):
+    """Collects what undoes operations and control flow, in order of what it undoes."""
+
+    def __init__(self, circuit: QueuedCircuit, applied: Applied | None = None) -> None:
+        super().__init__(circuit, applied)
+        self.undo: list[Callable[[], Any]] = []
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        with qml.QueuingManager.stop_recording():
+            inverses = [qml.adjoint(op) for op in reversed(operations)]
+        self.undo.append(lambda: self._apply(inverses))
+
+    def _apply(self, inverses: list[Any]) -> None:
+        self.note(inverses)
+        self._circuit.apply(inverses)
+
+    def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        self.flush_active("for_loop")
+        values_at = lambda place: ()
+        if carried:
+            # Its values forward, for the way back: gates are left out.
+            forward = lambda values, trip: (self._values_of(iteration, values, trip), values)
+            carried, step = traced_step("for_loop", forward, carried, jnp.asarray(0))
+            first = carried
+            if isinstance(trips, int):
+                carried, saved = jax.lax.scan(lambda c, t: step(c, t), first, jnp.arange(trips))
+                values_at = lambda place: jax.tree.map(lambda value: value[place], saved)
+            else:
+                # How many there are to save is not known, so they are computed again.
+                values_at = lambda place: jax.lax.fori_loop(
+                    0, place, lambda trip, values: step(values, trip)[0], first
+                )
+                carried = values_at(trips)
+        self._undo_loop(trips, iteration, values_at)
+        return tuple(carried)
+
+    def while_loop(self, condition: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        self.flush_active("while_loop")
+        forward = lambda values: (self._values_of(iteration, values), ())
+        first, step = traced_step("while_loop", forward, carried)
+        trips, carried = jax.lax.while_loop(
+            lambda state: self.evaluate_condition(condition, state[1]),
+            lambda state: (state[0] + 1, step(state[1])[0]),
+            (jnp.asarray(0), first),
+        )
+        values_at = lambda place: jax.lax.fori_loop(
+            0, place, lambda _, values: step(values)[0], first
+        )
+        self._undo_loop(trips, lambda values, _: iteration(values), values_at)
+        return tuple(carried)
+
+    def _undo_loop(
+        self, trips: Any, iteration: Callable[..., Any], values_at: Callable[[Any], Any]
+    ) -> None:
+        """Undo the iterations of a loop, the last first, each with the values it had."""
+
+        def backward(_: tuple[()], trip: Any) -> tuple[()]:
+            place = trips - 1 - trip
+            values = values_at(place)
+            invert(current_circuit(), lambda: iteration(values, place), self.applied)
+            return ()
+
+        circuit: Any = self._circuit
+        self.undo.append(lambda: circuit.for_loop(trips, backward, ()))
+
+    def branch(
+        self, construct: str, index: Any, names: Sequence[str], branches: Sequence[Any]
+    ) -> Any:
+        self.flush_active(construct)
+        forward = [lambda branch=branch: (self._values_of(branch), ()) for branch in branches]
+        runners, _ = traced_branches(construct, names, forward)
+        result, _ = jax.lax.switch(index, runners)
+        backward = [
+            lambda branch=branch: invert(current_circuit(), branch, self.applied) and None
+            for branch in branches
+        ]
+        circuit: Any = self._circuit
+        self.undo.append(lambda: circuit.branch(construct, index, names, backward))
+        return result
+
+    def _values_of(self, function: Callable[..., Any], *args: Any) -> Any:
+        return _Inverted(self._circuit).run(function, *args)
+
+
+class ValuesAlone(_Inverted):
+    """Runs control flow for what it computes; its gates are left out.
+
+    It tells the wires of these.
+    """
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Leave operations out."""
+        self.applied.add(operations)
+
+    def _values_of(self, function: Callable[..., Any], *args: Any) -> Any:
+        return ValuesAlone(self._circuit, self.applied).run(function, *args)
+
+
+def invert(
+    circuit: QueuedCircuit, function: Callable[[], Any], applied: Applied | None = None
+) -> Applied:
+    """Apply the inverse of a quantum function to a circuit.
+
+    A function with loops that carry values, or with conditionals, is traced twice: forward for
+    its values, and backward for its gates.
+    """
+    part = _Inverted(circuit, applied)
+    part.run(function)
+    for undo in reversed(part.undo):
+        undo()
+    return part.applied
+
+
+def control(
+    circuit: QueuedCircuit, wires: Any, values: Any, function: Callable[[], Any]
+) -> Applied:
+    """Apply a quantum function to a circuit, every operation with controls."""
+
+    def controlled(operations: Sequence[Any]) -> list[Any]:
+        return [qml.ctrl(op, control=wires, control_values=values) for op in operations]
+
+    part = _Changed(circuit, controlled)
+    part.run(function)
+    return part.applied
+
+
+def fold(function: Callable[..., Any], times: int) -> Callable[..., Any]:
+    """Return a quantum function that is undone and done again so many times after it was run.
+
+    What prepares the state is done once.
+    """
+
+    def folded(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        circuit = current_circuit()
+
+        def again() -> None:
+            part = _Changed(current_circuit(), _without_preparations, circuit.rewrites)
+            part.run(lambda: function(*args, **kwargs))
+
+        for _ in range(times):
+            circuit.flush_active("folding")
+            invert(circuit, again)
+            again()
+        return result
+
+    return folded
+
+
+def _without_preparations(operations: Sequence[Any]) -> list[Any]:
+    return [op for op in operations if not isinstance(op, qml.operation.StatePrepBase)]
+
+
+def apply_control_flow(circuit: QueuedCircuit, op: Any) -> None:
+    """Apply an operation that is control flow to a circuit that is applying operations."""
+    with circuit_scope(circuit), circuit.queue():
+        _play(circuit, op)
+
+
+def _play(circuit: Any, op: Any) -> None:
+    inner = lambda: _play(current_circuit(), op.base)
+    if isinstance(op, qml.ops.Adjoint):
+        invert(circuit, inner)
+    elif isinstance(op, qml.ops.Controlled):
+        control(circuit, op.control_wires, op.control_values, inner)
+    else:
+        op.hyperparameters["play"](circuit)
+
+
+class _Deferred:
+    """Takes control flow for a circuit while operations are collected by something else.
+
+    What it returns is needed before its gates are applied: it is traced for its values first, and
+    for its gates then.
+    """
+
+    def __init__(self, circuit: QueuedCircuit) -> None:
+        self._circuit = circuit
+
+    def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        """Defer a loop; return the carried values."""
+        return self._defer(lambda circuit: circuit.for_loop(trips, iteration, carried))
+
+    def while_loop(self, condition: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+        """Defer a loop; return the carried values."""
+        return self._defer(lambda circuit: circuit.while_loop(condition, iteration, carried))
+
+    def branch(self, construct: str, index: Any, names: Any, branches: Sequence[Any]) -> Any:
+        """Defer a conditional; return its result."""
+        return self._defer(lambda circuit: circuit.branch(construct, index, names, branches))
+
+    def _defer(self, play: Play) -> Any:
+        values = ValuesAlone(self._circuit)
+        result = values.run(lambda: play(values))
+        ControlFlow(play, values.applied.wires)
+        return result

@@ -1,0 +1,163 @@
+"""What circuits share while their quantum functions are traced: PennyLane's queue.
+
+Operations are queued, and flushed wherever something else than a gate comes: control flow,
+or the end of the circuit.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax.numpy as jnp
+from jax.extend.core import get_opaque_trace_state
+from pennylane import Identity
+from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
+from pennylane.tape import QuantumScript
+
+from bellhop.base.source import user_site
+from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.rewrites import Rewrite
+from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.precision import Precision
+from bellhop.errors import CompileError
+
+
+class _Queue(AnnotatedQueue):
+    """The queue of a circuit, or of a body or branch in it: it takes operations of one trace only.
+
+    A JAX transformation inside the quantum function traces its body apart, so that a gate in
+    it would be applied once, whatever the transformation does with the body.
+    """
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self._where = where
+        self._trace = get_opaque_trace_state(convention="bellhop")
+        self.sites: dict[int, str] = {}
+
+    def append(self, obj: Any, **kwargs: Any) -> None:
+        """Take an operation or measurement."""
+        if get_opaque_trace_state(convention="bellhop") != self._trace:
+            raise CompileError(
+                f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} stands inside a JAX "
+                "transformation (jax.lax.scan, jax.jit, jax.vmap, ...) within the quantum "
+                "function, which cannot hold gates. Use bellhop.for_loop, while_loop or cond, or "
+                "call the QNode inside the transformation instead."
+            )
+        if any(map(is_dynamic, getattr(obj, "wires", ()))):
+            # Only these fail at run time, and to look for the line takes time.
+            self.sites[id(obj)] = user_site()
+        super().append(obj, **kwargs)
+
+
+class QueuedCircuit:
+    """A circuit whose operations come out of PennyLane's queue.
+
+    Args:
+        where: the QNode, for errors.
+        rows: the batches of parameters.
+        precision: what counts the numbers of the circuit that this one is a part of, if it is.
+    """
+
+    def __init__(self, where: str, rows: Rows, precision: Precision | None = None) -> None:
+        self.where = self._where = where
+        self.rows = rows
+        self.precision = Precision() if precision is None else precision
+        self._queue: _Queue | None = None
+        self._sites: dict[int, str] = {}
+        self._flushed: list[Any] = []
+        # What changes the operations before they are applied, in order.
+        self.rewrites: list[Rewrite] = []
+
+    def apply(self, operations: list[Any]) -> None:
+        """Apply operations to the state, in order."""
+        raise NotImplementedError
+
+    def site_of(self, operation: Any) -> str:
+        """Return ``file:line`` of an operation on wires that the program computes, or nothing."""
+        sites = self._sites if self._queue is None else self._queue.sites
+        return sites.get(id(operation), "")
+
+    def check_wires(self, wires: Any, process: Any) -> None:
+        """Check the wires of a measurement process, which the program computes, when it runs."""
+        check = Identity(wires=wires)
+        self._sites[id(check)] = self.site_of(process) or self.site_of(process.obs)
+        self.apply([check])
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Measure a wire, collapse the state, and return the outcome."""
+        raise NotImplementedError
+
+    @contextmanager
+    def queue(self) -> Iterator[None]:
+        """Collect the operations that run inside, and flush them at the end."""
+        outer = self._queue
+        try:
+            with _Queue(self._where) as queue:
+                self._queue = queue
+                yield
+                self._flush(queue)
+                self._sites = queue.sites
+        finally:
+            self._queue = outer
+
+    def _flush(self, queue: AnnotatedQueue) -> list[Any]:
+        operations, *_ = process_queue(queue)
+        if any(isinstance(op, QuantumScript) for op in operations):
+            raise CompileError(
+                f"{self._where}: a QuantumTape stands in the quantum function, and is no "
+                "operation. Make it under qml.QueuingManager.stop_recording(), and call "
+                "qml.apply of each of its operations."
+            )
+        # As they were written: decompositions make parameters of constants.
+        self.precision.take([op.data for op in operations])
+        rewritten = operations
+        for rewrite in self.rewrites:
+            rewritten = rewrite.apply(rewritten)
+        self.apply(rewritten)
+        for op in operations:
+            queue.remove(op)
+        return operations
+
+    def is_collecting(self) -> bool:
+        """Tell whether operations that are made now come to this circuit."""
+        return self._queue is not None and QueuingManager.active_context() is self._queue
+
+    def flush_active(self, construct: str) -> None:
+        """Apply what was queued so far, since a construct with gates of its own follows."""
+        queue = QueuingManager.active_context()
+        if queue is not self._queue:
+            raise CompileError(
+                f"{self._where}: a {construct} stands where gates are collected by something else "
+                "than the circuit (qml.adjoint, qml.ctrl or a tape), which is not supported yet "
+                f"by bellhop. Put these into the body of the {construct}."
+            )
+        self._flushed += self._flush(queue)
+
+    def evaluate_condition(self, condition: Callable[..., Any], carried: Any) -> Any:
+        """Return whether a while loop goes on; its condition may not apply gates."""
+        with AnnotatedQueue() as queue:
+            holds = condition(carried)
+        if queue.queue:
+            raise CompileError(
+                f"{self._where}: the condition of a while_loop applies gates. Apply them in "
+                "the body."
+            )
+        return jnp.asarray(holds)
+
+    def take_observables(self, processes: Iterable[Any]) -> None:
+        """Count the numbers in observables; refuse those that control flow took for gates."""
+        for process in processes:
+            if process.obs is not None:
+                self._check_observable(process.obs)
+                self.precision.take(process.obs.data)
+
+    def _check_observable(self, observable: Any) -> None:
+        if any(observable is op for op in self._flushed):
+            raise CompileError(
+                f"{self._where}: the observable {observable} was made before a loop or a "
+                "conditional, where it is a gate. Make it where it is measured, or outside the "
+                "QNode."
+            )
+        for part in getattr(observable, "operands", ()):
+            self._check_observable(part)

@@ -1,0 +1,314 @@
+"""One circuit while its quantum function is traced: its loops and conditionals."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.circuits.derivatives.dynamic_count import Uncounted
+from bellhop.circuits.gates.gates import RepeatedRun
+from bellhop.circuits.gates.merging import merged, merged_turns
+from bellhop.circuits.recording.iterations import Use, stacked_turns, use_turns, use_turns_while
+from bellhop.circuits.recording.straight_circuit import StraightCircuit
+from bellhop.control_flow.steps import Step, traced_branches, traced_step
+
+# The parameters of the gates of so many turns of a loop are held at once.
+_TURNS_IN_ONE_CALL = 1 << 18
+
+
+class Circuit(StraightCircuit):
+    """A circuit with control flow, which becomes that of the program.
+
+    Where an iteration of a loop is no more than a run of gates and has no side effects, the
+    program computes its parameters first, and one call of the runtime applies the gates of all
+    iterations after it; where only the run knows how many these are, of a block of them.  Where
+    an iteration is no more than such a loop, the iterations of both are those of one loop.
+    """
+
+    def for_loop(
+        self, trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run a loop whose body applies gates; return the carried values.
+
+        The parameters of the gates in a loop of static length are stacked, so that their
+        order is that of execution.
+
+        Args:
+            trips: how many iterations there are, an integer where that is known.
+            iteration: takes the carried values and the number of the iteration; returns the
+                next carried values.
+            carried: the first carried values.
+        """
+        if isinstance(trips, int):
+            return self._static_loop(trips, iteration, carried)
+        gates: list[RepeatedRun] = []
+        carried, step, _ = self._traced_step(
+            "for_loop",
+            iteration,
+            carried,
+            jnp.asarray(0),
+            is_uncounted=True,
+            gates_apart=self._apart_if_uncounted(gates),
+        )
+        if not gates:
+            state = jax.lax.fori_loop(
+                0, trips, lambda trip, state: step(state, trip)[0], self._circuit_state(carried)
+            )
+            return self._resume(state)
+        turn, (use, state) = self._turn_apart(step), self._in_blocks(gates[-1])
+        carried, state = use_turns(turn, carried, trips, use, state)
+        return self._resume((carried, *state))
+
+    def _static_loop(
+        self, trips: int, iteration: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run a loop of static length, as ``for_loop`` does."""
+        self.flush_active("for_loop")
+        is_one_run = self._is_one_run and self._run is None
+        trip = jnp.asarray(0)
+        gates: list[RepeatedRun] = []
+        carried, step, frequencies = self._traced_step(
+            "for_loop",
+            iteration,
+            carried,
+            trip,
+            gates_apart=gates if 1 < trips <= _TURNS_IN_ONE_CALL else None,
+            most_turns=_TURNS_IN_ONE_CALL // max(trips, 1),
+        )
+        if not gates:
+            state, stacked = jax.lax.scan(step, self._circuit_state(carried), jnp.arange(trips))
+            self._params.append(jnp.ravel(stacked))
+            self._frequencies.append(np.tile(frequencies, trips))
+            return self._resume(state)
+        carried, inputs = stacked_turns(self._turn_apart(step), carried, trips)
+        params, wires = inputs
+        turn = gates[-1]
+        turns = trips * turn.turns
+        # No gates met at the ends of the turns of a loop within, so none do here.
+        loop = merged_turns(turn.run, params, self.device.passes if turn.turns == 1 else ())
+        for run in loop.before:
+            self._bind(run)
+        if loop.run.gates:
+            self._wait(RepeatedRun(loop.run, jnp.ravel(loop.params), jnp.ravel(wires), turns))
+        for run in loop.after:
+            self._bind(run)
+        self._is_one_run = is_one_run and not (loop.before or loop.after)
+        return tuple(carried)
+
+    def while_loop(
+        self,
+        condition: Callable[..., Any],
+        iteration: Callable[..., Any],
+        carried: tuple[Any, ...],
+    ) -> tuple[Any, ...]:
+        """Run a loop whose body applies gates while a condition on the carried values holds."""
+
+        def goes_on(carried: tuple[Any, ...]) -> Any:
+            return self.evaluate_condition(condition, carried)
+
+        gates: list[RepeatedRun] = []
+        carried, step, _ = self._traced_step(
+            "while_loop",
+            iteration,
+            carried,
+            is_uncounted=True,
+            gates_apart=self._apart_if_uncounted(gates),
+        )
+        if not gates:
+            state = jax.lax.while_loop(
+                lambda state: goes_on(state[0]),
+                lambda state: step(state)[0],
+                self._circuit_state(carried),
+            )
+            return self._resume(state)
+        turn, (use, state) = self._turn_apart(step), self._in_blocks(gates[-1])
+        carried, state = use_turns_while(goes_on, turn, carried, use, state)
+        return self._resume((carried, *state))
+
+    def _apart_if_uncounted(self, gates: list[RepeatedRun]) -> list[RepeatedRun] | None:
+        """Return ``gates`` where blocks of turns may be one call of the runtime.
+
+        Those of circuits with passes may not: the compiler's pass, which lets the gates of one
+        turn meet those of the next, sees them in a loop.
+        """
+        return None if self.device.passes else gates
+
+    def _turn_apart(self, step: Step) -> Callable[..., tuple[tuple[Any, ...], Any]]:
+        """Return what an iteration computes that is no more than a run of gates.
+
+        Returns:
+            a function of the carried values, and the number of the iteration where it has one;
+            it returns the next carried values, and the parameters and wires of the run.
+        """
+        _, *others = self._circuit_state(())
+
+        def turn(carried: tuple[Any, ...], *trip: Any) -> tuple[tuple[Any, ...], Any]:
+            (carried, *_), inputs = step((carried, *others), *trip)
+            return carried, inputs
+
+        return turn
+
+    def _in_blocks(self, turn: RepeatedRun) -> tuple[Use, Any]:
+        """Return a function that applies the gates of each turn of a block, and its state."""
+        _, *state = self._circuit_state(())
+
+        def apply(state: Any, inputs: Any, turns: Any) -> Any:
+            params, wires = map(jnp.ravel, inputs)
+            with self._part(*state, is_uncounted=True):
+                self._apply(turn.run, params, wires, turns * turn.turns)
+                _, *state = self._circuit_state(())
+            return state
+
+        return apply, state
+
+    def _circuit_state(self, carried: tuple[Any, ...]) -> Any:
+        return carried, self._handle, self._offset, self._uncounted
+
+    def _resume(self, state: Any) -> tuple[Any, ...]:
+        carried, self._handle, self._offset, self._uncounted = state
+        return tuple(carried)
+
+    def _traced_step(
+        self,
+        construct: str,
+        iteration: Callable[..., Any],
+        carried: tuple[Any, ...],
+        *others: Any,
+        is_uncounted: bool = False,
+        gates_apart: list[RepeatedRun] | None = None,
+        most_turns: float = math.inf,
+    ) -> tuple[tuple[Any, ...], Step, np.ndarray]:
+        """Trace an iteration with gates.
+
+        Returns:
+            the carried values in their types, a function that goes from state to state, and
+            the frequencies of the parameters of an iteration.  Where the iteration is a run of
+            gates, of ``most_turns`` at most, and ``gates_apart`` is a list, that run is left
+            there, and the function returns its parameters and wires instead of applying it.
+        """
+        self.flush_active(construct)
+        frequencies = np.zeros(0, np.uint8)
+        counts = self._uncounted is not None
+
+        def recorded(carried: tuple[Any, ...], state: Any, *others: Any) -> Any:
+            nonlocal frequencies, counts
+            with self._part(*state, is_uncounted=is_uncounted):
+                self._is_one_run = True
+                with self.queue():
+                    carried = iteration(carried, *others)
+                if gates_apart is not None:
+                    gates_apart.clear()
+                    only = self._only_run()
+                    if only is not None and only.turns <= most_turns:
+                        gates_apart.append(only)
+                        return carried, (state, (only.params, only.wires))
+                handle = self._handle
+                frequencies = self._frequencies_vector()
+                params = self._params_vector()
+                counts = self._uncounted is not None
+                return carried, ((handle, self._offset, self._uncounted), params)
+
+        if is_uncounted:
+            self._begin_uncounted()
+        first = carried
+        while True:
+            _, *state = self._circuit_state(first)
+            # A function of its own each time: JAX keeps what it traced of one.
+            again = lambda *args: recorded(*args)
+            carried, run = traced_step(construct, again, first, tuple(state), *others)
+            if gates_apart and run.has_effects:
+                # What it does comes after the gates of the turns before.
+                gates_apart.clear()
+                gates_apart = None
+                continue
+            if not counts or self._uncounted is not None:
+                break
+            # There is a loop of unknown length in it.
+            self._begin_uncounted()
+
+        def step(state: Any, *others: Any) -> tuple[Any, Any]:
+            carried, *rest = state
+            carried, (rest, params) = run(carried, tuple(rest), *others)
+            return (carried, *rest), params
+
+        return carried, step, frequencies
+
+    def _only_run(self) -> RepeatedRun | None:
+        """Return what is traced where it is no more than a run of gates, repeated or not."""
+        run = self._run
+        if run is None or not self._is_one_run:
+            return None
+        if isinstance(run, RepeatedRun):
+            return run
+        return RepeatedRun.once(merged(run, self.device.passes, is_last_sight=True))
+
+    def _begin_uncounted(self) -> None:
+        if self._uncounted is None:
+            self._uncounted = Uncounted.first()
+
+    def branch(
+        self,
+        construct: str,
+        index: Any,
+        names: Sequence[str],
+        branches: Sequence[Callable[[], Any]],
+    ) -> Any:
+        """Run the branch with a number, which may apply gates; return its result.
+
+        All branches count as many parameters as the one with the most, so that it is known
+        where the next gate's stand; those that a branch lacks are zeros that nothing uses.
+        """
+        self.flush_active(construct)
+        frequencies: list[np.ndarray] = []
+        counts = self._uncounted is not None
+
+        def recorded(branch: Callable[[], Any]) -> Step:
+            def run(handle: Any, uncounted: Uncounted | None) -> tuple[Any, Any]:
+                nonlocal counts
+                with self._part(handle, self._offset, uncounted):
+                    with self.queue():
+                        result = branch()
+                    handle = self._handle
+                    frequencies.append(self._frequencies_vector())
+                    counts |= self._uncounted is not None
+                    return result, (handle, self._uncounted, self._params_vector())
+
+            return run
+
+        while True:
+            frequencies.clear()
+            runners, rest = traced_branches(
+                construct,
+                names,
+                [recorded(branch) for branch in branches],
+                self._handle,
+                self._uncounted,
+            )
+            if not counts or self._uncounted is not None:
+                break
+            # There is a loop of unknown length in a branch.
+            self._begin_uncounted()
+        n_params = max(params.shape[0] for *_, params in rest)
+
+        def padded(runner: Step) -> Step:
+            def run(handle: Any, uncounted: Uncounted | None) -> tuple[Any, Any]:
+                result, (handle, uncounted, params) = runner(handle, uncounted)
+                params = jnp.pad(params, (0, n_params - params.shape[0]))
+                return result, (handle, uncounted, params)
+
+            return run
+
+        result, (self._handle, self._uncounted, params) = jax.lax.switch(
+            index, [padded(runner) for runner in runners], self._handle, self._uncounted
+        )
+        self._params.append(params)
+        # A slot stands for a parameter of each branch, and its rule must hold for all of them.
+        shared = np.zeros(n_params, np.uint8)
+        for of_branch in frequencies:
+            shared[: len(of_branch)] |= of_branch
+        self._frequencies.append(shared)
+        self._offset = self._offset + jnp.int32(n_params)
+        return result

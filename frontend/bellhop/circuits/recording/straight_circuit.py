@@ -1,0 +1,255 @@
+"""One circuit while its quantum function is traced: queued gates become primitives."""
+
+import functools
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.circuits.derivatives.diff_method import FINITE_DIFFERENCES, DifferentiationChoice
+from bellhop.circuits.derivatives.dynamic_count import Uncounted
+from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.device import DeviceSpec, GateSet
+from bellhop.circuits.gates.gates import GateList, GateRun, RepeatedRun
+from bellhop.circuits.gates.merging import merged
+from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
+from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
+from bellhop.circuits.measure.measurements import FREQUENCIES, SAMPLE, Measurement, MeasurementList
+from bellhop.circuits.measure.sampling import Asked, Frequency
+from bellhop.circuits.operations.measurement_primitives import measure_p
+from bellhop.circuits.operations.memory import check_result_fits
+from bellhop.circuits.operations.state_primitives import NOT_DIFFERENTIABLE, gates_p, mid_measure_p
+from bellhop.circuits.precision import real_type
+from bellhop.circuits.recording.nested import NestingCircuit, apply_control_flow
+
+
+class StraightCircuit(NestingCircuit):
+    """The state handle, and the parameters of the gates so far, in order.
+
+    What is flushed from the queue becomes one ``gates`` primitive for each straight run.
+    """
+
+    def __init__(
+        self,
+        handle: Any,
+        device: DeviceSpec,
+        gates: GateSet,
+        wires: WireMap,
+        where: str,
+        differentiation: DifferentiationChoice,
+        rows: Rows,
+    ) -> None:
+        super().__init__(where, rows)
+        self._state = handle
+        self._ticket = handle
+        self._differentiation = differentiation
+        self.device = device
+        self.wires = wires
+        self.has_mid_circuit = False
+        self.postselects = False
+        # The shots of each group that there is a mean of.
+        self.groups: tuple[int, ...] = ()
+        self._gate_set = gates
+        self._offset: Any = jnp.int32(0)
+        self._params: list[Any] = []
+        self._frequencies: list[np.ndarray] = []
+        # Of gates in loops whose length only the run knows; None where there are none so far.
+        self._uncounted: Uncounted | None = None
+        self._is_uncounted = False
+        self._uncounted_frequencies = NO_FREQUENCIES
+        self._is_fresh = True
+        # Gates that wait to be applied: those that follow are of the same run.
+        self._run: GateRun | RepeatedRun | None = None
+        # Whether what is traced is no more than they.
+        self._is_one_run = False
+
+    @property
+    def handle(self) -> Any:
+        """The state after everything that was flushed."""
+        return self._handle
+
+    @property
+    def _handle(self) -> Any:
+        self._settle()
+        self._is_one_run = False
+        return self._state
+
+    @_handle.setter
+    def _handle(self, handle: Any) -> None:
+        self._state = handle
+
+    def apply(self, operations: list[Any]) -> None:
+        """Append the gates of operations."""
+        gates = GateList(
+            self._gate_set,
+            self.wires,
+            self._where,
+            rows=self.rows,
+            is_first=self._is_fresh,
+            sites=self.site_of,
+            by_differences=self._differentiation.method == FINITE_DIFFERENCES,
+        )
+        for op in operations:
+            gates.add(op)
+        for run in gates.runs:
+            if isinstance(run, GateRun):
+                self._bind(run)
+            else:
+                apply_control_flow(self, run)
+
+    def _bind(self, run: GateRun) -> None:
+        before = self._run
+        if isinstance(before, GateRun) and before.is_differentiable == run.is_differentiable:
+            before.extend(run)
+        else:
+            self._wait(run)
+
+    def _wait(self, run: GateRun | RepeatedRun) -> None:
+        """Apply what waits, and let this wait."""
+        self._is_fresh = False
+        self._settle()
+        self._run = run
+
+    def _settle(self) -> None:
+        """Apply the gates that wait."""
+        run, self._run = self._run, None
+        if run is None:
+            return
+        self._is_one_run = False
+        if isinstance(run, RepeatedRun):
+            self._apply(run.run, run.params, run.wires, run.turns)
+            return
+        run = merged(run, self.device.passes)
+        if run.gates:
+            self._apply(run, run.params_vector(), run.wires_vector())
+
+    def _apply(self, run: GateRun, params: Any, wires: Any, turns: Any = None) -> None:
+        obstacle = self._gates_obstacle(run)
+        # First, since gates that wait are applied, and counted, when it is asked for.
+        handle = self._handle
+        uncounted = self._uncounted if self._is_uncounted else None
+        offset = self._offset if uncounted is None else uncounted.number
+        self._handle = gates_p.bind(
+            handle,
+            params,
+            jnp.int32(NOT_DIFFERENTIABLE) if obstacle else offset,
+            wires,
+            *([] if turns is None else [jnp.int32(turns)]),
+            gates=tuple(run.gates),
+            obstacle=obstacle,
+        )
+        if not run.n_params or obstacle:
+            return
+        count = run.n_params if turns is None else turns * run.n_params
+        if uncounted is not None:
+            self._uncounted = uncounted.add(self._ticket, params, count)
+            self._uncounted_frequencies |= functools.reduce(operator.or_, run.frequencies)
+            return
+        self._offset = self._offset + jnp.int32(count)
+        self._params.append(params)
+        frequencies = np.asarray(run.frequencies, np.uint8)
+        self._frequencies.append(np.tile(frequencies, 1 if turns is None else turns))
+
+    def _gates_obstacle(self, run: GateRun) -> str:
+        """Say why a derivative by the parameters of gates is none; nothing where it is one."""
+        if not run.is_differentiable:
+            names = ", ".join(dict.fromkeys(gate.name for gate in run.gates if gate.slots))
+            return (
+                f"the parameters of {names} are differentiated, which the adjoint method cannot "
+                "do. Use gates with angles, diff_method='finite-diff', or differentiate by other "
+                "arguments."
+            )
+        return ""
+
+    @contextmanager
+    def _part(
+        self, handle: Any, offset: Any, uncounted: Uncounted | None, *, is_uncounted: bool = False
+    ) -> Iterator[None]:
+        """Record a part of the circuit that is traced apart, from a state of its own."""
+        outer = self._handle, self._offset, self._uncounted, self._params, self._frequencies
+        was_uncounted = self._is_uncounted
+        self._handle, self._offset, self._uncounted = handle, offset, uncounted
+        self._params, self._frequencies = [], []
+        self._is_uncounted = was_uncounted or is_uncounted
+        # What is in front of it at run time is not known.
+        self._is_fresh = False
+        try:
+            yield
+        finally:
+            self._run = None
+            self._is_one_run = False
+            self._handle, self._offset, self._uncounted, self._params, self._frequencies = outer
+            self._is_uncounted = was_uncounted
+
+    def _params_vector(self) -> Any:
+        return jnp.concatenate([jnp.zeros(0, real_type()), *self._params])
+
+    def _frequencies_vector(self) -> np.ndarray:
+        return np.concatenate([np.zeros(0, np.uint8), *self._frequencies])
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Measure a wire, collapse the state, and return the outcome."""
+        self.flush_active("measure")
+        if is_dynamic(label):
+            wire = as_int32(self.wires.dynamic(label))
+        else:
+            wire = jnp.int32(self.wires(label))
+        self._handle, outcome = mid_measure_p.bind(
+            self._handle, wire, postselect=postselect, reset=reset, site=site
+        )
+        self._is_fresh = False
+        self.has_mid_circuit = True
+        self.postselects |= postselect >= 0
+        if self._is_uncounted and self._uncounted is not None:
+            self._uncounted, self._handle, outcome = self._uncounted.remember(
+                self._handle, self._ticket, outcome
+            )
+        return outcome
+
+    def measure(self, measured: MeasurementList) -> list[Any]:
+        """Measure, and return the values in order."""
+        if not measured.measurements:
+            return []
+        for measurement in measured.measurements:
+            shape, dtype = measurement.result_shape(self.device)
+            check_result_fits(shape, dtype, self.device.qubits, self._where)
+        handle = self._handle
+        differentiation = self._differentiation.of(
+            measured.measurements,
+            self._frequencies_vector().tobytes(),
+            self._uncounted_frequencies,
+            is_replayed=self.has_mid_circuit or self.device.shots > 0,
+        )
+        self._handle, *values = measure_p.bind(
+            handle,
+            measured.coefficient_vector(),
+            measured.matrix_vector(),
+            self._params_vector(),
+            *([] if self._uncounted is None else [self._uncounted.token]),
+            measurements=tuple(measured.measurements),
+            device=self.device,
+            differentiation=differentiation,
+        )
+        return values
+
+    def sample(self, asked: Sequence[Asked]) -> list[Any]:
+        """Return what is asked of one round of samples."""
+        samples = MeasurementList(self.wires, self.where)
+        samples.measurements += [
+            Measurement(FREQUENCIES, wires=what.wires, signs=what.signs, groups=self.groups)
+            if isinstance(what, Frequency)
+            else Measurement(SAMPLE)
+            for what in asked
+        ]
+        return self.measure(samples)
+
+    def mean_of_groups(self, value: Any) -> Any:
+        """Return the mean over each group of shots of what is the same in all of them."""
+        return jnp.broadcast_to(value, (len(self.groups), *value.shape))
+
+    def of_each_shot(self, value: Any) -> Any:
+        """Return what is the same in all shots, a row for each."""
+        return jnp.broadcast_to(value, (self.device.shots, *value.shape))

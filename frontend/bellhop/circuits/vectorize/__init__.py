@@ -1,0 +1,1 @@
+"""Scalars that are computed alike become vectors."""

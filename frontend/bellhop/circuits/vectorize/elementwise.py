@@ -1,0 +1,36 @@
+"""Equations that compute each element of an array by itself."""
+
+from typing import Any
+
+from jax import lax
+from jax.extend.core.primitives import jit_p
+
+from bellhop.circuits.vectorize.pack import pack_p
+
+# What computes each element by itself, or picks and arranges elements.  By name: not each
+# release has all of them.
+# fmt: off
+_NAMES = (
+    "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
+    "broadcast_in_dim", "cbrt", "ceil", "clamp", "complex", "concatenate", "conj",
+    "convert_element_type", "copy", "cos", "cosh", "digamma", "div", "dynamic_slice", "eq",
+    "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt", "imag",
+    "integer_pow", "is_finite", "le", "lgamma", "log", "log1p", "logistic", "lt", "max", "min",
+    "mul", "ne", "neg", "not", "or", "pow", "real", "reduce_max", "reduce_min", "reduce_prod",
+    "reduce_sum", "rem", "reshape", "round", "rsqrt", "select_n", "sign", "sin", "sinh", "sqrt",
+    "square", "squeeze", "stack", "sub", "tan", "tanh", "transpose", "xor",
+)
+# fmt: on
+_ELEMENTWISE = frozenset(getattr(lax, f"{name}_p") for name in _NAMES if hasattr(lax, f"{name}_p"))
+
+
+def is_elementwise(eqn: Any) -> bool:
+    """Tell whether an equation computes each element by itself, or picks and arranges them."""
+    if len(eqn.outvars) != 1 or eqn.effects:
+        return False
+    if eqn.primitive is jit_p:
+        inner = eqn.params["jaxpr"]
+        return not inner.consts and all(map(is_elementwise, inner.jaxpr.eqns))
+    if eqn.primitive is lax.slice_p:
+        return eqn.params["strides"] is None
+    return eqn.primitive in _ELEMENTWISE or eqn.primitive is pack_p

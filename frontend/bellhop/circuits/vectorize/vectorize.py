@@ -1,0 +1,119 @@
+"""Scalars that are computed alike become vectors.
+
+A circuit of unrolled gates computes each angle by itself and packs all of them: thousands of
+equations that differ in a constant or an index.  XLA makes a kernel of each, in about 10 ms,
+and reverse mode one for each way back.  What is packed is therefore computed as vectors,
+before anything differentiates, batches or lowers the circuit:
+
+    c = slice[0:1] a; d = squeeze c; e = sin d; f = mul e 0.5
+    g = slice[1:2] a; h = squeeze g; i = sin h; j = mul i 0.5
+    k = pack f j
+
+becomes
+
+    c = slice[0:2] a; e = sin c; k = mul e 0.5
+
+``vector_plans`` says what is computed alike.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core.primitives import jit_p
+
+from bellhop.base.equations import evaluate, inputs_of, read
+from bellhop.circuits.vectorize.pack import pack_p
+from bellhop.circuits.vectorize.vector_plans import Plan, Planner
+
+
+def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a jaxpr that computes what is packed as vectors; the same one if nothing is.
+
+    Args:
+        closed: any jaxpr; loops and conditionals in it are gone through as well.
+    """
+    jaxpr = closed.jaxpr
+    equations = [_with_vectorized_parts(eqn) for eqn in jaxpr.eqns]
+    planner = Planner(equations)
+    plans = {
+        number: plan
+        for number, eqn in enumerate(equations)
+        if eqn.primitive is pack_p and (plan := planner.plan(eqn.invars)) is not None
+    }
+    if not plans:
+        if all(map(lambda new, old: new is old, equations, jaxpr.eqns)):
+            return closed
+        return ClosedJaxpr(jaxpr.replace(eqns=equations), closed.consts)
+    steps = _live_steps(equations, plans, jaxpr.outvars)
+
+    def run(*args: Any) -> list[Any]:
+        values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+        values.update(zip(jaxpr.invars, args, strict=True))
+
+        of = functools.partial(read, values=values)
+        for step in steps:
+            if isinstance(step, int):
+                values[equations[step].outvars[0]] = _spread(
+                    plans[step].evaluate(of), len(equations[step].invars)
+                )
+            else:
+                evaluate(jaxpr, step, values)
+        return [of(atom) for atom in jaxpr.outvars]
+
+    return jax.make_jaxpr(run)(*closed.in_avals)
+
+
+def _with_vectorized_parts(eqn: Any) -> Any:
+    """Vectorise the jaxprs of an equation: bodies of loops, and branches."""
+
+    def part(value: Any) -> Any:
+        if isinstance(value, ClosedJaxpr):
+            return vectorized(value)
+        if isinstance(value, tuple) and any(isinstance(each, ClosedJaxpr) for each in value):
+            return _same_or_new(value, tuple(map(part, value)))
+        return value
+
+    if eqn.primitive is jit_p:
+        return eqn
+    params = {name: part(value) for name, value in eqn.params.items()}
+    if all(params[name] is value for name, value in eqn.params.items()):
+        return eqn
+    return eqn.replace(params=params)
+
+
+def _same_or_new(old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[Any, ...]:
+    return old if all(map(lambda a, b: a is b, old, new)) else new
+
+
+def _live_steps(
+    equations: Sequence[Any], plans: dict[int, "Plan"], outvars: Sequence[Any]
+) -> list[int | list[Any]]:
+    """Return what is still to be done, in order: packs with a plan, and runs of equations."""
+    live = {var for var in outvars if not isinstance(var, Literal)}
+    steps: list[int | list[Any]] = []
+    for number in reversed(range(len(equations))):
+        eqn = equations[number]
+        if not (eqn.effects or any(var in live for var in eqn.outvars)):
+            continue
+        if number in plans:
+            live.update(plans[number].inputs())
+            steps.append(number)
+            continue
+        live.update(inputs_of([eqn]))
+        if not steps or isinstance(steps[-1], int):
+            steps.append([])
+        steps[-1].append(eqn)  # type: ignore[union-attr]
+    for step in steps:
+        if isinstance(step, list):
+            step.reverse()
+    return steps[::-1]
+
+
+def _spread(value: Any, count: int) -> Any:
+    """Return a value with the axis of the pack; a plan without one is the same for all."""
+    return value if np.ndim(value) else jnp.broadcast_to(value, (count,))

@@ -1,0 +1,1 @@
+"""Compiled functions: what ``qjit`` returns."""

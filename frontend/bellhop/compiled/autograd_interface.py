@@ -1,0 +1,87 @@
+"""qjit functions in PennyLane's autograd: its tensors in and out, and a derivative.
+
+PennyLane's optimizers step what is such a tensor, and differentiate by boxes around it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from autograd.extend import defvjp_argnums, primitive  # type: ignore[import-untyped]
+from autograd.numpy.numpy_boxes import ArrayBox  # type: ignore[import-untyped]
+from pennylane.numpy import tensor
+
+from bellhop.base.signature import NO_STATIC
+from bellhop.base.source import function_name
+from bellhop.compiled.array_function import ArrayFunction
+from bellhop.transformations.traced import traced
+
+
+def call_from_autograd(function: Any, args: Any, kwargs: Any) -> Any:
+    """Call a qjit function with arguments of which some are of ``autograd_types``."""
+    if any(type(arg) is ArrayBox for arg in args):
+        return _call_boxed(function, args, kwargs)
+    arrays = (np.asarray(arg) if type(arg) is tensor else arg for arg in args)
+    result = function(*arrays, **kwargs)
+    if any(type(arg) is tensor and arg.requires_grad for arg in args):
+        return jax.tree.map(_tensor, result)
+    return result
+
+
+def _call_boxed(function: Any, args: Any, kwargs: Any) -> Any:
+    static = NO_STATIC
+    if function.static_arguments:
+        static, args, kwargs = function.static_arguments.split(args, kwargs)
+    leaves, in_tree = jax.tree.flatten((args, kwargs))
+    of_leaves = _of_leaves(function, static, in_tree)
+    results = _call(of_leaves, *leaves)
+    tree = of_leaves.latest.tree
+    return jax.tree.unflatten(tree, [results[i] for i in range(tree.num_leaves)])
+
+
+def _of_leaves(function: Any, static: Any, in_tree: Any) -> ArrayFunction:
+    # With the function itself, so that both go together.
+    known = function.__dict__.setdefault("_in_autograd", {})
+    if (static, in_tree) not in known:
+        traceable = traced(function.user_function)
+
+        def flat(*leaves: Any) -> Any:
+            args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
+            return traceable(*args, **kwargs)
+
+        name = function_name(function.original_function)
+        known[static, in_tree] = ArrayFunction(flat, name, type(function))
+    return known[static, in_tree]
+
+
+def _tensor(array: Any) -> Any:
+    value = np.array(array)
+    return tensor(value, requires_grad=_is_inexact(value))
+
+
+def _is_inexact(array: Any) -> bool:
+    return bool(np.issubdtype(array.dtype, np.inexact))
+
+
+@primitive  # type: ignore[untyped-decorator]
+def _call(function: ArrayFunction, *arrays: Any) -> tuple[Any, ...]:
+    results = map(np.array, function([np.asarray(array) for array in arrays]))
+    # A tensor that needs no derivative cannot be in a box.
+    return tuple(_tensor(result) if _is_inexact(result) else result for result in results)
+
+
+def _make_vjp(argnums: Sequence[int], results: Any, args: Any, kwargs: Any) -> Any:
+    function, *arrays = args
+    active = tuple(place in argnums for place in range(1, len(args)))
+    order = sorted(argnums)
+
+    def pull(cotangents: Any) -> tuple[Any, ...]:
+        inexact = [cotangents[i] for i in range(len(results)) if _is_inexact(results[i])]
+        found = _call(function.pullback(active), *arrays, *inexact)
+        return tuple(found[order.index(place)] for place in argnums)
+
+    return pull
+
+
+defvjp_argnums(_call, _make_vjp)

@@ -1,0 +1,159 @@
+"""Functions that were saved, in the process that runs them."""
+
+import os
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+
+from bellhop._jax.private import trace_state_clean
+from bellhop.archive.archive import SavedProgram, read_programs, reading
+from bellhop.base.devices import device_name, host_device
+from bellhop.base.module_text import parse
+from bellhop.base.signature import Static, describe
+from bellhop.compiled.programs import Made
+from bellhop.compiled.qjit import QJIT
+from bellhop.compiler.failures import RUN_ERRORS
+from bellhop.compiler.optimize import optimize
+from bellhop.compiler.regions import take_regions
+from bellhop.errors import CircuitError, CompileError
+from bellhop.tracing.options import CompileOptions
+
+
+class LoadedFunction(QJIT[Any, Any]):
+    """A function of which there are programs only: it cannot be traced.
+
+    It runs as it did before it was saved, and has ``mlir_opt``, ``compiled_function`` and
+    ``save``; it cannot be differentiated, batched, or become part of another program.
+    """
+
+    def __init__(
+        self, path: Any, name: str, programs: Sequence[SavedProgram], *, seed: int | None = None
+    ) -> None:
+        self._path = path
+        self._saved = programs
+
+        def original_function(*_: Any, **__: Any) -> NoReturn:
+            raise CompileError(
+                f"{self!r} was loaded from a file and cannot be traced. Call it as it is."
+            )
+
+        original_function.__name__ = original_function.__qualname__ = name
+        super().__init__(original_function, CompileOptions(seed=seed))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program of the arguments' signature."""
+        if not trace_state_clean():
+            raise NotImplementedError(
+                f"{self!r} was loaded from a file: it can be called, and not differentiated, "
+                "batched or traced into another program. Save the derivative, or the whole "
+                "program, instead."
+            )
+        try:
+            return super().__call__(*args, **kwargs)
+        except (*RUN_ERRORS, CircuitError) as error:
+            self._check_executable(args, kwargs, error)
+            raise
+
+    def _check_executable(self, args: Any, kwargs: Any, error: Exception) -> None:
+        """Say where a run failed because XLA cannot compile what the file holds."""
+        try:
+            # One that ran is there.
+            self._runner.lower(*self._separate(args, kwargs)).compile()
+        except (*RUN_ERRORS, CircuitError):
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: Exception) -> CompileError:
+        return CompileError(
+            f"{self!r} of {self._path} cannot run here: {error}. Save it anew with this version of "
+            "bellhop, and for the devices that are here."
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise pickle.PicklingError(
+            f"{self!r} was loaded from a file and is not pickled. Give the file to the other "
+            "process, and call bellhop.load there."
+        )
+
+    def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        saved = self._find(leaves, tree)
+        module = parse(saved.module)
+        try:
+            program = optimize(
+                module,
+                device_name(host_device()),
+                saved.targets,
+                self._table,
+                take_regions,
+                jaxpr=None,
+                out_avals=saved.out_avals,
+            )
+        except Exception as error:
+            # Whatever a pass stumbles on is in the file.
+            raise self._refusal(error) from error
+        signature = jax.tree.unflatten(saved.in_tree, saved.in_avals)
+        return Made(program, (static, *signature), saved.out_tree)
+
+    def _find(self, leaves: Sequence[Any], tree: Any) -> SavedProgram:
+        for saved in self._saved:
+            if saved.in_tree == tree and all(map(_is_like, leaves, saved.in_avals)):
+                return saved
+        there_are = "; ".join(f"({describe(saved.in_avals)})" for saved in self._saved)
+        raise TypeError(
+            f"{self!r} was saved with programs for the arguments {there_are}, and is called with "
+            f"({describe(leaves)}) of structure {tree}. Call it so before f.save(path), which "
+            "writes a program for each signature."
+        )
+
+
+def _is_like(leaf: Any, aval: Any) -> bool:
+    return jnp.shape(leaf) == aval.shape and jnp.result_type(leaf) == aval.dtype
+
+
+def load(
+    path: str | os.PathLike[str],
+    functions: Mapping[str, Any] | None = None,
+    *,
+    trust: bool = False,
+) -> LoadedFunction:
+    """Return a function that was saved with ``QJIT.save``.
+
+    Nothing is traced: regions are compiled for the devices that they name, and the executable is
+    made at the first call of a signature, by XLA or from JAX's persistent cache.
+
+    A file is data, and nothing happens because it says so: a program that calls Python functions,
+    or takes or returns named tuples, runs with those that are given here, and quantum devices are
+    those that are installed.  ``trust=True`` imports whatever the file names, and lets it call
+    what is registered with XLA by any name: say it for files that you would run as a script.
+
+    Args:
+        path: of the file.
+        functions: the Python functions and named tuples that it names, by ``module:qualname``.
+        trust: whether to import what is not given.
+
+    Returns:
+        a function of the signatures that were compiled when it was saved.
+
+    Raises:
+        CompileError: where the file is no saved function, was made with other settings, names
+            functions that are not given, or a callback or device that is not there.
+        FileNotFoundError: where there is no such file.
+        TypeError: where ``functions`` holds what cannot be called.
+
+    Example:
+        >>> import bellhop, tempfile
+        >>> @bellhop.qjit
+        ... def f(x: float):
+        ...     return 2 * x
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     f.save(file.name)
+        ...     g = bellhop.load(file.name)
+        >>> g(1.5)
+        Array(3., dtype=float64)
+    """
+    name, programs, seed = read_programs(path, functions or {}, trust=trust)
+    with reading(path):
+        return LoadedFunction(path, name, programs, seed=seed)

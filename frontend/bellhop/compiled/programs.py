@@ -1,0 +1,130 @@
+"""The programs of a compiled function: one for each signature, made as it is called."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+from jax.interpreters.mlir import ir
+
+from bellhop.base.devices import device_name, host_device
+from bellhop.base.module_text import parse
+from bellhop.base.print_options import keep_print_options
+from bellhop.base.signature import Static
+from bellhop.compiler.code import Program
+from bellhop.compiler.optimize import optimize
+from bellhop.compiler.regions import take_regions
+from bellhop.errors import CompileError
+from bellhop_mlir.errors import PassError
+from bellhop_runtime import CallbackTable
+
+
+@dataclass(frozen=True)
+class Made:
+    """A program and what it was made for.
+
+    Attributes:
+        program: it.
+        signature: static arguments, and types of the others by position and by name.
+        out_tree: the structure of the result.
+    """
+
+    program: Program
+    signature: tuple[Static, Any, Any]
+    out_tree: Any
+
+    def is_for(self, static: Static, args: Any, kwargs: Any) -> bool:
+        """Tell whether it was made for arguments like these."""
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        known, known_tree = jax.tree.flatten(self.signature[1:])
+        return (static, tree) == (self.signature[0], known_tree) and all(
+            jax.typeof(leaf) == jax.core.ShapedArray(aval.shape, aval.dtype, aval.weak_type)
+            for leaf, aval in zip(leaves, known, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class _Replacement:
+    """A module in place of one of a program's.
+
+    Attributes:
+        made: the program.
+        stage: which of its modules.
+        text: the other one.
+    """
+
+    made: Made
+    stage: str
+    text: str
+
+    def make(self, table: CallbackTable) -> Made:
+        """Make the program that comes of it.
+
+        Raises:
+            CompileError: where that module cannot be parsed or compiled.
+        """
+        program = self.made.program
+        try:
+            replaced = optimize(
+                parse(self.text),
+                device_name(host_device()),
+                program.targets,
+                table,
+                take_regions,
+                jaxpr=program.jaxpr,
+                out_avals=program.code.out_avals,
+                keep_stages=bool(program.stages),
+                after=self.stage,
+            )
+        except (PassError, ir.MLIRError) as error:
+            raise CompileError(f"the module in place of '{self.stage}': {error}") from error
+        return replace(self.made, program=replaced)
+
+
+class Programs:
+    """The programs of one function.
+
+    Attributes:
+        made: all of them, in the order in which they were made.
+        call_runtime: whether one calls the runtime, and what it does there must be waited for.
+        print: whether one prints.
+        print_later: whether one prints after it has returned.
+        show_progress: whether one has loops with bars.
+    """
+
+    def __init__(self, make: Callable[[Static, Any, Any], Made], table: CallbackTable) -> None:
+        """Begin without any.
+
+        Args:
+            make: makes the program of a new signature.
+            table: that of all of them.
+        """
+        self.made: list[Made] = []
+        self.call_runtime = False
+        self.print = False
+        self.print_later = False
+        self.show_progress = False
+        self._make = make
+        self._table = table
+        self._replacement: _Replacement | None = None
+
+    def compile(self, static: Static, args: Any, kwargs: Any) -> Made:
+        """Make the program of a signature, and keep it."""
+        replacement = self._replacement
+        if replacement is not None and replacement.made.is_for(static, args, kwargs):
+            made = replacement.make(self._table)
+        else:
+            made = self._make(static, args, kwargs)
+        self.made.append(made)
+        self.call_runtime |= b"bellhop_" in made.program.code.module
+        if made.program.prints:
+            self.print = True
+            # It is for a call that began without them.
+            keep_print_options()
+        self.print_later |= made.program.prints_later
+        self.show_progress |= made.program.shows_progress
+        return made
+
+    def replace_newest(self, stage: str, text: str) -> None:
+        """Make the newest program from another module when it is compiled again."""
+        self._replacement = _Replacement(self.made[-1], stage, text)

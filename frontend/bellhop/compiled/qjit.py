@@ -1,0 +1,513 @@
+"""qjit: compile a hybrid function, once for each signature."""
+
+import contextlib
+import dataclasses
+import functools
+import operator
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+import jax
+
+from bellhop._jax.private import hide_frames, is_transformed_eagerly, trace_state_clean
+from bellhop.archive.archive import save_programs
+from bellhop.base.pickling import PickledByName
+from bellhop.base.print_options import keep_print_options
+from bellhop.base.signature import (
+    NO_STATIC,
+    DeclaredSignature,
+    Static,
+    StaticArguments,
+    array_types,
+    declared_signature,
+    describe,
+)
+from bellhop.base.source import warn_user
+from bellhop.compiled.inspection import Inspectable
+from bellhop.compiled.programs import Made, Programs
+from bellhop.compiled.stages import Lowered, PinnedRunner, Traced
+from bellhop.compiled.traced_function import TracedFunction
+from bellhop.compiled.workspace import make_workspace, write_stages
+from bellhop.compiler.code import Code
+from bellhop.compiler.failures import RUN_ERRORS, python_failure
+from bellhop.compiler.instruments import RUN, Stopwatch, observers, recording, recordings
+from bellhop.control_flow.interpretation import is_recording
+from bellhop.errors import CompileError
+from bellhop.run.crowding import RUNS_FOR_EACH_CLIENT, runs
+from bellhop.run.embedding import EffectsOnly, wait_for
+from bellhop.run.runner import Runner
+from bellhop.tracing.options import CompileOptions, compile_options
+from bellhop.tracing.state import current_circuit
+from bellhop.transformations.traced import traced
+from bellhop.transformations.transformed import Transformed
+from bellhop_runtime import CallbackTable, profile_clock, record_span, wait_for_taps
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class QJIT(Inspectable, PickledByName, Generic[P, R]):
+    """A function that is compiled when it is called with a new signature.
+
+    A signature is the shapes, dtypes and pytree structure of the arguments, and the values of
+    static ones; new values of the others never compile anything.  A function whose annotations
+    declare the types of all arguments is compiled for these when it is decorated, and arguments
+    are promoted to them.  Under a JAX transformation it behaves as a ``jax.jit`` function, so it
+    can be differentiated, batched, and called in ``jax.jit`` and in other qjit functions.
+
+    It is copied and pickled as a function is: a copy is the same object, and another process
+    finds it by its name.  One that has no name there, such as ``g`` in ``g = qjit(f)``, is made
+    of ``f`` again.  As any pickle it may import and call what it names; files of ``save`` do not.
+
+    Attributes:
+        original_function: the function that was decorated.
+        user_function: the function that is traced: the same, unless autograph converted it.
+        compile_options: how it is compiled.
+        jaxpr: the traced function of the newest program.
+        mlir: its module as lowered, in the callback and quantum dialects.
+        mlir_module: the same as an object of MLIR.
+        mlir_opt: its module after the optimising passes.
+        compiled_function: JAX's executable of it; None as long as there is no program.
+        out_treedef: the structure of its result.
+        workspace: the directory with its stages, where ``keep_intermediate`` asks for them.
+
+    Example:
+        >>> import bellhop
+        >>> f = bellhop.qjit(lambda x: 2 * x)
+        >>> f(1.5)
+        Array(3., dtype=float64, weak_type=True)
+        >>> print(f.jaxpr.jaxpr)
+        { lambda ; a:f64[]. let b:f64[] = mul 2.0:f64[] a in (b,) }
+        >>> "stablehlo.multiply" in f.mlir_opt
+        True
+    """
+
+    def __init__(
+        self, function: Callable[P, R], compile_options: CompileOptions | None = None
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.original_function = function
+        self.compile_options = options = compile_options or CompileOptions()
+        self._traced = TracedFunction(function, options)
+        self.user_function = self._traced.converted
+        # What is called with these is called from PennyLane's autograd.
+        self._autograd_types: frozenset[type[Any]] = frozenset()
+        if "pennylane" in sys.modules:
+            from bellhop.circuits.pennylane.tools import let_tools_know
+            from bellhop.compiled.autograd_types import autograd_types
+
+            let_tools_know(QJIT)
+            self._autograd_types = autograd_types()
+        self.workspace: Path | None = None
+        self._static = static = self._traced.static
+        if static:
+            self.compile_options = dataclasses.replace(
+                options, static_argnums=static.argnums, static_argnames=static.argnames
+            )
+        self._declared: DeclaredSignature | None = None
+        self._table = CallbackTable(published=False, seed=options.seed)
+        self._programs = Programs(self._make, self._table)
+        self._runner: Runner = Runner(
+            self._traced.name,
+            self._table,
+            self._compile,
+            self._traced.run_uncompiled,
+            self._traced.refuse,
+            self._traced.donated,
+        )
+        self._transformed = Transformed(self._traced.under_transformations)
+        self._separates = bool(self._static)
+        # Static values are not known before a call, and a trace under way takes us in itself.
+        if not self._static and trace_state_clean():
+            self._declared = declared_signature(function)
+            if self._declared is not None:
+                self._separates = True
+                self.aot_compile()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function; compile it first where the signature is new."""
+        if not trace_state_clean():
+            return self._call_transformed(args, kwargs)
+        if not self._autograd_types.isdisjoint(map(type, args)):
+            from bellhop.compiled.autograd_interface import call_from_autograd
+
+            return call_from_autograd(self, args, kwargs)
+        static, arguments, named = NO_STATIC, args, kwargs
+        if self._separates:
+            static, arguments, named = self._separate(args, kwargs)
+        if self._programs.print:
+            keep_print_options()
+        runs.append(None)
+        try:
+            if (
+                self._runner.first_runs.threads
+                or self.compile_options.verbose
+                or observers
+                or len(runs) > RUNS_FOR_EACH_CLIENT
+            ):
+                result = self._run_specially(static, arguments, named)
+            else:
+                result = self._runner.run(static, arguments, named)
+            if self._programs.call_runtime:
+                wait_for(result)
+            if type(result) is EffectsOnly:
+                return jax.tree.unflatten(result.tree, ())
+            return result
+        except RUN_ERRORS as error:
+            failure = python_failure(error)
+            if failure is None:
+                hide_frames(error)
+                raise
+        except BaseException as error:
+            hide_frames(error)
+            raise
+        finally:
+            runs.pop()
+            if self._programs.print_later:
+                wait_for_taps()
+            if self._programs.show_progress:
+                self._finish_bars()
+        try:
+            # Outside the handler, so that XLA's account of it is not the context.
+            raise failure
+        except BaseException:
+            hide_frames(failure)
+            raise
+
+    def _call_transformed(self, args: Any, kwargs: Any) -> Any:
+        """Become part of a program, or of a transformation that is not in one."""
+        if not is_transformed_eagerly() or current_circuit() is not None or is_recording():
+            return traced(self.user_function)(*args, **kwargs)
+        static = NO_STATIC
+        if self._static:
+            static, args, kwargs = self._static.split(args, kwargs)
+        try:
+            return self._transformed(static, args, kwargs)
+        except TypeError:
+            self._traced.refuse(args, kwargs)
+            raise
+
+    def _run_specially(self, static: Static, args: Any, kwargs: Any) -> Any:
+        """Run where other runs, or what is wanted of this one, stand in the way of a fast call."""
+        if len(runs) > RUNS_FOR_EACH_CLIENT:
+            run = self._runner.run_on_spare_device
+        elif self._runner.first_runs.threads:
+            run = self._runner.run_aside
+        else:
+            run = self._runner.run
+        if self.compile_options.verbose or recordings.get():
+            run = self._observed(run)
+        if not observers:
+            return run(static, args, kwargs)
+        begin, failed = profile_clock(), True
+        try:
+            result = jax.block_until_ready(run(static, args, kwargs))
+            failed = False
+        finally:
+            record_span("program", self._traced.name, self._traced.site, begin, failed)
+        return result
+
+    def _separate(self, args: Any, kwargs: Any) -> tuple[Static, Any, Any]:
+        """Return static arguments, and the others as the program takes them."""
+        if self._static:
+            return self._static.split(args, kwargs)
+        if self._declared is not None:
+            promoted = self._declared.promote(args, kwargs)
+            if promoted is not None:
+                return NO_STATIC, promoted, {}
+        return NO_STATIC, args, kwargs
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __copy__(self) -> "QJIT[P, R]":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "QJIT[P, R]":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return QJIT, (self.original_function, self.compile_options)
+
+    def __repr__(self) -> str:
+        return f"<qjit {getattr(self, '__qualname__', repr(self.original_function))}>"
+
+    @property
+    def static_arguments(self) -> StaticArguments:
+        """Which arguments are part of the program; false where none is."""
+        return self._static
+
+    def aot_compile(self) -> None:
+        """Compile for the types that the annotations declare, as far as ``target`` says.
+
+        Raises:
+            CompileError: where the annotations do not declare every argument.
+
+        Example:
+            >>> import bellhop, jax
+            >>> @bellhop.qjit(target="mlir")
+            ... def total(x: jax.ShapeDtypeStruct((3,), float)):
+            ...     return x.sum()
+            >>> total.aot_compile()
+            >>> "tensor<3xf64>" in total.mlir
+            True
+        """
+        if self._declared is None:
+            raise CompileError(
+                f"{self!r} cannot be compiled before it is called: that takes an annotation of "
+                "shape and dtype for every argument, and no static arguments."
+            )
+        with self._reporting():
+            if self.compile_options.target == "binary":
+                self._runner.lower(NO_STATIC, self._declared.args, {}).compile()
+            else:
+                self._runner.trace(self._declared.args, {})
+
+    def jit_compile(self, args: Any, **kwargs: Any) -> bool:
+        """Compile for arguments, without running.
+
+        Args:
+            args: the arguments with a position, or abstract values of them.
+            kwargs: the arguments with a name.
+
+        Returns:
+            whether a call promotes these arguments to declared types.
+
+        Example:
+            >>> import bellhop, jax
+            >>> f = bellhop.qjit(lambda x: 2 * x)
+            >>> f.jit_compile((jax.ShapeDtypeStruct((3,), float),))
+            False
+            >>> "tensor<3xf64>" in f.mlir
+            True
+        """
+        static, arguments, named = self._separate(args, kwargs)
+        with self._reporting():
+            self._runner.lower(static, arguments, named).compile()
+        given, taken = jax.tree.leaves((args, kwargs)), jax.tree.leaves((arguments, named))
+        return not self._static and any(map(operator.is_not, given, taken))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the programs compiled so far to a file, for ``bellhop.load``.
+
+        Args:
+            path: of the file.
+
+        Raises:
+            CompileError: where nothing is compiled yet, for static arguments, and for callbacks
+                that another process cannot import by name; names them.
+
+        Example:
+            >>> import bellhop
+            >>> f = bellhop.qjit(lambda x: 2 * x)
+            >>> f(1.0)
+            Array(2., dtype=float64, weak_type=True)
+            >>> f.save("double.bellhop")
+            >>> bellhop.load("double.bellhop")(4.0)
+            Array(8., dtype=float64, weak_type=True)
+
+        The file names the Python functions that the program calls, and ``load`` asks for them.
+        """
+        self._newest()
+        if self._static:
+            raise CompileError(
+                f"{self!r} has static arguments, which are not saved. Make them constants: "
+                "qjit(functools.partial(f, n=3))."
+            )
+        programs = [
+            (made.program, made.signature[1:], made.out_tree) for made in self._programs.made
+        ]
+        save_programs(path, self._traced.name, programs, seed=self.compile_options.seed)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Return the program for a signature, as ``jax.jit``'s ``lower`` does.
+
+        Args:
+            args: the arguments with a position, or abstract values of them.
+            kwargs: the arguments with a name.
+
+        Returns:
+            the module as XLA gets it, with ``as_text()`` and ``compile()``; what that returns is
+            called with arguments of these types.
+
+        Example:
+            >>> import bellhop
+            >>> lowered = bellhop.qjit(lambda x: 2 * x).lower(1.0)
+            >>> "stablehlo.multiply" in lowered.as_text()
+            True
+            >>> lowered.compile()(3.0)
+            Array(6., dtype=float64, weak_type=True)
+        """
+        static, arguments, named = self._separate(args, kwargs)
+
+        def pinned(executable: Any) -> Callable[..., Any]:
+            function = self._duplicate()
+            function._runner = PinnedRunner(self._runner, static, executable)
+            function._static = StaticArguments(self.original_function, None, None)
+            function._separates = function._declared is not None
+            return function
+
+        return Lowered(self._runner.lower(static, arguments, named), self._traced.name, pinned)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Return the program for a signature, as ``jax.jit``'s ``trace`` does.
+
+        Args:
+            args: the arguments with a position, or abstract values of them.
+            kwargs: the arguments with a name.
+
+        Returns:
+            what was traced, with ``jaxpr``, ``out_info`` and ``lower()``.
+
+        Example:
+            >>> import bellhop
+            >>> bellhop.qjit(lambda x: 2 * x).trace(1.0).out_info.shape
+            ()
+        """
+        static, arguments, named = self._separate(args, kwargs)
+        of_jax = self._runner.trace(arguments, named, static)
+        types = array_types((arguments, named))
+        made = next(made for made in reversed(self._programs.made) if made.is_for(static, *types))
+        lower = functools.partial(self.lower, *args, **kwargs)
+        return Traced(of_jax, self._traced.name, made.program.jaxpr, lower)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the shapes and dtypes of the result, and run or compile nothing.
+
+        Args:
+            args: the arguments with a position, or abstract values of them.
+            kwargs: the arguments with a name.
+
+        Example:
+            >>> import bellhop, jax.numpy as jnp
+            >>> bellhop.qjit(lambda x: x.sum()).eval_shape(jnp.ones(3))
+            ShapeDtypeStruct(shape=(), dtype=float64)
+        """
+        static, arguments, named = self._separate(args, kwargs)
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            args, kwargs = static.merge(args, kwargs)
+            return traced(self.user_function)(*args, **kwargs)
+
+        return jax.eval_shape(function, *arguments, **named)
+
+    def clear_cache(self) -> None:
+        """Forget all programs; the next call of each signature compiles again.
+
+        Example:
+            >>> import bellhop
+            >>> f = bellhop.qjit(lambda x: 2 * x)
+            >>> f(1.0)
+            Array(2., dtype=float64, weak_type=True)
+            >>> f.clear_cache()
+            >>> f.compiled_function is None
+            True
+        """
+        self._runner.jit.clear_cache()
+        self._programs.made.clear()
+
+    def _observed(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``run`` with the stages of compilation, and the run after it, measured."""
+
+        def observed(*arguments: Any) -> Any:
+            with self._reporting():
+                self._runner.lower(*arguments).compile()
+            stopwatch = Stopwatch()
+            result = jax.block_until_ready(run(*arguments))
+            stopwatch.lap(RUN)
+            return result
+
+        return observed
+
+    @contextlib.contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Report what is compiled inside, where that is wanted."""
+        if not self.compile_options.verbose:
+            yield
+            return
+        with recording() as compilation:
+            yield
+        if compilation.measurements:
+            where = self.compile_options.logfile or sys.stderr
+            print(f"compiled {self!r}", compilation.table(), sep="\n", file=where)
+
+    def _finish_bars(self) -> None:
+        from bellhop.progress_bars.bars import finish_bars
+
+        finish_bars(self._table, is_last=not runs)
+
+    def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
+        """Make the program of a new signature; return it and the structure of its result."""
+        made = self._programs.compile(static, args, kwargs)
+        level = self.compile_options.intermediate_level
+        if level > 0:
+            self.workspace = make_workspace(self._traced.name)
+            write_stages(self.workspace, level, made.program)
+        return made.program.code, made.out_tree
+
+    def _replace(self, stage: str, text: str) -> None:
+        """Compile the newest program again at its next call, from another module."""
+        self._newest()
+        self._programs.replace_newest(stage, text)
+        self._runner.jit.clear_cache()
+
+    def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
+        self._traced.refuse(args, kwargs)
+        args, kwargs = types = array_types((args, kwargs))
+        if self._declared is not None and types != (self._declared.args, {}):
+            warn_user(
+                f"{self._traced.where} declares arguments of the types ({self._declared}), and is "
+                f"called with ({describe(jax.tree.leaves(types))}), so another program is "
+                "compiled. Change the annotations or the arguments."
+            )
+        return self._traced.make(static, args, kwargs, self._table)
+
+
+@overload
+def qjit(fn: Callable[P, R], **options: Any) -> QJIT[P, R]: ...
+@overload
+def qjit(fn: None = None, **options: Any) -> Callable[[Callable[P, R]], QJIT[P, R]]: ...
+def qjit(fn: Any = None, **options: Any) -> Any:
+    """Compile a hybrid quantum-classical function.
+
+    It is compiled when it is called with a new signature.  Where annotations declare shape and
+    dtype of every argument (``float``, ``jax.ShapeDtypeStruct((3,), float)``, pytrees of these),
+    it is compiled when it is decorated.
+
+    Args:
+        fn: the function: JAX operations, QNodes, callbacks, accelerated regions.  Its
+            arguments and results are pytrees of arrays and numbers.
+        options: those of ``CompileOptions``, by name.
+
+    Returns:
+        a callable ``QJIT``; without ``fn``, a decorator.
+
+    Raises:
+        TypeError: where ``fn`` cannot be called, or there is no such option.
+        CompileError: for an option that only Catalyst has and that would change results.
+
+    Warns:
+        UserWarning: for an option that only Catalyst has and that changes none, and where a call
+            does not fit the declared types and another program is made.
+
+    Example:
+        >>> import bellhop
+        >>> @bellhop.qjit(static_argnames="n")
+        ... def power(x, n):
+        ...     return x**n
+        >>> power(2.0, n=3)
+        Array(8., dtype=float64, weak_type=True)
+
+    The interface is that of Catalyst's ``qjit``.
+    """
+    known = compile_options(options)
+
+    def decorate(fn: Any) -> QJIT[Any, Any]:
+        if not callable(fn):
+            raise TypeError(f"qjit takes a function, got {fn!r} of type {type(fn).__name__}.")
+        return QJIT(fn, known)
+
+    return decorate if fn is None else decorate(fn)

@@ -1,0 +1,140 @@
+"""The stages of a compiled function: traced, lowered, and compiled for one signature."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from bellhop._jax.private import run_compiled
+from bellhop.base.signature import Static, describe
+from bellhop.run.embedding import first_input
+from bellhop.run.runner import Runner
+
+
+class _Stage:
+    """A stage of JAX's, of which ours is a view: what is not here is JAX's.
+
+    Args:
+        of_jax: JAX's own, whose first argument is the table of callbacks.
+        function: what the user's is called.
+    """
+
+    def __init__(self, of_jax: Any, function: str) -> None:
+        self._of_jax = of_jax
+        self._function = function
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._of_jax, name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._function}>"
+
+
+class Compiled(_Stage):
+    """A program for one signature: it runs, and compiles nothing.
+
+    Args:
+        of_jax: JAX's ``Compiled``.
+        function: what the user's is called.
+        run: calls the function by this program.
+    """
+
+    def __init__(self, of_jax: Any, function: str, run: Callable[..., Any]) -> None:
+        super().__init__(of_jax, function)
+        self._run = run
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program with arguments of its types, those that are not static."""
+        return self._run(*args, **kwargs)
+
+
+class Lowered(_Stage):
+    """A program for one signature, as XLA gets it.
+
+    Args:
+        of_jax: JAX's ``Lowered``.
+        function: what the user's is called.
+        pinned: returns what calls the function by an executable.
+    """
+
+    def __init__(
+        self, of_jax: Any, function: str, pinned: Callable[[Any], Callable[..., Any]]
+    ) -> None:
+        super().__init__(of_jax, function)
+        self._pinned = pinned
+
+    def compile(self) -> Compiled:
+        """Compile the program."""
+        compiled = self._of_jax.compile()
+        return Compiled(compiled, self._function, self._pinned(compiled))
+
+
+class Traced(_Stage):
+    """A program for one signature, as it was traced.
+
+    Args:
+        of_jax: JAX's ``Traced``.
+        function: what the user's is called.
+        jaxpr: the traced function.
+        lower: returns the next stage.
+
+    Attributes:
+        jaxpr: the traced function.
+    """
+
+    def __init__(
+        self, of_jax: Any, function: str, jaxpr: Any, lower: Callable[[], Lowered]
+    ) -> None:
+        super().__init__(of_jax, function)
+        self.jaxpr = jaxpr
+        self._lower = lower
+
+    def lower(self) -> Lowered:
+        """Lower the program."""
+        return self._lower()
+
+
+class PinnedRunner(Runner):
+    """Runs one executable, whatever the arguments are.
+
+    Args:
+        runner: that of the function.
+        static: the static arguments that the executable is for.
+        executable: JAX's ``Compiled``.
+    """
+
+    def __init__(self, runner: Runner, static: Static, executable: Any) -> None:
+        vars(self).update(vars(runner))
+        self._static = static
+        self._executable = executable
+
+    def run(self, static: Static, args: Any, kwargs: Any) -> Any:
+        """Run it; there is no fast call."""
+        return self.run_aside(static, args, kwargs)
+
+    def run_aside(
+        self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
+    ) -> Any:
+        """Run it, or one like it on another CPU device."""
+        self._check(args, kwargs)
+        if device is not None:
+            return super().run_aside(self._static, args, kwargs, device)
+        return run_compiled(
+            self._executable, first_input(self.handle, self._static), *args, **kwargs
+        )
+
+    def _check(self, args: Any, kwargs: Any) -> None:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        (_, *others), named = self._executable.args_info
+        declared, declared_tree = jax.tree.flatten((tuple(others), named))
+        if tree != declared_tree or any(
+            (jax.typeof(leaf).shape, jax.typeof(leaf).dtype) != (info.shape, info.dtype)
+            for leaf, info in zip(leaves, declared, strict=True)
+        ):
+            raise TypeError(
+                f"a program that was compiled for ({describe(declared)}) is called with "
+                f"({describe(leaves)}) of structure {tree}. Call the function, which compiles "
+                "another, or lower it for these."
+            )

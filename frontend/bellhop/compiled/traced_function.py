@@ -1,0 +1,131 @@
+"""A user's function as qjit sees it: what it is called, and how a program is traced of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from bellhop._jax.private import refuses_traced_shape
+from bellhop.base.signature import (
+    Static,
+    StaticArguments,
+    check_arrays,
+    leaf_signature,
+    result_arrays,
+)
+from bellhop.base.source import definition_site, function_name, site_of_error
+from bellhop.compiled.programs import Made
+from bellhop.compiler.compile import compile_program
+from bellhop.tracing.options import CompileOptions
+from bellhop.tracing.state import compiling
+from bellhop.transformations.traced import traced
+from bellhop_runtime import CallbackTable
+
+_ASKS_FOR_VALUE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+
+class TracedFunction:
+    """A function that programs are traced of.
+
+    Attributes:
+        static: which arguments are part of the program; false where none is.
+        converted: what is traced: the function, unless autograph converted it.
+        donated: which of the others the program may overwrite.
+        name: what it is called.
+        site: ``file:line`` of its definition.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
+        """Convert the function, if the options say so.
+
+        Args:
+            function: the user's.
+            options: how it is compiled.
+        """
+        self._function = function
+        self._options = options
+        self.converted = function
+        if options.autograph:
+            # Not before: it imports diastatic-malt.
+            from bellhop.autograph.run_autograph import run_autograph
+
+            self.converted = run_autograph(function)
+        self.static = StaticArguments(function, options.static_argnums, options.static_argnames)
+        self.donated = self.static.others("donate_argnums", options.donate_argnums)
+        self.name = getattr(function, "__name__", "program")
+        self.site = definition_site(function)
+
+    @property
+    def where(self) -> str:
+        """The function and its line, for errors."""
+        return f"'{function_name(self._function)}' ({self.site})"
+
+    def under_transformations(self) -> Any:
+        """Return the function as a ``jax.jit`` of its own, of static and other arguments."""
+
+        def transformed(static: Static, /, *args: Any, **kwargs: Any) -> Any:
+            result = self.run_uncompiled(static, args, kwargs)
+            arrays, tree = result_arrays(f"qjit of {self.where}", result)
+            return jax.tree.unflatten(tree, arrays)
+
+        transformed.__name__ = self.name
+        return jax.jit(transformed)
+
+    def run_uncompiled(self, static: Static, args: Any, kwargs: Any) -> Any:
+        """Run one operation after another, as ``jax.disable_jit`` asks."""
+        args, kwargs = static.merge(args, kwargs)
+        return traced(self.converted)(*args, **kwargs)
+
+    def refuse(self, args: Any, kwargs: Any) -> None:
+        """Say what is wrong with arguments that JAX refused, where it is their type."""
+        names = self.static.names_of_others(self._function)
+        check_arrays(f"qjit of {self.where}", names, args, kwargs)
+
+    def _explain(self, error: TypeError) -> None:
+        """Say where in the function a value is asked for that only the run knows."""
+        if isinstance(error, _ASKS_FOR_VALUE) or refuses_traced_shape(error):
+            error.add_note(
+                f"bellhop: in qjit of {self.where}, at {site_of_error(error)}, Python asks for a "
+                "value that the program computes. Make it static: qjit(static_argnums=...); or "
+                "see 'Values that the program computes' in the guide, doc/guide/sharp-bits."
+            )
+
+    def make(self, static: Static, args: Any, kwargs: Any, table: CallbackTable) -> Made:
+        """Trace the program of a signature, and compile it as far as XLA.
+
+        Args:
+            static: the arguments that are part of it.
+            args: the types of others with a position.
+            kwargs: the types of those with a name.
+            table: gets its callbacks.
+        """
+        leaves, in_tree = jax.tree.flatten((args, kwargs))
+        out_tree = None
+
+        def flat_function(*leaves: Any) -> list[Any]:
+            nonlocal out_tree
+            args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
+            with compiling(self._options) as seeds:
+                try:
+                    result = traced(self.converted)(*args, **kwargs)
+                except TypeError as error:
+                    self._explain(error)
+                    raise
+            if seeds:
+                table.seed_unless_given(seeds[0])
+            arrays, out_tree = result_arrays(f"qjit of {self.where}", result)
+            return arrays
+
+        # JAX's errors name the function and its arguments.
+        flat_function.__name__ = self.name
+        flat_function.__wrapped__ = self.converted  # type: ignore[attr-defined]
+        flat_function.__signature__ = leaf_signature(  # type: ignore[attr-defined]
+            self.static.names_of_others(self._function), args, kwargs
+        )
+        keep_stages = self._options.intermediate_level > 0
+        program = compile_program(flat_function, leaves, table, keep_stages=keep_stages)
+        return Made(program, (static, args, kwargs), out_tree)

@@ -1,0 +1,44 @@
+"""The directory that the stages of a compilation are written to."""
+
+import itertools
+from pathlib import Path
+
+from bellhop.compiler.code import Program
+from bellhop.compiler.optimize import LOWERED
+from bellhop_mlir.pipelines import CONVERSION, OPTIMIZATION
+
+_MILESTONES = (LOWERED, OPTIMIZATION[-1].name, CONVERSION[-1].name)
+
+
+def make_workspace(name: str) -> Path:
+    """Make and return a directory in the current one, named for a program.
+
+    A number is appended where there is one of that name.
+    """
+    stem = "".join(c if c.isalnum() or c in "_-" else "_" for c in name)
+    for number in itertools.count():
+        path = Path.cwd() / (f"{stem}_{number}" if number else stem)
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise AssertionError("the numbers do not end")
+
+
+def write_stages(workspace: Path, level: int, program: Program) -> None:
+    """Write the stages of a program.
+
+    Args:
+        workspace: the directory.
+        level: that of ``CompileOptions.intermediate_level``.
+        program: with its stages.
+    """
+    (workspace / "traced.jaxpr").write_text(str(program.jaxpr))
+    before = None
+    for number, (stage, text) in enumerate(program.stages.items()):
+        if level == 1 and stage not in _MILESTONES:
+            continue
+        if level != 2 or text != before:
+            (workspace / f"{number:02}_{stage}.mlir").write_text(text)
+        before = text

@@ -1,0 +1,153 @@
+"""JAX's own callbacks in our programs: ``jax.pure_callback``, ``jax.debug.print`` and the rest.
+
+JAX hands the functions that a module calls to its executable, and a program of ours is embedded
+into another module, whose executable knows nothing of them.  So these calls become calls of ours,
+with JAX's rules for transformations and the runtime's for exceptions; whatever else of the process
+a module refers to is refused.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
+
+from bellhop._jax.patches.emission_of_callbacks import emit_callbacks_by
+from bellhop._jax.private import (
+    buffer_callback_p,
+    functions_held_for,
+    ir_type,
+    lower_by,
+    site_of_equation,
+)
+from bellhop.base.source import qualified_name
+from bellhop.compiler.buffer_target import BufferTarget
+from bellhop.compiler.context import lowering_in_progress
+from bellhop.compiler.target import CallbackTarget
+from bellhop.errors import CompileError
+from bellhop_mlir._walk import named, source_line
+from bellhop_mlir.dialects import callback as dialect
+
+
+class _Function:
+    """What JAX made of a user's function: leaves in, a tuple of leaves out."""
+
+    def __init__(self, name: str, function: Callable[..., Sequence[Any]]) -> None:
+        self.__name__ = name
+        self._function = function
+
+    def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
+        return tuple(map(_canonical, self._function(*leaves)))
+
+
+def _canonical(value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
+
+
+def _emit(
+    ctx: mlir.LoweringRuleContext,
+    function: Callable[..., Sequence[Any]],
+    token: Any,
+    operands: Sequence[Any],
+    operand_avals: Sequence[Any],
+    result_avals: Sequence[Any],
+    *,
+    has_side_effect: bool,
+    **_: Any,
+) -> tuple[list[Any], Any, Any]:
+    """Lower a call of JAX's to one of ours; the arguments are those of JAX's own function.
+
+    Returns:
+        the results, the token after the call where there was one before it, and the function,
+        which JAX need not keep alive.
+    """
+    name = str(ctx.primitive)
+    target = CallbackTarget(
+        flavour=f"jax.{name}",
+        function=_Function(name, function),
+        in_tree=jax.tree.structure(((0,) * len(operands), {})),
+        out_tree=jax.tree.structure((0,) * len(result_avals)),
+        result_avals=tuple(result_avals),
+        site=site_of_equation(),
+        vmap_method=None,
+    )
+    of_call = ctx.replace(avals_in=operand_avals, avals_out=result_avals)
+    results, token = _call(of_call, target, operands, token, has_side_effect)
+    return results, token, None
+
+
+def _lower_buffer_callback(
+    ctx: mlir.LoweringRuleContext,
+    *operands: Any,
+    callback: Callable[..., None],
+    in_tree: Any,
+    out_tree: Any,
+    has_side_effect: bool,
+    input_output_aliases: Sequence[tuple[int, int]],
+    command_buffer_compatible: bool,
+    **_: Any,
+) -> list[Any]:
+    """Lower a ``buffer_callback`` of JAX's to ours."""
+    target = BufferTarget(
+        flavour="jax.buffer_callback",
+        function=callback,
+        in_tree=in_tree,
+        out_tree=out_tree,
+        result_avals=tuple(ctx.avals_out),
+        site=site_of_equation(),
+        vmap_method=None,
+        aliases=tuple(input_output_aliases),
+        command_buffer_compatible=command_buffer_compatible,
+    )
+    results, _token = _call(ctx, target, operands, None, has_side_effect)
+    return results
+
+
+def _call(
+    ctx: mlir.LoweringRuleContext,
+    target: CallbackTarget,
+    operands: Sequence[Any],
+    token: Any,
+    has_side_effect: bool,
+) -> tuple[list[Any], Any]:
+    lowering = lowering_in_progress()
+    assert lowering is not None
+    symbol = lowering.declare(ctx, target)
+    types = [ir_type(ctx, aval) for aval in ctx.avals_out]
+    kind = "io" if has_side_effect else "pure"
+    if token is None:
+        call = dialect.call(symbol, kind, list(operands), types, target.aliases)
+        return list(call.results), None
+    call = dialect.call(symbol, kind, [token, *operands], [token.type, *types])
+    token, *results = call.results
+    return results, token
+
+
+def lower_for_us(traced: Any) -> ir.Module:
+    """Lower a traced function to a module that no function of JAX's executable belongs to.
+
+    Raises:
+        CompileError: naming what calls Python in a way of its own.
+    """
+    emit_callbacks_by(_emit, lambda: lowering_in_progress() is not None)
+    lowered = lower_by(traced, ((buffer_callback_p, _lower_buffer_callback),))
+    module = lowered.compiler_ir("stablehlo")
+    if held := functions_held_for(lowered):
+        calls = [op for op in named(module.operation, "stablehlo.custom_call") if _is_numbered(op)]
+        where = ", ".join(sorted({source_line(op) for op in calls})) or "<unknown>"
+        what = ", ".join(sorted(map(qualified_name, held)))
+        raise CompileError(
+            f"the program calls Python (from {where}) by a primitive whose lowering leaves the "
+            f"function to JAX's executable: {what}. A bellhop program is not that executable. Call "
+            "it with jax.pure_callback or bellhop.pure_callback, or outside the qjit function."
+        )
+    return module
+
+
+def _is_numbered(call: ir.Operation) -> bool:
+    """Tell whether a call has the number of a function of the executable."""
+    config = call.attributes.get("mhlo.backend_config")
+    return isinstance(config, ir.DictAttr) and "index" in config

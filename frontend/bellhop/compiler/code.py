@@ -1,0 +1,124 @@
+"""Programs: what runs, how it came about, and how it is called from a module of JAX's."""
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
+
+from bellhop._jax.private import ir_type
+from bellhop.base.module_text import Snapshot
+from bellhop.compiler.delegation import Delegates
+from bellhop_runtime import CallbackTable
+
+if TYPE_CHECKING:
+    from bellhop.compiler.target import CallbackTarget
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """What of a program is embedded into a ``jax.jit``.
+
+    It refers to no function: JAX's caches hold it for as long as they hold the ``jax.jit``,
+    which a callback may in turn refer to.
+
+    Attributes:
+        module: bytecode of StableHLO and custom calls.  ``@main`` takes the ordering
+            tokens, the arguments and the table, and returns the tokens and the results.
+        tokens: how many ordering tokens there are.
+        out_avals: the results.
+        delegates: what its undefined functions stand for, where it is not for the CPU.
+    """
+
+    module: bytes
+    tokens: int
+    out_avals: tuple[Any, ...]
+    delegates: "weakref.ref[Delegates] | None" = None
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A compiled program, and how it came about.
+
+    Attributes:
+        code: what runs.
+        jaxpr: the traced function.
+        lowered: the module before the passes.
+        mlir_opt: the module after the optimising passes.
+        stages: the module as lowered and after each pass, where asked for.
+        targets: its callbacks, as its declarations number them.
+        delegates: the functions that its code needs, where it is not for the CPU.
+    """
+
+    code: Code
+    jaxpr: Any
+    lowered: Snapshot
+    mlir_opt: str
+    stages: dict[str, str]
+    targets: tuple["CallbackTarget", ...]
+    delegates: Delegates | None = None
+
+    @property
+    def mlir(self) -> str:
+        """The text of the module before the passes."""
+        return self.lowered.text
+
+    @property
+    def prints(self) -> bool:
+        """Whether it prints."""
+        return any(target.flavour == "print" for target in self.targets)
+
+    @property
+    def prints_later(self) -> bool:
+        """Whether it leaves printing to another thread."""
+        return any(target.flavour == "print" and target.asynchronous for target in self.targets)
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether loops in it have bars."""
+        return any(target.flavour == "progress" for target in self.targets)
+
+
+def merge(ctx: mlir.LoweringRuleContext, code: Code) -> str:
+    """Merge a program into the module that JAX is lowering and return its symbol there."""
+    context = ctx.module_context
+    module = ir.Module.parse(code.module, context.context)
+    if code.delegates is not None:
+        delegates = code.delegates()
+        assert delegates is not None, "a region keeps the functions that it calls"
+        delegates.define(ctx, module)
+    return mlir.merge_mlir_modules(
+        context.module, "bellhop_main", module, dst_symtab=context.symbol_table
+    )
+
+
+def call(
+    ctx: mlir.LoweringRuleContext,
+    symbol: str,
+    code: Code,
+    operands: Sequence[ir.Value],
+    table: ir.Value,
+    tokens: Sequence[ir.Value],
+) -> list[ir.Value]:
+    """Call a program that was merged.
+
+    Returns:
+        the tokens, then the results.
+    """
+    results = [token.type for token in tokens]
+    results += [ir_type(ctx, aval) for aval in code.out_avals]
+    operation = ir.Operation.create(
+        "func.call",
+        results=results,
+        operands=[*tokens, *operands, table],
+        attributes={"callee": ir.FlatSymbolRefAttr.get(symbol)},
+    )
+    return list(operation.results)
+
+
+def table_handle(table: CallbackTable) -> np.ndarray:
+    """Return the address of a table as programs take it: two 32-bit words."""
+    return np.array([table.address], np.uint64).view(np.uint32)

@@ -1,0 +1,97 @@
+"""From a function to a program: traced by JAX, lowered by JAX, optimised by us."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+from jax.extend.core import ClosedJaxpr
+from jax.interpreters.mlir import ir
+
+from bellhop._jax.private import forget_lowering, without_mesh
+from bellhop.base.devices import device_name, host_device
+from bellhop.compiler.callbacks_of_jax import lower_for_us
+from bellhop.compiler.code import Program
+from bellhop.compiler.context import lowering
+from bellhop.compiler.instruments import Stopwatch
+from bellhop.compiler.optimize import optimize
+from bellhop.compiler.regions import take_regions
+from bellhop.errors import CompileError
+from bellhop_mlir.errors import PassError
+from bellhop_runtime import CallbackTable
+
+if TYPE_CHECKING:
+    pass
+
+
+def compile_program(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    table: CallbackTable,
+    *,
+    keep_stages: bool = False,
+) -> Program:
+    """Trace, lower and optimise a function of array leaves.
+
+    Args:
+        function: takes and returns pytrees of arrays; it is traced once.
+        args: abstract values, or values, of the arguments.
+        table: gets the callbacks of the program, and must live as long as it runs.
+        keep_stages: whether to keep the text of the module after every pass.
+    """
+    stopwatch = Stopwatch()
+    # A program runs on one device, whatever mesh the user has set.
+    with without_mesh():
+        traced = jax.jit(function, keep_unused=True).trace(*args)
+    if len(traced.jaxpr.in_avals) != len(jax.tree.leaves(args)):
+        # JAX hands what is traced elsewhere over like a constant, as one more argument.
+        raise jax.errors.UnexpectedTracerError(
+            f"'{function.__name__}' uses a value of another traced function, which kept it outside "
+            "of itself: in a list, an attribute or a global. Return the value from there, and pass "
+            "it as an argument."
+        )
+    for value in traced.jaxpr.consts:
+        if not isinstance(jax.typeof(value), jax.core.ShapedArray):
+            raise CompileError(
+                f"'{function.__name__}' uses a {jax.typeof(value)} from outside of it, as "
+                "jax.new_ref makes, which a qjit program cannot change in place. Pass its value, "
+                "ref[...], as an argument and return the new one, or make it inside."
+            )
+    stopwatch.lap("tracing")
+    with lowering() as gathered, without_mesh():
+        module = lower_for_us(traced)
+        gathered.finish()
+    forget_lowering(traced.jaxpr)
+    stopwatch.lap("lowering", module)
+    _check_devices(module)
+    out_avals = tuple(traced.jaxpr.out_avals)
+    try:
+        return optimize(
+            module,
+            device_name(host_device()),
+            gathered.targets,
+            table,
+            take_regions,
+            # A copy: JAX's caches hold what they know of the original while it lives, and that
+            # may refer to us.
+            jaxpr=ClosedJaxpr(traced.jaxpr.jaxpr, traced.jaxpr.consts),
+            out_avals=out_avals,
+            keep_stages=keep_stages,
+        )
+    except PassError as error:
+        raise CompileError(str(error)) from error
+
+
+def _check_devices(module: ir.Module) -> None:
+    """Refuse a program that is to be spread over devices."""
+    for op in module.body.operations:
+        if op.operation.name != "sdy.mesh":
+            continue
+        sizes = [int(size) for size in re.findall(r'"=(\d+)', str(op.operation))]
+        if math.prod(sizes) > 1:
+            raise CompileError(
+                f"a qjit program runs on one host device, and this one holds a jax.shard_map or a "
+                f"sharding over {math.prod(sizes)}. Spread it from outside: jax.jit in place of "
+                "qjit, around jax.shard_map of a function of QNodes and callbacks."
+            )

@@ -1,0 +1,121 @@
+"""From a traced function to a program: MLIR, passes, and the table of its callbacks."""
+
+import hashlib
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
+
+from bellhop.base.module_text import ModuleText, Snapshot
+from bellhop.compiler.code import Code, Program
+from bellhop.compiler.delegation import Delegates
+from bellhop.compiler.instruments import Stopwatch
+from bellhop_mlir.dialects import callback as dialect
+from bellhop_mlir.pipelines import OPTIMIZATION, run_pipeline
+from bellhop_mlir.transforms import Pass
+from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
+from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
+from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
+from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
+from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
+from bellhop_mlir.transforms.outline_scalars import OutlineScalars
+from bellhop_mlir.transforms.overlap_regions import OverlapRegions
+from bellhop_mlir.transforms.split_long_blocks import SplitLongBlocks
+from bellhop_mlir.transforms.transform_circuits import TransformCircuits, circuits_with_passes
+from bellhop_runtime import Callback, CallbackTable
+
+if TYPE_CHECKING:
+    from bellhop.compiler.target import CallbackTarget
+
+
+# The name of the stage before the first pass.
+LOWERED = "lowered"
+
+
+def optimize(
+    module: ir.Module,
+    device: str,
+    targets: Sequence["CallbackTarget"],
+    table: CallbackTable,
+    take_regions: Callable[[ir.Module, Sequence["CallbackTarget"]], list[Callback]],
+    *,
+    jaxpr: Any,
+    out_avals: tuple[Any, ...],
+    keep_stages: bool = False,
+    delegates: bool = False,
+    elides: bool = False,
+    after: str = LOWERED,
+) -> Program:
+    """Run the passes over a module and give its callbacks and regions a table.
+
+    Args:
+        module: the program as lowered; it is changed in place.
+        device: where the program itself runs.
+        targets: what its declarations number.
+        table: gets the callbacks and the executables of the regions.
+        take_regions: moves the regions out of the module and returns what runs each.
+        jaxpr: what it was lowered from.
+        out_avals: the results.
+        keep_stages: whether to keep the text of the module after every pass.
+        delegates: whether JAX makes the callbacks, instead of the runtime.
+        elides: whether to leave large constants out of the text after the passes, whose writing
+            takes longer than all else where there are many megabytes of them.
+        after: the stage that the module is, where it is not the first.
+    """
+    stages: dict[str, str] = {}
+    stopwatch = Stopwatch()
+
+    def observe(name: str, module: ir.Module) -> None:
+        stopwatch.lap(name, module)
+        if keep_stages:
+            stages[name] = ModuleText(module)
+
+    with module.context, ir.Location.unknown():
+        module.context.allow_unregistered_dialects = True
+        lowered = Snapshot(module)
+        if keep_stages:
+            stages[after] = lowered.text
+        passes: list[Pass] = [
+            pass_(device=device) if pass_ is InlineAccelerate else pass_() for pass_ in OPTIMIZATION
+        ]
+        if after != LOWERED:
+            passes = passes[[pass_.name for pass_ in passes].index(after) + 1 :]
+        elif circuits_with_passes(module):
+            passes.insert(0, TransformCircuits())
+        run_pipeline(module, passes, observe)
+        optimized = _text(module, elides)
+        digest = hashlib.blake2b(optimized.encode(), digest_size=7).digest()
+        # Programs with the same text may still call different functions.
+        key = table.reserve(int.from_bytes(digest, "big"))
+        # Callbacks that the passes dropped still stand in the table.
+        to_runtime = ConvertAccelerateToRuntime(first_id=len(targets))
+        run_pipeline(module, [to_runtime, OverlapRegions()], observe, verified=True)
+        callbacks = [target.bind() for target in targets] + take_regions(module, targets)
+        conversion: list[Pass] = [ConvertCallbackToRuntime(program=key), ConvertQuantumToRuntime()]
+        if delegates:
+            conversion.insert(0, DelegateCallbacks())
+        else:
+            conversion += [OutlineScalars(), SplitLongBlocks()]
+            table.set_program(key, callbacks)
+        run_pipeline(module, conversion, observe, verified=True)
+        kept = Delegates(targets, callbacks) if delegates else None
+        code = Code(
+            mlir.module_to_bytecode(module),
+            _count_tokens(module),
+            out_avals,
+            delegates=None if kept is None else weakref.ref(kept),
+        )
+        return Program(code, jaxpr, lowered, optimized, stages, tuple(targets), kept)
+
+
+def _text(module: ir.Module, elides: bool) -> ModuleText:
+    return ModuleText(module.operation.get_asm(large_elements_limit=16) if elides else module)
+
+
+def _count_tokens(module: ir.Module) -> int:
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and op.sym_name.value == "main":
+            return sum(dialect.is_token(type_) for type_ in op.type.inputs)
+    raise AssertionError("a lowered module has a @main")

@@ -1,0 +1,89 @@
+"""Where programs run: on the one device of the host that ``jax.jit`` would choose, if it is one.
+
+Nothing of ours is committed to a device, so JAX takes the device of arguments that are, and its
+default otherwise; and results are committed where arguments were.  What JAX would run elsewhere,
+on another platform or spread over devices, is refused while it is traced or lowered, before
+anything runs; then arguments are gathered, and it runs on the host.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import jax
+from jax.interpreters import mlir
+
+from bellhop._jax.private import mesh_is_set, partitioning, uncommitted, without_mesh
+from bellhop.base.devices import host_device, resolve_target
+
+
+class Elsewhere(Exception):
+    """A program would not run on one device of the host."""
+
+
+def _default_is_elsewhere() -> bool:
+    default = resolve_target(None)
+    return not (isinstance(default, jax.Device) and default.platform == "cpu")
+
+
+def refuse_context_elsewhere() -> None:
+    """Raise ``Elsewhere`` where JAX's default device, or a mesh that is set, is no such device.
+
+    JAX traces a function anew where one of these is another.
+    """
+    if mesh_is_set() or _default_is_elsewhere():
+        raise Elsewhere
+
+
+def refuse_lowering_elsewhere(context: mlir.ModuleContext) -> None:
+    """Raise ``Elsewhere`` for a module that is not for one such device."""
+    if set(context.platforms) != {"cpu"} or partitioning(context)[1] > 1:
+        raise Elsewhere
+
+
+@contextmanager
+def on_host() -> Iterator[None]:
+    """Let JAX choose a device of the host for programs whose arguments are not committed."""
+    # To JAX's caches, a default that is set is not the same as one that was never set.
+    on_cpu = jax.default_device(host_device()) if _default_is_elsewhere() else nullcontext()
+    with without_mesh(), on_cpu:
+        yield
+
+
+def committed_devices(tree: Any) -> set[jax.Device]:
+    """Return the devices that arrays in a pytree are committed to."""
+    return {
+        device
+        for leaf in jax.tree.leaves(tree)
+        if isinstance(leaf, jax.Array) and leaf.committed
+        for device in leaf.sharding.device_set
+    }
+
+
+def are_together(tree: Any) -> bool:
+    """Tell whether arrays are committed to no more than one device, and that of the host."""
+    devices = committed_devices(tree)
+    return len(devices) <= 1 and all(device.platform == "cpu" for device in devices)
+
+
+def gathered(tree: Any) -> Any:
+    """Return a pytree whose arrays a program on the host takes, on one device where they were not.
+
+    Copies are committed to none: that a program needs them there is not the user's choice.
+    """
+    return tree if are_together(tree) else moved_freely(tree)
+
+
+def moved(tree: Any, device: jax.Device) -> Any:
+    """Return a pytree with its arrays committed to a device; other leaves stay as they are."""
+    return jax.tree.map(
+        lambda leaf: jax.device_put(leaf, device) if isinstance(leaf, jax.Array) else leaf, tree
+    )
+
+
+def moved_freely(tree: Any) -> Any:
+    """Return a pytree with its arrays on the host, committed to no device."""
+    return jax.tree.map(
+        lambda leaf: uncommitted(leaf) if isinstance(leaf, jax.Array) else leaf,
+        moved(tree, host_device()),
+    )

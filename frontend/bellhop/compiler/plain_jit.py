@@ -1,0 +1,108 @@
+"""Our primitives in a program of JAX's own: each is a program there."""
+
+import functools
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import Effect, Primitive
+from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
+
+from bellhop._jax.patches.fast_calls import run_without_fast_calls
+from bellhop._jax.patches.tokens_of_failures import drop_tokens_of_failures
+from bellhop._jax.private import ordered_effects
+from bellhop.base.print_options import keep_print_options
+from bellhop.compiler.code import Code, call, merge, table_handle
+from bellhop.compiler.compile import compile_program
+from bellhop.compiler.failures import raise_failures_of_plain_jits
+from bellhop.mesh.partitioning import is_spread, on_first_device
+from bellhop_runtime import CallbackTable
+
+
+class _Programs:
+    """The programs in one module of JAX's; its executable keeps them, and so their table, alive.
+
+    No operand brings the table, and its address would make the module one of this process, so
+    the table is published: the runtime finds it by the text of a program.
+    """
+
+    def __init__(self) -> None:
+        self.table = CallbackTable(published=True)
+        self.merged: dict[Hashable, tuple[Code, str, list[Effect]]] = {}
+
+    def __reduce__(self) -> Any:
+        names = sorted(f"{each.description} ({each.site})" for each in self.table.callbacks)
+        raise TypeError(
+            "a compiled program with bellhop's callbacks cannot be serialized, since the Python "
+            f"functions that it calls are this process's: {', '.join(names)}. JAX's persistent "
+            "compilation cache (jax_compilation_cache_dir) serves such programs."
+        )
+
+    @classmethod
+    def of(cls, context: mlir.ModuleContext) -> "_Programs":
+        for kept in context.keepalives:
+            if isinstance(kept, cls):
+                return kept
+        # A fast call could raise no more than the text of what a callback or a circuit raised.
+        run_without_fast_calls(_is_ours, keep_print_options)
+        raise_failures_of_plain_jits()
+        drop_tokens_of_failures()
+        programs = cls()
+        context.add_keepalive(programs)
+        return programs
+
+
+def _is_ours(kept: Any) -> bool:
+    return isinstance(kept, _Programs)
+
+
+def calls_python(kept: Any) -> bool:
+    """Tell whether an object that an executable of JAX's keeps alive is programs with callbacks."""
+    return isinstance(kept, _Programs) and bool(kept.table.callbacks)
+
+
+def lower_alone(
+    ctx: mlir.LoweringRuleContext,
+    primitive: Primitive,
+    operands: Sequence[ir.Value],
+    params: dict[str, Any],
+) -> list[ir.Value]:
+    """Lower one of our primitives inside a program of JAX's, as a program of its own.
+
+    Equal ones in a module are one program, which is called in several places.
+    """
+    context = ctx.module_context
+    if set(context.platforms) != {"cpu"}:
+        raise NotImplementedError(
+            f"bellhop's callbacks and circuits outside qjit run on the CPU, and this program is "
+            f"compiled for {', '.join(context.platforms)}. Call it inside bellhop.qjit, "
+            "or under jax.default_device(jax.devices('cpu')[0])."
+        )
+    if context.lowering_parameters.for_export:
+        what = params.get("target") or f"circuit {params.get('name')}"
+        raise NotImplementedError(
+            f"jax.export of a program with bellhop's callbacks and circuits ({what}): what they "
+            "call is not in the module. Compile it with bellhop.qjit, and use f.save(path) and "
+            "bellhop.load(path)."
+        )
+    if is_spread(context):
+        return on_first_device(ctx, functools.partial(primitive.bind, **params), operands)
+    programs = _Programs.of(context)
+    avals = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_in)
+    key = primitive, tuple(sorted(params.items())), avals
+    if key not in programs.merged:
+        program = compile_program(
+            lambda *args: primitive.bind(*args, **params), avals, programs.table
+        )
+        code = program.code
+        programs.merged[key] = code, merge(ctx, code), ordered_effects(program.jaxpr)
+    code, symbol, effects = programs.merged[key]
+    # The module may have tokens of JAX's own callbacks beside these.
+    tokens = [ctx.tokens_in.get(effect) for effect in effects]
+    table = mlir.ir_constant(table_handle(programs.table))
+    results = call(ctx, symbol, code, operands, table, tokens)
+    if effects:
+        after = mlir.TokenSet(dict(zip(effects, results[: code.tokens], strict=True)))
+        ctx.set_tokens_out(ctx.tokens_in.update_tokens(after))
+    return results[code.tokens :]

@@ -1,0 +1,224 @@
+"""Accelerated regions on a device of their own: executables that programs call."""
+
+import functools
+import io
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax.interpreters.mlir import ir
+
+from bellhop._jax.private import run_compiled
+from bellhop.base.devices import (
+    Target,
+    describe_target,
+    sharding_for,
+    target_name,
+    target_of_name,
+    target_platform,
+)
+from bellhop.base.ir_types import aval_of
+from bellhop.compiler.code import Program, table_handle
+from bellhop.compiler.delegation import is_delegated
+from bellhop.compiler.failures import RUN_ERRORS, python_failure
+from bellhop.compiler.optimize import optimize
+from bellhop.compiler.program import program_p
+from bellhop.errors import CompileError
+from bellhop_mlir.dialects import callback as dialect
+from bellhop_mlir.transforms.delegate_callbacks import MARK
+from bellhop_runtime import Callback, CallbackTable
+
+if TYPE_CHECKING:
+    from bellhop.compiler.target import CallbackTarget
+
+
+class Region:
+    """A region compiled for its device when the program is compiled, never later.
+
+    Args:
+        name: the user's function.
+        site: ``file:line`` of the user's call.
+        program: its program.
+        inputs: abstract values of the arguments.
+        table: the callbacks of the program.
+        target: where it runs.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        site: str,
+        program: Program,
+        inputs: Sequence[jax.core.ShapedArray],
+        table: CallbackTable,
+        target: Target,
+    ) -> None:
+        self.name = name
+        self.target = target
+        self._table = table
+        self._delegates = program.delegates
+        code = program.code
+        # What calls back may come back here; see run_compiled.
+        marks = b"bellhop_callback", b"bellhop_tap", MARK.encode()
+        self._calls_back = any(mark in code.module for mark in marks)
+        if self._calls_back and not isinstance(target, jax.Device):
+            raise CompileError(
+                f"accelerate: '{name}' runs on several devices ({describe_target(target)}) and "
+                "calls Python, which each of them would. Move the callback out of the accelerated "
+                "function, or run it on one device."
+            )
+        handle = table_handle(table)
+        # A program is compiled while a function is being traced, and this is no part of that.
+        with jax.ensure_compile_time_eval():
+            self._handle = jax.device_put(handle, sharding_for(target, handle.shape))
+        specs = [
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding_for(target, aval.shape))
+            for aval in inputs
+        ]
+        # On the CPU an argument is a NumPy array's own memory, which is not XLA's to take.
+        is_donated = target_platform(target) != "cpu"
+        region = jax.jit(
+            lambda *args: program_p.bind(*args, code=code, is_region=True),
+            keep_unused=True,
+            donate_argnums=tuple(range(len(specs))) if is_donated else (),
+        )
+        try:
+            self._executable = _compile(region, [*specs, self._handle])
+        except Exception as error:
+            error.add_note(
+                f"raised when region '{name}', called from {site}, was compiled for "
+                f"{describe_target(target)}"
+            )
+            raise
+        self._is_single = len(code.out_avals) == 1
+
+    def __call__(self, *arguments: np.ndarray) -> Any:
+        """Run the region: each argument to the device once, each result back once."""
+        return self._take(lambda: self.launch(arguments))
+
+    def start(self, *arguments: np.ndarray) -> Callable[[], Any]:
+        """Start the region and return a function that waits for its results.
+
+        The region runs while the program goes on.
+        """
+        if target_platform(self.target) == "cpu":
+            # Executables of the CPU run in the thread that calls them.
+            return _threads().submit(self, *arguments).result
+        launched = self.launch(arguments)
+        for result in launched:
+            result.copy_to_host_async()
+        return lambda: self._take(lambda: launched)
+
+    def _take(self, results: Callable[[], Sequence[jax.Array]]) -> Any:
+        try:
+            arrays = tuple(map(np.asarray, results()))
+        except RUN_ERRORS as error:
+            failure = python_failure(error)
+            if failure is None:
+                raise
+        else:
+            return arrays[0] if self._is_single else arrays
+        # Outside the handler, so that XLA's account of it is not the context.
+        raise failure
+
+    def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
+        """Move the arguments to the device and start there; return the results to be.
+
+        The arguments go to the executable as they are: JAX then moves them in its C++ path,
+        which takes a quarter of the time that ``jax.device_put`` does.
+        """
+        if self._calls_back:
+            return run_compiled(self._executable, *arguments, self._handle)
+        return self._executable(*arguments, self._handle)
+
+    def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
+        """Refuse a result that is not as compiled; it cannot happen."""
+        raise TypeError(
+            f"accelerate: '{self.name}' returned {value.dtype}{value.shape} as result {index}, "
+            f"compiled for {dtype}{shape}. This is an error of bellhop; please report it."
+        )
+
+
+def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Some donated buffers were not usable")
+        return region.lower(*arguments).compile()
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    # A region may wait for others that its callbacks start, so there is no end of threads.
+    return ThreadPoolExecutor(max_workers=4096, thread_name_prefix="bellhop_region")
+
+
+def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list[Callback]:
+    """Move the nested modules out and compile each for its device, ahead of any call.
+
+    Args:
+        module: a program after convert-accelerate-to-runtime.
+        targets: the functions that regions may call, by number.
+
+    Returns:
+        what the program calls to run each region, by number.
+    """
+    regions = {}
+    for op in list(module.body.operations):
+        if op.operation.name == "builtin.module":
+            regions[ir.StringAttr(op.operation.attributes["sym_name"]).value] = op.operation
+    compiled: list[Callback] = []
+    for declaration in sorted(dialect.declarations(module).values(), key=lambda op: op.id):
+        if declaration.module is None:
+            continue
+        nested = regions.pop(declaration.module)
+        name = ir.StringAttr(declaration.attributes["python"]).value
+        site = ir.StringAttr(declaration.attributes["site"]).value
+        target = target_of_name(ir.StringAttr(nested.attributes["bellhop.device"]).value)
+        del declaration.attributes["module"]
+        table = CallbackTable(published=False)
+        program = optimize(
+            _module_of(nested),
+            target_name(target),
+            targets,
+            table,
+            take_regions,
+            jaxpr=None,
+            out_avals=tuple(map(aval_of, declaration.function_type.results)),
+            delegates=is_delegated(target_platform(target)),
+            elides=True,
+        )
+        inputs = tuple(map(aval_of, declaration.function_type.inputs))
+        region = Region(name, site, program, inputs, table, target)
+        compiled.append(
+            Callback(
+                function=region,
+                convert=region.convert,
+                description=f"region '{name}' on {describe_target(target)}",
+                site=site,
+                kind=f"region on {describe_target(target)}",
+                name=name,
+                definition=site,
+            )
+        )
+        nested.erase()
+    return compiled
+
+
+def _module_of(nested: ir.Operation) -> ir.Module:
+    """Return a nested module as one of its own; by way of bytecode, for its constants."""
+    bytecode = io.BytesIO()
+    nested.write_bytecode(bytecode)
+    module = ir.Module.parse(bytecode.getvalue(), nested.context)
+    # Reading may put it into an implicit one.
+    operations = [op.operation for op in module.body.operations]
+    if len(operations) == 1 and operations[0].name == "builtin.module":
+        inner = operations[0]
+        outer, module = module, ir.Module.create(inner.location)
+        for name in inner.attributes:
+            module.operation.attributes[name] = inner.attributes[name]
+        for op in list(inner.regions[0].blocks[0].operations):
+            module.body.append(op)
+        del outer
+    return module

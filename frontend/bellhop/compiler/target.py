@@ -1,0 +1,324 @@
+"""The Python side of one callback: what the runtime calls, and what it may return."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+
+from bellhop._jax.private import trace_state_clean
+from bellhop.base.source import definition_site, function_name, qualified_name
+from bellhop.errors import DifferentiableCompileError
+from bellhop_runtime import DTYPES, Callback
+
+
+@dataclass(frozen=True, eq=False)
+class CallbackTarget:
+    """A Python function as a program sees it.
+
+    Two targets are equal where they call the same function with the same structure, so
+    that equal pure calls can be merged.
+
+    Attributes:
+        flavour: what the user called to make it, e.g. ``pure_callback``; errors say it.
+        function: the user's function, called with ``(args, kwargs)`` of ``in_tree``.
+        in_tree: structure of ``(args, kwargs)``.
+        out_tree: structure of the result.
+        result_avals: shapes and dtypes of the leaves of the result.
+        site: ``file:line`` of the user's call.
+        missing_rule: which derivative rule the user registered too little of, if any.
+        vmap_method: how it meets a mapped axis, one of ``VMAP_METHODS``; None if it may not.
+        loops: for each mapped axis that it is called for one by one, outermost first, which
+            arguments have it; they, and all results, begin with these axes.
+        aliases: pairs of an argument and the result that is written in its memory.
+        asynchronous: whether the program leaves the call to another thread and goes on.
+        transforms: what the call has been through, for a function that takes that as its last
+            positional argument: pairs of a name and parameters.  None where it does not.
+        takes_device: whether the function is given ``device=``, the device of the call.
+        partitioned: whether each device of a program that the compiler spreads calls it, with its
+            own part of the arguments.
+    """
+
+    flavour: str
+    function: Callable[..., Any]
+    in_tree: Any
+    out_tree: Any
+    result_avals: tuple[ShapedArray, ...]
+    site: str
+    missing_rule: str | None = None
+    vmap_method: str | None = "sequential"
+    loops: tuple[tuple[bool, ...], ...] = ()
+    aliases: tuple[tuple[int, int], ...] = ()
+    asynchronous: bool = False
+    transforms: tuple[tuple[str, Any], ...] | None = None
+    takes_device: bool = False
+    partitioned: bool = False
+
+    # Whether the function writes its results into arrays that it is given before the leaves,
+    # and whether all of these are the program's own memory.
+    writes = False
+    in_place = False
+
+    def _key(self) -> tuple[Any, ...]:
+        return (
+            self.flavour,
+            self.function,
+            self.in_tree,
+            self.out_tree,
+            self.result_avals,
+            self.vmap_method,
+            self.loops,
+            self.aliases,
+            self.asynchronous,
+            self.transforms,
+            self.takes_device,
+            self.partitioned,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CallbackTarget) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        function = self.function
+        # A method is made anew each time that it is looked up.
+        method = getattr(function, "__self__", None), getattr(function, "__func__", function)
+        return hash((*map(id, method), self.flavour, self.in_tree, self.result_avals))
+
+    def __repr__(self) -> str:
+        return f"{self.flavour} {self.name}"
+
+    @property
+    def name(self) -> str:
+        """The name of the user's function."""
+        return function_name(self.function)
+
+    @property
+    def python(self) -> str:
+        """The qualified name of the user's function."""
+        return qualified_name(self.function)
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether it is called for the elements of a mapped axis one by one."""
+        return self.vmap_method in ("sequential", "sequential_unrolled")
+
+    def of_one_element(self) -> "CallbackTarget":
+        """Return what is called for one element of the outermost of the loops."""
+        avals = tuple(ShapedArray(aval.shape[1:], aval.dtype) for aval in self.result_avals)
+        return replace(self, result_avals=avals, loops=self.loops[1:])
+
+    def bind(self) -> Callback:
+        """Return what the runtime calls."""
+        return Callback(
+            function=self._leaf_function(),
+            convert=self.convert,
+            description=f"callback '{self.name}'",
+            site=self.site,
+            writes=self.writes,
+            in_place=self.in_place,
+            takes_device=self.takes_device,
+            kind=self.flavour,
+            name=self.name,
+            definition=self._definition,
+            bars=self.function.bars if self.flavour == "progress" else None,  # type: ignore[attr-defined]
+        )
+
+    @property
+    def _definition(self) -> str:
+        site = definition_site(self.function)
+        # What is not written in Python is known by where it is called.
+        return site if ":" in site else self.site
+
+    @property
+    def _takes_leaves(self) -> bool:
+        return self.in_tree == jax.tree.structure(((0,) * self.in_tree.num_leaves, {}))
+
+    def _leaf_function(self) -> Callable[..., Any]:
+        """Return the function of leaves: leaves in, a leaf or a tuple of leaves out."""
+        one_leaf_out = self.out_tree == jax.tree.structure(0)
+        no_result = self.out_tree.num_leaves == 0 and self.out_tree == jax.tree.structure(None)
+        is_plain = self.transforms is None and not self.takes_device
+        if is_plain and self._takes_leaves and (one_leaf_out or no_result):
+            return self.function
+        return self._through_trees
+
+    def _through_trees(self, *leaves: Any) -> Any:
+        if self.takes_device:
+            *leaves, ordinal = leaves  # type: ignore[assignment]
+        args, kwargs = jax.tree.unflatten(self.in_tree, leaves)
+        if self.transforms is not None:
+            args = (*args, self.transforms)
+        if self.takes_device:
+            kwargs["device"] = jax.local_devices(backend="cpu")[int(ordinal)]
+        result = self.function(*args, **kwargs)
+        if self.out_tree.num_leaves == 0:
+            return ()
+        try:
+            flat = self.out_tree.flatten_up_to(result)
+        except ValueError as error:
+            raise TypeError(
+                f"{self.flavour} '{self.name}' returned a value of structure "
+                f"{jax.tree.structure(result)}, declared {self.out_tree}. Return what was "
+                "declared, or declare what is returned."
+            ) from error
+        return flat[0] if len(flat) == 1 else tuple(flat)
+
+    def check_arguments(self, avals: Sequence[Any]) -> None:
+        """Refuse arguments of types that have no operations in JAX, such as int1."""
+        for aval in avals:
+            is_key = jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended)
+            if not is_key and aval.dtype not in DTYPES:
+                raise TypeError(
+                    f"{self.flavour} '{self.name}' (called from {self.site}) is given an array "
+                    f"of type {aval.dtype.name}, which callbacks do not take. Cast the argument."
+                )
+
+    def batching_error(self) -> NotImplementedError:
+        """Return the error for a mapped axis that nobody said how to meet."""
+        return NotImplementedError(
+            f"{self.flavour} '{self.name}' (called from {self.site}) is mapped by vmap, and "
+            "nothing says how it meets a mapped axis. Give it a vmap_method, for example "
+            "vmap_method='sequential', which calls it once for each element."
+        )
+
+    def derivative_error(self) -> DifferentiableCompileError:
+        """Return the error for a derivative that nobody defined."""
+        what = f"{self.flavour} '{self.name}' (called from {self.site})"
+        if self.missing_rule is not None:
+            return DifferentiableCompileError(
+                f"{what} is differentiated but has no {self.missing_rule} rule. A derivative "
+                f"needs both: register the other one with @{self.name}.{self.missing_rule}."
+            )
+        return DifferentiableCompileError(
+            f"{what} is differentiated but has no derivative rule. Register one with "
+            f"@{self.name}.fwd and @{self.name}.bwd, or with @{self.name}.jvp; if the function is "
+            "jax.jit-compatible, use bellhop.accelerate, which derives it."
+        )
+
+    def side_effect_error(self) -> DifferentiableCompileError:
+        """Return the error for a differentiated value that meets a side effect."""
+        return DifferentiableCompileError(
+            f"{self.flavour} '{self.name}' (called from {self.site}) is given a differentiated "
+            "value, and what has side effects has no derivative. Give it "
+            "jax.lax.stop_gradient(value), or use bellhop.pure_callback where the function is "
+            "pure."
+        )
+
+    def tangent_error(self) -> DifferentiableCompileError:
+        """Return the error for a tap of a tangent in reverse mode."""
+        return DifferentiableCompileError(
+            f"{self.flavour} '{self.name}' (called from {self.site}) is given a tangent, which "
+            "reverse mode never computes. To see cotangents, call it in the backward pass of a "
+            "jax.custom_vjp function."
+        )
+
+    def order_error(self) -> ValueError:
+        """Return the error for mapped calls, which have no order that the program defines."""
+        return ValueError(
+            f"{self.flavour} '{self.name}' (called from {self.site}) is ordered, and the order "
+            "of calls under vmap is not defined. Use ordered=False, which calls it once for "
+            "each element, or jax.lax.map, which has an order."
+        )
+
+    def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
+        """Return a result leaf, which is not exactly as declared, as an array that is.
+
+        JAX arrays and lists of numbers are arrays in another coat and are taken; nothing
+        is cast.
+
+        Raises:
+            TypeError: naming the callback, what was declared and what was returned.
+        """
+        observed = describe(value)
+        if isinstance(value, np.generic) or not isinstance(value, bool | int | float | complex):
+            try:
+                array = np.asarray(value)
+            except Exception as error:
+                reason = str(error).splitlines()[0].rstrip(".")
+                raise TypeError(
+                    f"{self.flavour} '{self.name}' returned {observed}{self._which(index)}, which "
+                    f"is no NumPy array and cannot become one: {reason}. Return "
+                    f"{_describe_type(dtype, shape)}, as declared."
+                ) from error
+            # Where JAX's 64-bit types are off, a 64-bit array means the 32-bit one.
+            if array.shape == shape and _canonical(array.dtype) == dtype:
+                return array.astype(dtype)
+            if array.dtype.kind not in "OUS":
+                observed = describe(array)
+        raise self._mismatch(observed, dtype, shape, index)
+
+    def _mismatch(
+        self, observed: str, dtype: np.dtype, shape: tuple[int, ...], index: int
+    ) -> TypeError:
+        return TypeError(
+            f"{self.flavour} '{self.name}' returned {observed}{self._which(index)}, declared "
+            f"{_describe_type(dtype, shape)}. Change the declared type or cast the result."
+        )
+
+    def _which(self, index: int) -> str:
+        return f" as result {index}" if len(self.result_avals) > 1 else ""
+
+
+def flatten_arguments(
+    flavour: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[list[Any], Any]:
+    """Return the leaves and the structure of the arguments of a callback.
+
+    Raises:
+        TypeError: naming the callback and the argument that is no array.
+    """
+    leaves, in_tree = jax.tree.flatten((tuple(args), kwargs))
+    if not all(map(is_array_like, leaves)):
+        for path, leaf in jax.tree_util.tree_leaves_with_path((tuple(args), kwargs)):
+            if not is_array_like(leaf):
+                part, *rest = path
+                where = ("args" if part.idx == 0 else "kwargs") + jax.tree_util.keystr(tuple(rest))
+                raise TypeError(
+                    f"{flavour} '{function_name(function)}' takes arrays and numbers, and "
+                    f"{where} is {describe(leaf)}. Give the function what it needs of that kind "
+                    "beforehand, with functools.partial or in a closure."
+                )
+    return leaves, in_tree
+
+
+def is_left_to_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Tell whether a call, outside of tracing, has arguments that JAX does not know.
+
+    Such are tensors of other frameworks, which may be differentiating the function.
+    """
+    return trace_state_clean() and not all(map(is_array_like, jax.tree.leaves((args, kwargs))))
+
+
+def is_array_like(leaf: Any) -> bool:
+    """Tell whether JAX takes a leaf for an array."""
+    if isinstance(leaf, jax.Array | bool | int | float | complex):
+        return True
+    try:
+        jax.typeof(leaf)
+    except TypeError:
+        return False
+    return True
+
+
+def describe(value: Any) -> str:
+    """Describe a value by dtype and shape, or by its type."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return _describe_type(value.dtype, value.shape)
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
+
+def _canonical(dtype: np.dtype) -> Any:
+    return jax.dtypes.canonicalize_dtype(dtype) if dtype in DTYPES else dtype
+
+
+def _describe_type(dtype: Any, shape: tuple[int, ...]) -> str:
+    # Types of random keys, and of other frameworks, are none of NumPy's.
+    with contextlib.suppress(TypeError):
+        dtype = np.dtype(dtype).name
+    return f"{dtype}[{','.join(map(str, shape))}]"

@@ -1,0 +1,39 @@
+"""Meshes whose axes are explicit: there the type of an array says how it is spread.
+
+What runs on one device is traced apart from such a mesh, and a loop over the elements of an array
+has to see all of them.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+from jax.sharding import AxisType
+
+from bellhop._jax.private import without_mesh
+
+
+@contextlib.contextmanager
+def apart_from_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
+    """Trace as where there is no mesh, if there is one with explicit axes.
+
+    Yields:
+        what stands for ``arrays`` there.
+    """
+    kinds = jax.sharding.get_abstract_mesh().axis_types
+    if AxisType.Explicit not in kinds or AxisType.Manual in kinds:
+        yield list(arrays)
+        return
+    types = [jax.typeof(array) for array in arrays]
+    with without_mesh():
+        yield [
+            jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type) for kind in types
+        ]
+
+
+def replicated(array: Any) -> Any:
+    """Return an array of which each device has all elements, in the terms of its type."""
+    if any(axis is not None for axis in jax.typeof(array).sharding.spec):
+        return jax.sharding.reshard(array, jax.sharding.PartitionSpec())
+    return array

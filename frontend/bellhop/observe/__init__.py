@@ -1,1 +1,0 @@
-"""Seeing what programs do while they run."""

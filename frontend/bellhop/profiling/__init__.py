@@ -1,0 +1,1 @@
+"""Every crossing of the border of programs, counted and timed."""

@@ -1,0 +1,58 @@
+"""A profile as a table."""
+
+import math
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from bellhop.profiling.row import Row
+
+
+def table_of(rows: Sequence["Row"]) -> Table:
+    """Return the table of rows."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("kind", "function"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("calls", "total", "median", "GIL wait", "out", "in"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("line", overflow="fold")
+    for row in rows:
+        failed = f" ({row.failed} failed)" if row.failed else ""
+        table.add_row(
+            row.kind,
+            row.name,
+            f"{row.calls}{failed}",
+            seconds(row.total),
+            seconds(row.median),
+            seconds(row.waited) if row.waited else "",
+            size(row.bytes_out),
+            size(row.bytes_in),
+            os.path.basename(row.definition),
+        )
+    return table
+
+
+def seconds(value: float) -> str:
+    """Return a time with a unit that suits it."""
+    if math.isnan(value):
+        return ""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if value * factor >= 1:
+            return f"{value * factor:.3g} {unit}" if value * factor < 1000 else f"{value:.0f} s"
+    return f"{value * 1e9:.0f} ns"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes with a unit that suits it; nothing for none."""
+    if count == 0:
+        return ""
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} GB"

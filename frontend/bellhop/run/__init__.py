@@ -1,0 +1,1 @@
+"""How the program of a qjit function gets to run."""

@@ -1,0 +1,32 @@
+"""Programs beyond what JAX's CPU client runs at a time.
+
+The client runs 32 programs on a device and lets the next one wait.  A program whose callback
+calls programs holds its place until they are done, so a chain of 33, or 32 threads whose
+callbacks use JAX, would wait for ever.  Programs beyond a part of that number run on a client
+of their own, of which there are as many as it takes.
+"""
+
+import threading
+
+import jax
+
+from bellhop._jax.private import make_cpu_client
+
+# The rest of the 32 is for what callbacks compute with JAX themselves.
+RUNS_FOR_EACH_CLIENT = 24
+
+# An element for each run under way: appending and dropping one is atomic, and all that it costs.
+runs: list[None] = []
+
+_devices: list[jax.Device] = []
+_making = threading.Lock()
+
+
+def spare_device() -> jax.Device:
+    """Return a CPU device with room for the run that was added last to ``runs``."""
+    place = (len(runs) - 1) // RUNS_FOR_EACH_CLIENT - 1
+    while len(_devices) <= place:
+        with _making:
+            if len(_devices) <= place:
+                _devices.append(make_cpu_client().local_devices()[0])
+    return _devices[max(place, 0)]

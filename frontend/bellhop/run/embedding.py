@@ -1,0 +1,88 @@
+"""How a program of ours stands in a ``jax.jit``: what goes in, and what comes out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from bellhop.base.code_generation import COMPILER_OPTIONS
+from bellhop.base.signature import NO_STATIC, Static
+from bellhop.compiler.code import Code
+from bellhop.compiler.placement import refuse_context_elsewhere
+from bellhop.compiler.program import program_p
+from bellhop.run.first_runs import FirstRuns, signature_of
+
+# Makes a program of static arguments, those with a position and those with a name; returns it and
+# the structure of its result.
+Compile = Callable[[Static, Any, Any], tuple[Code, Any]]
+
+
+class EffectsOnly:
+    """What a program without results returns inside its ``jax.jit``.
+
+    JAX drops a program none of whose results is used, so ``kept`` goes along; ``tree`` is
+    the structure of what the function returned.
+    """
+
+    def __init__(self, tree: Any, kept: Any) -> None:
+        self.tree = tree
+        self.kept = kept
+
+
+jax.tree_util.register_pytree_node(
+    EffectsOnly, lambda effects: (effects.kept, effects.tree), EffectsOnly
+)
+
+
+def wait_for(result: Any) -> None:
+    """Wait for a program that began late.
+
+    Dispatch is synchronous except where an argument is still on its way: JAX copies large
+    NumPy arrays on a thread of its own, and the program begins after that.
+    """
+    # All results come of the same run.
+    for leaf in (result,) if isinstance(result, jax.Array) else jax.tree.leaves(result)[:1]:
+        leaf.block_until_ready()
+
+
+def first_input(handle: jax.Array, static: Static) -> Any:
+    """Return what the ``jax.jit`` of a qjit function takes before the arguments."""
+    return handle if static is NO_STATIC else (handle, static)
+
+
+def embedding_jit(
+    compile_: Compile,
+    run_uncompiled: Callable[[Static, Any, Any], Any],
+    first_runs: FirstRuns,
+    name: str,
+    donated: tuple[int, ...] = (),
+) -> Any:
+    """Return the ``jax.jit`` that a qjit function's programs are embedded into.
+
+    JAX traces it for each new signature, and that is when a program is made.
+
+    Args:
+        compile_: makes a program.
+        run_uncompiled: runs the function itself, on the same arguments.
+        first_runs: those of the function.
+        name: what the function is called.
+        donated: which arguments are the program's to overwrite.
+    """
+
+    def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
+        handle, static = first if type(first) is tuple else (first, NO_STATIC)
+        if not isinstance(handle, jax.core.Tracer):
+            # As jax.disable_jit asks, and jax.debug_nans to find where a NaN is from.
+            return run_uncompiled(static, args, kwargs)
+        refuse_context_elsewhere()
+        with first_runs.tracing(signature_of(static, args, kwargs)):
+            code, out_tree = compile_(static, args, kwargs)
+        leaves = jax.tree.leaves((args, kwargs))
+        results = program_p.bind(*leaves, handle, code=code, is_region=False)
+        if not code.out_avals:
+            return EffectsOnly(out_tree, results)
+        return jax.tree.unflatten(out_tree, results)
+
+    embedded.__name__ = name
+    donate = tuple(number + 1 for number in donated)
+    return jax.jit(embedded, donate_argnums=donate, compiler_options=COMPILER_OPTIONS)

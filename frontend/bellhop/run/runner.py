@@ -1,0 +1,166 @@
+"""How the program of a qjit function gets to run: by JAX's fast calls, or around them."""
+
+import atexit
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from bellhop._jax.private import run_compiled
+from bellhop.base.devices import host_device
+from bellhop.base.signature import NO_STATIC, Static
+from bellhop.compiler.code import table_handle
+from bellhop.compiler.placement import (
+    Elsewhere,
+    are_together,
+    committed_devices,
+    gathered,
+    moved,
+    moved_freely,
+    on_host,
+)
+from bellhop.run.crowding import spare_device
+from bellhop.run.embedding import Compile, embedding_jit, first_input
+from bellhop.run.first_runs import FirstRuns, signature_of
+from bellhop_runtime import CallbackTable
+
+
+class Runner:
+    """The ``jax.jit`` of a qjit function, and the ways around its fast calls.
+
+    Attributes:
+        first_runs: those of the function that are under way.
+        jit: takes the handle of the table and the arguments.
+        handle: of the table, on the host.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        table: CallbackTable,
+        compile_: Compile,
+        run_uncompiled: Callable[[Static, Any, Any], Any],
+        refuse: Callable[[Any, Any], None],
+        donated: tuple[int, ...] = (),
+    ) -> None:
+        """Make the ``jax.jit``.
+
+        Args:
+            name: what the function is called.
+            table: that of its programs.
+            compile_: makes the program of a new signature.
+            run_uncompiled: runs the function itself.
+            refuse: raises what is wrong with arguments that JAX refused, if it knows.
+            donated: which arguments are the program's to overwrite.
+        """
+        self.first_runs = FirstRuns()
+        self.jit = embedding_jit(compile_, run_uncompiled, self.first_runs, name, donated)
+        # The function may be made while another is traced.
+        with jax.ensure_compile_time_eval():
+            self.handle = moved_freely(jax.device_put(table_handle(table), host_device()))
+        self._refuse = refuse
+        # Whether JAX ever would have run a program elsewhere.
+        self._gathers = False
+
+    def run(self, static: Static, args: Any, kwargs: Any) -> Any:
+        """Run by a fast call where that is possible."""
+        run: Callable[[Static, Any, Any], Any] = self.run
+        gathers = self._gathers
+        try:
+            if gathers:
+                return self._run_gathered(static, args, kwargs)
+            # Most calls have arguments with a position only; to unpack others costs a tenth more.
+            if kwargs or static is not NO_STATIC:
+                return self.jit(first_input(self.handle, static), *args, **kwargs)
+            return self.jit(self.handle, *args)
+        except RecursionError as error:
+            # JAX's C++ refuses a program that is in its first run; all else has frames of its own.
+            if not _is_raised_here(error):
+                raise
+            run = self.run_aside
+        except Elsewhere:
+            if gathers:
+                raise
+            self._gathers = True
+        except ValueError:
+            # Arguments on several devices are refused by JAX, before anything runs.
+            if gathers or are_together((args, kwargs)):
+                raise
+            self._gathers = True
+        except TypeError:
+            self._refuse(args, kwargs)
+            raise
+        finally:
+            if self.first_runs.threads:
+                self.first_runs.end()
+        return run(static, args, kwargs)
+
+    def _run_gathered(self, static: Static, args: Any, kwargs: Any) -> Any:
+        args, kwargs = gathered((args, kwargs))
+        with on_host():
+            return self.jit(first_input(self.handle, static), *args, **kwargs)
+
+    def run_aside(
+        self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
+    ) -> Any:
+        """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
+        self.first_runs.wait_for_trace(signature_of(static, args, kwargs))
+        args, kwargs = gathered((args, kwargs))
+        handle = self.handle if device is None else moved(self.handle, device)
+        executable = self.lower(static, args, kwargs, handle).compile()
+        return run_compiled(executable, first_input(handle, static), *args, **kwargs)
+
+    def run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
+        """Run where there is room, and bring the results to where they are otherwise."""
+        args, kwargs = gathered((args, kwargs))
+        chosen = committed_devices((args, kwargs))
+        device = spare_device()
+        args, kwargs = moved((args, kwargs), device)
+        results = self.run_aside(static, args, kwargs, device)
+        return moved(results, chosen.pop()) if chosen else moved_freely(results)
+
+    def lower(self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None) -> Any:
+        """Return JAX's ``Lowered``, of values or of abstract values."""
+        is_nested = self.first_runs.is_mine()
+        if handle is None:
+            handle, (args, kwargs) = self.handle, gathered((args, kwargs))
+        try:
+            with on_host():
+                return self.jit.lower(first_input(handle, static), *args, **kwargs)
+        finally:
+            if not is_nested:
+                self.first_runs.end()
+
+    def trace(self, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
+        """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""
+        try:
+            with on_host():
+                return self.jit.trace(first_input(self.handle, static), *args, **kwargs)
+        finally:
+            self.first_runs.end()
+
+
+@atexit.register
+def _expect_new_devices() -> None:
+    """Make handles anew in what runs from now on: at exit JAX drops its devices.
+
+    An operand that is on a device of before would be on its way when the program begins, which
+    then runs on a thread of XLA's, where no Python function is called any more.
+    """
+    run = Runner.run
+
+    def run_with_new_handle(self: Runner, static: Static, args: Any, kwargs: Any) -> Any:
+        handle = moved_freely(jax.device_put(np.asarray(self.handle), host_device()))
+        self.handle = jax.block_until_ready(handle)
+        return run(self, static, args, kwargs)
+
+    Runner.run = run_with_new_handle  # type: ignore[method-assign]
+
+
+def _is_raised_here(error: BaseException) -> bool:
+    """Tell whether the innermost frame of an error is one of this file."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback is not None and traceback.tb_frame.f_globals is globals()

@@ -1,0 +1,113 @@
+"""The options of qjit: what there is, and what is refused by name."""
+
+import dataclasses
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from bellhop.passes import pass_names
+from bellhop.tracing.foreign import check_foreign_option
+
+TARGETS = ("binary", "mlir", "jaxpr")
+
+# How much keep_intermediate keeps, and its names in the words of Catalyst.
+_LEVELS = {"none": 0, "pipeline": 1, "changed": 2, "pass": 3}
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How a function is compiled; ``qjit`` takes these as keyword arguments.
+
+    Attributes:
+        autograph: whether Python's control flow becomes the program's, as ``run_autograph`` says.
+        autograph_include: modules, or names of modules, to convert although they are libraries.
+        target: how far a function goes whose signature is declared, when it is decorated:
+            ``"binary"``, to an executable; ``"mlir"`` or ``"jaxpr"``, to the module.  A call
+            makes an executable in any case.
+        keep_intermediate: which stages of compilation are written to the workspace.  ``False``,
+            ``0``, ``"none"``: none; ``True``, ``1``, ``"pipeline"``: the module as lowered,
+            optimised, and as XLA gets it; ``2``, ``"changed"``: the module after each pass that
+            changed it; ``3``, ``"pass"``: after each pass.
+        verbose: whether to report each compilation, with the time that each stage took.
+        logfile: where reports go; None is standard error.
+        static_argnums: positions of arguments that are part of the program, not its input.  Of a
+            compiled function, all of them, as a tuple.
+        static_argnames: names of such arguments, likewise.
+        donate_argnums: positions of arguments whose memory the program may take for its results,
+            as ``jax.jit``'s: they are gone after the call.
+        disable_assertions: whether the program is compiled without its ``debug_assert``.
+        circuit_transform_pipeline: the passes of all circuits that have none of their own, as
+            ``pipeline`` takes them.
+        seed: of the outcomes of measurements and the samples, from 0 to 2**64 - 1: each call
+            with the same arguments gives the same, in every process.  Without it each call
+            draws others: a sequence that ``qml.device(..., seed=)`` of the first device with
+            random outcomes seeds, and that differs without that too.  Inside another qjit
+            function, that one's seed counts; in a plain ``jax.jit`` none does.
+
+    Example:
+        >>> import bellhop
+        >>> f = bellhop.qjit(lambda x: 2 * x, seed=7)
+        >>> f.compile_options.seed
+        7
+
+    The names are those of Catalyst's options.
+    """
+
+    autograph: bool = False
+    autograph_include: Sequence[Any] = ()
+    target: str = "binary"
+    keep_intermediate: bool | int | str | None = False
+    verbose: bool = False
+    logfile: TextIO | None = None
+    static_argnums: int | Iterable[int] | None = None
+    static_argnames: str | Iterable[str] | None = None
+    donate_argnums: int | Iterable[int] | None = None
+    disable_assertions: bool = False
+    circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and not 0 <= operator.index(self.seed) < 2**64:
+            raise ValueError(f"qjit: a seed is from 0 to 2**64 - 1; this one is {self.seed}.")
+        if self.target not in TARGETS:
+            raise ValueError(f"qjit: target is one of {', '.join(TARGETS)}, not {self.target!r}.")
+        self.intermediate_level  # noqa: B018
+        self.circuit_passes  # noqa: B018
+
+    @property
+    def circuit_passes(self) -> tuple[str, ...]:
+        """The names of the passes of ``circuit_transform_pipeline``."""
+        return pass_names("qjit", self.circuit_transform_pipeline or {})
+
+    @property
+    def intermediate_level(self) -> int:
+        """The number that ``keep_intermediate`` stands for."""
+        level = self.keep_intermediate
+        number = _LEVELS.get(level, -1) if isinstance(level, str) else int(level or 0)
+        if number not in _LEVELS.values():
+            raise ValueError(
+                "qjit: keep_intermediate is a bool, a number from 0 to 3, or one of "
+                f"{', '.join(_LEVELS)}; not {level!r}."
+            )
+        return number
+
+
+def compile_options(options: dict[str, Any]) -> CompileOptions:
+    """Return options given by name.
+
+    Raises:
+        CompileError: for an option that only Catalyst has and that would change results.
+        TypeError: for an option that there is not.
+
+    Warns:
+        UserWarning: for an option that only Catalyst has and that changes no results.
+    """
+    names = [field.name for field in dataclasses.fields(CompileOptions)]
+    known = {}
+    for name, value in options.items():
+        if name in names:
+            known[name] = value
+        elif not check_foreign_option(name, value):
+            raise TypeError(f"qjit has no option '{name}'; there are {', '.join(names)}.")
+    return CompileOptions(**known)

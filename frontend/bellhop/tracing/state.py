@@ -1,0 +1,131 @@
+"""How a function of the user's is traced for a program of ours: one state, for all who trace."""
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+if TYPE_CHECKING:
+    from bellhop.tracing.options import CompileOptions
+
+# What JAX raises where Python needs the value of a tracer.
+NOT_TRACEABLE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerBoolConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.UnexpectedTracerError,
+)
+
+
+@dataclass(frozen=True)
+class TraceState:
+    """What holds for all that is traced here: in this thread, inside of these ``with`` blocks.
+
+    Attributes:
+        is_tracing: whether a program of ours is traced.
+        options: those of the qjit function that is traced, the outermost; None outside of one.
+        seeds: takes the seeds that devices offer to that program.
+        converts: whether autograph converts what is called, although no option says so.
+        modules: names of modules that autograph converts too.
+        disabled: in how many ``disable_autograph`` this is.
+        unrolls: whether loops of known length are Python's.
+        circuit: the circuit that gates belong to.
+        mitigation: how QNodes that are called are mitigated.
+        folding: how much more noise their circuits have.
+        obstacle: why gates have no derivative, where they have none.
+        transposing: who asks for the reverse mode of loops of computed length, for errors.
+    """
+
+    is_tracing: bool = False
+    options: "CompileOptions | None" = None
+    seeds: list[int] | None = None
+    converts: bool = False
+    modules: tuple[str, ...] = ()
+    disabled: int = 0
+    unrolls: bool = False
+    circuit: Any = None
+    mitigation: Any = None
+    folding: Any = None
+    obstacle: str = ""
+    transposing: str | None = None
+
+
+# Outside of all tracing.
+_NOTHING = TraceState()
+
+_current: contextvars.ContextVar[TraceState] = contextvars.ContextVar(
+    "bellhop_trace_state", default=_NOTHING
+)
+
+
+def trace_state() -> TraceState:
+    """Return the state of tracing here."""
+    return _current.get()
+
+
+@contextlib.contextmanager
+def tracing_with(**changes: Any) -> Iterator[None]:
+    """Change attributes of the state for what is traced inside."""
+    token = _current.set(replace(_current.get(), **changes))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def is_tracing() -> bool:
+    """Tell whether a program of ours is traced."""
+    return _current.get().is_tracing
+
+
+def current_options() -> "CompileOptions | None":
+    """Return the options of the qjit function that is being traced, the outermost, or None."""
+    return _current.get().options
+
+
+def is_converting() -> bool:
+    """Tell whether autograph converts the functions that are traced."""
+    state = _current.get()
+    return state.converts or (state.options is not None and state.options.autograph)
+
+
+def disable_conversion(levels: int) -> None:
+    """Enter so many more ``disable_autograph``, or leave, where negative."""
+    state = _current.get()
+    _current.set(replace(state, disabled=state.disabled + levels))
+
+
+def offer_seed(draw: Callable[[], int]) -> None:
+    """Offer a seed for the program that is traced, which takes one where it has none."""
+    state = _current.get()
+    if state.options is not None and state.options.seed is None and state.seeds is not None:
+        state.seeds.append(draw())
+
+
+@contextlib.contextmanager
+def compiling(options: "CompileOptions") -> Iterator[list[int]]:
+    """Trace what runs inside with these options; yield the seeds that it offers."""
+    seeds: list[int] = []
+    with tracing_with(options=options, seeds=seeds):
+        yield seeds
+
+
+def current_circuit() -> Any:
+    """Return the circuit whose quantum function is being traced, or None."""
+    return _current.get().circuit
+
+
+def taker_of_gates() -> Any:
+    """Return what control flow with gates belongs to, or None outside of circuits."""
+    circuit = _current.get().circuit
+    return None if circuit is None else circuit.for_control_flow()
+
+
+def circuit_scope(circuit: Any) -> contextlib.AbstractContextManager[None]:
+    """Make ``circuit`` the one that gates belong to."""
+    return tracing_with(circuit=circuit)

@@ -1,0 +1,220 @@
+"""grad, jacobian and value_and_grad of hybrid functions."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bellhop.base.source import definition_site, function_name
+from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
+from bellhop.errors import DifferentiableCompileError
+from bellhop.transformations.finite_differences import by_finite_differences, check_method
+from bellhop.transformations.traced import traced
+
+Argnums = int | Sequence[int]
+Function = Callable[..., Any]
+
+
+def grad(
+    fn: Function | None = None,
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Any:
+    """Return the gradient of a function with a scalar result.
+
+    Circuits are differentiated by their ``diff_method``, callbacks by their registered rules,
+    the rest by JAX, in reverse: loops whose length the program computes too, whose values are
+    computed again on the way back.
+
+    Args:
+        fn: the function; a QNode, a qjit function or any Python function of both.
+        method: ``"auto"`` (or None), as above; ``"fd"``, by forward finite differences of
+            ``fn``, for which nothing in it needs a derivative.
+        h: the step of the finite differences, 1e-7 without it.
+        argnums: which arguments, by position, to differentiate; floats or complex arrays.
+            The first without it.
+
+    Returns:
+        a function with the arguments of ``fn`` that returns the derivative, of the structure
+        of the argument; a tuple where ``argnums`` is a sequence.  Without ``fn``, a decorator.
+
+    Raises:
+        DifferentiableCompileError: for integer arguments, for a result that is not a scalar,
+            for callbacks or measurements that have no derivative, and for side effects in a
+            loop whose length the program computes.
+        ValueError: for a method or step that there is not.
+
+    Example:
+        >>> import bellhop
+        >>> bellhop.qjit(bellhop.grad(lambda x: x**3))(2.0)
+        Array(12., dtype=float64, weak_type=True)
+    """
+    if fn is None:
+        return functools.partial(grad, method=method, h=h, argnums=argnums)
+    return _derivative("grad", fn, method, h, argnums, scalar=True)
+
+
+def value_and_grad(
+    fn: Function | None = None,
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Any:
+    """Return the value of a function and its gradient, computed together.
+
+    Args and errors are those of ``grad``; the result is the pair of both.
+
+    Example:
+        >>> import bellhop
+        >>> value, slope = bellhop.qjit(bellhop.value_and_grad(lambda x: x**3))(2.0)
+        >>> float(value), float(slope)
+        (8.0, 12.0)
+    """
+    if fn is None:
+        return functools.partial(value_and_grad, method=method, h=h, argnums=argnums)
+    return _derivative("value_and_grad", fn, method, h, argnums, scalar=True)
+
+
+def jacobian(
+    fn: Function | None = None,
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Any:
+    """Return the Jacobian of a function with any result.
+
+    Args and errors are those of ``grad``, but the result may be a pytree of arrays of any
+    shape; each leaf of the Jacobian has the shape of the result leaf followed by that of the
+    argument leaf.
+
+    Example:
+        >>> import bellhop, jax.numpy as jnp
+        >>> bellhop.qjit(bellhop.jacobian(lambda x: x ** 2))(jnp.array([1.0, 2.0]))
+        Array([[2., 0.],
+               [0., 4.]], dtype=float64)
+    """
+    if fn is None:
+        return functools.partial(jacobian, method=method, h=h, argnums=argnums)
+    return _derivative("jacobian", fn, method, h, argnums, scalar=False)
+
+
+_TRANSFORMS: dict[str, Function] = {
+    "grad": jax.grad,
+    "value_and_grad": jax.value_and_grad,
+    "jacobian": jax.jacrev,
+}
+
+
+def _derivative(
+    name: str,
+    fn: Function,
+    method: str | None,
+    h: float | None,
+    argnums: Argnums | None,
+    *,
+    scalar: bool,
+) -> Function:
+    if not callable(fn):
+        raise TypeError(f"{name} takes a function, got {fn!r} of type {type(fn).__name__}.")
+    check_method(name, method, h)
+    differentiated = 0 if argnums is None else argnums
+
+    @functools.wraps(fn)
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        check_arguments(name, fn, differentiated, args)
+
+        tree: Any = None
+
+        def checked(*args: Any) -> Any:
+            nonlocal tree
+            result = traced(fn)(*args, **kwargs)
+            _check_result(name, fn, result, scalar=scalar)
+            if not scalar:
+                return result
+            # One scalar may stand in a container, which the derivative stands in as well.
+            (leaf,), tree = jax.tree.flatten(result)
+            return leaf
+
+        if method == "fd":
+            derived = _forward(name, by_finite_differences(checked, h), differentiated, args)
+        else:
+            with reverse_mode_of_loops(_where(name, fn)):
+                derived = _TRANSFORMS[name](checked, argnums=differentiated)(*args)
+        if not scalar:
+            return derived
+        if name == "value_and_grad":
+            return tuple(jax.tree.unflatten(tree, [part]) for part in derived)
+        return jax.tree.unflatten(tree, [derived])
+
+    derivative.__name__ = f"{name}_{function_name(fn)}"
+    return derivative
+
+
+def _forward(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> Any:
+    slope = jax.jacfwd(fn, argnums=argnums)(*args)
+    return (fn(*args), slope) if name == "value_and_grad" else slope
+
+
+def _where(name: str, fn: Function) -> str:
+    return f"{name} of '{function_name(fn)}' ({definition_site(fn)})"
+
+
+def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> None:
+    """Refuse arguments that have no derivative, or are not there.
+
+    Raises:
+        DifferentiableCompileError: for arguments that are no floats or complex numbers.
+        ValueError: for a position beyond the last argument.
+    """
+    for argnum in (argnums,) if isinstance(argnums, int) else argnums:
+        if not -len(args) <= argnum < len(args):
+            raise ValueError(
+                f"{_where(name, fn)} differentiates argument {argnum}, and it is called with "
+                f"{len(args)}. Choose another one: argnums counts from 0."
+            )
+        for leaf in jax.tree.leaves(args[argnum]):
+            if not _is_inexact(leaf):
+                raise DifferentiableCompileError(
+                    f"{_where(name, fn)}: argument {argnum} is of type {_type_name(leaf)}, which "
+                    "has no derivative. Pass floats (1.0, not 1), or choose other arguments with "
+                    "argnums."
+                )
+
+
+def _is_inexact(leaf: Any) -> bool:
+    return _is_number(leaf) and jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, bool | int | float | complex) or hasattr(leaf, "dtype")
+
+
+def _type_name(leaf: Any) -> str:
+    return str(jnp.result_type(leaf)) if _is_number(leaf) else type(leaf).__name__
+
+
+def _check_result(name: str, fn: Function, result: Any, *, scalar: bool) -> None:
+    leaves = jax.tree.leaves(result)
+    if scalar and (len(leaves) != 1 or jnp.shape(leaves[0]) != ()):
+        shapes = [jnp.shape(leaf) for leaf in leaves]
+        raise DifferentiableCompileError(
+            f"{_where(name, fn)}: the result must be one scalar, and it has the shapes "
+            f"{shapes}. Use jacobian for other results."
+        )
+    for leaf in leaves:
+        if not _is_inexact(leaf):
+            raise DifferentiableCompileError(
+                f"{_where(name, fn)}: the result is of type {_type_name(leaf)}, which has no "
+                "derivative. Return floats."
+            )
+        if jnp.issubdtype(jnp.result_type(leaf), jnp.complexfloating):
+            raise DifferentiableCompileError(
+                f"{_where(name, fn)}: the result is of type {_type_name(leaf)}; only real "
+                "results are differentiated. Take jnp.real or jnp.abs of it."
+            )

@@ -1,0 +1,196 @@
+"""jvp and vjp: derivatives times vectors, of hybrid functions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bellhop.base.source import definition_site, function_name
+from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
+from bellhop.transformations.finite_differences import by_finite_differences, check_method
+from bellhop.transformations.grad import Argnums, Function, check_arguments
+from bellhop.transformations.traced import traced
+
+
+def jvp(
+    f: Function,
+    params: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> tuple[Any, Any]:
+    """Return the value of a function and the derivative in one direction.
+
+    Args:
+        f: the function, with any pytree of arrays as result.
+        params: a sequence with all its arguments.
+        tangents: a sequence with the direction for each differentiated argument, of the
+            structure, shapes and dtypes of that argument.
+        method: as of ``grad``.
+        h: as of ``grad``.
+        argnums: as of ``grad``.
+
+    Returns:
+        the value, and the derivative of the same structure.
+
+    Raises:
+        TypeError: where the tangents do not fit the arguments.
+        DifferentiableCompileError: as of ``grad``.
+
+    Example:
+        >>> import bellhop
+        >>> value, tangent = bellhop.qjit(lambda x: bellhop.jvp(lambda y: y**3, [x], [1.0]))(2.0)
+        >>> float(value), float(tangent)
+        (8.0, 12.0)
+
+    The interface is that of PennyLane's and Catalyst's ``jvp``.
+    """
+    positions = _positions("jvp", f, params, argnums)
+    check_method("jvp", method, h)
+    if not isinstance(tangents, Sequence) or len(tangents) != len(positions):
+        raise TypeError(
+            f"{_where('jvp', f)}: {len(positions)} arguments are differentiated (argnums), so "
+            f"there must be a sequence of as many tangents; it is {tangents!r}."
+        )
+    for position, tangent in zip(positions, tangents, strict=True):
+        _check_like("jvp", f, f"the tangent of argument {position}", tangent, params[position])
+    function, primals = _of_differentiated(f, params, positions)
+    if method == "fd":
+        function = by_finite_differences(function, h)
+    return jax.jvp(function, primals, [_like(t, p) for t, p in zip(tangents, primals, strict=True)])
+
+
+def vjp(
+    f: Function,
+    params: Sequence[Any],
+    cotangents: Sequence[Any],
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> tuple[Any, Any]:
+    """Return the value of a function and the derivative of a weighted sum of its results.
+
+    Args:
+        f: the function, with any pytree of arrays as result.
+        params: a sequence with all its arguments.
+        cotangents: the weights: a pytree with the leaves of the result, in order.
+        method: as of ``grad``.
+        h: as of ``grad``.
+        argnums: as of ``grad``.
+
+    Returns:
+        the value, and the derivative by the differentiated argument, the first without
+        ``argnums``; a tuple where ``argnums`` is a sequence.
+
+    Raises:
+        TypeError: where the cotangents do not fit the result.
+        DifferentiableCompileError: as of ``grad``.
+
+    Example:
+        >>> import bellhop
+        >>> f = bellhop.qjit(lambda x: bellhop.vjp(lambda y: y**3, [x], [2.0]))
+        >>> value, cotangent = f(2.0)
+        >>> float(value), float(cotangent)
+        (8.0, 24.0)
+
+    The interface is that of PennyLane's and Catalyst's ``vjp``.
+    """
+    positions = _positions("vjp", f, params, argnums)
+    check_method("vjp", method, h)
+    function, primals = _of_differentiated(f, params, positions)
+    if method == "fd":
+        slopes: Any
+        value = function(*primals)
+        weights = _weights(f, cotangents, value)
+        approximated = by_finite_differences(lambda *args: _weighted(function(*args), weights), h)
+        slopes = jax.jacfwd(approximated, argnums=tuple(range(len(primals))))(*primals)
+    else:
+        with reverse_mode_of_loops(_where("vjp", f)):
+            value, pullback = jax.vjp(function, *primals)
+            slopes = pullback(_weights(f, cotangents, value))
+    return value, slopes if isinstance(argnums, Sequence) else slopes[0]
+
+
+def _positions(name: str, f: Function, params: Sequence[Any], argnums: Argnums | None) -> list[int]:
+    if not callable(f):
+        raise TypeError(f"{name} takes a function, got {f!r} of type {type(f).__name__}.")
+    if not isinstance(params, Sequence):
+        raise TypeError(
+            f"{_where(name, f)} takes the arguments of the function in a sequence, got "
+            f"{type(params).__name__}. Write [x] for one argument x."
+        )
+    positions = 0 if argnums is None else argnums
+    check_arguments(name, f, positions, params)
+    return [positions] if isinstance(positions, int) else list(positions)
+
+
+def _of_differentiated(
+    f: Function, params: Sequence[Any], positions: list[int]
+) -> tuple[Function, list[Any]]:
+    """Return ``f`` as a function of the differentiated arguments alone, and those."""
+
+    def function(*primals: Any) -> Any:
+        args = list(params)
+        for position, primal in zip(positions, primals, strict=True):
+            args[position] = primal
+        return traced(f)(*args)
+
+    return function, [jax.tree.map(jnp.asarray, params[position]) for position in positions]
+
+
+def _weights(f: Function, cotangents: Any, value: Any) -> Any:
+    leaves, tree = jax.tree.flatten(value)
+    given = jax.tree.leaves(cotangents)
+    if len(given) != len(leaves):
+        raise TypeError(
+            f"{_where('vjp', f)}: the result has {len(leaves)} arrays, so there must be as many "
+            f"cotangents; there are {len(given)}."
+        )
+    for index, (weight, leaf) in enumerate(zip(given, leaves, strict=True)):
+        _check_like("vjp", f, f"the cotangent of result {index}", weight, leaf)
+    return jax.tree.unflatten(tree, [_like(w, v) for w, v in zip(given, leaves, strict=True)])
+
+
+def _weighted(value: Any, weights: Any) -> Any:
+    return sum(
+        jnp.sum(weight * leaf)
+        for weight, leaf in zip(jax.tree.leaves(weights), jax.tree.leaves(value), strict=True)
+        if weight.dtype != jax.dtypes.float0
+    )
+
+
+def _like(tangent: Any, primal: Any) -> Any:
+    """Return a tangent in the dtype of its primal; integers have none that says anything."""
+
+    def leaf(tangent: Any, primal: Any) -> Any:
+        dtype = jnp.result_type(primal)
+        if not jnp.issubdtype(dtype, jnp.inexact):
+            return jnp.zeros(jnp.shape(primal), jax.dtypes.float0)
+        return jnp.asarray(tangent, dtype)
+
+    return jax.tree.map(leaf, tangent, primal)
+
+
+def _check_like(name: str, f: Function, what: str, tangent: Any, primal: Any) -> None:
+    if jax.tree.structure(tangent) != jax.tree.structure(primal):
+        raise TypeError(
+            f"{_where(name, f)}: {what} has the structure {jax.tree.structure(tangent)}; it must "
+            f"be {jax.tree.structure(primal)}."
+        )
+    for one, other in zip(jax.tree.leaves(tangent), jax.tree.leaves(primal), strict=True):
+        if jnp.shape(one) != jnp.shape(other):
+            raise TypeError(
+                f"{_where(name, f)}: {what} has the shape {jnp.shape(one)}; it must be "
+                f"{jnp.shape(other)}."
+            )
+        types = jnp.result_type(one), jnp.result_type(other)
+        if jnp.issubdtype(types[1], jnp.inexact) and jnp.promote_types(*types) != types[1]:
+            raise TypeError(f"{_where(name, f)}: {what} is {types[0]}; it must be {types[1]}.")
+
+
+def _where(name: str, f: Function) -> str:
+    return f"{name} of '{function_name(f)}' ({definition_site(f)})"

@@ -1,0 +1,35 @@
+"""Running a user's function so that what it does becomes part of a program of ours."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
+from bellhop.tracing import state as tracing
+
+
+def traced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``function``, traced when it runs: its QNodes are circuits of the program."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        _prepare()
+        with tracing.tracing_with(is_tracing=True):
+            if not tracing.is_converting():
+                return function(*args, **kwargs)
+            # Not before: it imports diastatic-malt.
+            from bellhop.autograph.calls import call_converted
+
+            return call_converted(function, args, kwargs)
+
+    return run
+
+
+def _prepare() -> None:
+    """Put in what tracing needs of JAX and, once it is imported, of PennyLane."""
+    keep_effects_in_loops()
+    if "pennylane" in sys.modules:
+        from bellhop.circuits.pennylane.thread_queues import separate_threads
+        from bellhop.circuits.qnode.interception import intercept_qnodes
+
+        intercept_qnodes()
+        separate_threads()

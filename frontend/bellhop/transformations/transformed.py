@@ -1,0 +1,73 @@
+"""A qjit function under transformations of which none is in a program.
+
+Each such call would trace the function and compile its pieces.  So it is a ``jax.jit`` there, and
+JAX finds what it traced, differentiated, batched and compiled before.  It keeps all that for as
+long as the ``jax.jit`` is alive, in caches that garbage collection does not look into: where a
+callback refers to the function that calls it, they would keep both for ever.  So what was not
+called from one full collection to the next is made anew when it is.
+"""
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from bellhop._jax.patches.transformed_jits import run_without_entries
+from bellhop.base.signature import Static
+from bellhop.compiler.failures import python_failure
+from bellhop.compiler.plain_jit import calls_python
+from bellhop.control_flow.unused_values import equations
+
+
+class Transformed:
+    """The ``jax.jit`` that a function is where it is transformed outside of programs."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        """Begin without one.
+
+        Args:
+            make: makes it.
+        """
+        self._make = make
+        self._jit: Any = None
+        self._is_used = False
+
+    def __call__(self, static: Static, args: Any, kwargs: Any) -> Any:
+        """Call the function."""
+        self._is_used = True
+        jit = self._jit
+        if jit is None:
+            run_without_entries(_is_ours, calls_python, python_failure)
+            jit = self._jit = self._make()
+            _keep_in_view(self)
+        return jit(static, *args, **kwargs)
+
+    def forget_unless_used(self) -> None:
+        """Forget what nobody called since this was asked last."""
+        if not self._is_used:
+            self._jit = None
+        self._is_used = False
+
+
+def _is_ours(jaxpr: Any) -> bool:
+    """Tell whether something of ours is in a jaxpr."""
+    ours = "bellhop_", "quantum_"
+    return any(eqn.primitive.name.startswith(ours) for eqn in equations(jaxpr))
+
+
+_in_view: set[weakref.ref[Transformed]] = set()
+
+
+def _keep_in_view(transformed: Transformed) -> None:
+    _in_view.add(weakref.ref(transformed, _in_view.discard))
+    if _forget_unused not in gc.callbacks:
+        gc.callbacks.append(_forget_unused)
+
+
+def _forget_unused(phase: str, info: dict[str, int]) -> None:
+    # At the start, so that this collection finds what is garbage then.
+    if phase == "start" and info["generation"] == 2:
+        for reference in tuple(_in_view):
+            transformed = reference()
+            if transformed is not None:
+                transformed.forget_unless_used()

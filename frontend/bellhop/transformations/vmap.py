@@ -1,0 +1,63 @@
+"""vmap: a hybrid function of one element, for all elements of arrays."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from bellhop.transformations.traced import traced
+
+
+def vmap(
+    fn: Callable[..., Any] | None = None,
+    *,
+    in_axes: int | None | Sequence[Any] = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+) -> Any:
+    """Map a function over axes of its arguments.
+
+    What JAX computes is computed for all elements at once.  Circuits run once for each element,
+    shared among the cores; callbacks too, one after another, unless one asks for another way
+    with its ``vmap_method``.
+
+    Args:
+        fn: the function; a QNode, a qjit function or any Python function of both.
+        in_axes: for each argument the axis that is mapped, or None; a pytree where an argument
+            is one; one number for all arguments.
+        out_axes: where the mapped axis stands in each result; None for a result that is the
+            same for all elements.
+        axis_size: how many elements there are, where no argument is mapped.
+
+    Returns:
+        the function of all elements; without ``fn``, a decorator.
+
+    Raises:
+        ValueError: at the call, where sizes of mapped axes differ, or there is no such axis.
+
+    Example:
+        >>> import bellhop, jax.numpy as jnp
+        >>> bellhop.qjit(bellhop.vmap(lambda x, y: x * y, in_axes=(0, None)))(jnp.arange(3.0), 2.0)
+        Array([0., 2., 4.], dtype=float64)
+
+    The interface is that of JAX's and Catalyst's ``vmap``.
+    """
+    if fn is None:
+        return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size)
+    if not callable(fn):
+        raise TypeError(f"vmap takes a function, got {fn!r} of type {type(fn).__name__}.")
+    axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    function = traced(fn)
+    # JAX's errors name the arguments.
+    function.__wrapped__ = fn  # type: ignore[attr-defined]
+    mapped = jax.vmap(function, in_axes=axes, out_axes=out_axes, axis_size=axis_size)
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return mapped(*args, **kwargs)
+
+    # The annotations are those of one element.
+    call.__annotations__ = {}
+    del call.__wrapped__  # type: ignore[attr-defined]
+    return call
