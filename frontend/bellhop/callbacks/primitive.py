@@ -82,7 +82,8 @@ def _device_ordinal(leaves: Sequence[Any]) -> int:
         if isinstance(leaf, jax.Array):
             for device in leaf.devices():
                 if device.platform == "cpu":
-                    return jax.local_devices(backend="cpu").index(device)
+                    # JAX may have dropped the device since.
+                    return device.client.local_devices().index(device)
     return 0
 
 

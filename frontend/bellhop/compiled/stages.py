@@ -122,7 +122,7 @@ class PinnedRunner(Runner):
         if device is not None:
             return super().run_aside(self._static, args, kwargs, device)
         return run_compiled(
-            self._executable, first_input(self.handle, self._static), *args, **kwargs
+            self._executable, first_input(self._handle, self._static), *args, **kwargs
         )
 
     def _check(self, args: Any, kwargs: Any) -> None:

@@ -1,11 +1,9 @@
 """How the program of a qjit function gets to run: by JAX's fast calls, or around them."""
 
-import atexit
 from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
 
 from bellhop._jax.private import run_compiled
 from bellhop.base.devices import host_device
@@ -26,13 +24,16 @@ from bellhop.run.first_runs import FirstRuns, signature_of
 from bellhop_runtime import CallbackTable
 
 
+class _OnFormerDevice(Exception):
+    """A program is called with a handle on a device that JAX has dropped."""
+
+
 class Runner:
     """The ``jax.jit`` of a qjit function, and the ways around its fast calls.
 
     Attributes:
         first_runs: those of the function that are under way.
         jit: takes the handle of the table and the arguments.
-        handle: of the table, on the host.
     """
 
     def __init__(
@@ -54,14 +55,39 @@ class Runner:
             refuse: raises what is wrong with arguments that JAX refused, if it knows.
             donated: which arguments are the program's to overwrite.
         """
+
+        def compile_here(*arguments: Any) -> Any:
+            handle = self._handle
+            if handle is not self.handle:
+                raise _OnFormerDevice
+            return compile_(*arguments)
+
         self.first_runs = FirstRuns()
-        self.jit = embedding_jit(compile_, run_uncompiled, self.first_runs, name, donated)
-        # The function may be made while another is traced.
-        with jax.ensure_compile_time_eval():
-            self.handle = moved_freely(jax.device_put(table_handle(table), host_device()))
+        self.jit = embedding_jit(compile_here, run_uncompiled, self.first_runs, name, donated)
+        self._table = table
+        self._handle = self._new_handle()
         self._refuse = refuse
         # Whether JAX ever would have run a program elsewhere.
         self._gathers = False
+
+    def _new_handle(self) -> jax.Array:
+        # The function may be made, or compiled, while another is traced.
+        with jax.ensure_compile_time_eval():
+            handle = jax.device_put(table_handle(self._table), host_device())
+            return jax.block_until_ready(moved_freely(handle))
+
+    @property
+    def handle(self) -> jax.Array:
+        """That of the table, on the host.
+
+        ``clear_backends`` and the end of the process let JAX drop its devices, and its programs
+        with them.  An operand on a device of before would be on its way when a program begins,
+        which then runs on a thread of XLA's: signals do not get there, and at the end of the
+        process no Python function is called from it.
+        """
+        if self._handle.devices() != {host_device()}:
+            self._handle = self._new_handle()
+        return self._handle
 
     def run(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run by a fast call where that is possible."""
@@ -72,13 +98,15 @@ class Runner:
                 return self._run_gathered(static, args, kwargs)
             # Most calls have arguments with a position only; to unpack others costs a tenth more.
             if kwargs or static is not NO_STATIC:
-                return self.jit(first_input(self.handle, static), *args, **kwargs)
-            return self.jit(self.handle, *args)
+                return self.jit(first_input(self._handle, static), *args, **kwargs)
+            return self.jit(self._handle, *args)
         except RecursionError as error:
             # JAX's C++ refuses a program that is in its first run; all else has frames of its own.
             if not _is_raised_here(error):
                 raise
             run = self.run_aside
+        except _OnFormerDevice:
+            pass
         except Elsewhere:
             if gathers:
                 raise
@@ -99,7 +127,7 @@ class Runner:
     def _run_gathered(self, static: Static, args: Any, kwargs: Any) -> Any:
         args, kwargs = gathered((args, kwargs))
         with on_host():
-            return self.jit(first_input(self.handle, static), *args, **kwargs)
+            return self.jit(first_input(self._handle, static), *args, **kwargs)
 
     def run_aside(
         self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
@@ -139,23 +167,6 @@ class Runner:
                 return self.jit.trace(first_input(self.handle, static), *args, **kwargs)
         finally:
             self.first_runs.end()
-
-
-@atexit.register
-def _expect_new_devices() -> None:
-    """Make handles anew in what runs from now on: at exit JAX drops its devices.
-
-    An operand that is on a device of before would be on its way when the program begins, which
-    then runs on a thread of XLA's, where no Python function is called any more.
-    """
-    run = Runner.run
-
-    def run_with_new_handle(self: Runner, static: Static, args: Any, kwargs: Any) -> Any:
-        handle = moved_freely(jax.device_put(np.asarray(self.handle), host_device()))
-        self.handle = jax.block_until_ready(handle)
-        return run(self, static, args, kwargs)
-
-    Runner.run = run_with_new_handle  # type: ignore[method-assign]
 
 
 def _is_raised_here(error: BaseException) -> bool:
