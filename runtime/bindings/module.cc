@@ -5,20 +5,20 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "bellhop/callback_table.h"
-#include "bellhop/failures.h"
-#include "bellhop/invocation.h"
-#include "bellhop/large_memory.h"
-#include "bellhop/numpy_arrays.h"
-#include "bellhop/pending_regions.h"
-#include "bellhop/profile.h"
-#include "bellhop/progress.h"
-#include "bellhop/python_call.h"
-#include "bellhop/registry.h"
-#include "bellhop/session.h"
-#include "bellhop/signals.h"
-#include "bellhop/taps.h"
+#include "arrays/large_memory.h"
+#include "arrays/numpy_arrays.h"
+#include "callbacks/callback_table.h"
+#include "callbacks/invocation.h"
+#include "callbacks/pending_regions.h"
+#include "circuit/session.h"
 #include "engine/rows.h"
+#include "ffi/registry.h"
+#include "interpreter/failures.h"
+#include "interpreter/python_call.h"
+#include "interpreter/signals.h"
+#include "profile/profile.h"
+#include "progress/progress.h"
+#include "taps/taps.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

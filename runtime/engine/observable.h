@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "bellhop/measurement_list.h"
-#include "bellhop/per_row.h"
+#include "circuit/per_row.h"
 #include "engine/states.h"
+#include "measurements/measurement_list.h"
 
 namespace bellhop::engine {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "bellhop/gate_table.h"
 #include "engine/operation.h"
+#include "gates/gate_table.h"
 
 namespace bellhop::engine {
 

@@ -3,8 +3,8 @@
 #include <memory>
 #include <mutex>
 
-#include "bellhop/gate_table.h"
 #include "engine/plan.h"
+#include "gates/gate_table.h"
 
 namespace bellhop {
 

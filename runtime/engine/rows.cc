@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "bellhop/gate_table.h"
-#include "bellhop/uncounted.h"
+#include "circuit/uncounted.h"
 #include "engine/observable.h"
 #include "engine/plan.h"
 #include "engine/states.h"
+#include "gates/gate_table.h"
 
 namespace bellhop::engine {
 namespace {

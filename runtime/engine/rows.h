@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "bellhop/replay.h"
+#include "derivatives/replay.h"
 
 namespace bellhop::engine {
 
@@ -11,7 +11,7 @@ namespace bellhop::engine {
 // gates, measurements, size and device are such that it can, and that it is faster.
 bool runs(const Session& batch, const Measuring& measuring, const Jacobians* jacobians);
 
-// What run_batch of bellhop/replay.h says; for what it runs.
+// What run_batch of derivatives/replay.h says; for what it runs.
 void run_rows(const Session& batch, const Measuring& measuring,
               const Jacobians* jacobians, const Helpers& helpers);
 

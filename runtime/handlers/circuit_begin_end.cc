@@ -4,10 +4,10 @@
 #include <optional>
 #include <string_view>
 
-#include "bellhop/circuit_ffi.h"
-#include "bellhop/circuit_handlers.h"
-#include "bellhop/profile.h"
-#include "bellhop/session.h"
+#include "circuit/session.h"
+#include "handlers/circuit_ffi.h"
+#include "handlers/circuit_handlers.h"
+#include "profile/profile.h"
 
 namespace bellhop {
 namespace {

@@ -3,10 +3,10 @@
 #include <span>
 #include <string_view>
 
-#include "bellhop/circuit_ffi.h"
-#include "bellhop/circuit_handlers.h"
-#include "bellhop/gate_table.h"
-#include "bellhop/profile.h"
+#include "gates/gate_table.h"
+#include "handlers/circuit_ffi.h"
+#include "handlers/circuit_handlers.h"
+#include "profile/profile.h"
 
 namespace bellhop {
 namespace {

@@ -1,10 +1,10 @@
 // handlers/circuit_jacobian.cc: bellhop_circuit_jacobian.
 #include <span>
 
-#include "bellhop/circuit_ffi.h"
-#include "bellhop/circuit_handlers.h"
-#include "bellhop/jacobian.h"
-#include "bellhop/profile.h"
+#include "derivatives/jacobian.h"
+#include "handlers/circuit_ffi.h"
+#include "handlers/circuit_handlers.h"
+#include "profile/profile.h"
 
 namespace bellhop {
 namespace {

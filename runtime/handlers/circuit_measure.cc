@@ -3,12 +3,12 @@
 #include <span>
 #include <vector>
 
-#include "bellhop/circuit_ffi.h"
-#include "bellhop/circuit_handlers.h"
-#include "bellhop/jacobian.h"
-#include "bellhop/measurement_list.h"
-#include "bellhop/profile.h"
-#include "bellhop/replay.h"
+#include "derivatives/jacobian.h"
+#include "derivatives/replay.h"
+#include "handlers/circuit_ffi.h"
+#include "handlers/circuit_handlers.h"
+#include "measurements/measurement_list.h"
+#include "profile/profile.h"
 
 namespace bellhop {
 namespace {

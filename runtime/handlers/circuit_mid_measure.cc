@@ -1,10 +1,10 @@
 // handlers/circuit_mid_measure.cc: bellhop_circuit_mid_measure.
 #include <string_view>
 
-#include "bellhop/circuit_ffi.h"
-#include "bellhop/circuit_handlers.h"
-#include "bellhop/mid_measurement.h"
-#include "bellhop/profile.h"
+#include "handlers/circuit_ffi.h"
+#include "handlers/circuit_handlers.h"
+#include "measurements/mid_measurement.h"
+#include "profile/profile.h"
 
 namespace bellhop {
 namespace {

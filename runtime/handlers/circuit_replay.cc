@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "bellhop/circuit_ffi.h"
-#include "bellhop/circuit_handlers.h"
-#include "bellhop/profile.h"
-#include "bellhop/replay.h"
+#include "derivatives/replay.h"
+#include "handlers/circuit_ffi.h"
+#include "handlers/circuit_handlers.h"
+#include "profile/profile.h"
 
 namespace bellhop {
 namespace {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "bellhop/circuit_ffi.h"
-#include "bellhop/circuit_handlers.h"
-#include "bellhop/directional_derivative.h"
-#include "bellhop/profile.h"
-#include "bellhop/uncounted_shifts.h"
+#include "derivatives/directional_derivative.h"
+#include "derivatives/uncounted_shifts.h"
+#include "handlers/circuit_ffi.h"
+#include "handlers/circuit_handlers.h"
+#include "profile/profile.h"
 
 namespace bellhop {
 namespace {

@@ -1,6 +1,6 @@
 // handlers/circuit_targets.cc: the table of the circuit family.
-#include "bellhop/circuit_handlers.h"
-#include "bellhop/registry.h"
+#include "ffi/registry.h"
+#include "handlers/circuit_handlers.h"
 
 namespace bellhop {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "bellhop/callback_table.h"
-#include "bellhop/circuit_ffi.h"
-#include "bellhop/circuit_handlers.h"
+#include "callbacks/callback_table.h"
+#include "handlers/circuit_ffi.h"
+#include "handlers/circuit_handlers.h"
 
 namespace bellhop {
 namespace {

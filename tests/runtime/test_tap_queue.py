@@ -278,8 +278,8 @@ STRESS = r"""
 #include <cstdio>
 #include <thread>
 #include <vector>
-#include "bellhop/signals.h"
-#include "bellhop/tap_queue.h"
+#include "interpreter/signals.h"
+#include "taps/tap_queue.h"
 namespace bellhop {
 size_t memory_bytes(const BufferView& b) { return b.rank ? 8 * b.dims[0] : 8; }
 std::atomic<bool> signals_are_due{false};
@@ -347,8 +347,8 @@ def test_queue_has_no_races_and_no_leaks(sanitizer, tmp_path):
     source, program = tmp_path / "stress.cc", tmp_path / "stress"
     source.write_text(STRESS)
     command = [compiler, "-std=c++20", "-O1", "-g", f"-fsanitize={sanitizer}", "-pthread"]
-    command += ["-I", str(ROOT / "runtime/include"), "-I", sysconfig.get_path("include")]
-    command += [str(ROOT / f"runtime/handlers/{name}.cc") for name in ("tap_queue", "tap_chunk")]
+    command += ["-I", str(ROOT / "runtime"), "-I", sysconfig.get_path("include")]
+    command += [str(ROOT / f"runtime/taps/{name}.cc") for name in ("tap_queue", "tap_chunk")]
     command += [str(source), "-o", str(program)]
     built = subprocess.run(command, capture_output=True, text=True)
     if "cannot find" in built.stderr:

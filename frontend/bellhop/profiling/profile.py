@@ -17,7 +17,7 @@ from bellhop_runtime import profile_thread, wait_for_taps
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The structure Crossing of bellhop/profile.h.
+# The structure Crossing of runtime/profile/profile.h.
 _CROSSING = np.dtype(
     [
         ("begin", np.int64),

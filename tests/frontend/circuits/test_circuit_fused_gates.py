@@ -10,7 +10,7 @@ import pytest
 
 import bellhop
 
-# From here on gates fuse; see runtime/handlers/gate_table.cc.
+# From here on gates fuse; see runtime/gates/gate_table.cc.
 WIRES = 12
 
 ROTATIONS = (qml.RX, qml.RY, qml.RZ, qml.PhaseShift)

@@ -1,0 +1,310 @@
+// arrays/numpy_arrays.cc: XLA buffers as NumPy arrays, and results back.
+#include "arrays/numpy_arrays.h"
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <vector>
+
+#include "arrays/large_memory.h"
+
+namespace bellhop {
+namespace {
+
+constexpr int kElementTypes = 64;
+PyArray_Descr* descriptors[kElementTypes] = {};
+
+PyArray_Descr* descriptor(int xla_dtype) {
+  return xla_dtype >= 0 && xla_dtype < kElementTypes ? descriptors[xla_dtype] : nullptr;
+}
+
+// XLA_FFI_DataType.
+enum NarrowType { kS4 = 21, kU4 = 22, kS2 = 26, kU2 = 27, kF4E2M1FN = 32 };
+
+// The width of an element that is narrower than a byte, else 8.
+int bits_of(int xla_dtype) {
+  switch (xla_dtype) {
+    case kS4:
+    case kU4:
+    case kF4E2M1FN:
+      return 4;
+    case kS2:
+    case kU2:
+      return 2;
+    default:
+      return 8;
+  }
+}
+
+bool is_narrow_integer(int xla_dtype) {
+  return bits_of(xla_dtype) < 8 && xla_dtype != kF4E2M1FN;
+}
+
+void unpack(const BufferView& buffer, void* elements) {
+  const int bits = bits_of(buffer.dtype);
+  const auto* packed = static_cast<const uint8_t*>(buffer.data);
+  auto* out = static_cast<uint8_t*>(elements);
+  const size_t count = size_bytes(buffer);
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = packed[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
+  }
+}
+
+void pack(const uint8_t* elements, const BufferView& buffer) {
+  const int bits = bits_of(buffer.dtype);
+  auto* packed = static_cast<uint8_t*>(buffer.data);
+  const size_t count = size_bytes(buffer);
+  std::memset(packed, 0, (count * bits + 7) / 8);
+  for (size_t i = 0; i < count; ++i) {
+    const uint8_t element = elements[i] & ((1 << bits) - 1);
+    packed[i * bits / 8] |= static_cast<uint8_t>(element << (i * bits % 8));
+  }
+}
+
+// Fills the memory of an array, which has the buffer's type.
+void copy_out(const BufferView& buffer, void* elements) {
+  if (is_packed(buffer)) {
+    unpack(buffer, elements);
+  } else if (const size_t bytes = size_bytes(buffer); bytes != 0) {
+    copy_bytes(elements, buffer.data, bytes);
+  }
+}
+
+// From here on an array has memory that JAX need not copy, which NumPy's is by chance.
+constexpr size_t kAlignedFromBytes = 4096;
+
+// In memory of NumPy's, or in that at `data`.
+PyObject* new_array(const BufferView& buffer, void* data) {
+  static_assert(sizeof(npy_intp) == sizeof(int64_t));
+  PyArray_Descr* descr = descriptor(buffer.dtype);
+  if (descr == nullptr) {
+    PyErr_Format(PyExc_TypeError, "XLA element type %d has no NumPy dtype",
+                 buffer.dtype);
+    return nullptr;
+  }
+  Py_INCREF(descr);
+  return PyArray_NewFromDescr(
+      &PyArray_Type, descr, static_cast<int>(buffer.rank),
+      const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(buffer.dims)), nullptr,
+      data, data == nullptr ? 0 : NPY_ARRAY_CARRAY, nullptr);
+}
+
+PyObject* new_aligned_array(const BufferView& buffer) {
+  void* memory = allocate_aligned(size_bytes(buffer));
+  if (memory == nullptr) return PyErr_NoMemory();
+  PyObject* owner = PyCapsule_New(memory, nullptr, [](PyObject* capsule) {
+    std::free(PyCapsule_GetPointer(capsule, nullptr));
+  });
+  if (owner == nullptr) {
+    std::free(memory);
+    return nullptr;
+  }
+  PyObject* array = new_array(buffer, memory);
+  if (array == nullptr) {
+    Py_DECREF(owner);
+  } else if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array), owner) !=
+             0) {
+    Py_CLEAR(array);
+  }
+  return array;
+}
+
+bool same_shape(PyArrayObject* array, const BufferView& buffer) {
+  return PyArray_NDIM(array) == buffer.rank &&
+         std::equal(buffer.dims, buffer.dims + buffer.rank, PyArray_DIMS(array));
+}
+
+// ml_dtypes lets integers wrap that NumPy would refuse.
+bool is_out_of_bounds(PyObject* value, int xla_dtype) {
+  const long width = long{1} << bits_of(xla_dtype);
+  const bool is_signed = xla_dtype == kS4 || xla_dtype == kS2;
+  int overflow = 0;
+  const long number = PyLong_AsLongAndOverflow(value, &overflow);
+  return overflow != 0 || number < (is_signed ? -width / 2 : 0) ||
+         number >= (is_signed ? width / 2 : width);
+}
+
+int set_item(PyObject* value, const BufferView& buffer, PyArray_Descr* descr) {
+  const int status =
+      PyDataType_GetArrFuncs(descr)->setitem(value, buffer.data, nullptr);
+  return status == 0 ? 1 : -1;
+}
+
+// Python scalars are weakly typed: they take any dtype of their own kind or wider.
+int store_python_scalar(PyObject* value, const BufferView& buffer,
+                        PyArray_Descr* descr) {
+  const bool fits = PyBool_Check(value)   ? true
+                    : PyLong_Check(value) ? descr->type_num != NPY_BOOL
+                    : PyFloat_Check(value)
+                        ? descr->kind == 'f' || descr->kind == 'c' ||
+                              (descr->kind == 'V' && !is_narrow_integer(buffer.dtype))
+                    : PyComplex_Check(value) ? descr->kind == 'c'
+                                             : false;
+  if (!fits || buffer.rank != 0) return 0;
+  if (PyFloat_CheckExact(value) && descr->type_num == NPY_DOUBLE) {
+    *static_cast<double*>(buffer.data) = PyFloat_AS_DOUBLE(value);
+    return 1;
+  }
+  if (is_narrow_integer(buffer.dtype) && is_out_of_bounds(value, buffer.dtype)) {
+    PyErr_Format(PyExc_OverflowError, "Python integer %S out of bounds for %S", value,
+                 descr);
+    return -1;
+  }
+  return set_item(value, buffer, descr);
+}
+
+}  // namespace
+
+bool init_numpy() {
+  import_array1(false);
+  return true;
+}
+
+void set_dtype(int xla_dtype, PyObject* descr) {
+  Py_INCREF(descr);
+  descriptors[xla_dtype] = reinterpret_cast<PyArray_Descr*>(descr);
+}
+
+PyObject* dtype_of(int xla_dtype) {
+  return reinterpret_cast<PyObject*>(descriptor(xla_dtype));
+}
+
+bool buffer_of(PyObject* array, BufferView* buffer) {
+  auto* typed = reinterpret_cast<PyArrayObject*>(array);
+  if (!PyArray_Check(array) || !PyArray_IS_C_CONTIGUOUS(typed)) {
+    PyErr_SetString(PyExc_TypeError, "expected a C-contiguous array");
+    return false;
+  }
+  const auto found = std::find_if(
+      std::begin(descriptors), std::end(descriptors), [typed](PyArray_Descr* descr) {
+        return descr != nullptr && PyArray_EquivTypes(descr, PyArray_DESCR(typed));
+      });
+  if (found == std::end(descriptors)) {
+    PyErr_Format(PyExc_TypeError, "XLA has no element type for the dtype %R",
+                 PyArray_DESCR(typed));
+    return false;
+  }
+  static_assert(sizeof(npy_intp) == sizeof(int64_t));
+  *buffer = {static_cast<int>(found - std::begin(descriptors)),
+             reinterpret_cast<const int64_t*>(PyArray_DIMS(typed)), PyArray_NDIM(typed),
+             PyArray_DATA(typed)};
+  return true;
+}
+
+size_t size_bytes(const BufferView& buffer) {
+  PyArray_Descr* descr = descriptor(buffer.dtype);
+  size_t bytes = descr == nullptr ? 0 : PyDataType_ELSIZE(descr);
+  for (int64_t i = 0; i < buffer.rank; ++i) bytes *= buffer.dims[i];
+  return bytes;
+}
+
+size_t memory_bytes(const BufferView& buffer) {
+  const size_t bytes = size_bytes(buffer);
+  return is_packed(buffer) ? (bytes * bits_of(buffer.dtype) + 7) / 8 : bytes;
+}
+
+bool is_packed(const BufferView& buffer) {
+  return buffer.shares_bytes && bits_of(buffer.dtype) < 8;
+}
+
+PyObject* array_like(const BufferView& buffer) {
+  return size_bytes(buffer) <= kAlignedFromBytes ? new_array(buffer, nullptr)
+                                                 : new_aligned_array(buffer);
+}
+
+PyObject* array_view(const BufferView& buffer, bool writable) {
+  // NumPy allocates for null, and XLA gives null for empty buffers.
+  static char empty[16];
+  PyObject* array = new_array(buffer, buffer.data == nullptr ? empty : buffer.data);
+  if (array != nullptr && !writable) {
+    PyArray_CLEARFLAGS(reinterpret_cast<PyArrayObject*>(array), NPY_ARRAY_WRITEABLE);
+  }
+  return array;
+}
+
+PyObject* array_copy(const BufferView& buffer) {
+  PyObject* array = array_like(buffer);
+  if (array == nullptr) return nullptr;
+  auto* typed = reinterpret_cast<PyArrayObject*>(array);
+  copy_out(buffer, PyArray_DATA(typed));
+  PyArray_CLEARFLAGS(typed, NPY_ARRAY_WRITEABLE);
+  return array;
+}
+
+void set_writable(PyObject* array) {
+  PyArray_ENABLEFLAGS(reinterpret_cast<PyArrayObject*>(array), NPY_ARRAY_WRITEABLE);
+}
+
+bool refill(PyObject* array, const BufferView& buffer) {
+  auto* typed = reinterpret_cast<PyArrayObject*>(array);
+  const auto* fields = reinterpret_cast<const PyArrayObject_fields*>(array);
+  constexpr int kAsMade = NPY_ARRAY_OWNDATA | NPY_ARRAY_C_CONTIGUOUS;
+  if (Py_REFCNT(array) != 1 || fields->weakreflist != nullptr ||
+      fields->descr != descriptor(buffer.dtype) ||
+      (fields->flags & (kAsMade | NPY_ARRAY_WRITEABLE)) != kAsMade ||
+      !same_shape(typed, buffer)) {
+    return false;
+  }
+  copy_out(buffer, fields->data);
+  return true;
+}
+
+int store_exact(PyObject* value, const BufferView& buffer) {
+  PyArray_Descr* descr = descriptor(buffer.dtype);
+  if (descr == nullptr) return 0;
+  if (is_packed(buffer)) {
+    std::vector<uint8_t> elements(std::max<size_t>(size_bytes(buffer), 1));
+    const BufferView unpacked{buffer.dtype, buffer.dims, buffer.rank, elements.data()};
+    const int status = store_exact(value, unpacked);
+    if (status == 1) pack(elements.data(), buffer);
+    return status;
+  }
+  if (PyArray_Check(value)) {
+    auto* array = reinterpret_cast<PyArrayObject*>(value);
+    if (!same_shape(array, buffer)) return 0;
+    PyArray_Descr* observed = PyArray_DESCR(array);
+    // In any byte order: the type number leaves it out.
+    if (observed != descr &&
+        !PyArray_EquivTypenums(observed->type_num, descr->type_num)) {
+      return 0;
+    }
+    if (PyArray_IS_C_CONTIGUOUS(array) && PyArray_ISNOTSWAPPED(array)) {
+      if (const size_t bytes = size_bytes(buffer); bytes != 0) {
+        copy_bytes(buffer.data, PyArray_DATA(array), bytes);
+      }
+      return 1;
+    }
+    // Any memory order: NumPy copies into a view of the buffer, which nobody sees.
+    PyObject* target = array_view(buffer, /*writable=*/true);
+    if (target == nullptr) return -1;
+    const int status =
+        PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(target), array);
+    Py_DECREF(target);
+    return status == 0 ? 1 : -1;
+  }
+  // What most scalar functions return, ahead of NumPy's own way of asking.
+  if (Py_TYPE(value) == &PyDoubleArrType_Type && descr->type_num == NPY_DOUBLE &&
+      buffer.rank == 0) {
+    *static_cast<double*>(buffer.data) = PyFloat_AS_DOUBLE(value);
+    return 1;
+  }
+  if (PyArray_IsScalar(value, Generic)) {
+    PyArray_Descr* observed = PyArray_DescrFromScalar(value);
+    if (observed == nullptr) return -1;
+    const bool same =
+        buffer.rank == 0 && (observed == descr || PyArray_EquivTypes(observed, descr));
+    Py_DECREF(observed);
+    if (!same) return 0;
+    if (PyTypeNum_ISUSERDEF(descr->type_num)) return set_item(value, buffer, descr);
+    PyArray_ScalarAsCtype(value, buffer.data);
+    return 1;
+  }
+  return store_python_scalar(value, buffer, descr);
+}
+
+}  // namespace bellhop

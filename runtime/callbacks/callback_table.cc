@@ -1,0 +1,89 @@
+// callbacks/callback_table.cc: which program calls which Python functions.
+#include "callbacks/callback_table.h"
+
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <utility>
+
+namespace bellhop {
+namespace {
+
+// Written with the GIL and the mutex held, read with either. Whoever holds the mutex
+// takes no other lock.
+struct Published {
+  std::shared_mutex mutex;
+  std::unordered_map<int64_t, const CallbackTable*> tables;
+};
+
+// Never destroyed: tables may go after everything else in the process has.
+Published& published() {
+  static auto* published = new Published;
+  return *published;
+}
+
+const CallbackTable* published_table(int64_t key) {
+  const auto& tables = published().tables;
+  const auto found = tables.find(key);
+  return found == tables.end() ? nullptr : found->second;
+}
+
+bool publish(int64_t key, const CallbackTable* table) {
+  std::unique_lock lock(published().mutex);
+  return published().tables.try_emplace(key, table).second;
+}
+
+}  // namespace
+
+const CallbackTable* CallbackTable::published_for(int64_t key) {
+  return published_table(key);
+}
+
+std::shared_ptr<Callback> CallbackTable::find_published(int64_t key, int64_t index) {
+  std::shared_lock lock(published().mutex);
+  const CallbackTable* table = published_table(key);
+  const auto* callback = table == nullptr ? nullptr : table->find(key, index);
+  return callback == nullptr ? nullptr : *callback;
+}
+
+int64_t CallbackTable::reserve(int64_t wanted) {
+  while (keys_.contains(wanted) || (published_ && !publish(wanted, this))) ++wanted;
+  keys_.insert(wanted);
+  return wanted;
+}
+
+void CallbackTable::set_program(
+    int64_t key, const std::vector<std::shared_ptr<Callback>>& callbacks) {
+  auto* program = new Program{key, {}, nullptr};
+  program->entries.reserve(callbacks.size());
+  for (const auto& callback : callbacks) program->entries.push_back({callback});
+  auto& head = heads_[static_cast<uint64_t>(key) % kHeads];
+  program->next = head.load(std::memory_order_relaxed);
+  head.store(program, std::memory_order_release);
+}
+
+void CallbackTable::clear() {
+  const auto keys = std::exchange(keys_, {});
+  if (published_) {
+    std::unique_lock lock(published().mutex);
+    for (const int64_t key : keys) published().tables.erase(key);
+  }
+  for (auto& head : heads_) {
+    // What goes may come back here through a destructor of Python's.
+    Program* program = head.exchange(nullptr);
+    while (program != nullptr) delete std::exchange(program, program->next);
+  }
+}
+
+std::vector<std::shared_ptr<Callback>> CallbackTable::callbacks() const {
+  std::vector<std::shared_ptr<Callback>> all;
+  for (const auto& head : heads_) {
+    for (const Program* program = head.load(); program != nullptr;
+         program = program->next) {
+      for (const Entry& entry : program->entries) all.push_back(entry.callback);
+    }
+  }
+  return all;
+}
+
+}  // namespace bellhop

@@ -1,0 +1,165 @@
+// callbacks/callback_table.h: the Python functions that a running program can call.
+#pragma once
+
+#include <Python.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "circuit/random_stream.h"
+#include "progress/progress.h"
+
+namespace bellhop {
+
+// How a callback gives its results.
+enum class Results : uint8_t {
+  kReturned,
+  kWritten,  // into arrays that it is given
+};
+
+// What a profile says of a callback.
+struct Origin {
+  std::string kind;
+  std::string name;
+  std::string definition;  // file:line of the user's function
+};
+
+// One Python function. `function` takes the argument leaves as arrays and returns
+// the result leaf, or a tuple of result leaves where there is not exactly one;
+// `convert` is asked for a result that is not exactly what was declared. Where results
+// are written, it takes the result leaves, then the argument leaves, and returns None.
+struct Callback {
+  Callback(PyObject* function, PyObject* convert, std::string description,
+           std::string site, Results results, bool in_place, bool takes_device,
+           std::shared_ptr<Bars> bars = nullptr, Origin origin = {});
+  ~Callback();
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
+
+  PyObject* function;
+  PyObject* convert;
+  std::string description;  // for error messages: "callback 'f'"
+  std::string site;         // file:line of the user's call
+  Results results;
+  // Whether a function that writes is lent the program's own memory for the call.
+  bool in_place;
+  // Whether the number of the device that it is called from is a last argument.
+  bool takes_device;
+  // Small argument arrays of an earlier call, by position, that nobody kept: filling
+  // one again costs a fraction of making one. Null where there is none.
+  std::vector<PyObject*> spares;
+  Origin origin;
+  // Another one for each callback that there ever was.
+  uint64_t number;
+  // Those of the loop that it tells of, if it does.
+  std::shared_ptr<Bars> bars;
+};
+
+// Lists of callbacks, one for each compiled program. A program names a callback by its
+// own key and the place in its list, and gets the address of the table as an operand,
+// so that nothing in it is of this process. Tables are changed with the GIL held only.
+//
+// No operand brings one to a program of a plain jax.jit, whose table is `published`
+// instead: the program names no table, and its key leads there. Programs of the same
+// text that are alive at once have keys one after another, and a key is free again when
+// its table is gone.
+class CallbackTable {
+ public:
+  // Without a seed, the circuits' random numbers are different in each process.
+  CallbackTable(bool published, std::optional<uint64_t> seed)
+      : published_(published), random_(seed) {}
+  ~CallbackTable() { clear(); }
+  CallbackTable(const CallbackTable&) = delete;
+  CallbackTable& operator=(const CallbackTable&) = delete;
+
+  // The published table that has a program of this key, or null. With the GIL only,
+  // which keeps the table from going.
+  static const CallbackTable* published_for(int64_t key);
+
+  // The callback in the published table of the program, or null. Needs no GIL.
+  static std::shared_ptr<Callback> find_published(int64_t key, int64_t index);
+
+  bool is_published() const { return published_; }
+
+  // Needs no GIL.
+  RandomStream& random() { return random_; }
+
+  // Returns the first key from `wanted` on that no program has, and takes it.
+  int64_t reserve(int64_t wanted);
+  void set_program(int64_t key,
+                   const std::vector<std::shared_ptr<Callback>>& callbacks);
+  // Only where none of its programs runs any more.
+  void clear();
+
+  // Null where the table has no such callback. Needs no GIL where the table stays: the
+  // lists that it goes through only grow.
+  const std::shared_ptr<Callback>* find(int64_t key, int64_t index) const {
+    const Program* program = head(key).load(std::memory_order_acquire);
+    while (program != nullptr && program->key != key) program = program->next;
+    if (program == nullptr || index < 0 ||
+        index >= static_cast<int64_t>(program->entries.size())) {
+      return nullptr;
+    }
+    return &program->entries[index].callback;
+  }
+
+  size_t size() const { return keys_.size(); }
+  std::vector<std::shared_ptr<Callback>> callbacks() const;
+
+  // Visits the callbacks that nobody but this table shares. It gives the same ones
+  // whenever it is asked in one collection: the collector counts references first and
+  // follows them later, while programs go on and tap.
+  template <typename Visitor>
+  int visit(uint64_t collection, Visitor&& visitor) const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<Callback> callback;
+    mutable uint64_t judged_in = 0;
+    mutable bool is_held_elsewhere = false;
+  };
+  struct Program {
+    int64_t key;
+    std::vector<Entry> entries;
+    Program* next;
+  };
+
+  // Keys are hashes.
+  static constexpr size_t kHeads = 8;
+  using Heads = std::array<std::atomic<Program*>, kHeads>;
+  const std::atomic<Program*>& head(int64_t key) const {
+    return heads_[static_cast<uint64_t>(key) % kHeads];
+  }
+
+  bool published_;
+  RandomStream random_;
+  std::unordered_set<int64_t> keys_;
+  Heads heads_ = {};
+};
+
+template <typename Visitor>
+int CallbackTable::visit(uint64_t collection, Visitor&& visitor) const {
+  for (const auto& head : heads_) {
+    const Program* program = head.load(std::memory_order_relaxed);
+    for (; program != nullptr; program = program->next) {
+      for (const Entry& entry : program->entries) {
+        if (entry.judged_in != collection) {
+          entry.judged_in = collection;
+          entry.is_held_elsewhere = entry.callback.use_count() > 1;
+        }
+        if (entry.is_held_elsewhere) continue;
+        if (const int status = visitor(entry.callback); status != 0) return status;
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace bellhop

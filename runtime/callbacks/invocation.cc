@@ -1,0 +1,369 @@
+// callbacks/invocation.cc: calling a Python function with buffers.
+#include "callbacks/invocation.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include "arrays/large_memory.h"
+#include "arrays/small_array.h"
+#include "interpreter/failures.h"
+
+namespace bellhop {
+namespace {
+
+uint64_t next_number() {
+  static std::atomic<uint64_t> numbers = 0;
+  return ++numbers;
+}
+
+}  // namespace
+
+Callback::Callback(PyObject* function, PyObject* convert, std::string description,
+                   std::string site, Results results, bool in_place, bool takes_device,
+                   std::shared_ptr<Bars> bars, Origin origin)
+    : function(Py_NewRef(function)),
+      convert(Py_NewRef(convert)),
+      description(std::move(description)),
+      site(std::move(site)),
+      results(results),
+      in_place(in_place),
+      takes_device(takes_device),
+      origin(std::move(origin)),
+      number(next_number()),
+      bars(std::move(bars)) {}
+
+Callback::~Callback() {
+  Py_DECREF(function);
+  Py_DECREF(convert);
+  for (PyObject* spare : spares) Py_XDECREF(spare);
+}
+
+namespace {
+
+// Arrays up to this size serve the next call too.
+constexpr size_t kSpareBytes = 4096;
+
+// For what it does; what it returns or raises is dropped.
+void call_module(const char* name, const char* function, PyObject* argument = nullptr) {
+  if (PyObject* module = PyImport_ImportModule(name)) {
+    Py_XDECREF(PyObject_CallMethod(module, function, argument == nullptr ? "" : "O",
+                                   argument));
+    Py_DECREF(module);
+  }
+  PyErr_Clear();
+}
+
+// The arrays that one call hands over: those that the function writes into, if it
+// does, then the arguments. They are memory of their own, since XLA cannot be told that
+// somebody still holds an array, or a view of one; but for a callback that asks for the
+// program's. Callbacks may run in several threads and call themselves, so an array
+// leaves the callback's spares for as long as it is in use.
+class CallArrays {
+ public:
+  CallArrays(Callback& callback, std::span<const BufferView> buffers, size_t written)
+      : callback_(callback),
+        buffers_(buffers),
+        written_(written),
+        arrays_(buffers.size()) {
+    for (PyObject*& array : arrays_) array = nullptr;
+  }
+  ~CallArrays() {
+    for (PyObject* array : arrays_) Py_XDECREF(array);
+  }
+
+  // False with a Python error set.
+  bool make() {
+    if (callback_.spares.size() < arrays_.size()) {
+      callback_.spares.resize(arrays_.size());
+    }
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      arrays_[i] = is_lent(i)      ? array_view(buffers_[i], is_written(i))
+                   : is_written(i) ? written_array(i)
+                                   : argument(i);
+      if (arrays_[i] == nullptr) return false;
+    }
+    return true;
+  }
+
+  PyObject** data() { return arrays_.data(); }
+
+  // Copies what the function has written. False with a Python error set.
+  bool store_written() {
+    for (size_t i = 0; i < written_; ++i) {
+      if (is_lent(i)) continue;
+      const int stored = store_exact(arrays_[i], buffers_[i]);
+      if (stored == 0) {
+        PyErr_Format(PyExc_TypeError,
+                     "%s changed the shape or dtype of its output %zu. Write into it, "
+                     "as in out[...] = value.",
+                     callback_.description.c_str(), i);
+      }
+      if (stored != 1) return false;
+    }
+    return true;
+  }
+
+  // False with a Python error set where somebody holds the program's memory: each view
+  // of an array holds the array.
+  bool take_back() {
+    if (!has_lent()) return true;
+    // A reference cycle, such as a caught exception and its frame, is nobody's hands.
+    if (find_kept() != arrays_.size()) call_module("gc", "collect");
+    const size_t i = find_kept();
+    if (i == arrays_.size()) return true;
+    const char* what = i < written_ ? "output" : "argument";
+    PyErr_Format(PyExc_RuntimeError,
+                 "%s kept its %s %zu (or a view of it), which is the program's memory "
+                 "where in_place=True. Keep a copy, np.array(x), instead.",
+                 callback_.description.c_str(), what, i < written_ ? i : i - written_);
+    return false;
+  }
+
+  // Whether any array is the program's memory.
+  bool has_lent() const {
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      if (is_lent(i)) return true;
+    }
+    return false;
+  }
+
+  // Keeps what can serve the next call.
+  void put_back() {
+    for (size_t i = written_; i < arrays_.size(); ++i) {
+      if (!is_lent(i) && Py_REFCNT(arrays_[i]) == 1 &&
+          size_bytes(buffers_[i]) <= kSpareBytes && callback_.spares[i] == nullptr) {
+        callback_.spares[i] = std::exchange(arrays_[i], nullptr);
+      }
+    }
+  }
+
+ private:
+  bool is_lent(size_t i) const { return callback_.in_place && !is_packed(buffers_[i]); }
+
+  size_t find_kept() {
+    size_t i = 0;
+    while (i < arrays_.size() &&
+           (arrays_[i] == nullptr || !is_lent(i) || Py_REFCNT(arrays_[i]) == 1)) {
+      ++i;
+    }
+    return i;
+  }
+
+  // Whether buffer i is a result, or an argument that the program gave up for one.
+  bool is_written(size_t i) const {
+    return i < written_ || sharing(i, 0, written_) != written_;
+  }
+
+  // The first of some buffers that has the memory of buffer i, or `end`.
+  size_t sharing(size_t i, size_t begin, size_t end) const {
+    const BufferView& buffer = buffers_[i];
+    // An empty one may be anywhere.
+    const auto shares = [&buffer](const BufferView& other) {
+      return other.data == buffer.data && other.dtype == buffer.dtype &&
+             std::equal(other.dims, other.dims + other.rank, buffer.dims,
+                        buffer.dims + buffer.rank);
+    };
+    return std::find_if(buffers_.begin() + begin, buffers_.begin() + end, shares) -
+           buffers_.begin();
+  }
+
+  PyObject* argument(size_t i) {
+    if (PyObject* spare = std::exchange(callback_.spares[i], nullptr)) {
+      if (refill(spare, buffers_[i])) return spare;
+      Py_DECREF(spare);
+    }
+    return array_copy(buffers_[i]);
+  }
+
+  // The same one for a result and the argument that was given up for it.
+  PyObject* written_array(size_t i) {
+    if (i >= written_) return Py_NewRef(arrays_[sharing(i, 0, written_)]);
+    if (sharing(i, written_, buffers_.size()) == buffers_.size()) {
+      return array_like(buffers_[i]);
+    }
+    PyObject* array = array_copy(buffers_[i]);
+    if (array != nullptr) set_writable(array);
+    return array;
+  }
+
+  Callback& callback_;
+  std::span<const BufferView> buffers_;
+  size_t written_;
+  SmallArray<PyObject*, 8> arrays_;
+};
+
+// An exception object may be raised more than once.
+void add_note_once(PyObject* exception, const Callback& callback) {
+  PyObject* note =
+      PyUnicode_FromFormat("raised in %s, called from %s", callback.description.c_str(),
+                           callback.site.c_str());
+  PyObject* notes = PyObject_GetAttrString(exception, "__notes__");
+  PyErr_Clear();
+  if (note != nullptr && (notes == nullptr || PySequence_Contains(notes, note) != 1)) {
+    PyErr_Clear();
+    Py_XDECREF(PyObject_CallMethod(exception, "add_note", "O", note));
+  }
+  Py_XDECREF(notes);
+  Py_XDECREF(note);
+  PyErr_Clear();
+}
+
+// Frames of the traceback hold the arguments, and views of them.
+void clear_frames(PyObject* exception) {
+  PyObject* traceback = PyException_GetTraceback(exception);
+  if (traceback != nullptr) call_module("traceback", "clear_frames", traceback);
+  Py_XDECREF(traceback);
+}
+
+// Takes the current Python error and says in it where it happened.
+PyObject* failure(const Callback& callback) {
+  PyObject* exception = take_exception();
+  add_note_once(exception, callback);
+  return exception;
+}
+
+// The same for an error of the function, which may hold what it was lent.
+PyObject* failure(const Callback& callback, CallArrays& arrays) {
+  if (!arrays.has_lent()) return failure(callback);
+  PyObject* exception = take_exception();
+  clear_frames(exception);
+  if (arrays.take_back()) {
+    add_note_once(exception, callback);
+    return exception;
+  }
+  PyObject* kept = take_exception();
+  PyException_SetCause(kept, exception);
+  add_note_once(kept, callback);
+  return kept;
+}
+
+// Asks the callback's Python side for a result that is exactly as declared. New
+// reference; null with a Python error set.
+PyObject* convert(const Callback& callback, PyObject* value, const BufferView& buffer,
+                  size_t index) {
+  PyObject* dtype = dtype_of(buffer.dtype);
+  if (dtype == nullptr) {
+    PyErr_Format(PyExc_TypeError, "results of XLA element type %d have no NumPy dtype",
+                 buffer.dtype);
+    return nullptr;
+  }
+  PyObject* shape = PyTuple_New(buffer.rank);
+  if (shape == nullptr) return nullptr;
+  for (int64_t i = 0; i < buffer.rank; ++i) {
+    PyTuple_SET_ITEM(shape, i, PyLong_FromLongLong(buffer.dims[i]));
+  }
+  PyObject* converted = PyObject_CallFunction(callback.convert, "OOOn", value, dtype,
+                                              shape, static_cast<Py_ssize_t>(index));
+  Py_DECREF(shape);
+  return converted;
+}
+
+// Stores one result leaf; false with a Python error set.
+bool store(const Callback& callback, PyObject* value, const BufferView& buffer,
+           size_t index) {
+  switch (store_exact(value, buffer)) {
+    case 1:
+      return true;
+    case -1:
+      return false;
+    default:
+      break;
+  }
+  PyObject* converted = convert(callback, value, buffer, index);
+  if (converted == nullptr) return false;
+  const int stored = store_exact(converted, buffer);
+  Py_DECREF(converted);
+  if (stored == 0) {
+    PyErr_SetString(PyExc_TypeError, "the result could not be converted");
+  }
+  return stored == 1;
+}
+
+bool store_all(const Callback& callback, PyObject* result,
+               std::span<const BufferView> buffers) {
+  if (buffers.size() == 1) return store(callback, result, buffers[0], 0);
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    PyObject* leaf = PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i));
+    if (!store(callback, leaf, buffers[i], i)) return false;
+  }
+  return true;
+}
+
+// Calls a function that returns its results.
+PyObject* call(Callback& callback, std::span<const BufferView> arguments,
+               std::span<const BufferView> results) {
+  CallArrays arrays(callback, arguments, /*written=*/0);
+  if (!arrays.make()) return failure(callback);
+  PyObject* result =
+      PyObject_Vectorcall(callback.function, arrays.data(), arguments.size(), nullptr);
+  if (result == nullptr) return failure(callback);
+  const bool stored = store_all(callback, result, results);
+  Py_DECREF(result);
+  if (!stored) return failure(callback);
+  arrays.put_back();
+  return nullptr;
+}
+
+// Calls a function that writes its results.
+PyObject* call_in_place(Callback& callback, std::span<const BufferView> arguments,
+                        std::span<const BufferView> results) {
+  SmallArray<BufferView, 8> buffers(results.size() + arguments.size());
+  std::copy(arguments.begin(), arguments.end(),
+            std::copy(results.begin(), results.end(), buffers.data()));
+  CallArrays arrays(callback, {buffers.data(), buffers.size()}, results.size());
+  if (!arrays.make()) return failure(callback);
+  PyObject* result =
+      PyObject_Vectorcall(callback.function, arrays.data(), buffers.size(), nullptr);
+  if (result == nullptr) return failure(callback, arrays);
+  if (result != Py_None) {
+    PyErr_Format(PyExc_TypeError,
+                 "%s returned a value of type %s. Its results are what it "
+                 "writes into its outputs, as in out[...] = value, and it must return "
+                 "None.",
+                 callback.description.c_str(), Py_TYPE(result)->tp_name);
+  }
+  const bool returned_none = result == Py_None;
+  Py_DECREF(result);
+  if (!returned_none) return failure(callback, arrays);
+  if (!arrays.take_back() || !arrays.store_written()) return failure(callback);
+  arrays.put_back();
+  return nullptr;
+}
+
+}  // namespace
+
+PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
+                 std::span<const BufferView> results) {
+  prefer_huge_pages(results);
+  return callback.results == Results::kWritten
+             ? call_in_place(callback, arguments, results)
+             : call(callback, arguments, results);
+}
+
+PyObject* start(Callback& callback, std::span<const BufferView> arguments,
+                PyObject** finish) {
+  CallArrays arrays(callback, arguments, /*written=*/0);
+  if (!arrays.make()) return failure(callback);
+  PyObject* method = PyObject_GetAttrString(callback.function, "start");
+  *finish = method == nullptr
+                ? nullptr
+                : PyObject_Vectorcall(method, arrays.data(), arguments.size(), nullptr);
+  Py_XDECREF(method);
+  if (*finish == nullptr) return failure(callback);
+  arrays.put_back();
+  return nullptr;
+}
+
+PyObject* finish(Callback& callback, PyObject* finish,
+                 std::span<const BufferView> results) {
+  prefer_huge_pages(results);
+  PyObject* result = PyObject_CallNoArgs(finish);
+  if (result == nullptr) return failure(callback);
+  const bool stored = store_all(callback, result, results);
+  Py_DECREF(result);
+  return stored ? nullptr : failure(callback);
+}
+
+}  // namespace bellhop

@@ -1,0 +1,56 @@
+// circuit/branches.h: the outcomes of a circuit's mid-circuit measurements, one
+// combination after another.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace bellhop {
+
+// Which combinations of outcomes a circuit runs through, as in the contract.
+enum class Tree : std::uint8_t { kNone, kThatHappen, kAll };
+
+// A walk through the tree whose nodes are measurements and whose edges are outcomes,
+// depth first: one run of the circuit is one path to a leaf. How many measurements
+// there are may depend on outcomes.
+//
+// Outcomes that do not happen are not followed, as they add nothing to a result: a
+// probability of zero is its smallest value, so that it adds nothing to a first
+// derivative either. To a second derivative it does; so there the walk is through all.
+class Branches {
+ public:
+  Branches() = default;
+  Branches(Tree tree, bool is_differentiated);
+
+  bool is_tree() const { return tree_ != Tree::kNone; }
+
+  // The outcome of the next measurement of this run, given the probabilities of this
+  // run up to there with each.
+  bool next_outcome(const std::array<double, 2>& probabilities,
+                    std::mt19937& generator);
+
+  // A postselection holds with this probability: what is unlikely from here on is
+  // unlikely beside it.
+  void postselected(double probability);
+
+  // Ends the run. Returns whether there is another one; throws CircuitError where
+  // there are too many.
+  bool advance();
+
+ private:
+  struct Node {
+    bool outcome;
+    bool is_last;  // the other outcome was taken, or does not happen
+  };
+  Tree tree_ = Tree::kNone;
+  double never_ = 0;  // a probability below this does not happen
+  double scale_ = 1;  // how likely the run's postselections were
+  std::vector<Node> path_;
+  std::size_t depth_ = 0;
+  std::size_t runs_ = 0;
+};
+
+}  // namespace bellhop

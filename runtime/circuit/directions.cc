@@ -1,0 +1,62 @@
+// circuit/directions.cc: vectors with a number for each uncounted parameter.
+#include "circuit/directions.h"
+
+#include <algorithm>
+
+#include "circuit/device_pool.h"
+#include "circuit/uncounted.h"
+
+namespace bellhop {
+
+namespace {
+
+[[noreturn]] void throw_unknown() {
+  throw CircuitError(
+      "A direction of uncounted parameters is read that was not given. This is a bug "
+      "in "
+      "Bellhop; please report it.");
+}
+
+}  // namespace
+
+double Directions::add(double token, std::int64_t number, std::span<const double> part,
+                       std::int64_t bits) {
+  const std::size_t before = part_of(token);
+  if (!is_uncounted(number)) throw_unknown();
+  if (std::ranges::all_of(part, [](double value) { return value == 0; })) return token;
+  if (parts_.size() >> bits != 0) {
+    throw CircuitError(
+        "The derivative of a loop of unknown length needs " +
+        std::to_string(parts_.size()) +
+        " directions, which numbers of the program's precision do not tell "
+        "apart. Set jax.config.update('jax_enable_x64', True).");
+  }
+  parts_.push_back({before, static_cast<std::size_t>(number - kFirstUncounted),
+                    numbers_.size(), part.size()});
+  numbers_.insert(numbers_.end(), part.begin(), part.end());
+  return static_cast<double>(parts_.size());
+}
+
+void Directions::read(double token, std::span<double> direction) const {
+  std::ranges::fill(direction, 0.0);
+  for (std::size_t name = part_of(token); name > 0;) {
+    const Part& part = parts_[name - 1];
+    for (std::size_t i = 0; i < part.size && part.column + i < direction.size(); ++i) {
+      direction[part.column + i] += numbers_[part.place + i];
+    }
+    name = part.before;
+  }
+}
+
+std::size_t Directions::part_of(double token) const {
+  if (!(token >= 0 && token <= static_cast<double>(parts_.size()))) throw_unknown();
+  return static_cast<std::size_t>(token);
+}
+
+void Directions::clear() {
+  // One long loop must not hold its memory for ever.
+  parts_ = {};
+  numbers_ = {};
+}
+
+}  // namespace bellhop

@@ -1,0 +1,57 @@
+// circuit/memory.cc: refusing what does not fit into the host's memory.
+#include "circuit/memory.h"
+
+#include <cmath>
+#include <complex>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "circuit/device_pool.h"
+
+namespace bellhop {
+namespace {
+
+// For less, nobody need ask the system: 256 MiB.
+constexpr double kFewBytes = 1 << 28;
+
+// The number behind a label of a file of the system; infinite where there is none.
+double number_in(const char* file, const std::string& label) {
+  std::ifstream stream(file);
+  std::string word;
+  double number = 0;
+  while (stream >> word) {
+    if (word == label && stream >> number) return number;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+std::string in_gib(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g GiB", std::ldexp(bytes, -30));
+  return text;
+}
+
+}  // namespace
+
+void expect_memory(Memory memory, std::size_t qubits, std::size_t states,
+                   std::size_t shots) {
+  const double state =
+      std::ldexp(sizeof(std::complex<double>), static_cast<int>(qubits));
+  const double bytes =
+      static_cast<double>(states) * state +
+      static_cast<double>(shots) * static_cast<double>(qubits) * sizeof(double);
+  if (bytes < kFewBytes) return;
+  const bool all = memory == Memory::kAll;
+  const double kib = number_in("/proc/meminfo", all ? "MemTotal:" : "MemAvailable:");
+  if (bytes <= 1024 * kib) return;
+  std::string what = std::to_string(qubits) + " qubits";
+  if (states > 1) what += ", of which there are " + std::to_string(states) + " states,";
+  if (shots > 0) what += " and " + std::to_string(shots) + " shots";
+  throw CircuitError(what + " take " + in_gib(bytes) + " of memory, and " +
+                     (all ? "this machine has " : "free are ") + in_gib(1024 * kib) +
+                     ". Use fewer wires" + (shots > 0 ? " or shots." : "."));
+}
+
+}  // namespace bellhop

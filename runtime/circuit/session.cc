@@ -1,0 +1,190 @@
+// circuit/session.cc: circuits in progress, and the handles that name them.
+#include "circuit/session.h"
+
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "callbacks/pending_regions.h"
+#include "profile/profile.h"
+#include "progress/progress.h"
+
+namespace bellhop {
+namespace {
+
+// Sessions open at one time, in all programs. The table costs memory only as far
+// as it has been used.
+constexpr std::uint32_t kPlaces = 1u << 16;
+
+// Places are never freed, so that a handle is looked up without a lock; only
+// opening and closing a circuit take `mutex`. No thread holds both the lock of a
+// session and this one.
+struct Table {
+  std::array<std::atomic<Session*>, kPlaces> places{};
+  std::mutex mutex;
+  std::uint32_t used = 0;
+  std::vector<std::uint32_t> free;
+  std::atomic<std::size_t> live{0};
+};
+
+Table& table() {
+  static auto& leaked = *new Table;  // sessions may outlive static destruction
+  return leaked;
+}
+
+std::uint32_t claim_place() {
+  Table& all = table();
+  std::lock_guard lock(all.mutex);
+  if (!all.free.empty()) {
+    const std::uint32_t place = all.free.back();
+    all.free.pop_back();
+    return place;
+  }
+  if (all.used == kPlaces) {
+    throw CircuitError("More than " + std::to_string(kPlaces) +
+                       " circuits are open at one time.");
+  }
+  // Room for every place, so that giving one back cannot throw.
+  if (all.free.capacity() <= all.used) all.free.reserve(2 * all.used + 16);
+  all.places[all.used].store(new Session, std::memory_order_release);
+  return all.used++;
+}
+
+void give_place(std::uint32_t place) noexcept {
+  Table& all = table();
+  std::lock_guard lock(all.mutex);
+  all.free.push_back(place);
+}
+
+// Ends the circuit of a session that the caller has locked, and lets go of both.
+void close(Session& session, std::unique_lock<std::mutex> lock,
+           std::uint32_t place) noexcept {
+  std::unique_ptr<Device> device = std::move(session.device);
+  const bool failed = session.device_failed;
+  const bool recording = session.tape.recording;
+  ++session.generation;
+  session.tape.clear();
+  session.uncounted.clear();
+  session.directions.clear();
+  // One long loop must not hold its memory for ever.
+  if (session.steps.capacity() > 4096) session.steps = {};
+  session.steps.clear();
+  lock.unlock();
+  profile_failed_circuit(place);
+  give_place(place);
+  table().live.fetch_sub(1, std::memory_order_relaxed);
+  if (failed) return;
+  try {
+    if (recording) device->plugin->StopTapeRecording();
+  } catch (...) {
+    return;
+  }
+  DevicePool& pool = device->pool;
+  pool.give(std::move(device));
+}
+
+Lease find(Handle handle) {
+  if (handle.place < kPlaces) {
+    Session* session = table().places[handle.place].load(std::memory_order_acquire);
+    if (session != nullptr) {
+      std::unique_lock lock(session->mutex);
+      if (session->device != nullptr && session->generation == handle.generation) {
+        return Lease{*session, std::move(lock),
+                     SmallTeam(session->device->pool.threads(), session->qubits)};
+      }
+    }
+  }
+  throw CircuitError(
+      "The circuit of this operation has ended: its handle is used after "
+      "bellhop_circuit_end, or after its program failed. If you did not keep a "
+      "handle yourself, this is a bug in Bellhop; please report it.");
+}
+
+}  // namespace
+
+void Tape::clear() {
+  recording = false;
+  is_behind = false;
+  parameters.clear();
+  last_parameter = -1;
+  uncounted = 0;
+  expvals = 0;
+  obstacle.clear();
+  many_parameters.clear();
+}
+
+Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
+                     std::int64_t run_id) {
+  std::unique_ptr<Device> device =
+      beginning.pool.take(beginning.rows == 0 ? beginning.qubits : 0, beginning.shots);
+  if (seed) {
+    std::seed_seq words(seed->begin(), seed->end());
+    device->generator.seed(words);
+  }
+  // No tape holds samples or projections; what is recorded of these is run again.
+  const bool on_tape = beginning.record && beginning.shots == 0 &&
+                       beginning.tree == Tree::kNone && beginning.rows == 0;
+  if (on_tape) device->plugin->StartTapeRecording();
+
+  const std::uint32_t place = claim_place();
+  Session& session = *table().places[place].load(std::memory_order_acquire);
+  std::lock_guard lock(session.mutex);
+  session.run_id = run_id;
+  session.beginning = &beginning;
+  session.device = std::move(device);
+  session.record = on_tape;
+  session.touched = false;
+  session.branches = Branches(beginning.tree, beginning.record);
+  session.runs = DrawnRuns(beginning.redraw);
+  session.device_failed = false;
+  session.tape.recording = on_tape;
+  session.keeps_steps = beginning.record;
+  session.rows = beginning.rows;
+  session.qubits = beginning.qubits;
+  table().live.fetch_add(1, std::memory_order_relaxed);
+  return Handle{place, session.generation};
+}
+
+Lease open_session(Handle handle) { return find(handle); }
+
+std::string name_of(Handle handle) {
+  try {
+    return find(handle)->beginning->circuit;
+  } catch (const CircuitError&) {
+    return {};
+  }
+}
+
+void require_one_circuit(const Session& session) {
+  if (session.rows > 0) {
+    throw CircuitError("This operation is for one circuit, and was given a batch.");
+  }
+}
+
+void end_session(Handle handle) {
+  Lease lease = find(handle);
+  close(lease.session, std::move(lease.lock), handle.place);
+}
+
+void release_run(std::int64_t run_id) noexcept {
+  drop_pending(run_id);
+  fail_bars(run_id);
+  Table& all = table();
+  for (std::uint32_t place = 0; place < kPlaces; ++place) {
+    Session* session = all.places[place].load(std::memory_order_acquire);
+    if (session == nullptr) return;
+    // That of another run may be in use for long, by this thread even: the handler of
+    // a signal may call anything.
+    if (session->run_id != run_id) continue;
+    std::unique_lock lock(session->mutex);
+    if (session->device != nullptr && session->run_id == run_id) {
+      close(*session, std::move(lock), place);
+    }
+  }
+}
+
+std::size_t live_sessions() noexcept {
+  return table().live.load(std::memory_order_relaxed);
+}
+
+}  // namespace bellhop

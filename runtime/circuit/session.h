@@ -1,0 +1,156 @@
+// circuit/session.h: circuits in progress, and the handles that name them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "circuit/branches.h"
+#include "circuit/device_pool.h"
+#include "circuit/directions.h"
+#include "circuit/drawn_runs.h"
+#include "circuit/per_row.h"
+#include "circuit/random_stream.h"
+#include "circuit/uncounted.h"
+#include "interpreter/signals.h"
+#include "threads/small_team.h"
+
+namespace bellhop {
+
+// What a program carries for a circuit: the place of its session, and which of
+// the sessions that stood in that place it is. Both words of a live handle are
+// checked at every use and neither is an address, so a stale or invented handle
+// is an error and never touches memory.
+struct Handle {
+  std::uint32_t place = 0;
+  std::uint32_t generation = 0;
+};
+
+// What the plugin has recorded, in our terms.
+struct Tape {
+  static constexpr std::int64_t kNotDifferentiable = -1;
+
+  bool recording = false;
+  bool is_behind = false;  // gates were applied after the recording ended
+  // One entry a recorded operation with parameters, which is how plugins number
+  // them: the differentiable parameter it used, or kNotDifferentiable.
+  std::vector<std::int64_t> parameters;
+  // The largest differentiable parameter seen, how many uncounted ones there are, and
+  // expectation values recorded.
+  std::int64_t last_parameter = -1;
+  std::size_t uncounted = 0;
+  std::size_t expvals = 0;
+  // A gate that has a differentiable parameter and no adjoint derivative, and one
+  // that has several parameters: for error messages.
+  std::string obstacle;
+  std::string many_parameters;
+
+  void clear();
+};
+
+class GateTable;
+
+// What a measurement of one wire does to the state where its outcome is chosen.
+struct Projection {
+  std::int32_t wire = 0;
+  bool outcome = false;
+  bool reset = false;  // bring the wire to zero afterwards
+};
+
+// A run of gates that was applied, or a projection, for when the circuit is run again.
+// The table is that of the executable which runs, so it outlives the circuit.
+struct Step {
+  const GateTable* gates;  // null: a projection
+  std::int32_t offset;     // of its differentiable parameters, or below zero
+  std::int32_t turns;
+  // Kept where the offset is below zero or uncounted, and in a batch.
+  PerRow<std::vector<double>> params;
+  PerRow<std::vector<std::int32_t>> wires;
+  Projection projection;
+};
+
+// What a compiled bellhop_circuit_begin knows; it outlives the circuits that it begins.
+struct Beginning {
+  DevicePool& pool;
+  std::size_t qubits;
+  std::size_t shots;
+  bool record;
+  Tree tree;
+  Redraw redraw;
+  std::size_t rows;
+  std::string circuit;  // what errors call it
+};
+
+// One circuit, from bellhop_circuit_begin to bellhop_circuit_end.
+struct Session {
+  std::mutex mutex;              // guards all of the below
+  std::uint32_t generation = 1;  // never 0, so that a zero handle is not live
+  std::atomic<std::int64_t> run_id = 0;
+  const Beginning* beginning = nullptr;
+  std::unique_ptr<Device> device;  // null: no circuit stands in this place
+  bool record = false;             // on the plugin's tape
+  bool touched = false;            // an operation was applied
+  Branches branches;
+  DrawnRuns runs;              // where it is no tree
+  bool device_failed = false;  // the plugin threw: never reuse the device
+  Tape tape;
+  bool keeps_steps = false;
+  std::vector<Step> steps;
+  // Of a batch, whose gates wait until it is measured; zero for one circuit alone. The
+  // device of a batch has no qubits: each thread that runs rows of it takes its own.
+  std::size_t rows = 0;
+  std::size_t qubits = 0;
+  Uncounted uncounted;
+  Directions directions;
+
+  // Runs a step of the circuit. What it throws becomes a CircuitError that begins
+  // with describe(); unless it was one already, it came out of the plugin, and the
+  // device is marked for destruction.
+  template <typename Describe, typename Step>
+  decltype(auto) attempt(Describe&& describe, Step&& step) {
+    try {
+      return step();
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const CircuitError& error) {
+      throw CircuitError(describe() + ": " + error.what());
+    } catch (const std::exception& error) {
+      device_failed = true;
+      throw CircuitError(describe() + ": the device refused it: " + error.what());
+    } catch (...) {
+      device_failed = true;
+      throw CircuitError(describe() + ": the device refused it.");
+    }
+  }
+};
+
+// Exclusive use of a live session.
+struct Lease {
+  Session& session;
+  std::unique_lock<std::mutex> lock;
+  SmallTeam team;
+  Session* operator->() const { return &session; }
+};
+
+// Any thread may call these.
+Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
+                     std::int64_t run_id);
+Lease open_session(Handle handle);   // CircuitError where the handle is not live
+std::string name_of(Handle handle);  // for errors; empty where it is not live
+// For operations that there are not for a batch: CircuitError where it is one.
+void require_one_circuit(const Session& session);
+void end_session(Handle handle);
+
+// Ends all sessions of an execution that failed part-way, and its bars, and drops the
+// regions it started. A session in the middle of an operation is waited for.
+void release_run(std::int64_t run_id) noexcept;
+
+std::size_t live_sessions() noexcept;
+
+}  // namespace bellhop

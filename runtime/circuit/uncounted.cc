@@ -1,0 +1,109 @@
+// circuit/uncounted.cc: derivatives by parameters whose number only the run knows.
+#include "circuit/uncounted.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "circuit/device_pool.h"
+
+namespace bellhop {
+
+std::int32_t Uncounted::begin(std::size_t values, std::size_t parameters) {
+  derivatives_.push_back(
+      {values, parameters, std::vector<double>(values * parameters)});
+  return static_cast<std::int32_t>(derivatives_.size()) - 1;
+}
+
+void Uncounted::add(std::size_t place, std::int64_t number, double value) {
+  Derivative& derivative = derivatives_.back();
+  const auto column = static_cast<std::size_t>(number - kFirstUncounted);
+  derivative.numbers[place * derivative.parameters + column] += value;
+}
+
+const Uncounted::Derivative& Uncounted::derivative(std::int32_t number) const {
+  if (number < 0 || static_cast<std::size_t>(number) >= derivatives_.size()) {
+    throw CircuitError("Derivative " + std::to_string(number) + " of " +
+                       std::to_string(derivatives_.size()) + " is weighed.");
+  }
+  return derivatives_[static_cast<std::size_t>(number)];
+}
+
+double Uncounted::weigh(std::int32_t number, std::span<const double> cotangents,
+                        std::size_t rows, std::size_t values, std::int64_t bits) {
+  const Derivative& all = derivative(number);
+  if (values != all.values) {
+    throw CircuitError("The derivative of " + std::to_string(all.values) +
+                       " values is weighed with " + std::to_string(values) +
+                       " numbers.");
+  }
+  // A token is a power of two, and a number of so many bits holds the sum of as many.
+  if (products_.size() >= static_cast<std::size_t>(bits)) {
+    throw CircuitError("A circuit with gates in a loop of unknown length is measured " +
+                       std::to_string(bits + 1) +
+                       " times and differentiated. Measure less often: in the same "
+                       "basis, all is measured at once.");
+  }
+  Products& products = products_.emplace_back(
+      Products{rows, all.parameters, std::vector<double>(rows * all.parameters)});
+  for (std::size_t row = 0; row < rows; ++row) {
+    double* const sums = products.numbers.data() + row * all.parameters;
+    for (std::size_t place = 0; place < values; ++place) {
+      const double factor = cotangents[row * values + place];
+      if (factor == 0) continue;
+      const double* const by = all.numbers.data() + place * all.parameters;
+      for (std::size_t i = 0; i < all.parameters; ++i) sums[i] += factor * by[i];
+    }
+  }
+  return std::ldexp(1.0, static_cast<int>(products_.size()) - 1);
+}
+
+void Uncounted::read(double token, std::int64_t number, std::size_t rows,
+                     std::span<double> weights) const {
+  const double end = std::ldexp(1.0, static_cast<int>(products_.size()));
+  bool is_known = token >= 0 && token < end && is_uncounted(number);
+  const auto chosen = is_known ? static_cast<std::uint64_t>(token) : 0;
+  const auto first = static_cast<std::size_t>(number - kFirstUncounted);
+  const std::size_t length = rows == 0 ? 0 : weights.size() / rows;
+  std::ranges::fill(weights, 0.0);
+  for (std::size_t k = 0; k < products_.size(); ++k) {
+    if ((chosen >> k & 1) == 0) continue;
+    const Products& products = products_[k];
+    is_known = is_known && products.rows == rows;
+    if (!is_known || first >= products.parameters) continue;
+    const std::size_t known = std::min(length, products.parameters - first);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const double* const from =
+          products.numbers.data() + row * products.parameters + first;
+      for (std::size_t i = 0; i < known; ++i) weights[row * length + i] += from[i];
+    }
+  }
+  if (!is_known) {
+    throw CircuitError(
+        "Derivatives by the gates of a loop are read that were not weighed. This is a "
+        "bug in Bellhop; please report it.");
+  }
+}
+
+void Uncounted::remember(std::int64_t number, bool outcome) {
+  outcomes_[number] = outcome;
+}
+
+bool Uncounted::recall(std::int64_t number) const {
+  const auto found = outcomes_.find(number);
+  if (found == outcomes_.end()) {
+    throw CircuitError(
+        "The outcome of a measurement is read that was not kept. This is a bug in "
+        "Bellhop; please report it.");
+  }
+  return found->second;
+}
+
+void Uncounted::clear() {
+  // One long loop must not hold its memory for ever.
+  derivatives_ = {};
+  products_ = {};
+  outcomes_ = {};
+}
+
+}  // namespace bellhop

@@ -1,0 +1,241 @@
+// gates/gate_parser.cc: the gate table of contract.toml, parsed and checked.
+#include <algorithm>
+#include <array>
+
+#include "circuit/code_reader.h"
+#include "gates/gate_table.h"
+
+namespace bellhop {
+namespace {
+
+// Plugins read the parameters and wires of these gates without a look at how many
+// there are, so they are counted here. Gates not listed are the device's to judge.
+struct Arity {
+  std::string_view name;
+  std::size_t params;
+  std::size_t wires;
+};
+
+constexpr std::size_t kAny = ~std::size_t{0};
+
+constexpr std::array kArities = {
+    Arity{"CNOT", 0, 2},
+    Arity{"CRX", 1, 2},
+    Arity{"CRY", 1, 2},
+    Arity{"CRZ", 1, 2},
+    Arity{"CRot", 3, 2},
+    Arity{"CSWAP", 0, 3},
+    Arity{"CY", 0, 2},
+    Arity{"CZ", 0, 2},
+    Arity{"ControlledPhaseShift", 1, 2},
+    Arity{"DoubleExcitation", 1, 4},
+    Arity{"DoubleExcitationMinus", 1, 4},
+    Arity{"DoubleExcitationPlus", 1, 4},
+    Arity{"GlobalPhase", 1, kAny},
+    Arity{"Hadamard", 0, 1},
+    Arity{"Identity", 0, kAny},
+    Arity{"IsingXX", 1, 2},
+    Arity{"IsingXY", 1, 2},
+    Arity{"IsingYY", 1, 2},
+    Arity{"IsingZZ", 1, 2},
+    Arity{"MultiRZ", 1, kAny},
+    Arity{"PCPhase", 2, kAny},
+    Arity{"PSWAP", 1, 2},
+    Arity{"PauliRot", 1, kAny},
+    Arity{"PauliX", 0, 1},
+    Arity{"PauliY", 0, 1},
+    Arity{"PauliZ", 0, 1},
+    Arity{"PhaseShift", 1, 1},
+    Arity{"RX", 1, 1},
+    Arity{"RY", 1, 1},
+    Arity{"RZ", 1, 1},
+    Arity{"Rot", 3, 1},
+    Arity{"S", 0, 1},
+    Arity{"SWAP", 0, 2},
+    Arity{"SX", 0, 1},
+    Arity{"SingleExcitation", 1, 2},
+    Arity{"SingleExcitationMinus", 1, 2},
+    Arity{"SingleExcitationPlus", 1, 2},
+    Arity{"T", 0, 1},
+    Arity{"Toffoli", 0, 3},
+};
+
+std::vector<std::string> split_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+[[noreturn]] void reject(const Gate& gate, const std::string& problem) {
+  throw CircuitError("Gate '" + gate.name + "'" +
+                     (gate.site.empty() ? "" : " (" + gate.site + ")") + ": " +
+                     problem + ".");
+}
+
+void expect_params(const Gate& gate, std::size_t expected) {
+  if (gate.slots.size() != expected) {
+    reject(gate, "expected " + std::to_string(expected) + " parameters, got " +
+                     std::to_string(gate.slots.size()));
+  }
+}
+
+void expect_plain(const Gate& gate) {
+  if (gate.inverse || !gate.controls.empty()) {
+    reject(gate, "a state preparation has no adjoint and no controls");
+  }
+}
+
+// 2 ** (scale * wires), in numbers of two doubles.
+std::size_t data_size(const Gate& gate, std::size_t scale) {
+  if (gate.wires.size() > 24) reject(gate, "too many wires for a gate with data");
+  return std::size_t{2} << (scale * gate.wires.size());
+}
+
+void check(const Gate& gate) {
+  switch (gate.kind) {
+    case Gate::Kind::kMatrix:
+      return expect_params(gate, data_size(gate, 2));
+    case Gate::Kind::kState:
+      expect_plain(gate);
+      return expect_params(gate, data_size(gate, 1));
+    case Gate::Kind::kBasisState:
+      expect_plain(gate);
+      return expect_params(gate, gate.wires.size());
+    case Gate::Kind::kNamed:
+      break;
+  }
+  const auto known = std::ranges::find(kArities, gate.name, &Arity::name);
+  if (known != kArities.end()) {
+    expect_params(gate, known->params);
+    if (known->wires != kAny && known->wires != gate.wires.size()) {
+      reject(gate, "expected " + std::to_string(known->wires) + " wires, got " +
+                       std::to_string(gate.wires.size()));
+    }
+  }
+  if (gate.name == "PauliRot") {
+    if (gate.pauli_word.empty()) reject(gate, "expected a Pauli word, as PauliRot:XYZ");
+    const std::string& word = gate.pauli_word.front();
+    if (word.find_first_not_of("IXYZ") != word.npos ||
+        word.size() != gate.wires.size()) {
+      reject(gate, "expected one of I, X, Y, Z for each of " +
+                       std::to_string(gate.wires.size()) + " wires, got '" + word +
+                       "'");
+    }
+  }
+}
+
+// Plugins compute I in a Pauli word as X. A word of nothing but I turns the global
+// phase.
+void drop_identities(Gate& gate) {
+  std::string& word = gate.pauli_word.front();
+  for (std::size_t i = word.size(); i-- > 0;) {
+    if (word[i] != 'I') continue;
+    word.erase(i, 1);
+    gate.idle.push_back(gate.wires[i]);
+    gate.wires.erase(gate.wires.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  if (word.empty()) {
+    gate.name = "GlobalPhase";
+    gate.pauli_word.clear();
+    gate.scale = 0.5;
+  }
+}
+
+void set_name(Gate& gate, std::string name) {
+  const std::size_t at = name.find('@');
+  if (at != name.npos) {
+    gate.site = name.substr(at + 1);
+    name.resize(at);
+  }
+  const std::size_t colon = name.find(':');
+  gate.name = name.substr(0, colon);
+  if (colon != name.npos) gate.pauli_word = {name.substr(colon + 1)};
+  gate.kind = gate.name == "QubitUnitary" ? Gate::Kind::kMatrix
+              : gate.name == "StatePrep"  ? Gate::Kind::kState
+              : gate.name == "BasisState" ? Gate::Kind::kBasisState
+                                          : Gate::Kind::kNamed;
+}
+
+void fold_constants(Gate& gate, const std::vector<double>& constants) {
+  std::vector<double> values(gate.slots.size());
+  std::ranges::transform(gate.slots, values.begin(), [&](std::int64_t slot) {
+    return gate.scale * constants[static_cast<std::size_t>(-1 - slot)];
+  });
+  if (gate.kind == Gate::Kind::kNamed) {
+    gate.params = std::move(values);
+  } else if (gate.kind == Gate::Kind::kMatrix) {
+    for (std::size_t i = 0; i < values.size(); i += 2) {
+      gate.matrix.emplace_back(values[i], values[i + 1]);
+    }
+  }
+}
+
+}  // namespace
+
+GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
+                     std::span<const double> constants)
+    : constants_(constants.begin(), constants.end()) {
+  const std::vector<std::string> table = split_lines(names);
+  CodeReader reader("A run of gates", code);
+
+  const auto read_wires = [&](Gate& gate, std::size_t count) {
+    std::vector<WireCode> wires;
+    for (std::int64_t number : reader.take(count)) {
+      const WireCode wire{number};
+      wires.push_back(wire);
+      if (!is_dynamic(wire)) continue;
+      gate.run_time_wires = true;
+      dynamic_wires_ = std::max(dynamic_wires_, dynamic_index(wire) + 1);
+    }
+    return wires;
+  };
+
+  while (!reader.done()) {
+    Gate& gate = gates_.emplace_back();
+    set_name(gate, table[static_cast<std::size_t>(reader.next_below(
+                       static_cast<std::int64_t>(table.size()), "a name"))]);
+    gate.inverse = reader.next_below(2, "adjoint") == 1;
+    const std::size_t params = reader.next_count("the number of parameters");
+    const std::size_t wires = reader.next_count("the number of wires");
+    const std::size_t controls = reader.next_count("the number of control wires");
+
+    gate.slots = reader.take(params);
+    gate.wires = read_wires(gate, wires);
+    gate.controls = read_wires(gate, controls);
+    for (std::size_t i = 0; i < controls; ++i) {
+      gate.control_values.push_back(reader.next_below(2, "a control value") == 1);
+    }
+
+    for (std::int64_t slot : gate.slots) {
+      if (slot >= 0) {
+        params_ = std::max(params_, static_cast<std::size_t>(slot) + 1);
+        gate.run_time_params = true;
+      } else if (-1 - slot >= static_cast<std::int64_t>(constants_.size())) {
+        reader.fail("refers to constant " + std::to_string(-1 - slot) + " of " +
+                    std::to_string(constants_.size()));
+      }
+    }
+
+    check(gate);
+    if (!gate.run_time_wires) {
+      try {
+        check_distinct(gate.wires, gate.controls);
+      } catch (const CircuitError& error) {
+        reject(gate, "on wires " + wire_list(gate.wires) + ": " + error.what());
+      }
+    }
+    if (gate.name == "PauliRot") drop_identities(gate);
+    // Of PSWAP, pennylane-lightning 0.45 computes a wrong derivative.
+    gate.has_adjoint_derivative =
+        gate.kind == Gate::Kind::kNamed && params == 1 && gate.name != "PSWAP";
+    if (!gate.run_time_params) fold_constants(gate, constants_);
+  }
+  groups_ = GateGroups(gates_);
+  plans_ = no_plans();
+}
+
+}  // namespace bellhop

@@ -1,0 +1,273 @@
+// gates/gate_table.cc: applies a parsed run of gates to a session's device.
+// Parsing is in gate_parser.cc.
+#include "gates/gate_table.h"
+
+#include <algorithm>
+
+#include "interpreter/signals.h"
+
+namespace bellhop {
+namespace {
+
+// By then most of a gate's time is that of its way through the state.
+constexpr std::size_t kFewestQubitsToFuse = 12;
+
+struct Inputs {
+  std::span<const double> params;
+  std::span<const double> constants;
+  std::span<const std::int32_t> dynamic_wires;
+
+  double parameter(std::int64_t slot) const {
+    return slot >= 0 ? params[slot] : constants[-1 - slot];
+  }
+};
+
+std::string describe(const Gate& gate, std::size_t position, const Inputs& inputs) {
+  std::string text = "Gate " + std::to_string(position) + " of a run, '" + gate.name;
+  if (!gate.pauli_word.empty()) text += ":" + gate.pauli_word.front();
+  text += "' on wires " + wire_list(gate.wires, inputs.dynamic_wires);
+  if (!gate.controls.empty()) {
+    text += " controlled by " + wire_list(gate.controls, inputs.dynamic_wires);
+  }
+  if (!gate.site.empty()) text += " (" + gate.site + ")";
+  return text;
+}
+
+void fill_complex(std::vector<std::complex<double>>& out, const Gate& gate,
+                  const Inputs& inputs) {
+  out.resize(gate.slots.size() / 2);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = {inputs.parameter(gate.slots[2 * i]),
+              inputs.parameter(gate.slots[2 * i + 1])};
+  }
+}
+
+// The parameters of a named gate, as the plugin takes them.
+const std::vector<double>& parameters_of(const Gate& gate, const Inputs& inputs,
+                                         Device& device) {
+  if (!gate.run_time_params) return gate.params;
+  device.params.resize(gate.slots.size());
+  for (std::size_t i = 0; i < gate.slots.size(); ++i) {
+    device.params[i] = gate.scale * inputs.parameter(gate.slots[i]);
+  }
+  return device.params;
+}
+
+void apply_named(Session& session, const Gate& gate, const Inputs& inputs) {
+  Device& device = *session.device;
+  device.plugin->NamedOperation(gate.name, parameters_of(gate, inputs, device),
+                                device.wires, gate.inverse, device.controls,
+                                gate.control_values, gate.pauli_word);
+}
+
+void apply_matrix(Session& session, const Gate& gate, const Inputs& inputs) {
+  Device& device = *session.device;
+  if (gate.run_time_params) fill_complex(device.matrix, gate, inputs);
+  device.plugin->MatrixOperation(gate.run_time_params ? device.matrix : gate.matrix,
+                                 device.wires, gate.inverse, device.controls,
+                                 gate.control_values);
+}
+
+void apply_state(Session& session, const Gate& gate, const Inputs& inputs) {
+  // Plugins write only the amplitudes in which all other qubits are 0, and leave
+  // the rest as it was.
+  if (session.touched) {
+    throw CircuitError(
+        "a state can be prepared only before all other operations. Decompose it "
+        "into gates, or move it to the beginning of the circuit.");
+  }
+  Device& device = *session.device;
+  fill_complex(device.matrix, gate, inputs);
+  auto state = view_of(device.matrix.data(), device.matrix.size());
+  device.plugin->SetState(state, device.wires);
+}
+
+void apply_basis_state(Session& session, const Gate& gate, const Inputs& inputs) {
+  Device& device = *session.device;
+  device.bits.resize(gate.slots.size());
+  for (std::size_t i = 0; i < gate.slots.size(); ++i) {
+    const double bit = inputs.parameter(gate.slots[i]);
+    if (bit != 0 && bit != 1) {
+      throw CircuitError("expected 0 or 1 for each wire, got " + std::to_string(bit) +
+                         " for wire number " + std::to_string(i) + " of them.");
+    }
+    device.bits[i] = bit == 1;
+  }
+  if (!session.touched) {
+    auto bits = view_of(device.bits.data(), device.bits.size());
+    device.plugin->SetBasisState(bits, device.wires);
+    return;
+  }
+  // After other operations, as PennyLane decomposes it: the plugins' function
+  // would also clear the wires that it is not given.
+  static const std::string flip = "PauliX";
+  std::vector<QubitIdType> wire(1);
+  for (std::size_t i = 0; i < device.bits.size(); ++i) {
+    if (device.bits[i] == 0) continue;
+    wire[0] = device.wires[i];
+    device.plugin->NamedOperation(flip, {}, wire, false, {}, {}, {});
+  }
+}
+
+void apply_gate(Session& session, const Gate& gate, const Inputs& inputs) {
+  switch (gate.kind) {
+    case Gate::Kind::kNamed:
+      return apply_named(session, gate, inputs);
+    case Gate::Kind::kMatrix:
+      return apply_matrix(session, gate, inputs);
+    case Gate::Kind::kState:
+      return apply_state(session, gate, inputs);
+    case Gate::Kind::kBasisState:
+      return apply_basis_state(session, gate, inputs);
+  }
+}
+
+// Gates that follow one another on one wire: one way through the state for all.
+void apply_group(Session& session, std::span<const Gate> gates,
+                 std::span<const std::uint32_t> group, const Inputs& inputs) {
+  Device& device = *session.device;
+  Matrix2 product = {1, 0, 0, 1};
+  for (std::uint32_t index : group) {
+    const Gate& gate = gates[index];
+    product = matrix_of(gate, parameters_of(gate, inputs, device)) * product;
+  }
+  device.matrix.assign(product.begin(), product.end());
+  device.plugin->MatrixOperation(device.matrix, device.wires, false, {}, {});
+}
+
+// What is recorded must be gates, and a small state is less work than a matrix.
+bool fuses(const Session& session) {
+  const Device& device = *session.device;
+  return !session.tape.recording && device.pool.is_lightning() &&
+         device.qubits.size() >= kFewestQubitsToFuse;
+}
+
+// Writes the plugin's names of a gate's wires to the buffers of the device.
+void map_gate(Device& device, const Gate& gate,
+              std::span<const std::int32_t> dynamic_wires) {
+  map_wires(device.wires, gate.wires, device.qubits, dynamic_wires);
+  map_wires(device.controls, gate.controls, device.qubits, dynamic_wires);
+  if (!gate.run_time_wires) return;
+  if (gate.idle.empty()) return check_distinct(device.wires, device.controls);
+  std::vector<QubitIdType> all;
+  map_wires(all, gate.idle, device.qubits, dynamic_wires);
+  all.insert(all.end(), device.wires.begin(), device.wires.end());
+  check_distinct(all, device.controls);
+}
+
+// Keeps our account of what the plugin has recorded.
+void note(Tape& tape, const Gate& gate, std::int32_t offset) {
+  std::int64_t used = Tape::kNotDifferentiable;
+  if (offset >= 0 && gate.run_time_params) {
+    for (std::int64_t slot : gate.slots) {
+      if (slot >= 0) used = std::max(used, offset + slot);
+    }
+    if (is_uncounted(used)) {
+      const auto count = static_cast<std::size_t>(used - kFirstUncounted) + 1;
+      tape.uncounted = std::max(tape.uncounted, count);
+    } else {
+      tape.last_parameter = std::max(tape.last_parameter, used);
+    }
+    // The derivative by a bit is zero wherever there is one.
+    if (!gate.has_adjoint_derivative && gate.kind != Gate::Kind::kBasisState) {
+      tape.obstacle = gate.name;
+    }
+  }
+  if (gate.kind == Gate::Kind::kNamed && !gate.slots.empty()) {
+    tape.parameters.push_back(used);
+    if (gate.slots.size() > 1) tape.many_parameters = gate.name;
+  }
+}
+
+}  // namespace
+
+void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
+                            std::int32_t turns) const {
+  if (turns < 0) {
+    throw CircuitError("A run of gates has 0 or more turns, got " +
+                       std::to_string(turns) + ".");
+  }
+  const auto check = [&](const char* what, std::size_t of_turn, std::size_t given) {
+    const std::size_t used = static_cast<std::size_t>(turns) * of_turn;
+    if (used <= given) return;
+    throw CircuitError("A run of gates uses " + std::to_string(used) + what +
+                       " and was given " + std::to_string(given) + ".");
+  };
+  check(" parameters", params_, params);
+  check(" dynamic wires", dynamic_wires_, dynamic_wires);
+}
+
+void GateTable::keep(Session& batch, const PerRow<std::span<const double>>& params,
+                     std::int32_t offset,
+                     const PerRow<std::span<const std::int32_t>>& dynamic_wires,
+                     std::int32_t turns) const {
+  check_sizes(params.size(), dynamic_wires.size(), turns);
+  const auto copy = [](const auto& numbers) {
+    return std::vector(numbers.values.begin(), numbers.values.end());
+  };
+  batch.steps.push_back({this,
+                         offset,
+                         turns,
+                         {copy(params), params.stride},
+                         {copy(dynamic_wires), dynamic_wires.stride},
+                         {}});
+}
+
+void GateTable::apply(Session& session, std::span<const double> params,
+                      std::int32_t offset, std::span<const std::int32_t> dynamic_wires,
+                      std::int32_t turns) const {
+  check_sizes(params.size(), dynamic_wires.size(), turns);
+  const auto count = static_cast<std::size_t>(turns);
+  for (std::size_t turn = 0; turn < count; ++turn) {
+    const std::size_t first = turn * params_;
+    apply_turn(session, params.subspan(first, params_),
+               offset < 0 ? offset : offset + static_cast<std::int32_t>(first),
+               dynamic_wires.subspan(turn * dynamic_wires_, dynamic_wires_));
+  }
+  if (!session.keeps_steps) return;
+  Step& step = session.steps.emplace_back(Step{this, offset, turns, {}, {}, {}});
+  const auto keep = [count](auto& numbers, auto given, std::size_t of_turn) {
+    const auto used = given.first(count * of_turn);
+    numbers.values.assign(used.begin(), used.end());
+  };
+  if (offset < 0 || is_uncounted(offset)) keep(step.params, params, params_);
+  keep(step.wires, dynamic_wires, dynamic_wires_);
+}
+
+void GateTable::apply_turn(Session& session, std::span<const double> params,
+                           std::int32_t offset,
+                           std::span<const std::int32_t> dynamic_wires) const {
+  const Inputs inputs{params, constants_, dynamic_wires};
+  Device& device = *session.device;
+  const auto apply_at = [&](const Gate& gate, const auto& act) {
+    const auto position = [&] { return static_cast<std::size_t>(&gate - &gates_[0]); };
+    check_signals();
+    session.attempt([&] { return describe(gate, position(), inputs); },
+                    [&] {
+                      map_gate(device, gate, dynamic_wires);
+                      act();
+                    });
+    session.touched = true;
+    if (session.tape.recording) {
+      note(session.tape, gate, offset);
+    } else {
+      session.tape.is_behind = session.record;
+    }
+  };
+  if (groups_.fuses() && fuses(session)) {
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      const auto group = groups_[i];
+      const Gate& first = gates_[group.front()];
+      apply_at(first, [&] {
+        if (group.size() == 1) return apply_gate(session, first, inputs);
+        apply_group(session, gates_, group, inputs);
+      });
+    }
+    return;
+  }
+  for (const Gate& gate : gates_) {
+    apply_at(gate, [&] { apply_gate(session, gate, inputs); });
+  }
+}
+
+}  // namespace bellhop

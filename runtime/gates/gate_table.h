@@ -1,0 +1,86 @@
+// gates/gate_table.h: a straight run of gates, parsed once and applied often.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "circuit/session.h"
+#include "circuit/wires.h"
+#include "gates/fused_gates.h"
+
+namespace bellhop::engine {
+class Plan;
+}
+
+namespace bellhop {
+
+struct Gate {
+  enum class Kind : std::uint8_t { kNamed, kMatrix, kState, kBasisState };
+
+  std::string name;
+  std::string site;  // the line of the user's program, or empty
+  Kind kind = Kind::kNamed;
+  bool inverse = false;
+  bool run_time_params = false;  // some parameter is not a constant
+  bool run_time_wires = false;
+  bool has_adjoint_derivative = false;
+  double scale = 1;  // times the one parameter of a named gate
+  // As in the contract: below zero, -1 - index of a constant.
+  std::vector<std::int64_t> slots;
+  std::vector<WireCode> wires;
+  std::vector<WireCode> controls;
+  std::vector<WireCode> idle;  // those of a Pauli word's I: checked, and no more
+  std::vector<bool> control_values;
+  std::vector<std::string> pauli_word;  // empty, or the one word; without I
+  // The parameters where all are constants, in the form that the plugin takes.
+  std::vector<double> params;
+  std::vector<std::complex<double>> matrix;
+};
+
+// Read-only after parsing, so any number of executions share one.
+class GateTable {
+ public:
+  // `names`, `code` and `constants` as in the contract; throws CircuitError.
+  GateTable(std::string_view names, std::span<const std::int64_t> code,
+            std::span<const double> constants);
+
+  // Applies the gates, in order, in each turn. params[s] is differentiable parameter
+  // offset + s where the session records, and none of them is where offset < 0. What
+  // there is for more turns is left alone.
+  void apply(Session& session, std::span<const double> params, std::int32_t offset,
+             std::span<const std::int32_t> dynamic_wires, std::int32_t turns) const;
+
+  // Keeps the gates for the rows of a batch, which run when it is measured.
+  void keep(Session& batch, const PerRow<std::span<const double>>& params,
+            std::int32_t offset,
+            const PerRow<std::span<const std::int32_t>>& dynamic_wires,
+            std::int32_t turns) const;
+
+  // The gates as operations of the engine, for a circuit of `qubits`; made once. Any
+  // thread may ask.
+  const engine::Plan& plan(std::size_t qubits) const;
+
+ private:
+  struct Plans;
+  static std::shared_ptr<Plans> no_plans();
+
+  void check_sizes(std::size_t params, std::size_t dynamic_wires,
+                   std::int32_t turns) const;
+  void apply_turn(Session& session, std::span<const double> params, std::int32_t offset,
+                  std::span<const std::int32_t> dynamic_wires) const;
+
+  std::vector<Gate> gates_;
+  GateGroups groups_;
+  std::vector<double> constants_;
+  std::size_t params_ = 0;  // how many of each the code refers to: those of a turn
+  std::size_t dynamic_wires_ = 0;
+  std::shared_ptr<Plans> plans_;
+};
+
+}  // namespace bellhop

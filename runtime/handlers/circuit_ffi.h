@@ -1,0 +1,157 @@
+// handlers/circuit_ffi.h: what the circuit handlers share at XLA's border.
+//
+// All of them may run on any thread, several at once, without the GIL. A handle is
+// theirs for the length of one call; buffers are XLA's and are not kept.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "circuit/session.h"
+#include "ffi/handler.h"
+#include "ffi/xla_order.h"
+#include "interpreter/failures.h"
+#include "interpreter/signals.h"
+#include "threads/row_team.h"
+#include "xla/ffi/api/ffi.h"
+
+namespace bellhop {
+
+using HandleBuffer = ffi::BufferR1<ffi::U32>;
+using HandleResult = ffi::ResultBufferR1<ffi::U32>;
+
+// The elements of a buffer, all of them in one row.
+template <typename Buffer>
+auto span_of(const Buffer& buffer) {
+  return std::span(buffer.typed_data(), buffer.element_count());
+}
+
+template <typename Buffer>
+std::uint32_t* handle_words(const Buffer& buffer) {
+  if (buffer.element_count() != 2) {
+    throw CircuitError("A circuit's handle has 2 words, got " +
+                       std::to_string(buffer.element_count()) + ".");
+  }
+  return buffer.typed_data();
+}
+
+inline Handle read_handle(const HandleBuffer& buffer) {
+  const std::uint32_t* words = handle_words(buffer);
+  return Handle{words[0], words[1]};
+}
+
+inline void write_handle(HandleResult& result, Handle handle) {
+  std::uint32_t* words = handle_words(*result);
+  words[0] = handle.place;
+  words[1] = handle.generation;
+}
+
+// The threads of XLA that may help a handler, for the length of its call.
+inline Helpers helpers_of(ffi::ThreadPool& pool) {
+  const std::int64_t threads = pool.num_threads();
+  return {threads < 1 ? 1 : static_cast<std::size_t>(threads),
+          [&pool](Helpers::Task task, void* data) {
+            pool.Schedule([task, data] { task(data); });
+          }};
+}
+
+// The error of a circuit as XLA carries it: its message waits under the number.
+inline ffi::Error failure(const std::string& circuit, const char* problem) {
+  std::string message = circuit.empty() ? problem : circuit + ": " + problem;
+  std::string text = message + " [bellhop circuit failure ";
+  text += std::to_string(keep_failure(std::move(message))) + "]";
+  return ffi::Error::InvalidArgument(std::move(text));
+}
+
+// What an exception says, from within its handler.
+inline std::string message_of_exception() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "unknown C++ exception";
+  }
+}
+
+inline std::string name_of(const HandleBuffer& buffer) {
+  return buffer.element_count() == 2 ? name_of(read_handle(buffer)) : std::string();
+}
+inline std::string name_of(const Beginning& beginning) { return beginning.circuit; }
+
+// Runs a handler's body for a circuit, which a handle or its beginning names. If it
+// throws, its whole execution has failed, so the other circuits of that execution end
+// too; nobody else would end them.
+template <typename Circuit, typename Body>
+ffi::Error guarded(ffi::RunId run, const Circuit& circuit, Body&& body) noexcept {
+  const InOrder in_run(buffers_of(run.run_id));
+  try {
+    check_signals();
+    std::forward<Body>(body)();
+    return ffi::Error::Success();
+  } catch (const Interrupted& interruption) {
+    release_run(run.run_id);
+    return ffi::Error::Internal(interruption.what());
+  } catch (...) {
+    const std::string problem = message_of_exception();
+    const std::string name = name_of(circuit);
+    release_run(run.run_id);
+    return failure(name, problem.c_str());
+  }
+}
+
+// The same for a handler that uses what it keeps for a compiled call.
+template <typename State, typename Circuit, typename Body>
+ffi::Error guarded(const State* state, ffi::RunId run, const Circuit& circuit,
+                   Body&& body) noexcept {
+  happens_after(state);
+  ffi::Error error = guarded(run, circuit, std::forward<Body>(body));
+  happens_before(uses_of(state));
+  return error;
+}
+
+// An instantiate handler whose State is made known to XLA by its first call. That
+// call is XLA's question for the handler's properties, in the middle of registering
+// it. (jax.ffi.register_ffi_type would be too late: until the CPU client has started
+// JAX puts registrations off, and then does those of types last.)
+template <typename State, XLA_FFI_Handler* kHandler>
+XLA_FFI_Error* with_state_type(XLA_FFI_CallFrame* frame) {
+  static std::mutex mutex;
+  {
+    std::lock_guard lock(mutex);
+    if (State::id == XLA_FFI_UNKNOWN_TYPE_ID) {
+      XLA_FFI_TypeInfo info = ffi::MakeTypeInfo<State>();
+      info.deleter = [](void* state) {
+        happens_after(state);  // it may never have been used
+        happens_after(uses_of(state));
+        delete static_cast<State*>(state);
+      };
+      XLA_FFI_Error* error =
+          ffi::Ffi::RegisterTypeId(frame->api, State::kTypeName, &State::id, info);
+      if (error != nullptr) return error;
+    }
+  }
+  return kHandler(frame);
+}
+
+// Builds the state that a handler keeps for a compiled call, of a circuit if its name
+// is known.
+template <typename State, typename Build>
+ffi::ErrorOr<std::unique_ptr<State>> instantiate(
+    Build&& build, const std::string& circuit = {}) noexcept {
+  try {
+    std::unique_ptr<State> state = std::forward<Build>(build)();
+    happens_before(state.get());
+    return state;
+  } catch (...) {
+    return ffi::Unexpected(failure(circuit, message_of_exception().c_str()));
+  }
+}
+
+}  // namespace bellhop

@@ -1,0 +1,32 @@
+// interpreter/failures.h: what went wrong in a run, on its way to the caller.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <string>
+
+namespace bellhop {
+
+// XLA carries only text between a failed call and its caller, and more of it than the
+// caller is to see, so what failed waits here under a number that the text names. Ids
+// of runs will not do: two executables of the same text may share them.
+
+// Steals `exception`, of a callback; returns its number. Needs the GIL.
+int64_t keep_failure(PyObject* exception);
+
+// Keeps the message of a circuit's error, which Python makes an exception of.
+int64_t keep_failure(std::string message);
+
+// Takes the current Python error, as an exception object (new reference).
+PyObject* take_exception();
+
+// The text of a failed run that an exception is behind, which it steals: what was
+// raised, where, and a mark with its number.
+std::string failure_text(PyObject* exception, const std::string& where,
+                         const char* mark);
+
+// The exception or str of that number (new reference), or null. Needs the GIL.
+PyObject* take_failure(int64_t number);
+
+}  // namespace bellhop

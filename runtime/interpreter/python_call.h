@@ -1,0 +1,52 @@
+// interpreter/python_call.h: calling Python from XLA's threads, until the process ends.
+#pragma once
+
+#include <optional>
+
+#include "interpreter/gil.h"
+
+namespace bellhop {
+
+// Holds the GIL for a call of Python's, or is false where none may begin any more.
+//
+// A program that nobody waits for may still run when the process ends. Python then
+// kills threads that ask for the GIL, and JAX waits for its own forever. Threads of
+// Python's, which run programs themselves, are for Python to end.
+class PythonCall {
+ public:
+  PythonCall()
+      : is_counted_(PyGILState_GetThisThreadState() == nullptr),
+        may_call_(!is_counted_ || begin()) {
+    if (may_call_) gil_.emplace();
+  }
+  ~PythonCall() {
+    gil_.reset();
+    if (is_counted_ && may_call_) end();
+  }
+  PythonCall(const PythonCall&) = delete;
+  PythonCall& operator=(const PythonCall&) = delete;
+
+  explicit operator bool() const { return may_call_; }
+
+ private:
+  static bool begin();
+  static void end();
+
+  bool is_counted_;
+  bool may_call_;
+  std::optional<Gil> gil_;
+};
+
+inline constexpr const char* kProcessEnds =
+    "bellhop: the process ends, so this program calls no more Python functions; wait "
+    "for its results before, as with jax.block_until_ready";
+
+// At the end of the process, with the GIL: lets no more calls begin on XLA's threads,
+// and waits for those under way. False with a Python error set where a signal
+// interrupted it.
+bool close_calls();
+
+// In the child of a fork, where the threads of the calls under way are no more.
+void forget_calls();
+
+}  // namespace bellhop

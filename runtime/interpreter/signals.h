@@ -1,0 +1,38 @@
+// interpreter/signals.h: Python's signal handlers, while a program runs.
+//
+// Python calls them between its instructions, in its main thread. A program may spend
+// hours there in handlers that call no Python, so these look for signals themselves.
+#pragma once
+
+#include <atomic>
+#include <stdexcept>
+
+namespace bellhop {
+
+// What a signal's handler raised, which ends the run: its text names the exception.
+class Interrupted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Set now and then by a thread of its own, since to look at a clock costs more than
+// many a gate.
+extern std::atomic<bool> signals_are_due;
+
+void look_for_signals();
+
+// Lets Python handle signals where that is due, and throws Interrupted where a handler
+// raises. Nothing may be locked that a handler could ask for, the GIL included, but a
+// session of this run.
+inline void check_signals() {
+  if (signals_are_due.load(std::memory_order_relaxed)) [[unlikely]]
+    look_for_signals();
+}
+
+// Once, with the GIL held. False with a Python error set.
+bool init_signals();
+
+// In the child of a fork, where the calling thread is the main one.
+void forget_signals();
+
+}  // namespace bellhop

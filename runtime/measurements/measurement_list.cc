@@ -1,0 +1,343 @@
+// measurements/measurement_list.cc: takes parsed measurements of a session's device.
+// Parsing is in measurement_parser.cc.
+#include "measurements/measurement_list.h"
+
+#include <algorithm>
+#include <array>
+
+#include "circuit/wires.h"
+#include "measurements/amplitudes.h"
+
+namespace bellhop {
+namespace {
+
+using Kind = Measurement::Kind;
+
+// Lightning takes 4 us for an expectation value of 4 qubits and 2 for probabilities,
+// nearly all of it to seed a generator and to copy the state into new objects. Up to
+// here, reading the amplitudes (0.02 us at 4 qubits) and computing is faster.
+constexpr std::size_t kFewQubits = 10;
+
+bool reads_amplitudes(const Session& session) {
+  const Device& device = *session.device;
+  return device.pool.is_lightning() && device.qubits.size() <= kFewQubits &&
+         device.shots == 0;
+}
+
+std::string describe(const Measurement& measurement, std::size_t position) {
+  static constexpr std::array kNames = {"expval", "var",    "probs",
+                                        "state",  "sample", "frequencies"};
+  static constexpr std::array kObservables = {"Identity", "PauliX",   "PauliY",
+                                              "PauliZ",   "Hadamard", "Hermitian"};
+  std::string text = "Measurement " + std::to_string(position) + ", " +
+                     kNames[static_cast<std::size_t>(measurement.kind)];
+  if (!measurement.wires.empty()) {
+    text += " of wires " + wire_list(measurement.wires);
+  }
+  for (const ObservableStep& step : measurement.observable) {
+    text += &step == measurement.observable.data() ? " of " : " ";
+    switch (step.kind) {
+      case ObservableStep::Kind::kNamed:
+        text += kObservables[static_cast<std::size_t>(step.id)];
+        text += wire_list(step.wires);
+        break;
+      case ObservableStep::Kind::kHermitian:
+        text += "Hermitian" + wire_list(step.wires);
+        break;
+      case ObservableStep::Kind::kTensor:
+        text += "tensor(" + std::to_string(step.operands) + ")";
+        break;
+      case ObservableStep::Kind::kCombination:
+        text += "sum(" + std::to_string(step.operands) + ")";
+        break;
+    }
+    if (text.size() > 200) return text + " ...";
+  }
+  return text;
+}
+
+void expect(const Output& output, std::size_t size, Output::Type type) {
+  if (output.size == size && output.type == type) return;
+  static constexpr std::array kTypes = {" real numbers", " complex numbers", " bits"};
+  const auto text = [](std::size_t count, Output::Type kind) {
+    return std::to_string(count) + kTypes[static_cast<std::size_t>(kind)];
+  };
+  throw CircuitError("expected a result of " + text(size, type) + ", got " +
+                     text(output.size, output.type) + ".");
+}
+
+// 2 ** qubits; no device has 48, and a shift must not overflow.
+std::size_t dimension(std::size_t qubits) {
+  if (qubits > 48) throw CircuitError("too many qubits for a result.");
+  return std::size_t{1} << qubits;
+}
+
+ObsIdType build(Device& device, const std::vector<ObservableStep>& steps,
+                std::span<const double> data) {
+  auto& plugin = *device.plugin;
+  auto& stack = device.observables;
+  stack.clear();
+  device.observable_load += steps.size();
+  const auto pop = [&](std::size_t count) -> const std::vector<ObsIdType>& {
+    const auto first = stack.end() - static_cast<std::ptrdiff_t>(count);
+    device.operands.assign(first, stack.end());
+    stack.erase(first, stack.end());
+    return device.operands;
+  };
+  for (const ObservableStep& step : steps) {
+    map_wires(device.wires, step.wires, device.qubits);
+    switch (step.kind) {
+      case ObservableStep::Kind::kNamed:
+        stack.push_back(plugin.Observable(step.id, {}, device.wires));
+        break;
+      case ObservableStep::Kind::kHermitian: {
+        const std::size_t size = std::size_t{1} << (2 * step.wires.size());
+        device.matrix.resize(size);
+        for (std::size_t i = 0; i < size; ++i) {
+          device.matrix[i] = {data[step.data + 2 * i], data[step.data + 2 * i + 1]};
+        }
+        device.observable_load += size;
+        stack.push_back(
+            plugin.Observable(ObsId::Hermitian, device.matrix, device.wires));
+        break;
+      }
+      case ObservableStep::Kind::kTensor:
+        stack.push_back(plugin.TensorObservable(pop(step.operands)));
+        break;
+      case ObservableStep::Kind::kCombination: {
+        const auto coefficients = data.subspan(step.data, step.operands);
+        device.params.assign(coefficients.begin(), coefficients.end());
+        stack.push_back(
+            plugin.HamiltonianObservable(device.params, pop(step.operands)));
+        break;
+      }
+    }
+  }
+  return stack.back();
+}
+
+Amplitudes amplitudes_of(Device& device) {
+  device.amplitudes.resize(dimension(device.qubits.size()));
+  auto view = view_of(device.amplitudes.data(), device.amplitudes.size());
+  device.plugin->State(view);
+  return device.amplitudes;
+}
+
+double pauli_expval(Device& device, const Measurement& measurement,
+                    std::span<const double> data) {
+  const std::size_t qubits = device.qubits.size();
+  for (const PauliTerm& term : measurement.terms) {
+    map_wires(device.wires, term.wires, device.qubits);  // for its check
+  }
+  const Amplitudes state = amplitudes_of(device);
+  double sum = 0;
+  for (const PauliTerm& term : measurement.terms) {
+    PauliWord word;
+    for (std::size_t i = 0; i < term.wires.size(); ++i) {
+      const ObsId factor = term.factors[i];
+      const std::size_t bit = std::size_t{1} << (qubits - 1 - term.wires[i]);
+      if (factor == ObsId::PauliX || factor == ObsId::PauliY) word.flips |= bit;
+      if (factor == ObsId::PauliY || factor == ObsId::PauliZ) word.signs |= bit;
+      if (factor == ObsId::PauliY) ++word.y_factors;
+    }
+    const double factor = term.coefficient == PauliTerm::kOne
+                              ? 1.0
+                              : data[static_cast<std::size_t>(term.coefficient)];
+    sum += factor * expectation(word, state);
+  }
+  return sum;
+}
+
+void measure_expval(Session& session, const Measurement& measurement,
+                    std::span<const double> data, const Output& output) {
+  expect(output, 1, Output::Type::kReal);
+  if (session.record && !session.tape.recording) {
+    throw CircuitError(
+        "this circuit is to be differentiated and has measured a variance already. "
+        "Measure variances last.");
+  }
+  Device& device = *session.device;
+  auto* const value = static_cast<double*>(output.data);
+  if (!session.record && !measurement.terms.empty() && reads_amplitudes(session)) {
+    *value = pauli_expval(device, measurement, data);
+    return;
+  }
+  const ObsIdType observable = build(device, measurement.observable, data);
+  *value = device.plugin->Expval(observable);
+  if (session.tape.recording) ++session.tape.expvals;
+}
+
+void measure_var(Session& session, const Measurement& measurement,
+                 std::span<const double> data, const Output& output) {
+  expect(output, 1, Output::Type::kReal);
+  Device& device = *session.device;
+  // A variance on the tape makes the plugin refuse all derivatives. Recording
+  // cannot be taken up again without losing the tape.
+  if (session.tape.recording) {
+    device.plugin->StopTapeRecording();
+    session.tape.recording = false;
+  }
+  const ObsIdType observable = build(device, measurement.observable, data);
+  *static_cast<double*>(output.data) = device.plugin->Var(observable);
+}
+
+void measure_probs(Session& session, const Measurement& measurement,
+                   const Output& output) {
+  Device& device = *session.device;
+  const bool all = measurement.wires.empty();
+  expect(output, dimension(all ? device.qubits.size() : measurement.wires.size()),
+         Output::Type::kReal);
+  map_wires(device.wires, measurement.wires, device.qubits);
+  auto* const values = static_cast<double*>(output.data);
+  if (reads_amplitudes(session)) {
+    const Amplitudes state = amplitudes_of(device);
+    if (all) {
+      std::ranges::transform(state, values, [](const auto& a) { return std::norm(a); });
+    } else {
+      probabilities(measurement.wires, device.qubits.size(), state,
+                    std::span(values, output.size));
+    }
+    return;
+  }
+  auto view = view_of(values, output.size);
+  if (all) {
+    device.plugin->Probs(view);
+  } else {
+    device.plugin->PartialProbs(view, device.wires);
+  }
+}
+
+// The outcomes of all wires, one row a shot, drawn once for all measurements of a list.
+class Samples {
+ public:
+  explicit Samples(Device& device) : device_(device) {}
+
+  std::size_t shots() const { return device_.shots; }
+
+  // The first row; each has a number for every wire.
+  const double* rows() {
+    if (drawn_) return device_.samples.data();
+    if (device_.shots == 0) throw CircuitError("samples need a number of shots.");
+    const std::size_t columns = device_.qubits.size();
+    device_.pool.expect_memory(Memory::kFree, columns, 0, device_.shots);
+    device_.samples.resize(device_.shots * columns);
+    DataView<double, 2> samples{
+        device_.samples.data(), 0, {device_.shots, columns}, {columns, 1}};
+    device_.plugin->Sample(samples);
+    drawn_ = true;
+    return device_.samples.data();
+  }
+
+ private:
+  Device& device_;
+  bool drawn_ = false;
+};
+
+void measure_samples(Session& session, const Measurement& measurement, Samples& samples,
+                     const Output& output) {
+  Device& device = *session.device;
+  const std::size_t qubits = device.qubits.size();
+  const bool all = measurement.wires.empty();
+  const std::size_t columns = all ? qubits : measurement.wires.size();
+  const double* row = samples.rows();
+  expect(output, samples.shots() * columns, Output::Type::kBit);
+  map_wires(device.wires, measurement.wires, device.qubits);
+  auto* bit = static_cast<std::uint8_t*>(output.data);
+  for (std::size_t shot = 0; shot < samples.shots(); ++shot, row += qubits) {
+    for (std::size_t i = 0; i < columns; ++i) {
+      *bit++ = row[all ? i : static_cast<std::size_t>(measurement.wires[i])] != 0;
+    }
+  }
+}
+
+void measure_frequencies(Session& session, const Measurement& measurement,
+                         Samples& samples, const Output& output) {
+  Device& device = *session.device;
+  const std::size_t qubits = device.qubits.size();
+  const std::size_t outcomes = dimension(measurement.wires.size());
+  const double* row = samples.rows();
+  std::size_t shots = 0;
+  for (const std::size_t group : measurement.groups) shots += group;
+  if (shots != samples.shots()) {
+    throw CircuitError("expected groups of " + std::to_string(samples.shots()) +
+                       " shots in all, got " + std::to_string(shots) + ".");
+  }
+  expect(output, measurement.groups.size() * outcomes, Output::Type::kReal);
+  map_wires(device.wires, measurement.wires, device.qubits);
+  map_wires(device.wires, measurement.signs, device.qubits);
+  auto* values = static_cast<double*>(output.data);
+  for (const std::size_t group : measurement.groups) {
+    std::fill_n(values, outcomes, 0.0);
+    for (std::size_t shot = 0; shot < group; ++shot, row += qubits) {
+      std::size_t outcome = 0;
+      for (const std::int64_t wire : measurement.wires) {
+        outcome = 2 * outcome + (row[wire] != 0);
+      }
+      bool is_odd = false;
+      for (const std::int64_t wire : measurement.signs) is_odd ^= row[wire] != 0;
+      values[outcome] += is_odd ? -1.0 : 1.0;
+    }
+    for (std::size_t i = 0; i < outcomes; ++i) {
+      values[i] /= static_cast<double>(group);
+    }
+    values += outcomes;
+  }
+}
+
+void measure_state(Session& session, const Output& output) {
+  expect(output, dimension(session.device->qubits.size()), Output::Type::kComplex);
+  auto view = view_of(static_cast<std::complex<double>*>(output.data), output.size);
+  session.device->plugin->State(view);
+}
+
+}  // namespace
+
+void MeasurementList::measure(Session& session, std::span<const double> data,
+                              std::span<const Output> outputs) const {
+  if (outputs.size() != measurements_.size()) {
+    throw CircuitError("A circuit makes " + std::to_string(measurements_.size()) +
+                       " measurements and has " + std::to_string(outputs.size()) +
+                       " results for them.");
+  }
+  if (data.size() < data_) {
+    throw CircuitError("Observables use " + std::to_string(data_) +
+                       " numbers and were given " + std::to_string(data.size()) + ".");
+  }
+  Samples samples(*session.device);
+  const auto take = [&](std::size_t i) {
+    const Measurement& measurement = measurements_[i];
+    session.attempt(
+        [&] { return describe(measurement, i); },
+        [&] {
+          switch (measurement.kind) {
+            case Kind::kExpval:
+              return measure_expval(session, measurement, data, outputs[i]);
+            case Kind::kVar:
+              return measure_var(session, measurement, data, outputs[i]);
+            case Kind::kProbs:
+              return measure_probs(session, measurement, outputs[i]);
+            case Kind::kState:
+              return measure_state(session, outputs[i]);
+            case Kind::kSample:
+              return measure_samples(session, measurement, samples, outputs[i]);
+            case Kind::kFrequencies:
+              return measure_frequencies(session, measurement, samples, outputs[i]);
+          }
+        });
+  };
+  // Variances end the recording, so all else goes first. None of the measurements
+  // changes the state.
+  bool variances = false;
+  for (std::size_t i = 0; i < measurements_.size(); ++i) {
+    if (measurements_[i].kind == Kind::kVar) {
+      variances = true;
+    } else {
+      take(i);
+    }
+  }
+  for (std::size_t i = 0; variances && i < measurements_.size(); ++i) {
+    if (measurements_[i].kind == Kind::kVar) take(i);
+  }
+}
+
+}  // namespace bellhop

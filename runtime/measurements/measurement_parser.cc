@@ -1,0 +1,143 @@
+// measurements/measurement_parser.cc: the measurement code of contract.toml, parsed.
+#include <algorithm>
+
+#include "circuit/code_reader.h"
+#include "circuit/wires.h"
+#include "measurements/measurement_list.h"
+
+namespace bellhop {
+namespace {
+
+using Kind = ObservableStep::Kind;
+
+// Deeper nesting than any program writes, and far from the end of the stack.
+constexpr int kMaxDepth = 200;
+
+std::vector<std::int64_t> read_wires(CodeReader& reader, std::size_t count) {
+  std::vector<std::int64_t> wires = reader.take(count);
+  for (std::int64_t wire : wires) {
+    if (wire < 0) reader.fail("wire " + std::to_string(wire) + ", expected 0 or more");
+  }
+  check_distinct(wires);
+  return wires;
+}
+
+std::size_t read_data_index(CodeReader& reader, std::size_t count, std::size_t& used) {
+  const std::int64_t first = reader.next_below(std::int64_t{1} << 40, "a data index");
+  used = std::max(used, static_cast<std::size_t>(first) + count);
+  return static_cast<std::size_t>(first);
+}
+
+// Turns prefix order, as written, into operands first, as executed.
+void read_observable(CodeReader& reader, std::vector<ObservableStep>& steps,
+                     std::size_t& used, int depth = 0) {
+  if (depth > kMaxDepth) reader.fail("an observable is nested too deep");
+  ObservableStep step;
+  const std::int64_t code = reader.next_below(8, "an observable");
+  switch (code) {
+    case 5: {
+      step.kind = Kind::kHermitian;
+      step.wires = read_wires(reader, reader.next_count("the number of wires"));
+      if (step.wires.size() > 24) reader.fail("a Hermitian has too many wires");
+      step.data =
+          read_data_index(reader, std::size_t{2} << (2 * step.wires.size()), used);
+      break;
+    }
+    case 6:
+    case 7: {
+      step.kind = code == 6 ? Kind::kTensor : Kind::kCombination;
+      step.operands = reader.next_count("the number of operands");
+      if (step.operands == 0) reader.fail("an observable made of nothing");
+      if (code == 7) step.data = read_data_index(reader, step.operands, used);
+      for (std::size_t i = 0; i < step.operands; ++i) {
+        read_observable(reader, steps, used, depth + 1);
+      }
+      // Plugins refuse a product of one factor.
+      if (step.kind == Kind::kTensor && step.operands == 1) return;
+      break;
+    }
+    default:
+      step.id = static_cast<ObsId>(code);
+      step.wires = read_wires(reader, 1);
+  }
+  steps.push_back(std::move(step));
+}
+
+// The observable as a sum of Pauli words, or nothing where it is something else.
+std::vector<PauliTerm> as_pauli_sum(const std::vector<ObservableStep>& steps) {
+  std::vector<PauliTerm> terms;
+  for (const ObservableStep& step : steps) {
+    switch (step.kind) {
+      case Kind::kNamed:
+        if (step.id == ObsId::Hadamard) return {};
+        terms.push_back({PauliTerm::kOne, step.wires, {step.id}});
+        break;
+      case Kind::kTensor: {
+        PauliTerm product;
+        for (auto term = terms.end() - static_cast<std::ptrdiff_t>(step.operands);
+             term != terms.end(); ++term) {
+          product.wires.insert(product.wires.end(), term->wires.begin(),
+                               term->wires.end());
+          product.factors.insert(product.factors.end(), term->factors.begin(),
+                                 term->factors.end());
+        }
+        // Not different: the device's to refuse.
+        std::vector<std::int64_t> sorted = product.wires;
+        std::ranges::sort(sorted);
+        if (std::ranges::adjacent_find(sorted) != sorted.end()) return {};
+        terms.resize(terms.size() - step.operands);
+        terms.push_back(std::move(product));
+        break;
+      }
+      case Kind::kCombination:
+        if (&step != &steps.back()) return {};
+        for (std::size_t i = 0; i < step.operands; ++i) {
+          terms[i].coefficient = static_cast<std::int64_t>(step.data + i);
+        }
+        break;
+      case Kind::kHermitian:
+        return {};
+    }
+  }
+  return terms;
+}
+
+}  // namespace
+
+MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
+  CodeReader reader("A measurement", code);
+  while (!reader.done()) {
+    Measurement& measurement = measurements_.emplace_back();
+    measurement.kind =
+        static_cast<Measurement::Kind>(reader.next_below(6, "a measurement"));
+    switch (measurement.kind) {
+      case Measurement::Kind::kExpval:
+        read_observable(reader, measurement.observable, data_);
+        measurement.terms = as_pauli_sum(measurement.observable);
+        break;
+      case Measurement::Kind::kVar:
+        read_observable(reader, measurement.observable, data_);
+        break;
+      case Measurement::Kind::kProbs:
+      case Measurement::Kind::kSample:
+        measurement.wires =
+            read_wires(reader, reader.next_count("the number of wires"));
+        break;
+      case Measurement::Kind::kFrequencies:
+        measurement.wires =
+            read_wires(reader, reader.next_count("the number of wires"));
+        measurement.signs =
+            read_wires(reader, reader.next_count("the number of wires of signs"));
+        for (std::int64_t shots :
+             reader.take(reader.next_count("the number of groups"))) {
+          if (shots <= 0) reader.fail("a group of no shots");
+          measurement.groups.push_back(static_cast<std::size_t>(shots));
+        }
+        break;
+      case Measurement::Kind::kState:
+        break;
+    }
+  }
+}
+
+}  // namespace bellhop

@@ -1,0 +1,270 @@
+// profile/profile.cc: recording what crosses the border.
+#include "profile/profile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+namespace bellhop {
+
+// Gives crossings to all open profiles.
+class Recorder {
+ public:
+  void open(Profile* profile) {
+    std::lock_guard lock(mutex_);
+    profile->began_ = profile_clock();
+    profiles_.push_back(profile);
+    // Circuits that were begun before are nobody's.
+    if (profiles_.size() == 1) circuits_.clear();
+    open_profiles.store(static_cast<int>(profiles_.size()));
+  }
+
+  void close(Profile* profile) {
+    std::lock_guard lock(mutex_);
+    std::erase(profiles_, profile);
+    open_profiles.store(static_cast<int>(profiles_.size()));
+  }
+
+  void record(const std::string& key, const Place& place, Crossing crossing) {
+    std::lock_guard lock(mutex_);
+    for (Profile* profile : profiles_) {
+      if (crossing.begin < profile->began_) continue;
+      const auto [found, is_new] =
+          profile->by_key_.try_emplace(key, profile->rows_.size());
+      if (is_new) profile->rows_.push_back({place});
+      crossing.place = found->second;
+      Profile::Row& row = profile->rows_[found->second];
+      row.calls += crossing.calls;
+      row.sum.busy += crossing.busy;
+      row.sum.waited += crossing.waited;
+      row.sum.bytes_out += crossing.bytes_out;
+      row.sum.bytes_in += crossing.bytes_in;
+      row.sum.failed += crossing.failed;
+      if (profile->crossings_.size() < profile->limit_) {
+        profile->crossings_.push_back(crossing);
+      }
+    }
+  }
+
+  template <typename T>
+  T read(const T& part) {
+    std::lock_guard lock(mutex_);
+    return part;
+  }
+
+  struct Circuit {
+    Place place;
+    Crossing crossing;
+  };
+
+  void put(uint32_t place, Circuit circuit) {
+    std::lock_guard lock(mutex_);
+    circuits_[place] = std::move(circuit);
+  }
+
+  void add(uint32_t place, const Crossing& step) {
+    std::lock_guard lock(mutex_);
+    const auto found = circuits_.find(place);
+    if (found == circuits_.end()) return;
+    Crossing& crossing = found->second.crossing;
+    crossing.busy += step.busy;
+    crossing.bytes_out += step.bytes_out;
+    crossing.bytes_in += step.bytes_in;
+  }
+
+  // False where it was begun before all profiles.
+  bool take(uint32_t place, Circuit& circuit) {
+    std::lock_guard lock(mutex_);
+    const auto found = circuits_.find(place);
+    if (found == circuits_.end()) return false;
+    circuit = std::move(found->second);
+    circuits_.erase(found);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Profile*> profiles_;
+  // Those under way, by the place of their session.
+  std::unordered_map<uint32_t, Circuit> circuits_;
+};
+
+namespace {
+
+// Never destroyed: programs may outlive everything. Replaced in the child of a fork.
+Recorder* recorder = new Recorder;
+
+constexpr const char* kSuffixes[] = {"", " start", " wait", "", " call"};
+
+int64_t bytes_of(std::span<const BufferView> buffers) {
+  int64_t bytes = 0;
+  for (const BufferView& buffer : buffers) bytes += memory_bytes(buffer);
+  return bytes;
+}
+
+const XLA_FFI_Buffer& buffer_at(void** buffers, int64_t index) {
+  return *static_cast<const XLA_FFI_Buffer*>(buffers[index]);
+}
+
+// All but the handle of the circuit, which comes first.
+int64_t bytes_behind(void** buffers, int64_t first, int64_t size) {
+  int64_t bytes = 0;
+  for (int64_t i = first; i < size; ++i) {
+    const XLA_FFI_Buffer& buffer = buffer_at(buffers, i);
+    bytes += memory_bytes({buffer.dtype, buffer.dims, buffer.rank, buffer.data, true});
+  }
+  return bytes;
+}
+
+uint32_t place_in(const XLA_FFI_Buffer& handle) {
+  return *static_cast<const uint32_t*>(handle.data);
+}
+
+const void* attribute_named(const XLA_FFI_Attrs& attributes, std::string_view name) {
+  for (int64_t i = 0; i < attributes.size; ++i) {
+    const XLA_FFI_ByteSpan& found = *attributes.names[i];
+    if (std::string_view(found.ptr, found.len) == name) return attributes.attrs[i];
+  }
+  return nullptr;
+}
+
+std::string text_of(const XLA_FFI_Attrs& attributes, std::string_view name) {
+  const auto* span =
+      static_cast<const XLA_FFI_ByteSpan*>(attribute_named(attributes, name));
+  return span == nullptr ? std::string() : std::string(span->ptr, span->len);
+}
+
+int64_t number_of(const XLA_FFI_Attrs& attributes, std::string_view name) {
+  const auto* scalar =
+      static_cast<const XLA_FFI_Scalar*>(attribute_named(attributes, name));
+  return scalar == nullptr ? 0 : *static_cast<const int64_t*>(scalar->value);
+}
+
+void record_circuit(Recorder::Circuit circuit, bool failed) {
+  circuit.crossing.end = profile_clock();
+  circuit.crossing.failed = failed;
+  const Place& place = circuit.place;
+  record(place.kind + '\n' + place.name + '\n' + place.definition, place,
+         circuit.crossing);
+}
+
+}  // namespace
+
+void Profile::start() { recorder->open(this); }
+
+void Profile::stop() { recorder->close(this); }
+
+std::vector<Profile::Row> Profile::rows() const { return recorder->read(rows_); }
+
+std::vector<Crossing> Profile::crossings() const { return recorder->read(crossings_); }
+
+int64_t profile_clock() {
+  return std::chrono::steady_clock::now().time_since_epoch() /
+         std::chrono::nanoseconds{1};
+}
+
+int32_t profile_thread() {
+  static std::atomic<int32_t> threads = 0;
+  thread_local const int32_t mine = ++threads;
+  return mine;
+}
+
+void record(const std::string& key, const Place& place, Crossing crossing) {
+  crossing.thread = crossing.thread == 0 ? profile_thread() : crossing.thread;
+  recorder->record(key, place, crossing);
+}
+
+void CallTimer::begin() {
+  waited_ = bytes_out_ = bytes_in_ = 0;
+  callback_ = nullptr;
+  part_ = Part::kCall;
+  failed_ = false;
+  begin_ = profile_clock();
+}
+
+void CallTimer::describe(Part part, const Callback& callback,
+                         std::span<const BufferView> arguments,
+                         std::span<const BufferView> results) {
+  part_ = part;
+  callback_ = &callback;
+  bytes_out_ = bytes_of(arguments);
+  bytes_in_ = bytes_of(results);
+}
+
+void CallTimer::finish() {
+  if (callback_ == nullptr) return;
+  Crossing crossing;
+  crossing.begin = begin_;
+  crossing.end = profile_clock();
+  crossing.busy = crossing.end - begin_;
+  crossing.waited = waited_;
+  crossing.bytes_out = bytes_out_;
+  crossing.bytes_in = bytes_in_;
+  crossing.failed = failed_;
+  const auto part = static_cast<size_t>(part_);
+  const Origin& origin = callback_->origin;
+  record(
+      std::to_string(callback_->number * std::size(kSuffixes) + part),
+      {origin.kind + kSuffixes[part], origin.name, callback_->site, origin.definition},
+      crossing);
+}
+
+// Threading: that of the handler. Ownership: nothing is kept but numbers and names.
+XLA_FFI_Error* profile_step(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler,
+                            CircuitStep step) {
+  Crossing crossing;
+  crossing.begin = profile_clock();
+  crossing.thread = profile_thread();
+  Recorder::Circuit circuit;
+  bool is_known = false;
+  if (step == CircuitStep::kEnd) {
+    is_known = recorder->take(place_in(buffer_at(frame->args.args, 0)), circuit);
+  }
+  XLA_FFI_Error* error = handler(frame);
+  crossing.busy = profile_clock() - crossing.begin;
+  crossing.bytes_out = bytes_behind(frame->args.args, 1, frame->args.size);
+  crossing.bytes_in = bytes_behind(frame->rets.rets, 1, frame->rets.size);
+  switch (step) {
+    case CircuitStep::kBegin:
+      if (error == nullptr) {
+        // Its operands are anchors.
+        crossing.bytes_out = 0;
+        const bool records = number_of(frame->attrs, "record") != 0;
+        const int64_t rows = number_of(frame->attrs, "rows");
+        crossing.calls = rows == 0 ? 1 : static_cast<int32_t>(rows);
+        circuit.place = {records ? "circuit, derivative" : "circuit",
+                         text_of(frame->attrs, "name"), "",
+                         text_of(frame->attrs, "site")};
+        circuit.crossing = crossing;
+        recorder->put(place_in(buffer_at(frame->rets.rets, 0)), std::move(circuit));
+      }
+      break;
+    case CircuitStep::kOperation:
+      recorder->add(place_in(buffer_at(frame->args.args, 0)), crossing);
+      break;
+    case CircuitStep::kEnd:
+      if (is_known) {
+        circuit.crossing.busy += crossing.busy;
+        record_circuit(std::move(circuit), error != nullptr);
+      }
+      break;
+  }
+  return error;
+}
+
+void profile_failed_circuit(uint32_t place) {
+  Recorder::Circuit circuit;
+  if (is_profiled() && recorder->take(place, circuit)) {
+    record_circuit(std::move(circuit), /*failed=*/true);
+  }
+}
+
+void forget_profiles() {
+  recorder = new Recorder;
+  open_profiles.store(0);
+}
+
+}  // namespace bellhop

@@ -1,0 +1,223 @@
+// progress/progress.cc: the custom call that says how far a loop is.
+#include "progress/progress.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "circuit/session.h"
+#include "ffi/call_frame.h"
+#include "ffi/registry.h"
+#include "taps/taps.h"
+
+namespace bellhop {
+namespace {
+
+struct Shown {
+  std::shared_ptr<Callback> callback;
+  Bar* bar;
+};
+
+// Who holds the mutex takes no other lock, the GIL included.
+struct AllBars {
+  std::mutex mutex;
+  std::vector<Shown> shown;  // open, or ended and not looked at since
+  uint64_t numbers = 0;
+  uint64_t events = 0;
+  bool is_watched = false;
+};
+
+// Never destroyed: programs may outlive everything. Replaced in the child of a fork.
+AllBars* all = new AllBars;
+
+void end(Bar& bar, bool failed) {
+  bar.ended = ++all->events;
+  bar.failed = failed;
+  bar.state.store(Bar::State::kEnded);
+}
+
+bool is_open(const Bar& bar) {
+  return bar.state.load(std::memory_order_relaxed) == Bar::State::kOpen;
+}
+
+// Returns the bar, and whether nobody watches bars yet.
+std::pair<Bar*, bool> begin(const std::shared_ptr<Callback>& callback, Bar* bar,
+                            int64_t run_id, int32_t device, int64_t total) {
+  std::lock_guard lock(all->mutex);
+  if (bar == nullptr) bar = callback->bars->take();
+  if (bar->state.load() == Bar::State::kTaken) {
+    bar->number = ++all->numbers;
+    all->shown.push_back({callback, bar});
+  }
+  bar->run_id = run_id;
+  bar->device = device;
+  bar->count = 0;
+  bar->total = total;
+  bar->began = ++all->events;
+  bar->ended = 0;
+  bar->failed = false;
+  bar->since = std::chrono::steady_clock::now();
+  bar->state = Bar::State::kOpen;
+  return {bar, !std::exchange(all->is_watched, true)};
+}
+
+void end_where(bool failed, const auto& is_meant) {
+  std::lock_guard lock(all->mutex);
+  for (const Shown& shown : all->shown) {
+    if (is_open(*shown.bar) && is_meant(shown)) end(*shown.bar, failed);
+  }
+}
+
+// An iteration that tells of itself costs more than one that does not. Where iterations
+// are short, all but some can do without; where they are not, it does not matter.
+constexpr std::chrono::microseconds kShort{100};
+constexpr int64_t kStride = 16;
+
+int64_t now() {
+  return std::chrono::steady_clock::now().time_since_epoch() /
+         std::chrono::nanoseconds{1};
+}
+
+// With 64-bit types off, the numbers have 32.
+int64_t integer(const XLA_FFI_Buffer& buffer) {
+  return buffer.dtype == XLA_FFI_DataType_S32 ? *static_cast<int32_t*>(buffer.data)
+                                              : *static_cast<int64_t*>(buffer.data);
+}
+
+void store(const XLA_FFI_Buffer& buffer, int64_t value) {
+  if (buffer.dtype == XLA_FFI_DataType_S32) {
+    *static_cast<int32_t*>(buffer.data) = static_cast<int32_t>(value);
+  } else {
+    *static_cast<int64_t*>(buffer.data) = value;
+  }
+}
+
+// Threading: any XLA thread; no lock but where a loop begins or ends, never the GIL.
+// Ownership: nothing is kept but numbers; a bar that goes on shares the callback.
+XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
+  if (frame->extension_start != nullptr) return describe_handler(frame);
+  const InOrder in_run(buffers_of(*frame));
+  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
+  std::shared_ptr<Callback> published;
+  const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
+  if (callback == nullptr || (*callback)->bars == nullptr) {
+    return no_such_callback(*frame);
+  }
+  const auto operand = [&](int64_t place) -> const XLA_FFI_Buffer& {
+    return *static_cast<const XLA_FFI_Buffer*>(frame->args.args[place]);
+  };
+  const int64_t first = operand(1).dtype == XLA_FFI_DataType_TOKEN ? 2 : 1;
+  try {
+    const int64_t due = advance(*callback, run_id(*frame), device_ordinal(*frame),
+                                integer(operand(first)), integer(operand(first + 1)));
+    store(*static_cast<XLA_FFI_Buffer*>(frame->rets.rets[frame->rets.size - 1]), due);
+  } catch (const std::exception& exception) {
+    release_run(run_id(*frame));
+    return error(frame->api, std::string(exception.what()) + " (progress of " +
+                                 (*callback)->site + ")");
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Bars::~Bars() {
+  Bar* bar = head_.load();
+  while (bar != nullptr) delete std::exchange(bar, bar->next);
+}
+
+Bar* Bars::find(int64_t run_id) const {
+  Bar* bar = head_.load(std::memory_order_acquire);
+  while (bar != nullptr && bar->run_id.load(std::memory_order_relaxed) != run_id) {
+    bar = bar->next;
+  }
+  return bar;
+}
+
+Bar* Bars::take() {
+  Bar* bar = head_.load();
+  while (bar != nullptr && bar->state.load() != Bar::State::kTaken) bar = bar->next;
+  if (bar != nullptr) return bar;
+  bar = new Bar;
+  bar->next = head_.load();
+  head_.store(bar, std::memory_order_release);
+  return bar;
+}
+
+int64_t advance(const std::shared_ptr<Callback>& callback, int64_t run_id,
+                int32_t device, int64_t done, int64_t total) {
+  Bar* bar = callback->bars->find(run_id);
+  if (bar != nullptr && bar->device.load(std::memory_order_relaxed) != device) {
+    return kStride;
+  }
+  const bool begins = done == kLoopBegins;
+  const bool is_new = begins || bar == nullptr || !is_open(*bar);
+  if (is_new) {
+    if (done == 0) return kStride;  // the end of a loop that has ended
+    if (total < 0 && !begins && bar != nullptr) total = bar->total;
+    const auto [begun, wakes] = begin(callback, bar, run_id, device, total);
+    bar = begun;
+    if (wakes) tap(callback, {});
+  } else if (total >= 0) {
+    bar->total.store(total, std::memory_order_relaxed);
+  }
+  if (begins) done = 0;
+  const int64_t count = bar->count.fetch_add(done, std::memory_order_relaxed) + done;
+  const int64_t time = now();
+  const std::chrono::nanoseconds elapsed{time - bar->told_at.exchange(time)};
+  const bool is_short = !is_new && elapsed < kShort * done;
+  const int64_t due = is_short ? kStride : 1;
+  const int64_t promised = bar->total.load(std::memory_order_relaxed);
+  if (promised > count) return std::min(due, promised - count);
+  if (promised >= 0 && !begins) {
+    std::lock_guard lock(all->mutex);
+    if (is_open(*bar)) end(*bar, /*failed=*/false);
+  }
+  return due;
+}
+
+void fail_bars(int64_t run_id) noexcept {
+  end_where(/*failed=*/true,
+            [run_id](const Shown& shown) { return shown.bar->run_id == run_id; });
+}
+
+void end_bars(const CallbackTable& table) {
+  const auto callbacks = table.callbacks();
+  end_where(/*failed=*/true, [&](const Shown& shown) {
+    return std::find(callbacks.begin(), callbacks.end(), shown.callback) !=
+           callbacks.end();
+  });
+}
+
+std::vector<BarLook> look_at_bars() {
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<BarLook> looks;
+  std::lock_guard lock(all->mutex);
+  std::erase_if(all->shown, [&](Shown& shown) {
+    Bar& bar = *shown.bar;
+    const bool has_ended = !is_open(bar);
+    const std::chrono::duration<double> seconds = now - bar.since;
+    looks.push_back({has_ended ? std::move(shown.callback) : shown.callback, bar.number,
+                     bar.began, has_ended ? bar.ended : 0, bar.failed, bar.count,
+                     bar.total, seconds.count()});
+    if (has_ended) bar.state = Bar::State::kTaken;
+    return has_ended;
+  });
+  return looks;
+}
+
+bool stop_watching() {
+  std::lock_guard lock(all->mutex);
+  if (!all->shown.empty()) return false;
+  all->is_watched = false;
+  return true;
+}
+
+void forget_bars() { all = new AllBars; }
+
+std::vector<Target> progress_targets() {
+  return {{"bellhop_progress", nullptr, progress_handler}};
+}
+
+}  // namespace bellhop

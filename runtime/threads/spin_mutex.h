@@ -1,0 +1,27 @@
+// threads/spin_mutex.h: a mutex for sections that are shorter than a system call.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+namespace bellhop {
+
+// One exchange to lock and one store to unlock: half of what std::mutex takes where
+// nobody contends. Who waits offers its core, since the holder may have lost its own.
+class SpinMutex {
+ public:
+  void lock() {
+    while (is_locked_.exchange(true, std::memory_order_acquire)) {
+      for (int look = 0; is_locked_.load(std::memory_order_relaxed); ++look) {
+        if (look >= kLooks) std::this_thread::yield();
+      }
+    }
+  }
+  void unlock() { is_locked_.store(false, std::memory_order_release); }
+
+ private:
+  static constexpr int kLooks = 64;
+  std::atomic<bool> is_locked_ = false;
+};
+
+}  // namespace bellhop
