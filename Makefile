@@ -85,6 +85,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(shell find runtime -name '*.cc' -o -name '*.h')
+	$(BIN)/python -m pytest -q tests/runtime/test_includes.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix

@@ -16,7 +16,6 @@
 #endif
 
 namespace bellhop {
-namespace {
 
 void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
 #ifdef MADV_HUGEPAGE
@@ -29,14 +28,6 @@ void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] size_t by
   // Advice only: a kernel without huge pages says no, and nothing is lost.
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #endif
-}
-
-}  // namespace
-
-void prefer_huge_pages(std::span<const BufferView> results) {
-  for (const BufferView& result : results) {
-    if (result.rank != 0) prefer_huge_pages(result.data, memory_bytes(result));
-  }
 }
 
 void* allocate_aligned(size_t bytes) {

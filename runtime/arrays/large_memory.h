@@ -6,15 +6,12 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
-
-#include "arrays/numpy_arrays.h"
 
 namespace bellhop {
 
-// Asks for huge pages for results that are about to be written, from the size on from
+// Asks for huge pages for memory that is about to be written, from the size on from
 // which NumPy asks the same for its arrays.
-void prefer_huge_pages(std::span<const BufferView> results);
+void prefer_huge_pages(void* memory, size_t bytes);
 
 // Memory aligned as XLA's, for std::free; null where there is none left. Asks for huge
 // pages likewise.

@@ -7,18 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace bellhop {
+#include "arrays/buffer_view.h"
 
-// A dense row-major buffer of XLA, without XLA's headers.
-struct BufferView {
-  int dtype;  // XLA_FFI_DataType
-  const int64_t* dims;
-  int64_t rank;
-  void* data;
-  // Whether elements narrower than a byte share one: XLA packs them, the first in the
-  // lowest bits, and NumPy does not.
-  bool shares_bytes = false;
-};
+namespace bellhop {
 
 // Imports NumPy. Called once, with the GIL held. False with a Python error set.
 bool init_numpy();

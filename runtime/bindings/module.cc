@@ -13,6 +13,7 @@
 #include "circuit/session.h"
 #include "engine/rows.h"
 #include "ffi/registry.h"
+#include "ffi/runs.h"
 #include "interpreter/failures.h"
 #include "interpreter/python_call.h"
 #include "interpreter/signals.h"
@@ -73,7 +74,7 @@ void call(Callback& callback, nb::list arguments, nb::list results) {
   const std::vector<BufferView> in = buffers_of(arguments);
   const std::vector<BufferView> out = buffers_of(results);
   CallTimer timer;
-  timer.of(CallTimer::Part::kCall, callback, in, out);
+  timer.of(CallTimer::Part::kCall, callback.place, in, out);
   PyObject* exception = invoke(callback, in, out);
   if (exception == nullptr) return;
   timer.fails();
@@ -85,7 +86,7 @@ void call(Callback& callback, nb::list arguments, nb::list results) {
 void tap_now(const std::shared_ptr<Callback>& callback, nb::list arguments) {
   const std::vector<BufferView> buffers = buffers_of(arguments);
   CallTimer timer;
-  timer.of(CallTimer::Part::kTap, *callback, buffers, {});
+  timer.of(CallTimer::Part::kTap, callback->place, buffers, {});
   nb::gil_scoped_release no_gil;
   tap(callback, buffers);
 }
@@ -123,8 +124,7 @@ void record_span(const std::string& kind, const std::string& name,
   crossing.end = profile_clock();
   crossing.busy = crossing.end - begin;
   crossing.failed = failed;
-  record(kind + '\n' + name + '\n' + definition, {kind, name, "", definition},
-         crossing);
+  record({kind, name, "", definition}, crossing);
 }
 
 nb::list bars() {
@@ -162,6 +162,7 @@ NB_MODULE(_runtime, m) {
   nb::set_leak_warnings(false);
   if (!init_numpy() || !init_signals()) throw nb::python_error();
   keep_freed_memory();
+  set_run_cleanups({drop_pending, fail_bars, end_sessions});
 
   m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");
   m.def(
@@ -259,11 +260,11 @@ NB_MODULE(_runtime, m) {
              std::string description, std::string site, bool writes, bool in_place,
              bool takes_device, std::shared_ptr<Bars> bars, std::string kind,
              std::string name, std::string definition) {
-            new (self) Callback(
-                function.ptr(), convert.ptr(), std::move(description), std::move(site),
-                writes ? Results::kWritten : Results::kReturned, in_place, takes_device,
-                std::move(bars),
-                Origin{std::move(kind), std::move(name), std::move(definition)});
+            new (self) Callback(function.ptr(), convert.ptr(), std::move(description),
+                                Place{std::move(kind), std::move(name), std::move(site),
+                                      std::move(definition)},
+                                writes ? Results::kWritten : Results::kReturned,
+                                in_place, takes_device, std::move(bars));
           },
           "function"_a, "convert"_a, "description"_a, "site"_a, "writes"_a = false,
           "in_place"_a = false, "takes_device"_a = false, "bars"_a = nb::none(),
@@ -273,7 +274,7 @@ NB_MODULE(_runtime, m) {
       .def_static("tap", &tap_now, "callback"_a, "arguments"_a,
                   "Leave a call of it to the thread that makes those of all taps.")
       .def_prop_ro("description", [](const Callback& self) { return self.description; })
-      .def_prop_ro("site", [](const Callback& self) { return self.site; });
+      .def_prop_ro("site", [](const Callback& self) { return self.place.site; });
 
   nb::class_<CallbackTable>(m, "CallbackTable", nb::type_slots(table_slots),
                             "The callbacks of compiled programs, by program.")

@@ -1,135 +1,37 @@
-// callbacks/callback.cc: the custom calls that run a Python function.
-#include <Python.h>
+// callbacks/callback.cc: a Python function that compiled programs can call.
+#include "callbacks/callback.h"
 
-#include <cstring>
-#include <string>
-
-#include "callbacks/callback_table.h"
-#include "callbacks/invocation.h"
-#include "callbacks/pending_regions.h"
-#include "circuit/session.h"
-#include "ffi/call_frame.h"
-#include "ffi/registry.h"
-#include "interpreter/failures.h"
-#include "interpreter/gil.h"
-#include "interpreter/python_call.h"
-#include "profile/profile.h"
+#include <atomic>
+#include <utility>
 
 namespace bellhop {
-
 namespace {
 
-XLA_FFI_Error* fail(const XLA_FFI_CallFrame& frame, const CallbackTable& table,
-                    const Callback& callback, PyObject* exception, CallTimer& timer) {
-  timer.fails();
-  // Two ways to the caller: out of our own call, or out of JAX's.
-  const std::string text =
-      failure_text(exception, callback.description + ", called from " + callback.site,
-                   table.is_published() ? "plain jit failure" : "failure");
-  // Circuits and regions under way in this execution do not get to their ends. Who
-  // uses one may be waiting for the GIL.
-  const NoGil no_gil;
-  release_run(run_id(frame));
-  return error(frame.api, text);
-}
-
-// The callback that the attributes name, in the program's table or, where the program
-// has none, the published one; null where there is none. Gives the table too.
-Callback* callback_of(const XLA_FFI_CallFrame& frame, const CallbackTable** table) {
-  *table = table_of(frame);
-  if (*table == nullptr) *table = CallbackTable::published_for(program_key(frame));
-  if (*table == nullptr) return nullptr;
-  const auto* callback = (*table)->find(program_key(frame), callback_index(frame));
-  return callback == nullptr ? nullptr : callback->get();
-}
-
-// Threading: any XLA thread; takes the GIL for the whole call and no other lock.
-// Ownership: arguments and results are copied; the table is the running program's.
-XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
-  if (frame->extension_start != nullptr) return describe_handler(frame);
-  const InOrder in_run(buffers_of(*frame));
-  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
-  Buffers arguments(frame->args.args, 1, frame->args.size);
-  Buffers results(frame->rets.rets, 0, frame->rets.size);
-
-  CallTimer timer;
-  const PythonCall python;
-  if (!python) return error(frame->api, kProcessEnds);
-  timer.has_gil();
-  const CallbackTable* table = nullptr;
-  Callback* callback = callback_of(*frame, &table);
-  if (callback == nullptr) return no_such_callback(*frame);
-  int32_t ordinal;
-  if (callback->takes_device) append_device(*frame, arguments, &ordinal);
-  timer.of(CallTimer::Part::kCall, *callback, arguments.span(), results.span());
-  PyObject* exception = invoke(*callback, arguments.span(), results.span());
-  return exception == nullptr ? nullptr
-                              : fail(*frame, *table, *callback, exception, timer);
-}
-
-// Threading: as above; the region goes on, without the GIL, when it has returned.
-// Ownership: arguments are copied; what waits for the results is kept under the ticket.
-XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
-  if (frame->extension_start != nullptr) return describe_handler(frame);
-  const InOrder in_run(buffers_of(*frame));
-  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
-  Buffers arguments(frame->args.args, 1, frame->args.size);
-
-  CallTimer timer;
-  const PythonCall python;
-  if (!python) return error(frame->api, kProcessEnds);
-  timer.has_gil();
-  const CallbackTable* table = nullptr;
-  Callback* callback = callback_of(*frame, &table);
-  if (callback == nullptr) return no_such_callback(*frame);
-  timer.of(CallTimer::Part::kStart, *callback, arguments.span(), {});
-  PyObject* finish = nullptr;
-  PyObject* exception = start(*callback, arguments.span(), &finish);
-  if (exception != nullptr) return fail(*frame, *table, *callback, exception, timer);
-  const uint64_t ticket = keep_pending(run_id(*frame), finish);
-  std::memcpy(static_cast<XLA_FFI_Buffer*>(frame->rets.rets[0])->data, &ticket,
-              sizeof(ticket));
-  return nullptr;
-}
-
-// Threading: as above; waits for the region without the GIL.
-// Ownership: takes what waits under the ticket; the anchors after it are not read.
-XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
-  if (frame->extension_start != nullptr) return describe_handler(frame);
-  const InOrder in_run(buffers_of(*frame));
-  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
-  uint64_t ticket = 0;
-  std::memcpy(&ticket, static_cast<XLA_FFI_Buffer*>(frame->args.args[1])->data,
-              sizeof(ticket));
-  Buffers results(frame->rets.rets, 0, frame->rets.size);
-
-  CallTimer timer;
-  const PythonCall python;
-  if (!python) return error(frame->api, kProcessEnds);
-  timer.has_gil();
-  const CallbackTable* table = nullptr;
-  Callback* callback = callback_of(*frame, &table);
-  if (callback == nullptr) return no_such_callback(*frame);
-  PyObject* pending = take_pending(ticket);
-  if (pending == nullptr) {
-    return error(frame->api,
-                 "bellhop: " + callback->description +
-                     " was not started, or its results were taken already; this is an "
-                     "error of bellhop, please report it");
-  }
-  timer.of(CallTimer::Part::kWait, *callback, {}, results.span());
-  PyObject* exception = finish(*callback, pending, results.span());
-  Py_DECREF(pending);
-  return exception == nullptr ? nullptr
-                              : fail(*frame, *table, *callback, exception, timer);
+uint64_t next_number() {
+  static std::atomic<uint64_t> numbers = 0;
+  return ++numbers;
 }
 
 }  // namespace
 
-std::vector<Target> callback_targets() {
-  return {{"bellhop_callback", nullptr, callback_handler},
-          {"bellhop_region_start", nullptr, region_start_handler},
-          {"bellhop_region_done", nullptr, region_done_handler}};
+Callback::Callback(PyObject* function, PyObject* convert, std::string description,
+                   Place place, Results results, bool in_place, bool takes_device,
+                   std::shared_ptr<Bars> bars)
+    : function(Py_NewRef(function)),
+      convert(Py_NewRef(convert)),
+      description(std::move(description)),
+      place(std::move(place)),
+      results(results),
+      in_place(in_place),
+      takes_device(takes_device),
+      bars(std::move(bars)) {
+  this->place.number = next_number();
+}
+
+Callback::~Callback() {
+  Py_DECREF(function);
+  Py_DECREF(convert);
+  for (PyObject* spare : spares) Py_XDECREF(spare);
 }
 
 }  // namespace bellhop

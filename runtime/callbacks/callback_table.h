@@ -1,66 +1,19 @@
 // callbacks/callback_table.h: the Python functions that a running program can call.
 #pragma once
 
-#include <Python.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <unordered_set>
 #include <vector>
 
+#include "callbacks/callback.h"
 #include "circuit/random_stream.h"
-#include "progress/progress.h"
 
 namespace bellhop {
-
-// How a callback gives its results.
-enum class Results : uint8_t {
-  kReturned,
-  kWritten,  // into arrays that it is given
-};
-
-// What a profile says of a callback.
-struct Origin {
-  std::string kind;
-  std::string name;
-  std::string definition;  // file:line of the user's function
-};
-
-// One Python function. `function` takes the argument leaves as arrays and returns
-// the result leaf, or a tuple of result leaves where there is not exactly one;
-// `convert` is asked for a result that is not exactly what was declared. Where results
-// are written, it takes the result leaves, then the argument leaves, and returns None.
-struct Callback {
-  Callback(PyObject* function, PyObject* convert, std::string description,
-           std::string site, Results results, bool in_place, bool takes_device,
-           std::shared_ptr<Bars> bars = nullptr, Origin origin = {});
-  ~Callback();
-  Callback(const Callback&) = delete;
-  Callback& operator=(const Callback&) = delete;
-
-  PyObject* function;
-  PyObject* convert;
-  std::string description;  // for error messages: "callback 'f'"
-  std::string site;         // file:line of the user's call
-  Results results;
-  // Whether a function that writes is lent the program's own memory for the call.
-  bool in_place;
-  // Whether the number of the device that it is called from is a last argument.
-  bool takes_device;
-  // Small argument arrays of an earlier call, by position, that nobody kept: filling
-  // one again costs a fraction of making one. Null where there is none.
-  std::vector<PyObject*> spares;
-  Origin origin;
-  // Another one for each callback that there ever was.
-  uint64_t number;
-  // Those of the loop that it tells of, if it does.
-  std::shared_ptr<Bars> bars;
-};
 
 // Lists of callbacks, one for each compiled program. A program names a callback by its
 // own key and the place in its list, and gets the address of the table as an operand,

@@ -2,44 +2,15 @@
 #include "callbacks/invocation.h"
 
 #include <algorithm>
-#include <atomic>
 #include <string>
 #include <utility>
 
 #include "arrays/large_memory.h"
+#include "arrays/numpy_arrays.h"
 #include "arrays/small_array.h"
 #include "interpreter/failures.h"
 
 namespace bellhop {
-namespace {
-
-uint64_t next_number() {
-  static std::atomic<uint64_t> numbers = 0;
-  return ++numbers;
-}
-
-}  // namespace
-
-Callback::Callback(PyObject* function, PyObject* convert, std::string description,
-                   std::string site, Results results, bool in_place, bool takes_device,
-                   std::shared_ptr<Bars> bars, Origin origin)
-    : function(Py_NewRef(function)),
-      convert(Py_NewRef(convert)),
-      description(std::move(description)),
-      site(std::move(site)),
-      results(results),
-      in_place(in_place),
-      takes_device(takes_device),
-      origin(std::move(origin)),
-      number(next_number()),
-      bars(std::move(bars)) {}
-
-Callback::~Callback() {
-  Py_DECREF(function);
-  Py_DECREF(convert);
-  for (PyObject* spare : spares) Py_XDECREF(spare);
-}
-
 namespace {
 
 // Arrays up to this size serve the next call too.
@@ -198,7 +169,7 @@ class CallArrays {
 void add_note_once(PyObject* exception, const Callback& callback) {
   PyObject* note =
       PyUnicode_FromFormat("raised in %s, called from %s", callback.description.c_str(),
-                           callback.site.c_str());
+                           callback.place.site.c_str());
   PyObject* notes = PyObject_GetAttrString(exception, "__notes__");
   PyErr_Clear();
   if (note != nullptr && (notes == nullptr || PySequence_Contains(notes, note) != 1)) {
@@ -289,6 +260,13 @@ bool store_all(const Callback& callback, PyObject* result,
     if (!store(callback, leaf, buffers[i], i)) return false;
   }
   return true;
+}
+
+void prefer_huge_pages(std::span<const BufferView> results) {
+  for (const BufferView& result : results) {
+    if (result.rank == 0) continue;
+    bellhop::prefer_huge_pages(result.data, memory_bytes(result));
+  }
 }
 
 // Calls a function that returns its results.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "circuit/device_pool.h"
+#include "circuit/error.h"
 
 namespace bellhop {
 

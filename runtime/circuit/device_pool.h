@@ -7,23 +7,16 @@
 #include <memory>
 #include <mutex>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bellhop/quantum_device.h"
+#include "circuit/error.h"
 #include "circuit/memory.h"
 #include "threads/small_team.h"
 
 namespace bellhop {
-
-// What a user's program, or the compiler's code for it, got wrong. Its text is
-// complete; anything else that is thrown comes from a plugin or the C++ library.
-class CircuitError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 // The plugin's names of a circuit's wires 0, 1, ...: it may count on after a release.
 // There is no way to one of them but by this check.

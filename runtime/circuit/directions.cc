@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "circuit/device_pool.h"
+#include "circuit/error.h"
 #include "circuit/uncounted.h"
 
 namespace bellhop {

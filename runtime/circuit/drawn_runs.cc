@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "circuit/device_pool.h"
+#include "circuit/error.h"
 #include "circuit/probability.h"
 
 namespace bellhop {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-#include "circuit/device_pool.h"
+#include "circuit/error.h"
 
 namespace bellhop {
 namespace {

@@ -5,9 +5,7 @@
 #include <atomic>
 #include <utility>
 
-#include "callbacks/pending_regions.h"
 #include "profile/profile.h"
-#include "progress/progress.h"
 
 namespace bellhop {
 namespace {
@@ -166,9 +164,7 @@ void end_session(Handle handle) {
   close(lease.session, std::move(lease.lock), handle.place);
 }
 
-void release_run(std::int64_t run_id) noexcept {
-  drop_pending(run_id);
-  fail_bars(run_id);
+void end_sessions(std::int64_t run_id) noexcept {
   Table& all = table();
   for (std::uint32_t place = 0; place < kPlaces; ++place) {
     Session* session = all.places[place].load(std::memory_order_acquire);

@@ -147,9 +147,9 @@ std::string name_of(Handle handle);  // for errors; empty where it is not live
 void require_one_circuit(const Session& session);
 void end_session(Handle handle);
 
-// Ends all sessions of an execution that failed part-way, and its bars, and drops the
-// regions it started. A session in the middle of an operation is waited for.
-void release_run(std::int64_t run_id) noexcept;
+// Ends all sessions of an execution that failed part-way. A session in the middle of an
+// operation is waited for.
+void end_sessions(std::int64_t run_id) noexcept;
 
 std::size_t live_sessions() noexcept;
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "circuit/device_pool.h"
+#include "circuit/error.h"
 
 namespace bellhop {
 

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 
-#include "derivatives/replay.h"
+#include "circuit/session.h"
+#include "measurements/measuring.h"
+#include "threads/row_team.h"
 
 namespace bellhop::engine {
 

@@ -5,13 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 
-#include "arrays/numpy_arrays.h"
+#include "arrays/buffer_view.h"
 #include "arrays/small_array.h"
-#include "callbacks/callback_table.h"
 #include "ffi/xla_order.h"
 #include "xla/ffi/api/c_api.h"
 
@@ -39,16 +37,10 @@ class Buffers {
   size_t size_ = 0;
 };
 
-// What the attributes say. They are sorted by name: index, program, python.
+// The value of the attribute in this place; they are sorted by name.
 inline int64_t attribute(const XLA_FFI_CallFrame& frame, int64_t place) {
   return *static_cast<const int64_t*>(
       static_cast<const XLA_FFI_Scalar*>(frame.attrs.attrs[place])->value);
-}
-inline int64_t callback_index(const XLA_FFI_CallFrame& frame) {
-  return attribute(frame, 0);
-}
-inline int64_t program_key(const XLA_FFI_CallFrame& frame) {
-  return attribute(frame, 1);
 }
 
 // A number that circuits of the same execution have too.
@@ -59,27 +51,12 @@ inline const void* buffers_of(const XLA_FFI_CallFrame& frame) {
   return kOrderIsTold ? buffers_of(run_id(frame)) : nullptr;
 }
 
-// The table of the running program, whose address is the first operand; null where that
-// is zero, and the table is a published one.
-const CallbackTable* table_of(const XLA_FFI_CallFrame& frame);
-
-// The callback that the attributes name, in the program's table or, where the program
-// has none, the published one, of which `published` is a share then; null where there
-// is none. Needs no GIL.
-const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
-                                                 std::shared_ptr<Callback>& published);
-
 // The number of the device that the program runs on.
 int32_t device_ordinal(const XLA_FFI_CallFrame& frame);
-
-// Gives a callback the number of the device as its last argument; `ordinal` is where.
-void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,
-                   int32_t* ordinal);
 
 // Lets Python handle signals. Where a handler raises, the run has failed: its error.
 XLA_FFI_Error* interrupted(const XLA_FFI_CallFrame& frame);
 
-XLA_FFI_Error* no_such_callback(const XLA_FFI_CallFrame& frame);
 XLA_FFI_Error* error(const XLA_FFI_Api* api, const std::string& message);
 
 // What XLA asks of every handler once, when it is registered.

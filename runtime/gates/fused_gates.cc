@@ -7,8 +7,6 @@
 #include <numbers>
 #include <string_view>
 
-#include "gates/gate_table.h"
-
 namespace bellhop {
 namespace {
 

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-namespace bellhop {
+#include "gates/gate.h"
 
-struct Gate;
+namespace bellhop {
 
 // Row by row.
 using Matrix2 = std::array<std::complex<double>, 4>;

@@ -1,47 +1,22 @@
 // gates/gate_table.h: a straight run of gates, parsed once and applied often.
 #pragma once
 
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "circuit/session.h"
-#include "circuit/wires.h"
 #include "gates/fused_gates.h"
+#include "gates/gate.h"
 
 namespace bellhop::engine {
 class Plan;
 }
 
 namespace bellhop {
-
-struct Gate {
-  enum class Kind : std::uint8_t { kNamed, kMatrix, kState, kBasisState };
-
-  std::string name;
-  std::string site;  // the line of the user's program, or empty
-  Kind kind = Kind::kNamed;
-  bool inverse = false;
-  bool run_time_params = false;  // some parameter is not a constant
-  bool run_time_wires = false;
-  bool has_adjoint_derivative = false;
-  double scale = 1;  // times the one parameter of a named gate
-  // As in the contract: below zero, -1 - index of a constant.
-  std::vector<std::int64_t> slots;
-  std::vector<WireCode> wires;
-  std::vector<WireCode> controls;
-  std::vector<WireCode> idle;  // those of a Pauli word's I: checked, and no more
-  std::vector<bool> control_values;
-  std::vector<std::string> pauli_word;  // empty, or the one word; without I
-  // The parameters where all are constants, in the form that the plugin takes.
-  std::vector<double> params;
-  std::vector<std::complex<double>> matrix;
-};
 
 // Read-only after parsing, so any number of executions share one.
 class GateTable {

@@ -8,7 +8,19 @@
 #include <string_view>
 #include <utility>
 
+#include "arrays/numpy_arrays.h"
+
 namespace bellhop {
+
+namespace {
+
+// Equal for crossings of one place.
+std::string key_of(const Place& place) {
+  return place.number != 0 ? place.kind + std::to_string(place.number)
+                           : place.kind + '\n' + place.name + '\n' + place.definition;
+}
+
+}  // namespace
 
 // Gives crossings to all open profiles.
 class Recorder {
@@ -28,7 +40,8 @@ class Recorder {
     open_profiles.store(static_cast<int>(profiles_.size()));
   }
 
-  void record(const std::string& key, const Place& place, Crossing crossing) {
+  void record(const Place& place, Crossing crossing) {
+    const std::string key = key_of(place);
     std::lock_guard lock(mutex_);
     for (Profile* profile : profiles_) {
       if (crossing.begin < profile->began_) continue;
@@ -146,9 +159,7 @@ int64_t number_of(const XLA_FFI_Attrs& attributes, std::string_view name) {
 void record_circuit(Recorder::Circuit circuit, bool failed) {
   circuit.crossing.end = profile_clock();
   circuit.crossing.failed = failed;
-  const Place& place = circuit.place;
-  record(place.kind + '\n' + place.name + '\n' + place.definition, place,
-         circuit.crossing);
+  record(circuit.place, circuit.crossing);
 }
 
 }  // namespace
@@ -172,30 +183,30 @@ int32_t profile_thread() {
   return mine;
 }
 
-void record(const std::string& key, const Place& place, Crossing crossing) {
+void record(const Place& place, Crossing crossing) {
   crossing.thread = crossing.thread == 0 ? profile_thread() : crossing.thread;
-  recorder->record(key, place, crossing);
+  recorder->record(place, crossing);
 }
 
 void CallTimer::begin() {
   waited_ = bytes_out_ = bytes_in_ = 0;
-  callback_ = nullptr;
+  place_ = nullptr;
   part_ = Part::kCall;
   failed_ = false;
   begin_ = profile_clock();
 }
 
-void CallTimer::describe(Part part, const Callback& callback,
+void CallTimer::describe(Part part, const Place& place,
                          std::span<const BufferView> arguments,
                          std::span<const BufferView> results) {
   part_ = part;
-  callback_ = &callback;
+  place_ = &place;
   bytes_out_ = bytes_of(arguments);
   bytes_in_ = bytes_of(results);
 }
 
 void CallTimer::finish() {
-  if (callback_ == nullptr) return;
+  if (place_ == nullptr) return;
   Crossing crossing;
   crossing.begin = begin_;
   crossing.end = profile_clock();
@@ -204,12 +215,9 @@ void CallTimer::finish() {
   crossing.bytes_out = bytes_out_;
   crossing.bytes_in = bytes_in_;
   crossing.failed = failed_;
-  const auto part = static_cast<size_t>(part_);
-  const Origin& origin = callback_->origin;
-  record(
-      std::to_string(callback_->number * std::size(kSuffixes) + part),
-      {origin.kind + kSuffixes[part], origin.name, callback_->site, origin.definition},
-      crossing);
+  Place place = *place_;
+  place.kind += kSuffixes[static_cast<size_t>(part_)];
+  record(place, crossing);
 }
 
 // Threading: that of the handler. Ownership: nothing is kept but numbers and names.

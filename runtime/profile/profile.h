@@ -11,8 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "arrays/numpy_arrays.h"
-#include "callbacks/callback_table.h"
+#include "arrays/buffer_view.h"
 #include "xla/ffi/api/c_api.h"
 
 namespace bellhop {
@@ -37,6 +36,7 @@ struct Place {
   std::string name;
   std::string site;        // file:line of the call
   std::string definition;  // file:line of what is called
+  uint64_t number = 0;     // places with one are apart, whatever else they say
 };
 
 // What is recorded between `start` and `stop`: crossings that begin and end there. Of
@@ -80,8 +80,7 @@ int64_t profile_clock();
 // A number for the thread that asks, from 1 on.
 int32_t profile_thread();
 
-// Records a crossing at the place of a key; `place` says what it is where it is new.
-void record(const std::string& key, const Place& place, Crossing crossing);
+void record(const Place& place, Crossing crossing);
 
 // Times one call of a callback where a profile is open: from when it is made until it
 // goes.
@@ -105,10 +104,10 @@ class CallTimer {
     if (begin_ != 0) [[unlikely]]
       waited_ = profile_clock() - begin_;
   }
-  void of(Part part, const Callback& callback, std::span<const BufferView> arguments,
+  void of(Part part, const Place& place, std::span<const BufferView> arguments,
           std::span<const BufferView> results) {
     if (begin_ != 0) [[unlikely]]
-      describe(part, callback, arguments, results);
+      describe(part, place, arguments, results);
   }
   // It waited for the GIL before the timer was made.
   void has_waited(int64_t nanoseconds) {
@@ -120,8 +119,7 @@ class CallTimer {
   void fails() { failed_ = true; }
 
  private:
-  void describe(Part part, const Callback& callback,
-                std::span<const BufferView> arguments,
+  void describe(Part part, const Place& place, std::span<const BufferView> arguments,
                 std::span<const BufferView> results);
   void begin();
   void finish();
@@ -131,7 +129,7 @@ class CallTimer {
   int64_t waited_;
   int64_t bytes_out_;
   int64_t bytes_in_;
-  const Callback* callback_;
+  const Place* place_;
   Part part_;
   bool failed_;
 };

@@ -6,9 +6,10 @@
 #include <mutex>
 #include <utility>
 
-#include "circuit/session.h"
+#include "callbacks/lookup.h"
 #include "ffi/call_frame.h"
 #include "ffi/registry.h"
+#include "ffi/runs.h"
 #include "taps/taps.h"
 
 namespace bellhop {
@@ -115,7 +116,7 @@ XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
   } catch (const std::exception& exception) {
     release_run(run_id(*frame));
     return error(frame->api, std::string(exception.what()) + " (progress of " +
-                                 (*callback)->site + ")");
+                                 (*callback)->place.site + ")");
   }
   return nullptr;
 }

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "arrays/numpy_arrays.h"
+
 namespace bellhop {
 namespace {
 

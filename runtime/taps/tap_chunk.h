@@ -6,8 +6,8 @@
 #include <memory>
 #include <span>
 
-#include "arrays/numpy_arrays.h"
-#include "callbacks/callback_table.h"
+#include "arrays/buffer_view.h"
+#include "callbacks/callback.h"
 
 namespace bellhop {
 

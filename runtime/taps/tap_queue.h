@@ -13,8 +13,8 @@
 #include <thread>
 #include <utility>
 
-#include "arrays/numpy_arrays.h"
-#include "callbacks/callback_table.h"
+#include "arrays/buffer_view.h"
+#include "callbacks/callback.h"
 #include "taps/tap_chunk.h"
 #include "threads/spin_mutex.h"
 

@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "callbacks/invocation.h"
-#include "circuit/session.h"
+#include "callbacks/lookup.h"
 #include "ffi/call_frame.h"
 #include "ffi/registry.h"
+#include "ffi/runs.h"
 #include "interpreter/gil.h"
 #include "interpreter/python_call.h"
 #include "profile/profile.h"
@@ -87,7 +88,7 @@ void consume(TapQueue& queue) {
     queue.consume(chunk,
                   [&](Callback& callback, std::span<const BufferView> arguments) {
                     CallTimer timer;
-                    timer.of(CallTimer::Part::kTapped, callback, arguments, {});
+                    timer.of(CallTimer::Part::kTapped, callback.place, arguments, {});
                     timer.has_waited(std::exchange(waited, 0));
                     if (PyObject* exception = invoke(callback, arguments, {})) {
                       timer.fails();
@@ -126,14 +127,14 @@ XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
   int32_t ordinal;
   if ((*callback)->takes_device) append_device(*frame, arguments, &ordinal);
   CallTimer timer;
-  timer.of(CallTimer::Part::kTap, **callback, arguments.span(), {});
+  timer.of(CallTimer::Part::kTap, (*callback)->place, arguments.span(), {});
   try {
     tap(*callback, arguments.span());
   } catch (const std::exception& exception) {
     release_run(run_id(*frame));
     return error(frame->api, std::string(exception.what()) + " (tap of " +
                                  (*callback)->description + ", called from " +
-                                 (*callback)->site + ")");
+                                 (*callback)->place.site + ")");
   }
   return nullptr;
 }

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "arrays/numpy_arrays.h"
-#include "callbacks/callback_table.h"
+#include "arrays/buffer_view.h"
+#include "callbacks/callback.h"
 
 namespace bellhop {
 

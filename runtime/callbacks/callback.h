@@ -1,0 +1,53 @@
+// callbacks/callback.h: a Python function that compiled programs can call.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "profile/profile.h"
+
+namespace bellhop {
+
+class Bars;
+
+// How a callback gives its results.
+enum class Results : uint8_t {
+  kReturned,
+  kWritten,  // into arrays that it is given
+};
+
+// `function` takes the argument leaves as arrays and returns the result leaf, or a
+// tuple of result leaves where there is not exactly one; `convert` is asked for a
+// result that is not exactly what was declared. Where results are written, it takes the
+// result leaves, then the argument leaves, and returns None.
+struct Callback {
+  Callback(PyObject* function, PyObject* convert, std::string description, Place place,
+           Results results, bool in_place, bool takes_device,
+           std::shared_ptr<Bars> bars);
+  ~Callback();
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
+
+  PyObject* function;
+  PyObject* convert;
+  std::string description;  // for error messages: "callback 'f'"
+  // What profiles say of it. Its number is another one for each callback that there
+  // ever was.
+  Place place;
+  Results results;
+  // Whether a function that writes is lent the program's own memory for the call.
+  bool in_place;
+  // Whether the number of the device that it is called from is a last argument.
+  bool takes_device;
+  // Small argument arrays of an earlier call, by position, that nobody kept: filling
+  // one again costs a fraction of making one. Null where there is none.
+  std::vector<PyObject*> spares;
+  // Those of the loop that it tells of, if it does.
+  std::shared_ptr<Bars> bars;
+};
+
+}  // namespace bellhop

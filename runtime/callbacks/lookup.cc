@@ -1,0 +1,61 @@
+// callbacks/lookup.cc: the callback that a custom call names.
+#include "callbacks/lookup.h"
+
+#include <cstring>
+#include <string>
+
+namespace bellhop {
+namespace {
+
+// Attributes are sorted by name: index, program, python.
+int64_t callback_index(const XLA_FFI_CallFrame& frame) { return attribute(frame, 0); }
+int64_t program_key(const XLA_FFI_CallFrame& frame) { return attribute(frame, 1); }
+
+// The table of the running program, whose address is the first operand; null where that
+// is zero, and the table is a published one.
+const CallbackTable* table_of(const XLA_FFI_CallFrame& frame) {
+  const CallbackTable* table = nullptr;
+  std::memcpy(&table, static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data,
+              sizeof(table));
+  return table;
+}
+
+}  // namespace
+
+Callback* callback_of(const XLA_FFI_CallFrame& frame, const CallbackTable** table) {
+  *table = table_of(frame);
+  if (*table == nullptr) *table = CallbackTable::published_for(program_key(frame));
+  if (*table == nullptr) return nullptr;
+  const auto* callback = (*table)->find(program_key(frame), callback_index(frame));
+  return callback == nullptr ? nullptr : callback->get();
+}
+
+const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
+                                                 std::shared_ptr<Callback>& published) {
+  const CallbackTable* table = table_of(frame);
+  const int64_t key = program_key(frame);
+  const int64_t index = callback_index(frame);
+  if (table != nullptr) return table->find(key, index);
+  published = CallbackTable::find_published(key, index);
+  return published == nullptr ? nullptr : &published;
+}
+
+XLA_FFI_Error* no_such_callback(const XLA_FFI_CallFrame& frame) {
+  const auto& python = *static_cast<const XLA_FFI_ByteSpan*>(frame.attrs.attrs[2]);
+  return error(
+      frame.api,
+      "bellhop: this process has no function for the callback '" +
+          std::string(python.ptr, python.len) +
+          "'. A program keeps the place of its Python functions, not the functions: "
+          "they are those of the jax.jit function it was lowered from, which must be "
+          "lowered in this process, and still be alive, when an exported or serialized "
+          "program is run");
+}
+
+void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,
+                   int32_t* ordinal) {
+  *ordinal = device_ordinal(frame);
+  arguments.append({XLA_FFI_DataType_S32, nullptr, 0, ordinal});
+}
+
+}  // namespace bellhop

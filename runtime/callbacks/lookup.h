@@ -1,0 +1,28 @@
+// callbacks/lookup.h: the callback that a custom call names.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "callbacks/callback_table.h"
+#include "ffi/call_frame.h"
+
+namespace bellhop {
+
+// The callback that the attributes name, in the program's table or, where the program
+// has none, the published one; null where there is none. Gives the table too. With the
+// GIL only, which keeps them from going.
+Callback* callback_of(const XLA_FFI_CallFrame& frame, const CallbackTable** table);
+
+// The same without the GIL: where the table is a published one, `published` is a share
+// of the callback then.
+const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
+                                                 std::shared_ptr<Callback>& published);
+
+XLA_FFI_Error* no_such_callback(const XLA_FFI_CallFrame& frame);
+
+// Gives a callback the number of the device as its last argument; `ordinal` is where.
+void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,
+                   int32_t* ordinal);
+
+}  // namespace bellhop

@@ -1,0 +1,15 @@
+// circuit/error.h: what circuits throw.
+#pragma once
+
+#include <stdexcept>
+
+namespace bellhop {
+
+// What a user's program, or the compiler's code for it, got wrong. Its text is
+// complete; anything else that is thrown comes from a plugin or the C++ library.
+class CircuitError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace bellhop

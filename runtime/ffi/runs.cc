@@ -1,0 +1,20 @@
+// ffi/runs.cc: what a run that failed has left, wherever it is kept.
+#include "ffi/runs.h"
+
+#include <vector>
+
+namespace bellhop {
+namespace {
+
+// Never destroyed: programs may fail while the process ends.
+auto& cleanups = *new std::vector<RunCleanup>;
+
+}  // namespace
+
+void set_run_cleanups(std::initializer_list<RunCleanup> all) { cleanups = all; }
+
+void release_run(std::int64_t run_id) noexcept {
+  for (const RunCleanup cleanup : cleanups) cleanup(run_id);
+}
+
+}  // namespace bellhop
