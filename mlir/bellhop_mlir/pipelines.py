@@ -17,6 +17,7 @@ from bellhop_mlir.transforms.fuse_accelerate import FuseAccelerate
 from bellhop_mlir.transforms.fuse_gates import FuseGates
 from bellhop_mlir.transforms.hoist_callbacks import HoistCallbacks
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
+from bellhop_mlir.transforms.order_effects import OrderEffects
 from bellhop_mlir.transforms.outline_regions import OutlineRegions
 from bellhop_mlir.transforms.outline_scalars import OutlineScalars
 from bellhop_mlir.transforms.overlap_regions import OverlapRegions
@@ -26,6 +27,7 @@ from bellhop_mlir.transforms.transform_circuits import CIRCUIT_PASSES, Transform
 # Gates outnumber all other operations, so the sooner a run is one operation the better.
 OPTIMIZATION: tuple[type[Pass], ...] = (
     FuseGates,
+    OrderEffects,
     OutlineRegions,
     InlineAccelerate,
     CanonicalizeCallbacks,

@@ -129,6 +129,31 @@ def test_ordered_ones_beside_ours(jit):
         assert [each for each in seen if "our" in each[0]] == ours
 
 
+def test_ordered_ones_and_ours_have_one_order_through_control_flow():
+    seen = []
+
+    def note(name):
+        return lambda *values: seen.append((name, *map(int, values)))
+
+    @bellhop.qjit
+    def f(n):
+        jax.lax.cond(n < 9, lambda: jax.debug.callback(note("debug"), n, ordered=True), lambda: None)
+        bellhop.debug.callback(note("ours"))(n)
+
+        @bellhop.for_loop(0, n, 1)
+        def loop(i):
+            io_callback(note("io"), None, i, ordered=True)
+
+        loop()
+        jax.debug.callback(note("debug"), 2 * n, ordered=True)
+        bellhop.cond(n < 9, lambda: bellhop.io_callback(note("our io"), None, n, ordered=True))()
+        io_callback(note("io"), None, 3 * n, ordered=True)
+
+    f(2)
+    inner = [("debug", 2), ("ours", 2), ("io", 0), ("io", 1)]
+    assert seen == [*inner, ("debug", 4), ("our io", 2), ("io", 6)]
+
+
 def test_debug_callback_in_a_function_without_results_and_under_grad():
     seen = []
 

@@ -1,0 +1,66 @@
+"""order-effects: all effects of a program are in one order."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import function_type, functions
+from bellhop_mlir.dialects.callback import is_token
+
+
+@dataclass(frozen=True)
+class OrderEffects:
+    """Let each operation that takes a token take that of the one before it.
+
+    Before::
+
+        func.func @main(%a: !stablehlo.token, %b: !stablehlo.token, %x: tensor<f64>) {
+          %1 = "callback.call"(%a, %x) {callee = @f, kind = "io"}
+          %2 = "callback.call"(%b, %x) {callee = @g, kind = "debug"}
+          %3 = "callback.call"(%1, %x) {callee = @h, kind = "io"}
+          return %3, %2
+
+    After::
+
+        func.func @main(%a: !stablehlo.token, %b: !stablehlo.token, %x: tensor<f64>) {
+          %1 = "callback.call"(%a, %x) {callee = @f, kind = "io"}
+          %2 = "callback.call"(%1, %x) {callee = @g, kind = "debug"}
+          %3 = "callback.call"(%2, %x) {callee = @h, kind = "io"}
+          return %3, %3
+
+    JAX has a token for each kind of ordered effect, so ``jax.debug.callback``,
+    ``jax.experimental.io_callback`` and callbacks of ours have an order each.  Where several
+    tokens come to a block, or out of an operation, they are all the same, and any one will do.
+
+    Preconditions: none.
+    """
+
+    name: ClassVar[str] = "order-effects"
+
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        found = functions(module).values()
+        if all(sum(map(is_token, function_type(op).inputs)) < 2 for op in found):
+            return False
+        for function in found:
+            for block in function.regions[0].blocks:
+                _order(block, None)
+        return True
+
+
+def _order(block: ir.Block, before: ir.Value | None) -> None:
+    """Order the operations of a block, after what gave a token before it."""
+    token = _first(block.arguments) or before
+    for op in block.operations:
+        taken = [place for place, value in enumerate(op.operands) if is_token(value.type)]
+        for place in taken:
+            op.operands[place] = token
+        for region in op.regions:
+            for inner in region.blocks:
+                _order(inner, token)
+        # A new token is nothing to wait for.
+        token = (_first(op.results) if taken or len(op.regions) else None) or token
+
+
+def _first(values: ir.BlockArgumentList | ir.OpResultList) -> ir.Value | None:
+    return next((value for value in values if is_token(value.type)), None)
