@@ -27,6 +27,7 @@ from malt.impl.api import PyToPy
 from malt.operators.function_wrappers import FunctionScope
 
 from bellhop.autograph import assertions, assignments, branches, loops
+from bellhop.autograph.inner_arguments import keep_to_their_functions
 from bellhop.autograph.state import is_traced, is_undefined
 from bellhop.base.source import (
     function_name,
@@ -35,6 +36,8 @@ from bellhop.base.source import (
     user_site,
 )
 from bellhop.errors import AutoGraphError
+
+keep_to_their_functions()
 
 _OPTIONS = converter.ConversionOptions(
     recursive=True,

@@ -394,3 +394,33 @@ def test_functions_of_callbacks_are_left_alone():
     assert seen == [3.0, 6.0]
     with pytest.raises(bellhop.AutoGraphError, match="was not converted"):
         bellhop.autograph_source(outside)
+
+
+def test_arguments_of_inner_functions_hide_no_variable():
+    """In a block they are no variables of it, be the name one outside of it or none before it."""
+
+    def outside(x, n):
+        def body(i):
+            y = jnp.cos(x)
+            if i < 1:
+                y = jnp.sin(x)
+            else:
+                double = lambda x: 2 * x
+                y = double(y)
+            return y
+
+        return body(n)
+
+    def inside(x, n):
+        double = lambda y: 2 * y
+        if n < 1:
+            y = jnp.sin(x)
+        else:
+            y = double(jnp.cos(x))
+            y = y + 0
+        return y
+
+    for function in (outside, inside):
+        compiled = bellhop.qjit(function, autograph=True)
+        for n, expected in ((0, np.sin(0.3)), (1, 2 * np.cos(0.3))):
+            np.testing.assert_allclose(compiled(0.3, n), expected)

@@ -137,7 +137,9 @@ def test_ordered_ones_and_ours_have_one_order_through_control_flow():
 
     @bellhop.qjit
     def f(n):
-        jax.lax.cond(n < 9, lambda: jax.debug.callback(note("debug"), n, ordered=True), lambda: None)
+        jax.lax.cond(
+            n < 9, lambda: jax.debug.callback(note("debug"), n, ordered=True), lambda: None
+        )
         bellhop.debug.callback(note("ours"))(n)
 
         @bellhop.for_loop(0, n, 1)
