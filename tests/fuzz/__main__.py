@@ -1,6 +1,7 @@
 """``make fuzz``: draws programs for some minutes, and writes down those that fail."""
 
 import argparse
+import os
 import re
 import secrets
 import time
@@ -15,10 +16,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, help="the first seed; without, one is drawn")
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="for what fails")
+    parser.add_argument("--x64", choices=("on", "off"), default="on", help="64-bit types")
     options = parser.parse_args()
     seed = secrets.randbelow(10**6) if options.seed is None else options.seed
     options.out.mkdir(parents=True, exist_ok=True)
     failures = 0
+    os.environ["JAX_ENABLE_X64"] = str(int(options.x64 == "on"))
+    # What references compile, one operation after another, is mostly the same.
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(options.out.absolute() / "cache")
     with Child(options.out / "stderr.txt") as child:
         search = Search(child.judge, time.monotonic() + 60 * options.minutes)
         while time.monotonic() < search.deadline:
@@ -30,6 +35,8 @@ def main() -> int:
             seed += 1
     for kind, count in search.counts.most_common():
         print(f"{count:6} {kind}")
+    for mode, count in search.modes.most_common():
+        print(f"{count:6} programs: {mode}")
     for reason, count in search.refused.most_common():
         print(f"{count:6} calls refused: {reason}")
     return bool(failures)

@@ -31,8 +31,11 @@ def compare(ours: dict[str, Any], reference: dict[str, Any]) -> list[str]:
             refused.append(_refusal(result, where))
             continue
         if isinstance(expected, Exception):
-            _exceptions(result, expected, ours, reference, where)
+            _exceptions(result, expected, ours, reference, how, where)
+            _events_before(seen, events, how, where)
             continue
+        if how.get("same"):
+            _equal(result, ours["outcomes"][number - 1][0], where)
         _trees(result, expected, where)
         _events(seen, events, how, where)
     return refused
@@ -50,11 +53,18 @@ def _refusal(error: Exception, where: str) -> str:
 
 
 def _exceptions(
-    result: Any, expected: Exception, ours: dict[str, Any], reference: dict[str, Any], where: str
+    result: Any,
+    expected: Exception,
+    ours: dict[str, Any],
+    reference: dict[str, Any],
+    how: dict[str, Any],
+    where: str,
 ) -> None:
     if not isinstance(result, Exception):
-        if expected in reference["raised"] and expected.args[0].startswith("p"):
-            return  # Nobody used what it was to compute.
+        pure = expected.args[0].startswith("p") if expected in reference["raised"] else False
+        # What nobody used need not be computed; derivatives drop circuits too.
+        if pure or (how.get("derivative") and expected not in reference["raised"]):
+            return
         raise Difference("no exception", f"{where}: {result!r} instead of {expected!r}")
     if expected not in reference["raised"]:
         return
@@ -101,14 +111,14 @@ def _tolerance(dtype: Any) -> float:
 
 def _events(seen: Any, expected: Any, how: dict[str, Any], where: str) -> None:
     """Compare calls of Python: those whose order is promised, and those that only come."""
-    for channel, in_order in (("o", True), ("print", True), ("t", True), ("u", False)):
+    for channel in ("o", "i", "j", "print", "t", "u"):
         ours, needed = _of(channel, seen), _of(channel, expected)
         name = f"{where}, {channel}"
         if how.get("mapped"):
             # Taps are left the whole batch, and both branches of a mapped conditional run.
-            if channel in "ou":
+            if channel in ("o", "i", "j", "u"):
                 _each_is_among(needed, ours, name)
-        elif in_order and not how.get("threads"):
+        elif channel != "u" and not how.get("threads"):
             if [event[0] for event in ours] != [event[0] for event in needed]:
                 raise Difference("events", f"{name}: {ours} instead of {needed}")
             _trees(ours, needed, name)
@@ -118,6 +128,26 @@ def _events(seen: Any, expected: Any, how: dict[str, Any], where: str) -> None:
             _each_is_among(needed, ours, name)
     if not how.get("mapped"):
         _each_is_among(_of("p", seen), _of("p", expected), f"{where}, p")
+
+
+def _events_before(seen: Any, expected: Any, how: dict[str, Any], where: str) -> None:
+    """Compare ordered effects before an exception: none is lost, and none comes after it.
+
+    A pure callback that raises may do so sooner or later than its place in the program.
+    """
+    if how.get("mapped") or how.get("threads"):
+        return
+    ours, needed = ([event[0] for event in _of("o", events)] for events in (seen, expected))
+    count = min(len(ours), len(needed)) if _of("p", expected)[-1:] == [*expected][-1:] else None
+    if ours[:count] != needed[:count]:
+        raise Difference("events", f"{where}, before the exception: {ours} instead of {needed}")
+
+
+def _equal(result: Any, before: Any, where: str) -> None:
+    """Compare what a seeded program gave twice."""
+    for leaf, other in zip(jax.tree.leaves(result), jax.tree.leaves(before), strict=True):
+        if not np.array_equal(np.asarray(leaf), np.asarray(other), equal_nan=True):
+            raise Difference("seed", f"{where}: {leaf} instead of {other}, as before")
 
 
 def _of(channel: str, events: Any) -> list[Any]:

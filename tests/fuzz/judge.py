@@ -11,6 +11,8 @@ import re  # noqa: E402
 import traceback  # noqa: E402
 import warnings  # noqa: E402
 
+import jax  # noqa: E402
+
 import bellhop  # noqa: E402, F401  (it has 64-bit types, which the reference is to have too)
 
 from .compare import Difference, compare  # noqa: E402
@@ -24,9 +26,11 @@ def judge(source: str) -> Verdict:
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
+            _cache(True)
             reference = run(source, REFERENCE, "reference")
         except Exception:
             return Verdict("the script is wrong", traceback.format_exc())
+        _cache(False)
         try:
             refused = compare(run(source, {}, "script"), reference)
         except Difference as difference:
@@ -37,6 +41,11 @@ def judge(source: str) -> Verdict:
         except Exception as error:
             return Verdict(f"ends with {type(error).__name__}", traceback.format_exc())
         return Verdict(AGREES, refused=tuple(refused))
+
+
+def _cache(much: bool) -> None:
+    """Let JAX's cache, where there is one, keep what references compile; programs come once."""
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0 if much else 1e9)
 
 
 def _unless_known(verdict: Verdict) -> Verdict:

@@ -1,8 +1,11 @@
 """Runs one text under two meanings: what differs is what its imports find."""
 
 import builtins
+import linecache
 from collections.abc import Mapping
 from typing import Any
+
+import jax.numpy as jnp
 
 from .references import python_bellhop
 from .references.python_jax import PythonJax
@@ -12,6 +15,7 @@ REFERENCE: Mapping[str, Any] = {
     "bellhop": python_bellhop,
     "jax": PythonJax(),
     "pennylane": UncompiledPennyLane(),
+    "torch": jnp,
 }
 
 
@@ -21,6 +25,8 @@ def run(source: str, imports: Mapping[str, Any], name: str) -> dict[str, Any]:
     def importing(module: str, *details: Any) -> Any:
         return imports.get(module.split(".")[0]) or __import__(module, *details)
 
+    # Autograph reads the source.
+    linecache.cache[f"<{name}>"] = len(source), None, source.splitlines(keepends=True), f"<{name}>"
     names = {"__builtins__": {**vars(builtins), "__import__": importing}, "__name__": name}
     exec(compile(source, f"<{name}>", "exec"), names)
     return names

@@ -1,6 +1,8 @@
 """Draws programs until the time is over, and shrinks those that fail."""
 
 import collections
+import contextlib
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,10 +14,14 @@ from hypothesis.errors import Flaky
 from .grammar.scripts import scripts
 from .verdict import Verdict
 
-# Programs drawn from one seed; later ones of it vary earlier ones.
-BATCH = 50
+# Programs drawn from one seed; hypothesis makes later ones of parts of earlier ones.
+BATCH = 12
 # Failures of one kind that are shrunk: they may be of several faults.
 OF_ONE_KIND = 2
+
+
+class _Over(BaseException):
+    """The time is over: hypothesis passes on what is no Exception, and goes on after one."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class Search:
         shrinking: seconds for shrinking one failure.
         counts: how many programs came to what.
         refused: how many calls were refused for what reason.
+        modes: how many programs were of what kind.
     """
 
     judge: Callable[[str], Verdict]
@@ -43,6 +50,7 @@ class Search:
     shrinking: float = 120.0
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
     refused: collections.Counter[str] = field(default_factory=collections.Counter)
+    modes: collections.Counter[str] = field(default_factory=collections.Counter)
     shrunk: collections.Counter[str] = field(default_factory=collections.Counter)
 
     def batch(self, seed: int, most: int = BATCH) -> Failure | None:
@@ -63,10 +71,9 @@ class Search:
         def every(source: str) -> None:
             assert batch.passes(source)
 
-        try:
+        with contextlib.suppress(AssertionError, Flaky, _Over):
             every()
-        except (AssertionError, Flaky):
-            assert batch.smallest is not None
+        if batch.smallest is not None:
             self.shrunk[batch.smallest.verdict.kind] += 1
         return batch.smallest
 
@@ -74,8 +81,7 @@ class Search:
 class _Batch:
     """What is known of the programs of one seed.
 
-    Once one has failed, those that fail in another way, and all when the time is over, pass: the
-    first is shrunk.
+    Once one has failed, those that fail in another way pass: the first is shrunk.
     """
 
     def __init__(self, search: Search) -> None:
@@ -86,7 +92,7 @@ class _Batch:
     def passes(self, source: str) -> bool:
         if source not in self.verdicts:
             if time.monotonic() > self.until:
-                return True
+                raise _Over
             self.verdicts[source] = self._judge(source)
         verdict = self.verdicts[source]
         if verdict.agrees or self.search.shrunk[verdict.kind] >= OF_ONE_KIND:
@@ -104,4 +110,5 @@ class _Batch:
         if self.smallest is None:
             self.search.counts[verdict.kind] += 1
             self.search.refused.update(verdict.refused)
+            self.search.modes.update(re.findall("^# mode: (.*)", source, re.MULTILINE))
         return verdict

@@ -22,11 +22,18 @@ def _argument(scope: Scope, depth: int = 1) -> str:
     return f"jax.tree.map(jax.lax.stop_gradient, {text})"
 
 
+def _stem(scope: Scope, name: str, call: str) -> str:
+    """Return what promises a call has: outside of qjit each kind of JAX's has its own order."""
+    if name == "o" and scope.traits.jit and call.startswith("jax."):
+        return "i" if "io_callback" in call else "j"
+    return name
+
+
 def _for_effect(name: str, call: str) -> Statement:
     """Make the statement of a callback without results."""
 
     def statement(scope: Scope) -> None:
-        noted = f"functools.partial(note, {scope.fresh(name)!r})"
+        noted = f"functools.partial(note, {scope.fresh(_stem(scope, name, call))!r})"
         scope.lines.append(call.format(noted, tree(scope).text(scope)))
 
     return statement
@@ -42,7 +49,7 @@ def _with_result(name: str, call: str) -> Statement:
         if scope.traits.derivative:
             text = f"jax.tree.map(jax.lax.stop_gradient, {text})"
         function = "into" if "buffer" in call else "steps"
-        stem = "q" if scope.repeated else name
+        stem = "q" if scope.repeated else _stem(scope, name, call)
         noted = f"functools.partial({function}, {scope.fresh(stem)!r})"
         scope.lines += [f"{given} = {text}", f"{got} = {call.format(noted, given)}"]
         shape.bind(scope, got)
@@ -73,7 +80,7 @@ def _print(scope: Scope) -> None:
     )
     fields = "{} " * (values.count(", ") + 1)
     name = scope.fresh("o")
-    jax = scope.one_of("bellhop", "jax")
+    jax = "bellhop" if scope.traits.jit else scope.one_of("bellhop", "jax")
     scope.lines.append(f"{jax}.debug.print('{name} {fields}', {values}{_ordered(jax)})")
 
 
@@ -81,18 +88,32 @@ def _ordered(whose: str) -> str:
     return ", ordered=True" if whose == "jax" else ""
 
 
+def _torch(scope: Scope) -> None:
+    kind = scope.one_of(Kind.FLOAT, *(k for k in [Kind.VECTOR] if scope.variables[k]))
+    name, factor, function = scope.fresh("torch"), constant(scope), scope.one_of("sin", "tanh")
+    value = expression(scope, kind, 1)
+    scope.lines.append("import torch")
+    scope.lines.append(f"{name} = bellhop.call_torch(lambda x: torch.{function}({factor} * x))")
+    scope.add(kind, f"{name}({value})")
+
+
 def _fuse(scope: Scope) -> None:
     """Draw a call that may raise, with views of its arguments; one of them is large."""
+    more = (
+        ("o", "bellhop.io_callback({0}, None, {1}, {2}, ordered=True)"),
+        ("o", "jax.experimental.io_callback({0}, None, {1}, {2}, ordered=True)"),
+    )
     name, call = scope.one_of(
         ("o", "bellhop.debug.callback({}, {}, {})"),
-        ("o", "bellhop.io_callback({0}, None, {1}, {2}, ordered=True)"),
+        *(() if scope.traits.mapped else more),
         ("p", "bellhop.pure_callback({0}, {2}, {1}, {2})"),
-        ("p", "bellhop.buffer_callback({0}, {2})({1}, {2})"),
-        ("p", "jax.pure_callback({0}, {2}, {1}, {2})"),
+        ("p", "bellhop.buffer_callback({0}, {2}, vmap_method='sequential')({1}, {2})"),
+        ("p", "jax.pure_callback({0}, {2}, {1}, {2}, vmap_method='sequential')"),
+        ("o", "jax.debug.callback({}, {}, {}, ordered=True)"),
     )
     given, got = scope.fresh("given"), scope.fresh("got")
     function = "fuse_into" if "buffer" in call else "fuse"
-    noted = f"functools.partial({function}, {scope.fresh(name)!r})"
+    noted = f"functools.partial({function}, {scope.fresh(_stem(scope, name, call))!r})"
     array = f"jnp.full({scope.one_of(2, 1000)}, {expression(scope, Kind.FLOAT, 0)})"
     value = f"jax.lax.stop_gradient({array})" if scope.traits.derivative else array
     made = call.format(noted, expression(scope, Kind.INT, 0), given)
@@ -123,7 +144,11 @@ PURE: tuple[Statement, ...] = (
     _region,
     _with_result("p", "jax.pure_callback({0}, {1}, {1}, vmap_method='sequential')"),
     _with_result("p", "bellhop.buffer_callback({0}, {1}, vmap_method='sequential')({1})"),
+    _with_result(
+        "p", "bellhop.buffer_callback({0}, {1}, vmap_method='sequential', in_place=True)({1})"
+    ),
     _assert,
+    _torch,
 )
 
 EFFECTS: tuple[Statement, ...] = (
@@ -134,6 +159,7 @@ EFFECTS: tuple[Statement, ...] = (
     _for_effect("o", "jax.debug.callback({}, {}, ordered=True)"),
     _for_effect("u", "jax.debug.callback({}, {})"),
     _print,
+    _fuse,
 )
 
 # Not under `vmap` of conditionals, or at all.
@@ -144,7 +170,6 @@ EFFECTS_WITH_RESULTS: tuple[Statement, ...] = (
     _with_result("u", "jax.experimental.io_callback({0}, {1}, {1})"),
     _with_result("o", "bellhop.host_callback.call({0}, {1}, result_shape={1})"),
     _with_result("p", "jax.experimental.buffer_callback.buffer_callback({0}, {1})({1})"),
-    _fuse,
 )
 
 

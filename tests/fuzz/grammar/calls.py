@@ -78,7 +78,7 @@ def compiled(draw: Draw, text: str) -> str:
     return form.format(text)
 
 
-def plain(draw: Draw) -> list[str]:
+def plain(draw: Draw, seeded: bool) -> list[str]:
     """Draw calls of the program itself."""
     lines: list[str] = []
     for _ in range(4):
@@ -92,7 +92,10 @@ def plain(draw: Draw) -> list[str]:
         elif form == "collect":
             lines.append("gc.collect()")
         else:
-            lines += [f"r = call(f, {', '.join(args)})"] * (1 + (form == "again"))
+            lines.append(f"r = call(f, {', '.join(args)})")
+            if form == "again":
+                same = ", same=True" * seeded
+                lines.append(f"r = call(f, {', '.join(args)}{same})")
         if draw(st.integers(0, 2)) == 0:
             break
     return lines
@@ -101,14 +104,15 @@ def plain(draw: Draw) -> list[str]:
 def derivatives(draw: Draw, forms: tuple[str, ...]) -> list[str]:
     """Draw transformations that differentiate."""
     _, n, v, a = arguments(draw)
-    lines = [FIRST.format(n=n if n != "9" else "2", a=a)]
+    lines = [FIRST.format(n=n, a=a)]
     for _ in range(3):
         form = draw(st.sampled_from(forms))
         x = number(draw)
         if "in_axes" in form:
             x = f"np.array([{x}, 0.8])"
-        args = f"{x}, {v}" if "(f" not in form else f"{x}, {n if n != '9' else '2'}, {v}, {a}"
-        how = ", mapped=True" * ("vmap" in form or "jac" in form or "hess" in form)
+        args = f"{x}, {v}" if "(f" not in form else f"{x}, {n}, {v}, {a}"
+        how = ", derivative=True"
+        how += ", mapped=True" * ("vmap" in form or "jac" in form or "hess" in form)
         lines += [f"call({compiled(draw, form)}, {args}{how})"] * draw(st.sampled_from((1, 2)))
         if draw(st.integers(0, 2)) == 0:
             break
@@ -123,15 +127,15 @@ def maps(draw: Draw) -> list[str]:
         form = draw(st.sampled_from(MAPS))
         axes = form[form.index("in_axes=(") + 9 :]
         x = f"np.array([{number(draw)}, 0.8])" if axes[0] == "0" else number(draw)
-        count = "np.array([1, 2])" if axes.split(", ")[1] == "0" else integer(draw, 2)
+        count = "np.array([1, 2])" if axes.split(", ")[1] == "0" else integer(draw)
         lines.append(f"call({compiled(draw, form)}, {x}, {count}, {v}, {a}, mapped=True)")
         if draw(st.integers(0, 2)) == 0:
             break
     return lines
 
 
-def calls(draw: Draw, traits: Traits) -> list[str]:
+def calls(draw: Draw, traits: Traits, seeded: bool) -> list[str]:
     """Draw the calls of a program."""
     if traits.derivative:
         return derivatives(draw, DERIVATIVES + DERIVATIVES_OF_BATCHES * traits.mapped)
-    return maps(draw) if traits.mapped else plain(draw)
+    return maps(draw) if traits.mapped else plain(draw, seeded)

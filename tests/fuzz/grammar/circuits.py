@@ -70,14 +70,18 @@ def measure(scope: Scope) -> str:
 def circuit(scope: Scope) -> None:
     """Draw a QNode, a call of it, and what becomes of its results."""
     name = scope.fresh("circuit")
-    wires = scope.one_of(1, 2, 3)
+    wires = scope.one_of(1, 2, 3, 1, 2, 3, 11)
     shots = scope.one_of(None, None, None, SHOTS) if scope.random is not None else None
     measures = not scope.traits.mapped and scope.chance(3)
+    # Three rows of parameters.
+    broadcast = not shots and not measures and scope.chance(5)
     inner = scope.inner(wires=wires, in_circuit=True, repeated=measures)
     parameters = [scope.fresh("x"), scope.fresh("n")]
     inner.variables[Kind.FLOAT].append(parameters[0])
     inner.variables[Kind.INT].append(parameters[1])
     inner.lines.append(f"qml.RX({parameters[0]}, wires=0)")
+    if broadcast:
+        inner.lines.append(f"qml.RY(jnp.array([0.3, 1.2, 0.7]) * {parameters[0]}, wires=0)")
     inner.some()
     outcomes = []
     if measures:
@@ -87,9 +91,15 @@ def circuit(scope: Scope) -> None:
     measured = [
         measurement(inner, outcomes, exact=shots is None) for _ in range(scope.one_of(1, 2, 3))
     ]
+    if broadcast:
+        measured = [(text, "jnp.sum(jnp.abs({}))") for text, _ in measured]
+    # Beside measurements in the middle they make it one random run.
+    if not shots and not measures and scope.chance(6):
+        measured.append((expression(inner, Kind.FLOAT, 1), "{}"))
     texts = [text for text, _ in measured]
     inner.lines.append(f"return {', '.join(texts)}")
-    device = f'qml.device("lightning.qubit", wires={wires})'
+    simulator = scope.one_of(*["lightning.qubit"] * 3, "default.qubit")
+    device = f'qml.device("{simulator}", wires={wires})'
     options = f", shots={shots}" if shots else ""
     scope.block(f"def {name}({', '.join(parameters)}):", inner, f"@qml.qnode({device}{options})")
     result = scope.fresh("q")

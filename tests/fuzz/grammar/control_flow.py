@@ -18,7 +18,8 @@ def loop(scope: Scope) -> None:
     scope.block(f"def {body}({', '.join([index, *names])}):", inner)
     stop = scope.one_of(*(str(scope.draw(st.integers(0, 3))), expression(scope, Kind.INT, 0)))
     bounds = scope.one_of(f"0, {stop}, 1", f"{stop}, 0, -1", f"1, {stop}, 2")
-    _run(scope, f"{_whose(scope)}.for_loop({bounds})({body})", carried)
+    whose = _whose(scope)
+    _run(scope, f"{whose}.for_loop({bounds}{_progress(scope, whose)})({body})", carried)
 
 
 def lax_loop(scope: Scope) -> None:
@@ -67,7 +68,11 @@ def while_loop(scope: Scope) -> None:
             inner.lines.append(f"return {count} + 1, {carried.text(inner)}")
         scope.block(f"def {function}({count}, {name}):", inner)
     result, first = scope.fresh("r"), expression(scope, Kind.INT, 0)
-    made = f"{_whose(scope)}.while_loop({test})({body})({first}, {carried.text(scope)})"
+    whose = _whose(scope)
+    made = (
+        f"{whose}.while_loop({test}{_progress(scope, whose)})({body})"
+        f"({first}, {carried.text(scope)})"
+    )
     scope.lines.append(f"_, {result} = {made}")
     carried.bind(scope, result)
 
@@ -111,6 +116,10 @@ def conditional(scope: Scope) -> None:
 def _whose(scope: Scope) -> str:
     """Draw whose control flow it is; PennyLane's is compiled by qjit."""
     return "bellhop" if scope.traits.jit else scope.one_of("bellhop", "qml")
+
+
+def _progress(scope: Scope, whose: str) -> str:
+    return ", progress='loop'" * (whose == "bellhop" and scope.chance(6))
 
 
 def _fill(inner: Scope, carried: list[Tree], names: list[str]) -> None:

@@ -10,7 +10,9 @@ ROWS = "jnp.array([0.3, 0.8])"
 
 def function(scope: Scope) -> None:
     """Draw a function of a number and the value of a transformation of it."""
-    form = scope.one_of("jit", "checkpoint", "qjit", "vmap", "grad", "callback", "jvp")
+    form = scope.one_of(
+        "jit", "checkpoint", "qjit", "vmap", "grad", "callback", "jvp", "accelerate"
+    )
     if form == "qjit" and (scope.traits.jit or scope.in_circuit):
         form = "jit"
     traits = replace(
@@ -40,6 +42,7 @@ def function(scope: Scope) -> None:
     elif form == "jvp":
         made = f"jax.jvp({name}, ({value},), (1.0,))[1]"
     else:
-        whose = "bellhop" if form == "qjit" else "jax"
-        made = f"{whose}.{form}({name})({value})"
+        whose = "bellhop" if form in ("qjit", "accelerate") else "jax"
+        more = scope.one_of("", ', dev="cpu:1"') if form == "accelerate" else ""
+        made = f"{whose}.{form}({name}{more})({value})"
     scope.add(Kind.FLOAT, made)

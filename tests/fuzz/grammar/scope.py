@@ -31,12 +31,19 @@ class Traits:
         mapped: it is mapped by ``vmap``.
         circuits: it may hold circuits.
         jit: it is compiled by ``jax.jit``.
+        autograph: Python's own control flow is converted.
     """
 
     derivative: bool = False
     mapped: bool = False
     circuits: bool = True
     jit: bool = False
+    autograph: bool = False
+
+    def __str__(self) -> str:
+        """Return what stands out."""
+        names = [name for name, value in vars(self).items() if value and name != "circuits"]
+        return ", ".join(names) or "plain"
 
 
 @dataclass

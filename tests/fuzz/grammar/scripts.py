@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from . import callbacks, circuits, control_flow, functions
+from . import callbacks, circuits, control_flow, functions, options, python_control
 from .calls import calls
 from .expressions import expression
 from .scope import Kind, Scope, Traits
@@ -20,6 +20,9 @@ ALL_TRAITS = (
     Traits(circuits=False, jit=True),
     Traits(derivative=True, circuits=False, jit=True),
     Traits(mapped=True, circuits=False, jit=True),
+    Traits(autograph=True),
+    Traits(derivative=True, autograph=True),
+    Traits(mapped=True, autograph=True),
 )
 
 
@@ -36,6 +39,8 @@ def fill(scope: Scope, most: int) -> None:
     if scope.depth > 0:
         kinds += [control_flow.loop, control_flow.conditional, control_flow.while_loop]
         kinds += [control_flow.lax_loop, functions.function]
+        if scope.traits.autograph:
+            kinds += python_control.STATEMENTS * 2
         if scope.traits.circuits and not scope.in_circuit:
             kinds += [circuits.circuit] * 2
     for _ in range(min(most, 1 + scope.depth)):
@@ -52,11 +57,15 @@ def scripts(draw: Any) -> str:
     scope = Scope(draw, traits, fill, random=None if traits.derivative or traits.mapped else [])
     for kind, name in zip((Kind.FLOAT, Kind.INT, Kind.VECTOR, Kind.ANY), "xnva", strict=True):
         scope.variables[kind].append(name)
+    chosen = options.options(draw, traits)
+    scope.lines += chosen.head
     scope.some(6)
     results = [expression(scope, Kind.FLOAT), tree(scope).text(scope)]
     if scope.random:
         results.append(f"{{'random': [{', '.join(scope.random)}]}}")
     scope.lines.append(f"return {', '.join(results)}")
     whole = scope.inner()
-    whole.block("def f(x, n, v, a):", scope, "@jax.jit" if traits.jit else "@bellhop.qjit")
-    return "\n".join([PREAMBLE, "", *whole.lines, "", "", *calls(draw, traits), ""])
+    whole.block("def f(x, n, v, a):", scope, chosen.decorator)
+    mode = f"# mode: {traits}"
+    lines = calls(draw, traits, chosen.seeded)
+    return "\n".join([PREAMBLE, "", mode, *whole.lines, "", "", *lines, ""])

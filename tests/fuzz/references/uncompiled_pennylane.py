@@ -22,19 +22,34 @@ def qnode(device: Any, **options: Any) -> Callable[..., Any]:
     wires = len(device.wires) - SPARE
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        circuit = qml.QNode(function, device, mcm_method="deferred", **options)
-
         @functools.wraps(function)
         def call(*args: Any) -> Any:
             _now.wires = wires
-            results = circuit(*args)
-            if isinstance(results, tuple):
-                return tuple(_arrays(result, wires) for result in results)
-            return _arrays(results, wires)
+            returned: list[Any] = []
+
+            def measured(*args: Any) -> Any:
+                returned[:] = _as_tuple(function(*args))
+                return [part for part in returned if _is_measured(part)]
+
+            circuit = qml.QNode(measured, device, mcm_method="deferred", **options)
+            results = iter(circuit(*args))
+            values = tuple(
+                _arrays(next(results), wires) if _is_measured(part) else part for part in returned
+            )
+            return values if len(values) > 1 else values[0]
 
         return call
 
     return decorate
+
+
+def _as_tuple(returned: Any) -> tuple[Any, ...]:
+    return returned if isinstance(returned, tuple) else (returned,)
+
+
+def _is_measured(part: Any) -> bool:
+    """Tell what is measured from what Python has computed, which a QNode may return too."""
+    return isinstance(part, qml.measurements.MeasurementProcess)
 
 
 def _arrays(result: Any, wires: int) -> Any:
