@@ -1,5 +1,6 @@
 """What a circuit that fails raises, wherever its program is."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -114,6 +115,28 @@ def test_shots_that_do_not_fit(shots: int) -> None:
     message = rf"QNode 'flip' \(.*: {shots} shots would take .*Use fewer shots"
     with pytest.raises(bellhop.CompileError, match=message):
         bellhop.qjit(circuit)(0)
+
+
+@pytest.mark.parametrize("rows", [(10_000,), (100, 100)])
+def test_states_of_a_batch_that_do_not_fit(rows: tuple[int, ...]) -> None:
+    """On default.qubit there is a state for each row at once."""
+    circuit = qml.QNode(flip, qml.device("default.qubit", wires=24))
+    program = functools.reduce(lambda f, _: jax.vmap(f), rows, circuit)
+    message = (
+        rf"QNode 'flip' \(.*: the state of 24 qubits, in a batch of {rows[-1]}, would take \d+ GiB "
+        r"of memory, and this machine has .*Use fewer wires or rows"
+    )
+    with pytest.raises(bellhop.CompileError, match=message):
+        bellhop.qjit(program)(jnp.zeros(rows, int))
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_shots_of_a_batch_that_do_not_fit(device: str) -> None:
+    circuit = qml.QNode(lambda x: (qml.RX(x, 0), qml.sample())[1], qml.device(device, wires=1))
+    program = jax.vmap(qml.set_shots(circuit, 10**7))
+    message = r"'<lambda>' \(.*10000000 .*, in a batch of 1000000, would take .* fewer .* or rows"
+    with pytest.raises(bellhop.CompileError, match=message):
+        bellhop.qjit(program)(jnp.zeros(10**6))
 
 
 @pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit", "null.qubit"])

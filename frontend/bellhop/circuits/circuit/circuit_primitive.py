@@ -34,6 +34,7 @@ from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative,
 from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.gates.device import DeviceSpec
+from bellhop.circuits.operations.memory import check_result_fits
 from bellhop.circuits.operations.seeds import random_effect
 from bellhop.circuits.operations.state_primitives import HANDLE, recorded
 from bellhop.compiler.batching import call_one_by_one
@@ -275,7 +276,9 @@ def _batch(
     params = {"body": body, "randomness": randomness, "batch": batch, **static}
     is_straight = randomness in (Randomness.NONE, Randomness.SAMPLES)
     if not is_straight or body.closed.effects:
-        return call_one_by_one(circuit_p, operands, dims, **params)
+        outs, axes = call_one_by_one(circuit_p, operands, dims, **params)
+        _check_results_fit(outs, body.where, **static)
+        return outs, axes
     all_rows, inputs = batched(batch, operands, dims)
     if all_rows.rows == 0:
         outs = [jnp.zeros(of_rows(a, all_rows).shape, a.dtype) for a in body.closed.out_avals[1:]]
@@ -284,7 +287,14 @@ def _batch(
     if batch is not None:
         elements = all_rows.rows // batch.rows
         outs = [out.reshape(elements, batch.rows, *out.shape[1:]) for out in outs]
+    _check_results_fit(outs, body.where, **static)
     return outs, [0] * len(outs)
+
+
+def _check_results_fit(results: Sequence[Any], where: str, *, device: DeviceSpec, **_: Any) -> None:
+    for result in results:
+        rows, *shape = result.shape
+        check_result_fits(tuple(shape), result.dtype, device.qubits, where, rows=rows)
 
 
 batching.primitive_batchers[circuit_p] = _batch

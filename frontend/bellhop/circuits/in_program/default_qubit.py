@@ -20,6 +20,7 @@ from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.gates import DECOMPOSITION_DEPTH, check_is_gate
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
+from bellhop.circuits.in_program.held_states import held
 from bellhop.circuits.in_program.shots import ShotsOfWay
 from bellhop.circuits.measure.computed_wires import on_known_wires, probabilities_on_known_wires
 from bellhop.circuits.measure.observables import (
@@ -252,6 +253,8 @@ class TracedCircuit(NestingCircuit):
         with qml.QueuingManager.stop_recording():
             if self.n_outcomes:
                 self._leave_other_ways()
+            shots = 0 if self._shots is None else self._shots.is_here.size
+            self._state = held(self._state, len(self.wires), shots, self._where)
             if self._shots is not None:
                 statistics = self._sampled(processes, self._shots)
             elif not self.n_outcomes:

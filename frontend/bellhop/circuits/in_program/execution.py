@@ -121,7 +121,6 @@ def run_traced(
     closed = jax.make_jaxpr(run)(
         jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, no_key, ROW_STRUCT, *inputs
     )
-    check_state_fits(len(wires), where, rows=rows.size)
     out_tree, values_tree = trees
     is_random = shots.total or method == SINGLE_BRANCH
     if is_random:

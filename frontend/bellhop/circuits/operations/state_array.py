@@ -68,7 +68,7 @@ def _after_gate_on_computed_wires(op: Any, state: Any, wires: WireMap) -> Any:
     chosen = jnp.stack([as_int32(jnp.asarray(qubit)) for qubit in qubits])
     rank = jnp.arange(n).at[chosen].set(jnp.arange(len(qubits)) - len(qubits))
     weights = 2 ** (n - 1 - jnp.argsort(rank))
-    bits = (np.arange(2**n)[:, None] >> np.arange(n)[::-1]) & 1
+    bits = (jnp.arange(2**n)[:, None] >> np.arange(n)[::-1]) & 1
     source = jnp.sum(bits * weights, axis=1)
     there = state.reshape(2**n)[source].reshape(state.shape)
     front = op.map_wires(dict(zip(op.wires, range(len(qubits)), strict=True)))

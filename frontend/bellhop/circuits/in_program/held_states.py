@@ -1,0 +1,49 @@
+"""States that are arrays of the program, and so as many at once as ``jax.vmap`` has rows.
+
+How many these are, nobody knows while a circuit is traced; the batching rule of what marks its
+state does, outer batches of the state included.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from bellhop.circuits.operations.memory import check_shots_fit, check_state_fits
+
+# held: a state -> the same
+_held_p = Primitive("quantum_held")
+_held_p.def_impl(lambda state, **_: state)
+_held_p.def_abstract_eval(lambda state, **_: state)
+mlir.register_lowering(_held_p, lambda _, state, **__: [state])
+
+
+def held(state: Any, qubits: int, shots: int, where: str) -> Any:
+    """Return a state, of which a batch is refused that takes more memory than there is.
+
+    Args:
+        state: with an axis of two for each qubit.
+        qubits: how many it has.
+        shots: how many numbers are drawn from it.
+        where: the QNode and its line, for errors.
+    """
+    return _held_p.bind(state, qubits=qubits, shots=shots, where=where)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    return _held_p.bind(*primals, **params), tangents[0]
+
+
+def _batch(
+    operands: Sequence[Any], dims: Sequence[int], *, qubits: int, shots: int, where: str
+) -> Any:
+    (states,) = operands
+    rows = states.size // 2**qubits
+    check_state_fits(qubits, where, rows=rows)
+    check_shots_fit(shots, where, rows=rows)
+    return _held_p.bind(states, qubits=qubits, shots=shots, where=where), dims[0]
+
+
+ad.primitive_jvps[_held_p] = _jvp
+batching.primitive_batchers[_held_p] = _batch
