@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bellhop.base.foreign_passes import missing_pass
 from bellhop_mlir.transforms.transform_circuits import CIRCUIT_PASSES
 
 __all__ = [
@@ -14,8 +15,19 @@ __all__ = [
     "pipeline",
 ]
 
+# Passes of Catalyst's that are transforms of PennyLane's.
+_TRANSFORMS = ("combine_global_phases", "diagonalize_measurements", "gridsynth")
+
 # Where a QNode holds its passes; PennyLane copies a QNode with all that it holds.
 _ATTRIBUTE = "_bellhop_passes"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _TRANSFORMS:
+        from pennylane import transforms
+
+        return getattr(transforms, name)
+    raise missing_pass(__name__, name)
 
 
 def pass_names(what: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
@@ -51,7 +63,9 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
     """Choose the passes that run over the circuits of a QNode, in compiled programs.
 
     Args:
-        passes: the names, in order, each with a dictionary of options, of which no pass has any.
+        passes: the names, in order, each with a dictionary of options.  Those of ``bellhop.passes``
+            have none; ``combine_global_phases``, ``diagonalize_measurements`` and ``gridsynth``
+            are PennyLane's transforms, come before these, and have their options.
 
     Returns:
         a decorator for QNodes; they get these passes in place of those of the program
@@ -76,8 +90,20 @@ def pipeline(passes: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
 
     The interface is that of Catalyst's ``pipeline``.
     """
-    names = pass_names("pipeline", passes)
-    return lambda qnode: _with_passes(qnode, names)
+    if not isinstance(passes, Mapping):
+        pass_names("pipeline", passes)
+    transforms = {name: passes[name] for name in passes if _transform_name(name)}
+    names = pass_names(
+        "pipeline", {name: passes[name] for name in passes if name not in transforms}
+    )
+
+    def decorate(qnode: Any) -> Any:
+        changed = _with_passes(qnode, names)
+        for name, options in transforms.items():
+            changed = __getattr__(_transform_name(name))(changed, **options)
+        return changed
+
+    return decorate
 
 
 def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
@@ -85,8 +111,8 @@ def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
 
     Args:
         name: of the pass, as ``pipeline`` takes it.
-        flags: options without a value; no pass has any.
-        options: options with a value; no pass has any.
+        flags: options without a value.
+        options: options with a value.
 
     Raises:
         ValueError: for a pass, or an option of one, that there is not.
@@ -105,7 +131,11 @@ def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
         >>> "PauliX" in circuit.mlir, "PauliX" in circuit.mlir_opt
         (True, False)
     """
-    (known,) = pass_names("apply_pass", {name: dict.fromkeys(flags, True) | options})
+    given = dict.fromkeys(flags, True) | options
+    transform = _transform_name(name)
+    if transform:
+        return lambda qnode: __getattr__(transform)(_with_passes(qnode, passes_of(qnode)), **given)
+    (known,) = pass_names("apply_pass", {name: given})
     return lambda qnode: _with_passes(qnode, (*(passes_of(qnode) or ()), known))
 
 
@@ -195,7 +225,13 @@ def merge_loop_boundaries(qnode: Any) -> Any:
     return apply_pass("merge-loop-boundaries")(qnode)
 
 
-def _with_passes(qnode: Any, names: tuple[str, ...]) -> Any:
+def _transform_name(name: str) -> str:
+    """Return the name of PennyLane's transform that a pass is; nothing for one of ours."""
+    name = name.replace("-", "_")
+    return name if name in _TRANSFORMS else ""
+
+
+def _with_passes(qnode: Any, names: tuple[str, ...] | None) -> Any:
     from pennylane import QNode
 
     if not isinstance(qnode, QNode):
@@ -204,5 +240,6 @@ def _with_passes(qnode: Any, names: tuple[str, ...]) -> Any:
             "circuits of a program: qjit(circuit_transform_pipeline={...})."
         )
     changed = copy.copy(qnode)
-    setattr(changed, _ATTRIBUTE, names)
+    if names is not None:
+        setattr(changed, _ATTRIBUTE, names)
     return changed

@@ -75,6 +75,8 @@ def test_attributes_of_catalyst_say_what_there_is_instead(name):
     assert not hasattr(f, name)
     with pytest.raises(AttributeError, match=f"'{name}', which only Catalyst's has: .+"):
         getattr(f, name)
+    with pytest.raises(AttributeError, match=r"'compile_pipeline', which only a QNode has\. What"):
+        f.compile_pipeline  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute 'colour'$"):
         f.colour  # noqa: B018
 

@@ -76,6 +76,13 @@ def _() -> None:
     for result in results:
         np.testing.assert_array_equal(result, results[0])
     assert results[0][1] not in (0, 1)
+    single = bellhop.qjit(node(coin, 50, mcm_method="single-branch-statistics"), seed=3)()
+    assert single[1] in (0, 1)
+
+
+@row("`expval` of an outcome without shots")
+def _() -> None:
+    assert bellhop.qjit(node(coin))()[1] == pytest.approx(0.5)
 
 
 @row("seeds")
@@ -88,8 +95,9 @@ def _() -> None:
 
 @row("seeds under `jax.jit(f)`")
 def _() -> None:
-    program = jax.jit(bellhop.qjit(node(tossed, 64), seed=1))
-    assert not np.array_equal(program(), program())
+    for seed in (1, None):
+        program = jax.jit(bellhop.qjit(node(tossed, 64), seed=seed))
+        assert not np.array_equal(program(), program())
 
 
 @row("device seeds")
@@ -107,21 +115,69 @@ def _() -> None:
     f = bellhop.qjit(lambda x: (traces.append(1), 2 * x)[1])
     assert f(2.0).dtype == float
     assert f(2).dtype == int
-    assert len(traces) == 2
+    assert f(np.float32(2)).dtype == np.float32
+    assert len(traces) == 3
 
 
-@row("`sample` and `counts` of observables")
+@row("results that are made of Python numbers")
 def _() -> None:
-    body = lambda: (qml.sample(qml.Z(0)), qml.counts(qml.Z(0)))
-    samples, (values, counts) = bellhop.qjit(node(body, 4))()
+    result = bellhop.qjit(lambda x: 2 * x)(1.5)
+    assert (result + jnp.ones(2, jnp.float32)).dtype == jnp.float32
+    assert (jnp.float64(result) + jnp.ones(2, jnp.float32)).dtype == jnp.float64
+
+
+@row("`sample`, `counts` and `probs` of observables")
+def _() -> None:
+    body = lambda: (qml.sample(qml.Z(0)), qml.counts(qml.Z(0)), qml.probs(op=qml.Z(0)))
+    samples, (values, counts), probs = bellhop.qjit(node(body, 4))()
+    np.testing.assert_array_equal(probs, [1, 0])
     np.testing.assert_array_equal(samples, np.ones(4))
     np.testing.assert_array_equal([values, counts], [[-1, 1], [0, 4]])
+
+
+@row("several numbers of shots, `qml.set_shots(circuit, (10, 20))`")
+def _() -> None:
+    results = bellhop.qjit(node(lambda: qml.expval(qml.Z(0)), (10, 20)))()
+    np.testing.assert_array_equal(results, [1, 1])
+
+
+@row("a device without `wires`, and `probs()`")
+def _() -> None:
+    body = lambda: (qml.H(1), qml.probs())[1]
+    for wires, expected in ((None, [0.5, 0.5]), (2, [0.5, 0.5, 0, 0])):
+        program = bellhop.qjit(node(body, device=qml.device("lightning.qubit", wires=wires)))
+        np.testing.assert_allclose(program(), expected)
+
+
+@row("wires with other labels than 0, 1, ...")
+def _() -> None:
+    body = lambda: (qml.X("b"), qml.probs())[1]
+    program = bellhop.qjit(node(body, device=qml.device("lightning.qubit", wires=["a", "b"])))
+    np.testing.assert_allclose(program(), [0, 1, 0, 0])
+
+
+def rotated(x: Any) -> Any:
+    qml.RX(x, 0)
+    return qml.expval(qml.Z(0))
+
+
+@row("an array in place of an angle")
+def _() -> None:
+    angles = jnp.array([0.1, 0.4])
+    np.testing.assert_allclose(bellhop.qjit(node(rotated))(angles), np.cos(angles))
 
 
 @row("a QNode that returns nothing")
 def _() -> None:
     with pytest.raises(bellhop.CompileError, match="a quantum function must return something"):
         bellhop.qjit(node(lambda: None))()
+
+
+@row("a QNode that calls another")
+def _() -> None:
+    inner = node(rotated)
+    program = bellhop.qjit(node(lambda x: rotated(inner(x))))
+    assert program(0.4) == pytest.approx(np.cos(np.cos(0.4)))
 
 
 @row("`qml.Snapshot`")
@@ -150,21 +206,84 @@ def _() -> None:
     assert type(seen[0]) is np.ndarray
 
 
-@row("an array of computed size")
+@row("an `int` from a callback that declares a `float`")
+def _() -> None:
+    assert bellhop.qjit(bellhop.pure_callback(lambda x: 3, float))(1.0) == 3.0
+
+
+@row("a value that a `debug.callback` returns")
+def _() -> None:
+    program = bellhop.qjit(lambda x: (bellhop.debug.callback(lambda y: 5)(x), x)[1])
+    assert program(1.0) == 1
+
+
+@row("`print` with more values than fields")
+def _() -> None:
+    with pytest.raises(ValueError, match="fields for 0 positional values"):
+        bellhop.qjit(lambda x: bellhop.debug.print("x", x))(1.0)
+
+
+@row("a `debug_assert` that fails")
+def _() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        bellhop.qjit(lambda x: (bellhop.debug_assert(x > 1, "too small"), x)[1])(0.0)
+    assert str(caught.value) == "too small"
+
+
+@row("`for_loop` with a step of 0")
+def _() -> None:
+    with pytest.raises(ValueError, match="the step must not be zero"):
+        bellhop.qjit(lambda: bellhop.for_loop(0, 3, 0)(lambda i, x: x)(1))()
+
+
+@row("an array of computed size, or as many wires of a device")
 def _() -> None:
     with pytest.raises(TypeError):
         bellhop.qjit(lambda n: jnp.ones([n]))(3)
     assert bellhop.qjit(lambda n: jnp.ones([n]), static_argnums=0)(3).shape == (3,)
+    with pytest.raises(bellhop.CompileError, match="how many wires its device has is computed"):
+        bellhop.qjit(lambda n: node(impossible, device=qml.device("lightning.qubit", wires=n))())(2)
 
 
 @row("`grad` of `grad`")
 def _() -> None:
-    def body(x: Any) -> Any:
-        qml.RX(x, 0)
-        return qml.expval(qml.Z(0))
-
-    second = bellhop.qjit(bellhop.grad(bellhop.grad(node(body))))(0.4)
+    second = bellhop.qjit(bellhop.grad(bellhop.grad(node(rotated))))(0.4)
     assert second == pytest.approx(-np.cos(0.4))
+
+
+@row('`diff_method="finite-diff"`')
+def _() -> None:
+    program = bellhop.qjit(bellhop.grad(node(rotated, diff_method="finite-diff")))
+    assert program(0.4) == pytest.approx(-np.sin(0.4), abs=1e-5)
+
+
+def returns_in_a_loop(x: Any) -> Any:
+    assert x > 0
+    for i in range(10):
+        if i > x:
+            return 1.0 if x > 2 else 2.0
+    return 3.0
+
+
+@row("`break`, `assert`, `a if x else b` and `return` in a loop, under autograph")
+def _() -> None:
+    program = bellhop.qjit(returns_in_a_loop, autograph=True)
+    assert [float(program(x)) for x in (1.5, 2.5, 20.5)] == [2, 1, 3]
+
+
+@row(
+    "passes to Pauli product rotations, `disentangle_cnot`, `parity_synth` and other passes that "
+    "are not in the table above"
+)
+def _() -> None:
+    with pytest.raises(AttributeError, match="'disentangle_cnot', which only Catalyst's has"):
+        bellhop.passes.disentangle_cnot  # noqa: B018
+
+
+@row("`gridsynth(ppr_basis=True)`")
+def _() -> None:
+    with pytest.raises(bellhop.CompileError, match="ppr_basis=True is not supported"):
+        bellhop.qjit(bellhop.passes.gridsynth(node(rotated), ppr_basis=True))(0.3)
 
 
 @row("`default.qubit`")

@@ -92,7 +92,7 @@ __all__ = [
     "partial_eval_jaxpr_nounits",
     "partitioning",
     "raw_platform",
-    "refuses_traced_shape",
+    "refuses_traced_size",
     "register_effect",
     "register_ordered_effect",
     "run_compiled",
@@ -315,14 +315,20 @@ def run_compiled(compiled: jax.stages.Compiled, /, *args: Any, **kwargs: Any) ->
     return results
 
 
-def refuses_traced_shape(error: BaseException) -> bool:
-    """Tell whether an exception is JAX's of a shape that is being traced; it has no type."""
+def refuses_traced_size(error: BaseException) -> bool:
+    """Tell whether an exception is JAX's of a shape or slice that is traced; it has no type."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
-    if traceback is None or traceback.tb_frame.f_code is not core.canonicalize_shape.__code__:
+    if traceback is None:
         return False
-    sizes = jax.tree.leaves(traceback.tb_frame.f_locals.get("shape"))
+    code, values = traceback.tb_frame.f_code, traceback.tb_frame.f_locals
+    sizes: list[Any] = []
+    if code is core.canonicalize_shape.__code__:
+        sizes = jax.tree.leaves(values.get("shape"))
+    elif traceback.tb_frame.f_globals.get("__name__") == "jax._src.numpy.indexing":
+        index = getattr(values.get("idx"), "index", None)
+        sizes = [index.start, index.stop, index.step] if isinstance(index, slice) else []
     return any(isinstance(size, core.Tracer) for size in sizes)
 
 

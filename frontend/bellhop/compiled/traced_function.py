@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from bellhop._jax.private import refuses_traced_shape
+from bellhop._jax.private import refuses_traced_size
 from bellhop.base.signature import (
     Static,
     StaticArguments,
@@ -23,6 +23,7 @@ from bellhop_runtime import CallbackTable
 
 _ASKS_FOR_VALUE = (
     jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
@@ -85,9 +86,9 @@ class TracedFunction:
         names = self.static.names_of_others(self._function)
         check_arrays(f"qjit of {self.where}", names, args, kwargs)
 
-    def _explain(self, error: TypeError) -> None:
+    def _explain(self, error: Exception) -> None:
         """Say where in the function a value is asked for that only the run knows."""
-        if isinstance(error, _ASKS_FOR_VALUE) or refuses_traced_shape(error):
+        if isinstance(error, _ASKS_FOR_VALUE) or refuses_traced_size(error):
             error.add_note(
                 f"bellhop: in qjit of {self.where}, at {site_of_error(error)}, Python asks for a "
                 "value that the program computes. Make it static: qjit(static_argnums=...); or "
@@ -112,7 +113,7 @@ class TracedFunction:
             with compiling(self._options) as seeds:
                 try:
                     result = traced(self.converted)(*args, **kwargs)
-                except TypeError as error:
+                except (TypeError, IndexError) as error:
                     self._explain(error)
                     raise
             if seeds:

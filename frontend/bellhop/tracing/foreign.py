@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bellhop.base.foreign_passes import NO_PLUGINS
 from bellhop.base.source import warn_user
 from bellhop.errors import CompileError
 
@@ -16,8 +17,8 @@ _HINTS = {
 
 # Options that name what would be done to the program.
 _REFUSED = {
-    "dialect_plugins": "there are no plugins of MLIR",
-    "pass_plugins": "there are no plugins of MLIR",
+    "dialect_plugins": NO_PLUGINS,
+    "pass_plugins": NO_PLUGINS,
     "pipelines": "the order of the passes is fixed; circuit_transform_pipeline adds to it",
 }
 
@@ -69,8 +70,11 @@ def check_foreign_option(name: str, value: Any) -> bool:
     return True
 
 
-# Which PennyLane's layers for PyTorch and TensorFlow look for.
-_ATTRIBUTES_OF_QNODES = ("func", "interface")
+# Which PennyLane's layers for PyTorch and TensorFlow look for, and optimizers that change circuits.
+_ATTRIBUTES_OF_QNODES = (
+    *("func", "interface", "device", "diff_method", "shots", "execute_kwargs", "gradient_kwargs"),
+    *("compile_pipeline", "transform_program", "construct", "tape", "qtape", "update"),
+)
 
 
 def missing_attribute(owner: Any, name: str) -> AttributeError:
@@ -80,7 +84,8 @@ def missing_attribute(owner: Any, name: str) -> AttributeError:
         message += f", which only Catalyst's has: {_ATTRIBUTES[name]}."
     if name in _ATTRIBUTES_OF_QNODES:
         message += (
-            ", which only a QNode has. For a layer of a neural network, bellhop.to_torch makes a "
-            "function of it that a torch.nn.Module may call."
+            ", which only a QNode has. What needs one takes f.user_function; and for a layer of a "
+            "neural network, bellhop.to_torch makes a function of it that a torch.nn.Module may "
+            "call."
         )
     return AttributeError(message, name=name, obj=owner)

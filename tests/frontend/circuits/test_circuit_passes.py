@@ -323,3 +323,34 @@ def test_merge_loop_boundaries_of_differentiated_loops(assert_close):
 
     merged = gradient(bellhop.passes.merge_loop_boundaries(looped(static)))
     assert_close(merged(0.7), gradient(looped(static))(0.7))
+
+
+def test_passes_that_are_transforms_of_pennylane():
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        qml.Hadamard(0)
+        qml.Hadamard(0)
+        qml.RX(0.3, 0)
+        qml.RZ(x, 0)
+        qml.GlobalPhase(x)
+        qml.GlobalPhase(-x)
+        return qml.expval(qml.Y(0))
+
+    expected = -np.sin(0.3) * np.cos(0.4)
+    for changed in (
+        bellhop.passes.gridsynth(circuit, epsilon=1e-2),
+        bellhop.passes.apply_pass("gridsynth", epsilon=1e-2)(circuit),
+        bellhop.pipeline({"cancel-inverses": {}, "gridsynth": {"epsilon": 1e-2}})(circuit),
+    ):
+        difference = abs(bellhop.qjit(changed)(0.4) - expected)
+        assert 1e-9 < difference < 1e-2
+    program = bellhop.qjit(bellhop.passes.combine_global_phases(circuit))
+    assert program(0.4) == pytest.approx(expected)
+    assert program.mlir.count("GlobalPhase") == 1
+
+
+def test_passes_that_only_catalyst_has():
+    with pytest.raises(AttributeError, match="'to_ppr', which only Catalyst's has: circuits are"):
+        bellhop.passes.to_ppr  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        bellhop.passes.nonsense  # noqa: B018
