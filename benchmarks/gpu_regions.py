@@ -140,14 +140,13 @@ def matmul(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
 @contextmanager
 def without_fusion() -> Any:
     """Compile programs as they are without the pass fuse-accelerate."""
-    from bellhop.compiler import optimize as lowering
 
-    passes = lowering.OPTIMIZATION
-    lowering.OPTIMIZATION = tuple(each for each in passes if each.name != "fuse-accelerate")
+    passes = optimize.OPTIMIZATION
+    optimize.OPTIMIZATION = tuple(each for each in passes if each.name != "fuse-accelerate")
     try:
         yield
     finally:
-        lowering.OPTIMIZATION = passes
+        optimize.OPTIMIZATION = passes
 
 
 def _chain(device: jax.Device, links: int) -> Run:

@@ -36,21 +36,18 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
     FuseAccelerate,
     CanonicalizeRegions,
 )
-CONVERSION: tuple[type[Pass], ...] = (
-    ConvertAccelerateToRuntime,
-    OverlapRegions,
-    ConvertCallbackToRuntime,
-    ConvertQuantumToRuntime,
-    OutlineScalars,
-    SplitLongBlocks,
-)
+# After these a program's regions are modules of their own, which are taken out of it.
+REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime, OverlapRegions)
+_CALLS: tuple[type[Pass], ...] = (ConvertCallbackToRuntime, ConvertQuantumToRuntime)
+CALLS: tuple[type[Pass], ...] = (*_CALLS, OutlineScalars, SplitLongBlocks)
+# The same in a program that is not for the CPU: JAX makes its callbacks.
+DELEGATED_CALLS: tuple[type[Pass], ...] = (DelegateCallbacks, *_CALLS)
+CONVERSION = REGIONS + CALLS
 PIPELINE: tuple[type[Pass], ...] = OPTIMIZATION + CONVERSION
-# In place of the handler of callbacks, where a program is not for the CPU.
-DELEGATION: tuple[type[Pass], ...] = (DelegateCallbacks,)
 # First, where a circuit asks for passes of its own; those can be run by themselves too.
 TRANSFORMATION: tuple[type[Pass], ...] = (TransformCircuits, *CIRCUIT_PASSES.values())
 PASSES: dict[str, type[Pass]] = {
-    pass_.name: pass_ for pass_ in PIPELINE + DELEGATION + TRANSFORMATION
+    pass_.name: pass_ for pass_ in PIPELINE + DELEGATED_CALLS + TRANSFORMATION
 }
 
 Observer = Callable[[str, ir.Module], None]

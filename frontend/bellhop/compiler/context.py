@@ -3,7 +3,7 @@
 import contextlib
 import contextvars
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from jax.interpreters import mlir
@@ -82,27 +82,57 @@ def _empty_function(name: str) -> ir.Operation:
     return function
 
 
-_current: contextvars.ContextVar[Lowering | None] = contextvars.ContextVar(
-    "bellhop_lowering", default=None
+@dataclass(frozen=True)
+class LoweringState:
+    """What holds for all that is lowered here: in this thread, inside of these ``with`` blocks.
+
+    Attributes:
+        program: gathers what is lowered for a program of ours; None where it is one of JAX's own.
+        delegates: whether callbacks are JAX's on the CPU too, as they are on other platforms.
+        records: whether the device of the circuit that is lowered records its gates.
+    """
+
+    program: Lowering | None = None
+    delegates: bool = False
+    records: bool = True
+
+
+# Where nothing is lowered.
+_NOTHING = LoweringState()
+
+_current: contextvars.ContextVar[LoweringState] = contextvars.ContextVar(
+    "bellhop_lowering_state", default=_NOTHING
 )
+
+
+def lowering_state() -> LoweringState:
+    """Return the state of lowering here."""
+    return _current.get()
+
+
+@contextlib.contextmanager
+def lowering_with(**changes: Any) -> Iterator[None]:
+    """Change attributes of the state for what is lowered inside."""
+    token = _current.set(replace(_current.get(), **changes))
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 def lowering_in_progress() -> Lowering | None:
     """Return the lowering under way, or None where JAX lowers a program of its own."""
-    return _current.get()
-
-
-def allow_our_dialects(ctx: mlir.LoweringRuleContext) -> None:
-    """Let operations of our dialects into the module that JAX is making for us."""
-    ctx.module_context.context.allow_unregistered_dialects = True
+    return _current.get().program
 
 
 @contextlib.contextmanager
 def lowering() -> Iterator[Lowering]:
     """Gather what is lowered inside for one program."""
     gathered = Lowering()
-    token = _current.set(gathered)
-    try:
+    with lowering_with(program=gathered):
         yield gathered
-    finally:
-        _current.reset(token)
+
+
+def allow_our_dialects(ctx: mlir.LoweringRuleContext) -> None:
+    """Let operations of our dialects into the module that JAX is making for us."""
+    ctx.module_context.context.allow_unregistered_dialects = True

@@ -7,7 +7,6 @@ checked results, and exceptions that reach the caller as they are.
 """
 
 import contextlib
-import contextvars
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +19,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop.base.ir_types import aval_of
+from bellhop.compiler.context import lowering_state, lowering_with
 from bellhop.compiler.failures import raise_failures_of_plain_jits
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.transforms.delegate_callbacks import KIND_MARK, MARK
@@ -29,24 +29,15 @@ if TYPE_CHECKING:
     from bellhop.compiler.buffer_target import BufferTarget
     from bellhop.compiler.target import CallbackTarget
 
-_everywhere: contextvars.ContextVar[bool] = contextvars.ContextVar(
-    "bellhop_delegates_everywhere", default=False
-)
-
 
 def is_delegated(platform: str) -> bool:
     """Tell whether callbacks in programs for a platform are JAX's."""
-    return platform != "cpu" or _everywhere.get()
+    return platform != "cpu" or lowering_state().delegates
 
 
-@contextlib.contextmanager
-def delegated_everywhere() -> Iterator[None]:
+def delegated_everywhere() -> contextlib.AbstractContextManager[None]:
     """Delegate on the CPU too, so that it can be tested where there is nothing else."""
-    token = _everywhere.set(True)
-    try:
-        yield
-    finally:
-        _everywhere.reset(token)
+    return lowering_with(delegates=True)
 
 
 class Delegates:

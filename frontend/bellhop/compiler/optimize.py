@@ -13,16 +13,11 @@ from bellhop.compiler.code import Code, Program
 from bellhop.compiler.delegation import Delegates
 from bellhop.compiler.instruments import Stopwatch
 from bellhop_mlir.dialects import callback as dialect
-from bellhop_mlir.pipelines import OPTIMIZATION, run_pipeline
+from bellhop_mlir.pipelines import CALLS, DELEGATED_CALLS, OPTIMIZATION, REGIONS, run_pipeline
 from bellhop_mlir.transforms import Pass
 from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
-from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
-from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
-from bellhop_mlir.transforms.outline_scalars import OutlineScalars
-from bellhop_mlir.transforms.overlap_regions import OverlapRegions
-from bellhop_mlir.transforms.split_long_blocks import SplitLongBlocks
 from bellhop_mlir.transforms.transform_circuits import TransformCircuits, circuits_with_passes
 from bellhop_runtime import Callback, CallbackTable
 
@@ -77,29 +72,30 @@ def optimize(
         lowered = Snapshot(module)
         if keep_stages:
             stages[after] = lowered.text
-        passes: list[Pass] = [
-            pass_(device=device) if pass_ is InlineAccelerate else pass_() for pass_ in OPTIMIZATION
-        ]
+        passes = list(OPTIMIZATION)
         if after != LOWERED:
             passes = passes[[pass_.name for pass_ in passes].index(after) + 1 :]
         elif circuits_with_passes(module):
-            passes.insert(0, TransformCircuits())
-        run_pipeline(module, passes, observe)
+            passes.insert(0, TransformCircuits)
+        options: dict[type[Pass], dict[str, Any]] = {InlineAccelerate: {"device": device}}
+
+        def run(passes: Sequence[type[Pass]], *, verified: bool = False) -> None:
+            made = [pass_(**options.get(pass_, {})) for pass_ in passes]
+            run_pipeline(module, made, observe, verified=verified)
+
+        run(passes)
         optimized = _text(module, elides)
         digest = hashlib.blake2b(optimized.encode(), digest_size=7).digest()
         # Programs with the same text may still call different functions.
         key = table.reserve(int.from_bytes(digest, "big"))
         # Callbacks that the passes dropped still stand in the table.
-        to_runtime = ConvertAccelerateToRuntime(first_id=len(targets))
-        run_pipeline(module, [to_runtime, OverlapRegions()], observe, verified=True)
+        options[ConvertAccelerateToRuntime] = {"first_id": len(targets)}
+        options[ConvertCallbackToRuntime] = {"program": key}
+        run(REGIONS, verified=True)
         callbacks = [target.bind() for target in targets] + take_regions(module, targets)
-        conversion: list[Pass] = [ConvertCallbackToRuntime(program=key), ConvertQuantumToRuntime()]
-        if delegates:
-            conversion.insert(0, DelegateCallbacks())
-        else:
-            conversion += [OutlineScalars(), SplitLongBlocks()]
+        if not delegates:
             table.set_program(key, callbacks)
-        run_pipeline(module, conversion, observe, verified=True)
+        run(DELEGATED_CALLS if delegates else CALLS, verified=True)
         kept = Delegates(targets, callbacks) if delegates else None
         code = Code(
             mlir.module_to_bytecode(module),

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ from bellhop.errors import DifferentiableCompileError
 from bellhop_runtime import DTYPES, Callback
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class CallbackTarget:
     """A Python function as a program sees it.
 
@@ -47,8 +47,8 @@ class CallbackTarget:
     in_tree: Any
     out_tree: Any
     result_avals: tuple[ShapedArray, ...]
-    site: str
-    missing_rule: str | None = None
+    site: str = field(compare=False)
+    missing_rule: str | None = field(default=None, compare=False)
     vmap_method: str | None = "sequential"
     loops: tuple[tuple[bool, ...], ...] = ()
     aliases: tuple[tuple[int, int], ...] = ()
@@ -61,25 +61,6 @@ class CallbackTarget:
     # and whether all of these are the program's own memory.
     writes = False
     in_place = False
-
-    def _key(self) -> tuple[Any, ...]:
-        return (
-            self.flavour,
-            self.function,
-            self.in_tree,
-            self.out_tree,
-            self.result_avals,
-            self.vmap_method,
-            self.loops,
-            self.aliases,
-            self.asynchronous,
-            self.transforms,
-            self.takes_device,
-            self.partitioned,
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CallbackTarget) and self._key() == other._key()
 
     def __hash__(self) -> int:
         function = self.function

@@ -36,9 +36,9 @@ from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.operations.memory import check_result_fits
 from bellhop.circuits.operations.seeds import random_effect
-from bellhop.circuits.operations.state_primitives import HANDLE, recorded
+from bellhop.circuits.operations.state_primitives import HANDLE
 from bellhop.compiler.batching import call_one_by_one
-from bellhop.compiler.context import allow_our_dialects, lowering_in_progress
+from bellhop.compiler.context import allow_our_dialects, lowering_in_progress, lowering_with
 from bellhop.compiler.plain_jit import lower_alone
 from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
 from bellhop.control_flow.unused_values import prune_loops
@@ -355,7 +355,7 @@ def _lower(
     symbol = f"circuit_{name}_recorded" if record else f"circuit_{name}"
     if randomness is Randomness.TREE:
         closed = through_tree(closed)
-    with recorded(bool(record)):
+    with lowering_with(records=bool(record)):
         state, *results = mlir.core_call_lowering(
             inner, state, *operands, name=symbol, call_jaxpr=closed
         )

@@ -4,9 +4,6 @@ All take the handle of the state before them and return the one after: ``uint32[
 ``batch``, parameters may have an axis of rows in front.
 """
 
-import contextlib
-import contextvars
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +11,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
-from bellhop.compiler.context import allow_our_dialects
+from bellhop.compiler.context import allow_our_dialects, lowering_state
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects._precision import as_double
 from bellhop_mlir.dialects.gate import Gate
@@ -51,21 +48,6 @@ def _restart_aval(*_: Any) -> list[ShapedArray]:
     return [HANDLE, *2 * [ShapedArray((), np.dtype(bool))]]
 
 
-_is_recorded: contextvars.ContextVar[bool] = contextvars.ContextVar(
-    "bellhop_circuit_is_recorded", default=True
-)
-
-
-@contextlib.contextmanager
-def recorded(record: bool) -> Iterator[None]:
-    """Lower what runs inside for a device that records its gates, or not."""
-    token = _is_recorded.set(record)
-    try:
-        yield
-    finally:
-        _is_recorded.reset(token)
-
-
 def _gates_lower(
     ctx: Any,
     state: Any,
@@ -77,7 +59,7 @@ def _gates_lower(
     **_: Any,
 ) -> Any:
     allow_our_dialects(ctx)
-    if not _is_recorded.get():
+    if not lowering_state().records:
         # Nobody asks where the parameters stand, so loops need not count them.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
     if turns:
