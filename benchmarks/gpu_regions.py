@@ -140,6 +140,7 @@ def matmul(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
 @contextmanager
 def without_fusion() -> Any:
     """Compile programs as they are without the pass fuse-accelerate."""
+    from bellhop.compiler import optimize
 
     passes = optimize.OPTIMIZATION
     optimize.OPTIMIZATION = tuple(each for each in passes if each.name != "fuse-accelerate")

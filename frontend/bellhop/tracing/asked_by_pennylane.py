@@ -1,6 +1,6 @@
 """Whether PennyLane is to hand its control flow to us; it asks by ``bellhop.context``."""
 
-from bellhop.tracing import state as tracing
+from bellhop.tracing.state import trace_state
 
 
 def is_tracing() -> bool:
@@ -8,5 +8,5 @@ def is_tracing() -> bool:
 
     Where PennyLane decomposes or transforms operations it collects gates itself, in Python loops.
     """
-    circuit = tracing.current_circuit()
-    return tracing.is_tracing() and (circuit is None or circuit.is_collecting())
+    state = trace_state()
+    return state.is_tracing and (state.circuit is None or state.circuit.is_collecting())

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
-from bellhop.tracing import state as tracing
+from bellhop.tracing.state import is_converting, tracing_with
 
 
 def traced(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -13,8 +13,8 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         _prepare()
-        with tracing.tracing_with(is_tracing=True):
-            if not tracing.is_converting():
+        with tracing_with(is_tracing=True):
+            if not is_converting():
                 return function(*args, **kwargs)
             # Not before: it imports diastatic-malt.
             from bellhop.autograph.calls import call_converted

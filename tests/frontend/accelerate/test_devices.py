@@ -132,7 +132,6 @@ def test_default_device_without_context(monkeypatch, runs):
 
 def test_regions_are_lowered_for_their_own_platform(monkeypatch):
     """What is LAPACK on the CPU must not reach a GPU; seen in the text, without a GPU."""
-    from bellhop.compiler import optimize as lowering
 
     def accelerate_cuda_0__cholesky(x):
         return jnp.linalg.cholesky(x)
