@@ -144,7 +144,7 @@ def test_regions_are_lowered_for_their_own_platform(monkeypatch):
     monkeypatch.setattr(module, "target_of_name", lambda name: name)
     monkeypatch.setattr(module, "target_platform", lambda name: name.split(":")[0])
     traced = jax.jit(program).trace(X.T @ X)
-    with lowering._lowering():
+    with context.lowering():
         text = str(traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo"))
     assert text.count("@cusolver_potrf_ffi") == 1
     assert text.count("@lapack_dpotrf_ffi") == 1
