@@ -132,6 +132,7 @@ def test_default_device_without_context(monkeypatch, runs):
 
 def test_regions_are_lowered_for_their_own_platform(monkeypatch):
     """What is LAPACK on the CPU must not reach a GPU; seen in the text, without a GPU."""
+    from bellhop.compiler.context import lowering
 
     def accelerate_cuda_0__cholesky(x):
         return jnp.linalg.cholesky(x)
@@ -144,7 +145,7 @@ def test_regions_are_lowered_for_their_own_platform(monkeypatch):
     monkeypatch.setattr(module, "target_of_name", lambda name: name)
     monkeypatch.setattr(module, "target_platform", lambda name: name.split(":")[0])
     traced = jax.jit(program).trace(X.T @ X)
-    with context.lowering():
+    with lowering():
         text = str(traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo"))
     assert text.count("@cusolver_potrf_ffi") == 1
     assert text.count("@lapack_dpotrf_ffi") == 1
