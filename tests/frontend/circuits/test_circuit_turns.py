@@ -11,7 +11,7 @@ import pytest
 from tests.frontend.circuits.gate_counts import calls
 
 import bellhop
-from bellhop.circuits.recording.recording import recording
+from bellhop.circuits.recording import recording
 
 TURNS = 7
 Loop = Callable[..., Any]

@@ -11,8 +11,8 @@ import pytest
 from tests.frontend.circuits.gate_counts import calls
 
 import bellhop
-from bellhop.circuits.recording.recording import iterations as turns
-from bellhop.circuits.recording.recording import recording
+from bellhop.circuits.recording import iterations as turns
+from bellhop.circuits.recording import recording
 
 OUTER, INNER = 3, 5
 Loop = Callable[..., Any]

@@ -8,7 +8,7 @@ import pytest
 from tests.frontend.circuits.gate_counts import calls
 
 import bellhop
-from bellhop.circuits.recording.recording import iterations as turns
+from bellhop.circuits.recording import iterations as turns
 
 BLOCK = 4
 # None, one, a block but for one, a block, one more, and several blocks.
