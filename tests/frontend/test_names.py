@@ -7,6 +7,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 import pytest
 
 import bellhop
@@ -141,8 +142,28 @@ def test_draw_graph_is_a_figure(tmp_path):
     assert {"\n".join(node.text) for node in bellhop.draw(f)(1.0).graph.nodes()} <= texts
     figure.savefig(tmp_path / "program.png")
     assert (tmp_path / "program.png").stat().st_size > 1000
-    with pytest.raises(NotImplementedError, match="level must be None"):
+    with pytest.raises(ValueError, match="a level is one of a circuit, and"):
         bellhop.draw_graph(f, level=1)
+
+
+def test_draw_graph_of_a_level():
+    @bellhop.qjit
+    @qml.transforms.merge_rotations
+    @qml.transforms.cancel_inverses
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        qml.X(0)
+        qml.X(0)
+        bellhop.for_loop(0, 2, 1)(lambda i: qml.RX(x, 0) and None)()
+        return qml.expval(qml.Z(0))
+
+    for level, gates in ((0, ["RX", "RX", "X", "X"]), ("cancel-inverses", ["RX"] * 2), (2, ["RX"])):
+        figure, axes = bellhop.draw_graph(circuit, level=level)(1.2)
+        texts = [text.get_text() for text in axes.texts]
+        assert sorted(text for text in texts if text in ("X", "RX")) == gates
+        figure.clear()
+    with pytest.raises(ValueError, match="draw_graph: there is no level 3; there are 0 to 2, by"):
+        bellhop.draw_graph(circuit, level=3)
 
 
 def test_draw_graph_without_matplotlib(monkeypatch):

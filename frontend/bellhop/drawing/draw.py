@@ -138,21 +138,21 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     return drawn
 
 
-def draw_graph(fn: Callable[..., Any], *, level: int | None = None) -> Callable[..., Any]:
+def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Callable[..., Any]:
     """Draw a program as a figure of Matplotlib's, as Catalyst's ``draw_graph`` does.
-
-    It shows what ``draw`` does.
 
     Args:
         fn: a qjit function, or a function that could be one.
-        level: must be None; what each pass does is seen in ``debug.get_compilation_stage``.
+        level: without, the picture is that of ``draw``.  With the number or the name of a level
+            of ``qml.specs``, it is the gates of a QNode after so many of its transforms; what
+            ``bellhop.passes`` do comes later, and ``debug.get_compilation_stage`` shows it.
 
     Returns:
         a function of the arguments of ``fn`` that returns a figure and its axes.
 
     Raises:
         ImportError: at the call, without Matplotlib, which is in the extra ``plot``.
-        NotImplementedError: for a level.
+        ValueError: for a level that there is not, or of what is no QNode.
         TypeError: if ``fn`` is not callable.
 
     Example:
@@ -163,10 +163,9 @@ def draw_graph(fn: Callable[..., Any], *, level: int | None = None) -> Callable[
         >>> figure.clear()
     """
     if level is not None:
-        raise NotImplementedError(
-            "draw_graph: bellhop draws the program as it is traced, so level must be None. What a "
-            "pass leaves is text: bellhop.debug.get_compilation_stage."
-        )
+        from bellhop.circuits.pennylane.specs_levels import draw_at_level
+
+        return draw_at_level(fn.user_function if isinstance(fn, QJIT) else fn, level)
     drawn = draw(fn)
 
     @functools.wraps(drawn)

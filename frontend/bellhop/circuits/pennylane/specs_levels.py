@@ -1,4 +1,4 @@
-"""``qml.specs`` of compiled circuits at several levels: after each transform of the QNode."""
+"""Levels of compiled circuits, after each transform of the QNode: ``qml.specs`` and pictures."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -31,7 +31,7 @@ def specs_at_levels(specs: Callable[..., Any], qnode: qml.QNode, level: Any) -> 
     elif level == "all":
         chosen = range(len(stages))
     else:
-        chosen = [_number(each, qnode, stages) for each in level]
+        chosen = [_number("qml.specs", each, stages) for each in level]
 
     def count(*args: Any, **kwargs: Any) -> Any:
         names: dict[int, str] = {}
@@ -74,13 +74,34 @@ def _stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
             yield _LOWERED, applied
 
 
-def _number(level: Any, qnode: qml.QNode, stages: list[tuple[str, int]]) -> int:
+def draw_at_level(function: Any, level: Any) -> Callable[..., Any]:
+    """Return what draws the gates of a QNode after some of its transforms, by PennyLane.
+
+    Args:
+        function: a QNode.
+        level: the number of a stage, or its name.
+
+    Raises:
+        ValueError: for what is no QNode, or has no such stage.
+    """
+    if not isinstance(function, qml.QNode):
+        raise ValueError(
+            f"draw_graph: a level is one of a circuit, and {function!r} is no QNode. Leave the "
+            "level out, or draw the QNode that it calls."
+        )
+    stages = list(_stages(function))
+    _, applied = stages[_number("draw_graph", level, stages)]
+    draw: Callable[..., Any] = qml.draw_mpl(function, level=applied)
+    return draw
+
+
+def _number(what: str, level: Any, stages: list[tuple[str, int]]) -> int:
     names = [name for name, _ in stages]
     if level in names:
         return names.index(level)
     if isinstance(level, int) and 0 <= level < len(stages):
         return level
     raise ValueError(
-        f"qml.specs: there is no level {level!r}; there are 0 to {len(stages) - 1}, by name "
+        f"{what}: there is no level {level!r}; there are 0 to {len(stages) - 1}, by name "
         f"{', '.join(map(repr, names))}."
     )
