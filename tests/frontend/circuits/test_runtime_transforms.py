@@ -87,6 +87,25 @@ def test_rs_decomposition_of_a_computed_angle(epsilon: float) -> None:
     assert 1e-9 < difference < epsilon
 
 
+def test_computed_decompositions_inverted_and_controlled() -> None:
+    def decomposed(x: Any) -> None:
+        qml.ops.rs_decomposition(qml.RZ(x, wires=0), 1e-3)
+
+    def circuit(x: Any, rotation: Any) -> Any:
+        qml.Hadamard(0)
+        qml.Hadamard(1)
+        qml.ctrl(rotation, 1)(x)
+        qml.adjoint(rotation)(2 * x)
+        return qml.expval(qml.Y(0))
+
+    node = qml.QNode(circuit, qml.device("lightning.qubit", wires=2))
+    found = bellhop.qjit(lambda x: node(x, decomposed))(0.8)
+    expected = bellhop.qjit(lambda x: node(x, lambda x: qml.RZ(x, wires=0) and None))(0.8)
+    assert 1e-9 < abs(found - expected) < 4e-3
+    with pytest.raises(bellhop.CompileError, match="takes one angle, and was given an array"):
+        bellhop.qjit(lambda x: node(x, decomposed))(jnp.ones(2))
+
+
 def test_options_of_passes() -> None:
     message = "apply_pass: the pass 'cancel_inverses' has no options; given are {'max_value': 3}"
     with pytest.raises(ValueError, match=message):

@@ -19,7 +19,7 @@ from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.gates.control_flow import ControlFlow
 from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError
-from bellhop.tracing.state import is_tracing
+from bellhop.tracing.state import current_circuit, is_tracing
 
 # What the algorithm gives; their places are the codes of the loop.
 _GATES = (
@@ -92,6 +92,11 @@ def _is_computed(rotation: Any) -> bool:
 def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) -> ControlFlow:
     """Return a rotation, its global phase included, whose gates the program finds and applies."""
     (angle,) = rotation.data
+    if angle.shape:
+        raise CompileError(
+            f"the decomposition of {rotation.name} into Clifford and T gates takes one angle, and "
+            f"was given an array of shape {angle.shape}. Use bellhop.vmap over the circuit."
+        )
     most = int(10 * math.log2(1 / epsilon)) + _SPARE
     types = jax.ShapeDtypeStruct((most,), np.int32), jax.ShapeDtypeStruct((), np.int32)
     kind = type(rotation)
@@ -110,7 +115,8 @@ def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) ->
         branches = [lambda make=make: make(wire) and None for make in _GATES]
 
         def turn(carried: Any, trip: Any) -> Any:
-            circuit.branch("gridsynth", codes[trip], _NAMES, branches)
+            # Of a circuit that is inverted or controlled, another one runs the loop.
+            current_circuit().branch("gridsynth", codes[trip], _NAMES, branches)
             return carried
 
         circuit.for_loop(jnp.asarray(count, int), turn, ())
