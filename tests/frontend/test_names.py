@@ -162,7 +162,7 @@ def test_draw_graph_of_a_level():
         texts = [text.get_text() for text in axes.texts]
         assert sorted(text for text in texts if text in ("X", "RX")) == gates
         figure.clear()
-    with pytest.raises(ValueError, match="draw_graph: there is no level 3; there are 0 to 2, by"):
+    with pytest.raises(ValueError, match="draw_graph: 3 is no level of this circuit"):
         bellhop.draw_graph(circuit, level=3)
 
 

@@ -102,6 +102,6 @@ def _number(what: str, level: Any, stages: list[tuple[str, int]]) -> int:
     if isinstance(level, int) and 0 <= level < len(stages):
         return level
     raise ValueError(
-        f"{what}: there is no level {level!r}; there are 0 to {len(stages) - 1}, by name "
+        f"{what}: {level!r} is no level of this circuit, which has 0 to {len(stages) - 1}, by name "
         f"{', '.join(map(repr, names))}."
     )
