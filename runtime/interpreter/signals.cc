@@ -13,6 +13,8 @@
 
 #include "interpreter/failures.h"
 #include "interpreter/gil.h"
+#include "interpreter/interrupts.h"
+#include "interpreter/python_call.h"
 
 namespace bellhop {
 
@@ -24,11 +26,13 @@ constexpr std::chrono::milliseconds kPeriod{50};
 
 std::atomic<unsigned long> main_thread{0};
 
+// Set as the other is. Whoever looks first, there is a look of the main thread.
+std::atomic<bool> are_due_elsewhere{true};
+
 // Makes signals due one period after it was wound, and sleeps until it is again.
 class Ticker {
  public:
   void wind() {
-    signals_are_due.store(false, std::memory_order_relaxed);
     {
       std::lock_guard lock(mutex_);
       is_wound_ = true;
@@ -46,6 +50,7 @@ class Ticker {
       lock.unlock();
       std::this_thread::sleep_for(kPeriod);
       signals_are_due.store(true, std::memory_order_relaxed);
+      are_due_elsewhere.store(true, std::memory_order_relaxed);
       lock.lock();
     }
   }
@@ -60,26 +65,73 @@ class Ticker {
 // where there is no such thread.
 Ticker* ticker = new Ticker;
 
-}  // namespace
-
-void look_for_signals() {
-  if (PyThread_get_thread_ident() != main_thread.load(std::memory_order_relaxed)) {
-    return;
-  }
+// Lets the time pass until the next look.
+void rest(std::atomic<bool>& due) {
+  due.store(false, std::memory_order_relaxed);
   try {
     ticker->wind();
   } catch (const std::system_error&) {
     // Without another thread there are no signals but at each call.
-    signals_are_due.store(true, std::memory_order_relaxed);
+    due.store(true, std::memory_order_relaxed);
   }
+}
+
+// Takes the current Python error. As circuits fail, which know not either in what sort
+// of program they are.
+std::string interruption() {
+  return failure_text(take_exception(), "the handler of a signal", "circuit failure");
+}
+
+void look_in_main_thread() {
+  rest(signals_are_due);
   std::string text;
   {
     const Gil gil;
     if (PyErr_CheckSignals() == 0) return;
-    // As circuits fail, which know not either in what sort of program they are.
-    text = failure_text(take_exception(), "the handler of a signal", "circuit failure");
+    text = interruption();
   }
   throw Interrupted(text);
+}
+
+// Whether what runs here runs for the main thread, and Python's handler ends it.
+bool ends_this_run() {
+  PyObject* module = PyImport_ImportModule("bellhop_runtime._interrupts");
+  PyObject* answer = module == nullptr
+                         ? nullptr
+                         : PyObject_CallMethod(module, "end_what_runs", nullptr);
+  const bool ends = answer == Py_True;
+  Py_XDECREF(answer);
+  Py_XDECREF(module);
+  PyErr_Clear();
+  return ends;
+}
+
+// The main thread may wait in XLA for what runs here. Then nobody handles the signal
+// before the run has ended; so it ends, and Python does what it does.
+void look_elsewhere() {
+  if (!are_due_elsewhere.load(std::memory_order_relaxed)) return;
+  rest(are_due_elsewhere);
+  if (!interrupt_waits() && !is_unobserved()) return;
+  std::string text;
+  {
+    const PythonCall python;
+    if (!python) return;
+    observe_interrupts();
+    if (!interrupt_waits() || !ends_this_run()) return;
+    PyErr_SetNone(PyExc_KeyboardInterrupt);
+    text = interruption();
+  }
+  throw Interrupted(text);
+}
+
+}  // namespace
+
+void look_for_signals() {
+  if (PyThread_get_thread_ident() == main_thread.load(std::memory_order_relaxed)) {
+    look_in_main_thread();
+  } else {
+    look_elsewhere();
+  }
 }
 
 bool init_signals() {
@@ -100,6 +152,8 @@ void forget_signals() {
   ticker = new Ticker;
   main_thread.store(PyThread_get_thread_ident());
   signals_are_due.store(true);
+  are_due_elsewhere.store(true);
+  forget_interrupts();
 }
 
 }  // namespace bellhop

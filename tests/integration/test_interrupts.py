@@ -1,14 +1,15 @@
 """Signals while a callback sleeps, and while the program runs between and without callbacks."""
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
@@ -18,9 +19,9 @@ import bellhop
 from bellhop_runtime import live_sessions
 
 SCRIPT = """
-import time
+import threading, time
 import bellhop, jax, jax.numpy as jnp, numpy as np, pennylane as qml
-from bellhop_runtime import live_sessions
+from bellhop_runtime import live_sessions, look_at_bars
 
 @bellhop.pure_callback
 def double(x) -> float:
@@ -45,6 +46,7 @@ except KeyboardInterrupt as interrupt:
 assert f(0, 1.0) == 2.0, f(0, 1.0)
 assert bellhop.qjit(double)(4.0) == 8.0
 assert live_sessions() == 0
+assert not look_at_bars(), "open"
 print("usable")
 """
 
@@ -99,6 +101,42 @@ PROGRAMS = {
         """,
         1_000_000_000,
     ),
+    "circuits and callbacks that XLA's threads call": (
+        """
+        a = jnp.ones((100, 100)) / 100
+        main = threading.main_thread()
+
+        def tell_elsewhere(x):
+            if threading.current_thread() is not main:
+                tell()
+            return 0.0
+
+        @qml.qnode(qml.device("lightning.qubit", wires=1))
+        def circuit(x):
+            qml.RX(x, wires=0)
+            return qml.expval(qml.Z(0))
+
+        @bellhop.qjit
+        def f(n, x):
+            def turn(i, v):
+                # Products that XLA spreads over its threads.
+                y = [(a * (v + i + k) @ a @ a).sum() for k in range(8)]
+                told = sum(map(bellhop.pure_callback(tell_elsewhere, float), y))
+                return v + 0 * told + 0 * sum(map(circuit, y))
+            return jax.lax.fori_loop(0, n, turn, double(x))
+        """,
+        1_000_000_000,
+    ),
+    "a loop with a bar": (
+        """
+        @bellhop.qjit
+        def f(n, x):
+            bellhop.io_callback(tell)()
+            turn = lambda i, v: v + jnp.sin(v) * 0
+            return bellhop.for_loop(0, n, 1, progress="turns")(turn)(double(x))
+        """,
+        1_000_000_000,
+    ),
     "gates of one call of the runtime": (
         """
         @qml.qnode(qml.device("lightning.qubit", wires=16))
@@ -126,12 +164,60 @@ def test_control_c(program):
     try:
         assert process.stdout.readline() == "ready\n", process.communicate()[1]
         time.sleep(0.2)  # further into it
-        os.kill(process.pid, signal.SIGINT)
+        process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     assert out.split() == ["interrupted", "usable"], err
     assert process.returncode == 0
+
+
+@pytest.fixture
+def interrupted_elsewhere():
+    """A program that XLA's threads run, of which one sends SIGINT to the process."""
+    a = jnp.ones((100, 100)) / 100
+    senders = []
+
+    def send(x):
+        del x
+        if threading.current_thread() is not threading.main_thread():
+            senders.append(threading.get_ident())
+            # Not the first call: others may look for signals just then.
+            if len(senders) == 100:
+                signal.raise_signal(signal.SIGINT)
+        return 0.0
+
+    def program(n, x):
+        def turn(_, x):
+            # Products that XLA spreads over its threads.
+            products = [(a * (x + k) @ a @ a).sum() for k in range(8)]
+            return x + 1 + sum(map(bellhop.pure_callback(send, float), products))
+
+        return jax.lax.fori_loop(0, n, turn, x)
+
+    return program, senders
+
+
+@pytest.mark.parametrize("compiler", [bellhop.qjit, jax.jit], ids=["qjit", "jit"])
+def test_control_c_ends_what_runs_on_threads_of_xla(compiler, interrupted_elsewhere):
+    program, senders = interrupted_elsewhere
+    f = compiler(program)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        f(10_000, 0.0)
+    assert raised.value.__context__ is None
+    assert f(3, 0.0) == 3.0
+
+
+def test_a_handler_of_ones_own_waits_for_what_runs_on_threads_of_xla(interrupted_elsewhere):
+    program, senders = interrupted_elsewhere
+    calls = []
+    before = signal.signal(signal.SIGINT, lambda *_: calls.append(threading.current_thread()))
+    try:
+        assert bellhop.qjit(program)(500, 0.0) == 500.0
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(senders) > 100
+    assert calls == [threading.main_thread()]
 
 
 @contextlib.contextmanager

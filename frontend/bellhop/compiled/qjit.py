@@ -32,7 +32,7 @@ from bellhop.compiled.stages import Lowered, PinnedRunner, Traced
 from bellhop.compiled.traced_function import TracedFunction
 from bellhop.compiled.workspace import make_workspace, write_stages
 from bellhop.compiler.code import Code
-from bellhop.compiler.failures import RUN_ERRORS, python_failure
+from bellhop.compiler.failures import RUN_ERRORS, leave_out_account, python_failure
 from bellhop.compiler.instruments import RUN, Stopwatch, observers, recording, recordings
 from bellhop.control_flow.interpretation import is_recording
 from bellhop.errors import CompileError
@@ -162,6 +162,7 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
                 hide_frames(error)
                 raise
         except BaseException as error:
+            leave_out_account(error)
             hide_frames(error)
             raise
         finally:

@@ -21,6 +21,13 @@ def python_failure(error: Exception) -> BaseException | None:
     return _waiting(_FAILURE.match(str(error)))
 
 
+def leave_out_account(error: BaseException) -> None:
+    """Leave XLA's account of a run that a signal ended out of what the signal's handler raised."""
+    account = error.__context__
+    if isinstance(account, RUN_ERRORS) and python_failure(account) is not None:
+        error.__context__ = None
+
+
 def _plain_failure(text: str) -> BaseException | None:
     return _waiting(_PLAIN_FAILURE.match(text))
 

@@ -30,6 +30,7 @@ from bellhop.errors import CompileError
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.transforms.delegate_callbacks import MARK
 from bellhop_runtime import Callback, CallbackTable
+from bellhop_runtime._interrupts import HELPERS
 
 if TYPE_CHECKING:
     from bellhop.compiler.target import CallbackTarget
@@ -151,7 +152,7 @@ def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
 @functools.cache
 def _threads() -> ThreadPoolExecutor:
     # A region may wait for others that its callbacks start, so there is no end of threads.
-    return ThreadPoolExecutor(max_workers=4096, thread_name_prefix="bellhop_region")
+    return ThreadPoolExecutor(max_workers=4096, thread_name_prefix=HELPERS)
 
 
 def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list[Callback]:

@@ -9,6 +9,7 @@ Put in: when one of our calls is first lowered in a plain ``jax.jit``.
 Test: ``test_stable_plain_jit.py``.
 """
 
+import contextlib
 import contextvars
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from jax._src import pjit  # noqa: TID251
 from jax._src.interpreters import pxla  # noqa: TID251
 
 from bellhop._jax.patches import original, patch
+from bellhop_runtime._interrupts import uninterrupted
 
 # Whether who calls makes exceptions of such texts, and waits.
 translated: contextvars.ContextVar[bool] = contextvars.ContextVar("translated", default=False)
@@ -62,7 +64,10 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[],
         if not any(map(is_meant, run.keepalive or ())):
             return run_by_jax(run, *args)
         before()
-        return jax.block_until_ready(run_by_jax(run, *args))
+        # Where one device's part fails, the others wait for it, and XLA ends the process.
+        is_spread = len(run.xla_executable.local_devices()) > 1
+        with uninterrupted() if is_spread else contextlib.nullcontext():
+            return jax.block_until_ready(run_by_jax(run, *args))
 
     pxla.ExecuteReplicated.__call__ = run_to_the_end  # type: ignore[method-assign]
     pjit._get_fastpath_data = fast_call
