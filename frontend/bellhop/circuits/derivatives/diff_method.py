@@ -7,7 +7,9 @@ from typing import Any
 import pennylane as qml
 
 from bellhop.circuits.gates import shift_rules
-from bellhop.circuits.measure.measurements import EXPVAL, SAMPLE, STATE, Measurement
+from bellhop.circuits.measure.device_measurements import (
+    Measurement,
+)
 from bellhop.circuits.precision import is_double
 from bellhop.errors import CompileError, DifferentiableCompileError
 
@@ -98,33 +100,25 @@ class DifferentiationChoice:
             is_replayed: whether only running the gates again differentiates: with shots, or
                 with mid-circuit measurements.
         """
-        only_expvals = all(measurement.kind == EXPVAL for measurement in measurements)
+        have_adjoint = all(measurement.has_adjoint for measurement in measurements)
         method = self.method
         if method == BEST:
-            method = ADJOINT if only_expvals and not is_replayed else PARAMETER_SHIFT
+            method = ADJOINT if have_adjoint and not is_replayed else PARAMETER_SHIFT
         obstacle = ""
         if method not in (ADJOINT, PARAMETER_SHIFT, FINITE_DIFFERENCES):
             obstacle = (
                 f"it is differentiated, and its diff_method is '{method}'; bellhop supports "
                 "'best', 'adjoint', 'parameter-shift' and 'finite-diff' on this device."
             )
-        elif any(measurement.kind == STATE for measurement in measurements):
-            obstacle = (
-                "it measures the state and is differentiated, which no method of this device "
-                "does. Use default.qubit, or return expectation values or probs."
-            )
-        elif any(measurement.kind == SAMPLE for measurement in measurements):
-            obstacle = (
-                "it returns sample or counts and is differentiated; these have no derivative. "
-                "Return expval, var or probs."
-            )
+        elif obstacles := [m.obstacle for m in measurements if m.obstacle]:
+            obstacle = obstacles[0]
         elif method == ADJOINT and is_replayed:
             obstacle = (
                 "it has shots or mid-circuit measurements and is differentiated; the adjoint "
                 "method goes back through gates only. Use diff_method='best' or "
                 "'parameter-shift'."
             )
-        elif method == ADJOINT and not only_expvals:
+        elif method == ADJOINT and not have_adjoint:
             obstacle = (
                 "it measures var or probs and is differentiated; the adjoint method "
                 "differentiates expectation values only. Use diff_method='best' or "

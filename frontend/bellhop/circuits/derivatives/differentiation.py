@@ -30,7 +30,9 @@ from bellhop.circuits.derivatives.shifted_points import (
     shift_weights,
 )
 from bellhop.circuits.derivatives.tangents import is_given, without_tangents, zero_tangent
-from bellhop.circuits.measure.measurements import VAR, Measurement
+from bellhop.circuits.measure.device_measurements import (
+    Measurement,
+)
 from bellhop.circuits.operations.measurement_primitives import (
     jacobian_p,
     measure_p,
@@ -188,7 +190,7 @@ def _moved_by_shifts(
     variances = iter(zip(shifted[n:], means, strict=True))
     values_dot = []
     for measurement, at_shifts, here in zip(measuring.measurements, shifted, values, strict=False):
-        if measurement.kind == VAR:
+        if measurement.mean() is not None:
             mean_at_shifts, mean = next(variances)
             squares = moved(at_shifts + mean_at_shifts**2, here + mean**2)
             values_dot.append(squares - 2 * mean * moved(mean_at_shifts, mean))

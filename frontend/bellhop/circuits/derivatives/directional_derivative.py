@@ -38,7 +38,9 @@ from bellhop.circuits.derivatives.shifted_points import (
 )
 from bellhop.circuits.derivatives.tangents import is_given
 from bellhop.circuits.gates.device import DeviceSpec
-from bellhop.circuits.measure.measurements import VAR, Measurement
+from bellhop.circuits.measure.device_measurements import (
+    Measurement,
+)
 from bellhop.circuits.operations.measurement_primitives import (
     data_and_code,
     sizes_and_squares,
@@ -153,7 +155,7 @@ def moved_by_uncounted(
     means = iter(zip(of_means, parts[len(values) :], strict=True))
     values_dot = []
     for measurement, part in zip(measuring.measurements, parts, strict=False):
-        if measurement.kind == VAR:
+        if measurement.mean() is not None:
             mean, mean_dot = next(means)
             part = part - 2 * mean * mean_dot
         values_dot.append(part)

@@ -12,7 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.measure.measurements import EXPVAL, VAR, Measurement
+from bellhop.circuits.measure.device_measurements import (
+    Expval,
+    Measurement,
+    Var,
+)
 from bellhop.circuits.measure.observable_code import (
     Code,
     factors_of,
@@ -60,20 +64,20 @@ def changes_by_data(
         DifferentiableCompileError: for variances, and for matrices on many wires.
     """
     for number, measurement in enumerate(measurements):
-        if measurement.kind not in (EXPVAL, VAR):
+        if not isinstance(measurement, Expval | Var):
             continue
         for code, weight in _terms(measurement, coefficients, coefficients_dot, matrices_dot):
-            if measurement.kind == VAR:
+            if isinstance(measurement, Var):
                 raise DifferentiableCompileError(
                     "a variance is differentiated by the coefficients or the matrix of its "
                     "observable. Compute it from qml.expval of the observable and of its "
                     "square."
                 )
-            yield Change(number, Measurement(EXPVAL, terms=(code,)), weight)
+            yield Change(number, Expval(terms=(code,)), weight)
 
 
 def _terms(
-    measurement: Measurement,
+    measurement: Expval | Var,
     coefficients: Any,
     coefficients_dot: Any | None,
     matrices_dot: Any | None,

@@ -16,7 +16,9 @@ from bellhop.circuits.derivatives.observable_derivatives import Change, changes_
 from bellhop.circuits.derivatives.tangents import is_given
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.gates.shift_rules import ShiftRule
-from bellhop.circuits.measure.measurements import EXPVAL, VAR, Measurement
+from bellhop.circuits.measure.device_measurements import (
+    Measurement,
+)
 from bellhop.circuits.operations.measurement_primitives import replay_p
 from bellhop.errors import DifferentiableCompileError
 
@@ -43,7 +45,7 @@ class Measuring:
 
     def means(self) -> list[Measurement]:
         """Return the expectation values of what there are variances of."""
-        return [replace(m, kind=EXPVAL) for m in self.measurements if m.kind == VAR]
+        return [mean for m in self.measurements if (mean := m.mean()) is not None]
 
     def with_means(self) -> "Measuring":
         """Return the same with the means of variances as well, which come last."""

@@ -17,7 +17,9 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import ir_type
 from bellhop.circuits.gates.device import DeviceSpec
-from bellhop.circuits.measure.measurements import VAR, Measurement
+from bellhop.circuits.measure.device_measurements import (
+    Measurement,
+)
 from bellhop.circuits.operations.state_primitives import HANDLE
 from bellhop.circuits.precision import real_type
 from bellhop.compiler.context import allow_our_dialects
@@ -191,7 +193,7 @@ def sizes_and_squares(
     The means of variances come last, in their order.
     """
     sizes = [math.prod(measurement.result_shape(device)[0]) for measurement in measurements]
-    variances = [number for number, m in enumerate(measurements) if m.kind == VAR]
+    variances = [number for number, m in enumerate(measurements) if m.mean() is not None]
     means = iter(range(len(measurements) - len(variances), len(measurements)))
     squares = [next(means) if number in variances else -1 for number in range(len(measurements))]
     return sizes, squares

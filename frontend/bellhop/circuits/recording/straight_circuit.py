@@ -17,7 +17,11 @@ from bellhop.circuits.gates.gates import GateList, GateRun, RepeatedRun
 from bellhop.circuits.gates.merging import merged
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
-from bellhop.circuits.measure.measurements import FREQUENCIES, SAMPLE, Measurement, MeasurementList
+from bellhop.circuits.measure.device_measurements import (
+    Frequencies,
+    Samples,
+)
+from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.sampling import Asked, Frequency
 from bellhop.circuits.operations.measurement_primitives import measure_p
 from bellhop.circuits.operations.memory import check_result_fits
@@ -239,9 +243,9 @@ class StraightCircuit(NestingCircuit):
         """Return what is asked of one round of samples."""
         samples = MeasurementList(self.wires, self.where)
         samples.measurements += [
-            Measurement(FREQUENCIES, wires=what.wires, signs=what.signs, groups=self.groups)
+            Frequencies(what.wires, what.signs, self.groups)
             if isinstance(what, Frequency)
-            else Measurement(SAMPLE)
+            else Samples()
             for what in asked
         ]
         return self.measure(samples)

@@ -1,0 +1,183 @@
+"""What a device measures at the end of a circuit: a class for each measurement of the runtime.
+
+Each says its code, as ``runtime/contract.toml`` has it, the shape of its result and how it is
+differentiated.  What users ask for is made of these (``statistics``, ``sampling``).
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bellhop.circuits.gates.device import DeviceSpec
+from bellhop.circuits.measure.observable_code import Code, linear_combination, with_matrices_after
+from bellhop.circuits.precision import complex_type, real_type
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A measurement, with all of it that is static.
+
+    Attributes:
+        number: its code begins with it.
+        has_adjoint: whether the adjoint method differentiates it.
+        obstacle: why it has no derivative, where it has none.
+    """
+
+    number: ClassVar[int]
+    has_adjoint: ClassVar[bool] = False
+    obstacle: ClassVar[str] = ""
+
+    def code(self, first_matrix: int) -> tuple[int, ...]:
+        """Return the runtime's code of the measurement.
+
+        Args:
+            first_matrix: where the data of matrices begin.
+        """
+        return (self.number, *self._operands(first_matrix))
+
+    @abstractmethod
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        """Return what follows the number in the code."""
+
+    def result_shape(self, device: DeviceSpec) -> tuple[tuple[int, ...], Any]:
+        """Return shape and dtype of the result."""
+        return self._shape(device), self._dtype()
+
+    @abstractmethod
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        """Return the shape of the result."""
+
+    def _dtype(self) -> Any:
+        """Return the dtype of the result."""
+        return real_type()
+
+    def mean(self) -> "Expval | None":
+        """Return the mean that it is a square about: that of a variance, None of others."""
+        return None
+
+
+@dataclass(frozen=True)
+class _OfObservable(Measurement):
+    """A number that an observable has.
+
+    Attributes:
+        terms: the code of each term, a product; the data of a matrix are counted from the first
+            matrix of the circuit.
+        coefficients: first index of the terms' coefficients, or None where the observable is
+            its only term.
+    """
+
+    terms: tuple[Code, ...] = ()
+    coefficients: int | None = None
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        terms = [with_matrices_after(first_matrix, term) for term in self.terms]
+        if self.coefficients is None:
+            return tuple(terms[0])
+        return tuple(linear_combination(terms, self.coefficients))
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Expval(_OfObservable):
+    """An expectation value."""
+
+    number = 0
+    has_adjoint = True
+
+
+@dataclass(frozen=True)
+class Var(_OfObservable):
+    """A variance: ``E[A**2]``, which is linear in the state, less the square of the mean."""
+
+    number = 1
+
+    def mean(self) -> Expval:
+        """Return the mean of the observable."""
+        return Expval(self.terms, self.coefficients)
+
+
+@dataclass(frozen=True)
+class Probs(Measurement):
+    """The probabilities of the outcomes of wires; of all wires, where none is named."""
+
+    wires: tuple[int, ...] = ()
+
+    number = 2
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        return _list(self.wires)
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return (2 ** (len(self.wires) or device.qubits),)
+
+
+@dataclass(frozen=True)
+class State(Measurement):
+    """The amplitudes."""
+
+    number = 3
+    obstacle = (
+        "it measures the state and is differentiated, which no method of this device does. Use "
+        "default.qubit, or return expectation values or probs."
+    )
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        return ()
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return (2**device.qubits,)
+
+    def _dtype(self) -> Any:
+        return complex_type()
+
+
+@dataclass(frozen=True)
+class Samples(Measurement):
+    """The outcomes of all wires, a row for each shot."""
+
+    number = 4
+    obstacle = (
+        "it returns sample or counts and is differentiated; these have no derivative. Return "
+        "expval, var or probs."
+    )
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        return _list(())
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return device.shots, device.qubits
+
+    def _dtype(self) -> Any:
+        return np.uint8
+
+
+@dataclass(frozen=True)
+class Frequencies(Measurement):
+    """How often outcomes come, in each group of shots.
+
+    Attributes:
+        wires: the outcomes' wires.
+        signs: wires whose ones change the sign.
+        groups: the shots of each group.
+    """
+
+    wires: tuple[int, ...] = ()
+    signs: tuple[int, ...] = ()
+    groups: tuple[int, ...] = ()
+
+    number = 5
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        return (*_list(self.wires), *_list(self.signs), *_list(self.groups))
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return len(self.groups), 2 ** len(self.wires)
+
+
+def _list(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    return (len(numbers), *numbers)
