@@ -15,6 +15,7 @@ from bellhop.autograph import loops
 from bellhop.autograph.modes import fall_back, is_disabled
 from bellhop.autograph.transformer import Transformer
 from bellhop.base.source import definition_site, function_name, user_site
+from bellhop.control_flow.progress import progress, tracked
 from bellhop.tracing.state import current_options, trace_state, tracing_with
 
 # Packages whose functions mean what they say; with the standard library.
@@ -65,6 +66,8 @@ def converted_call(
             return loops.range_(*args)
         if function is enumerate:
             return loops.Enumerated(*args, **kwargs)
+        if function is progress:
+            return tracked(*args, **kwargs)
     if function in (globals, locals):
         return _SCOPED[function](scope)
     if function is super or function is eval:

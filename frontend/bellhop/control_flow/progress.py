@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.control_flow.predicates import as_integer
-from bellhop.tracing.state import is_converting, is_tracing
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,15 +73,22 @@ def progress(over: Any, desc: str = "") -> Any:
 
     The bar is that of `tqdm <https://tqdm.github.io>`_.
     """
+    return _progress(over, desc, _tqdm)
+
+
+def tracked(over: Any, desc: str = "") -> Any:
+    """Return what ``progress`` is in code that autograph has converted."""
+    return _progress(over, desc, Tracked)
+
+
+def _progress(over: Any, desc: str, of_iterable: Callable[[Any, str], Any]) -> Any:
     if not isinstance(desc, str):
         raise TypeError(f"progress: the description is a string, got {desc!r}.")
     if not isinstance(over, str) and np.ndim(over) == 0 and not isinstance(over, Iterable):
         return _of_body(over, desc)
     if isinstance(over, jax.Array | np.ndarray) and jnp.ndim(over) == 0:
         return _of_body(over, desc)
-    if is_tracing() and is_converting():
-        return Tracked(over, desc)
-    return _tqdm(over, desc)
+    return of_iterable(over, desc)
 
 
 def _of_body(over: Any, desc: str) -> Callable[[F], F]:

@@ -2,6 +2,7 @@
 
 import time
 
+import jax
 import jax.numpy as jnp
 import pytest
 from tests.frontend.observe.bars import doubled, summed
@@ -68,6 +69,19 @@ def test_autograph(shown):
     assert f(4, jnp.array([1.0, 2.0])) == 6 + 2 + 3
     assert f.mlir.count("stablehlo.while") >= 3
     assert shown() == [("range", 4, 4), ("array", 2, 2), ("static", 3, 3)]
+
+
+def test_autograph_in_a_plain_jit():
+    """Where no program of ours is traced, the loop is compiled all the same."""
+
+    def f(n):
+        total = 0
+        for i in bellhop.progress(range(n), "range"):
+            total += i
+        return total
+
+    assert jax.jit(bellhop.run_autograph(f))(4) == 6
+    assert jax.jit(bellhop.qjit(f, autograph=True))(4) == 6
 
 
 def test_autograph_with_break(shown):
