@@ -62,8 +62,10 @@ def _exceptions(
 ) -> None:
     if not isinstance(result, Exception):
         pure = expected.args[0].startswith("p") if expected in reference["raised"] else False
-        # What nobody used need not be computed; derivatives drop circuits too.
-        if pure or (how.get("derivative") and expected not in reference["raised"]):
+        # What nobody used need not be computed; transformations drop circuits too.
+        if pure or (
+            expected not in reference["raised"] and (how.get("derivative") or how.get("mapped"))
+        ):
             return
         raise Difference("no exception", f"{where}: {result!r} instead of {expected!r}")
     if expected not in reference["raised"]:

@@ -71,7 +71,7 @@ def test_autograph(shown):
     assert shown() == [("range", 4, 4), ("array", 2, 2), ("static", 3, 3)]
 
 
-def test_autograph_in_a_plain_jit():
+def test_autograph_in_a_plain_jit(shown):
     """Where no program of ours is traced, the loop is compiled all the same."""
 
     def f(n):
@@ -82,6 +82,7 @@ def test_autograph_in_a_plain_jit():
 
     assert jax.jit(bellhop.run_autograph(f))(4) == 6
     assert jax.jit(bellhop.qjit(f, autograph=True))(4) == 6
+    assert shown(wait=True) == [("range", 4, 4)] * 2
 
 
 def test_autograph_with_break(shown):
