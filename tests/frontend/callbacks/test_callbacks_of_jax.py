@@ -156,6 +156,30 @@ def test_ordered_ones_and_ours_have_one_order_through_control_flow():
     assert seen == [*inner, ("debug", 4), ("our io", 2), ("io", 6)]
 
 
+@pytest.mark.parametrize("transform", [jax.grad, lambda f: bellhop.qjit(jax.grad(f)), jax.hessian])
+def test_one_that_does_not_change_in_a_loop_is_called_once_a_turn_under_grad(transform):
+    seen = []
+
+    @bellhop.qjit
+    def f(x):
+        def step(carried, _):
+            jax.debug.callback(lambda x: seen.append(("debug", float(x))), x, ordered=True)
+            bellhop.debug.callback(lambda x: seen.append(("ours", float(x))))(x)
+            return carried * x, None
+
+        def quiet(carried, _):
+            jax.debug.callback(lambda x: seen.append(("unordered", float(x))), x)
+            return carried + x, None
+
+        return jax.lax.scan(step, 1.0, length=2)[0] + jax.lax.scan(quiet, x, length=2)[0]
+
+    transform(f)(1.5)
+    jax.effects_barrier()
+    in_order = [each for each in seen if each[0] != "unordered"]
+    assert in_order == [("debug", 1.5), ("ours", 1.5)] * 2
+    assert seen.count(("unordered", 1.5)) == 2
+
+
 def test_debug_callback_in_a_function_without_results_and_under_grad():
     seen = []
 

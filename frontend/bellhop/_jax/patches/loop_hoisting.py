@@ -3,7 +3,8 @@
 Replaced: ``_scan_known_hoisting``, and under ``jax.checkpoint`` the partial evaluation of ``scan``,
 which move out of the loop whatever does not change in it, calls with effects included, which then
 run once instead of once an iteration, and which forget the rules of ``jax.custom_jvp`` functions in
-it, so that it has no second derivative.  Loops without ours are JAX's still.
+it, so that it has no second derivative.  Loops without calls of Python are JAX's still; JAX's own
+calls count, since a program of ours may hold them.
 Versions: 0.10 and 0.11.
 Upstream: ``scan`` asks an effect whether it may be hoisted.
 Put in: when a program, or one of our calls, is first traced.
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-from jax._src import core  # noqa: TID251
+from jax._src import callback, core, debugging  # noqa: TID251
 from jax._src.interpreters import partial_eval  # noqa: TID251
 from jax._src.lax.control_flow import loops  # noqa: TID251
 from jax.extend.core import ClosedJaxpr
@@ -26,6 +27,11 @@ from jax.extend.core.primitives import custom_jvp_call_p
 
 from bellhop._jax.patches import original, patch
 from bellhop._jax.private import our_effects
+
+_EFFECTS_OF_JAX = (
+    *(debugging.DebugEffect, debugging.OrderedDebugEffect),
+    *(callback.IOEffect, callback.OrderedIOEffect),
+)
 
 # Primitives that have no derivative but by the rule of a function around them.
 _known_by_rules: set[Any] = set()
@@ -38,7 +44,8 @@ def keep_rules_around(primitive: Any) -> None:
 
 def _must_stay_whole(jaxpr: ClosedJaxpr) -> bool:
     """Tell whether nothing may be hoisted out of a loop of this body."""
-    has_effect = any(isinstance(effect, our_effects()) for effect in jaxpr.effects)
+    calls = our_effects() + _EFFECTS_OF_JAX
+    has_effect = any(isinstance(effect, calls) for effect in jaxpr.effects)
     return has_effect or _needs_rule(jaxpr.jaxpr, has_rule=False)
 
 
@@ -61,7 +68,7 @@ def _hoist_without_effects(
     num_residuals: int,
     *stacked: int,
 ) -> Any:
-    """Hoist as JAX does, but nothing out of a loop with one of our effects, or of our rules.
+    """Hoist as JAX does, but nothing out of a loop with effects, or of our rules.
 
     JAX 0.11 also says how many further residuals it will not hoist.
     """
@@ -130,7 +137,7 @@ def _split_without_hoisting_effects(
 
 @patch("the hoisting of scan", "calls with effects are made once an iteration")
 def keep_effects_in_loops() -> None:
-    """Hoist nothing out of a loop with one of our effects, or of our rules."""
+    """Hoist nothing out of a loop with effects of calls, or of our rules."""
     hoist = original(loops, "_scan_known_hoisting")
     loops._scan_known_hoisting = functools.partial(_hoist_without_effects, hoist)
     original(loops, "pe")
