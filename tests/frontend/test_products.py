@@ -64,6 +64,43 @@ def test_finite_differences(setting, name, argnums):
     assert any(map(np.any, jax.tree.leaves(jax.tree.map(jnp.subtract, approximate, exact))))
 
 
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(("dtype", "within"), [("float32", 2e-3), ("bfloat16", 0.2)])
+def test_finite_differences_step_as_far_as_the_precision_wants(setting, dtype, within):
+    def function(x, y):
+        # A result of each precision, by an argument of each.
+        return jnp.sin(x) * y.astype(x.dtype), y**2 * jnp.sin(x.astype(float))
+
+    x, y = jnp.asarray(0.3, dtype), jnp.asarray(0.7)
+    wide, narrow = jax.jacobian(function, argnums=(0, 1))(x.astype(float), y)
+    slopes = SETTINGS[setting](bellhop.jacobian(function, argnums=(0, 1), method="fd"))(x, y)
+    assert [[leaf.dtype for leaf in row] for row in slopes] == [[dtype, dtype], [float, float]]
+    np.testing.assert_allclose(np.array(slopes, float), [wide, narrow], atol=within)
+    # What is double all through keeps its short step.
+    np.testing.assert_allclose(slopes[1][1], 2 * 0.7 * np.sin(float(x)), atol=1e-6)
+    _, along = SETTINGS[setting](
+        lambda x, y: bellhop.vjp(function, [x, y], [1.0, 1.0], argnums=(0, 1), method="fd")
+    )(x, y)
+    np.testing.assert_allclose(np.array(along, float), np.add(wide, narrow), atol=2 * within)
+    given = SETTINGS[setting](bellhop.grad(jnp.square, method="fd", h=0.25))(x.astype(np.float32))
+    np.testing.assert_allclose(given, 2 * float(x) + 0.25, rtol=1e-6)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+@pytest.mark.parametrize("is_double", [True, False])
+def test_finite_differences_of_circuits_in_single_precision(device, is_double):
+    @qml.qnode(qml.device(device, wires=1))
+    def circuit(x):
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    with jax.enable_x64(is_double):
+        x = jnp.float32(0.3)
+        value, slope = bellhop.qjit(bellhop.value_and_grad(circuit, method="fd"))(x)
+        assert value.dtype == slope.dtype == np.float32
+        np.testing.assert_allclose([value, slope], [np.cos(0.3), -np.sin(0.3)], atol=2e-3)
+
+
 def test_finite_differences_need_no_derivative():
     sine = bellhop.pure_callback(np.sin, float)
     f = bellhop.qjit(bellhop.grad(lambda x, n: sine(x) * n, method="fd"))

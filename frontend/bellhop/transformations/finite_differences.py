@@ -7,10 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-# What Catalyst takes, and about the root of the precision of doubles.
-DEFAULT_STEP = 1e-7
+from bellhop.base.difference_step import difference_step
 
 METHODS = ("auto", "fd")
+
+# Of integers, which have no derivative.
+_NONE = math.inf
 
 
 def check_method(construct: str, method: str | None, h: float | None) -> None:
@@ -40,27 +42,41 @@ def by_finite_differences(function: Callable[..., Any], h: float | None) -> Call
 
     Args:
         function: of pytrees of arrays, without keyword arguments.
-        h: the step; None is ``DEFAULT_STEP``.
+        h: the step; without it each argument and each result has that of its precision, and the
+            derivative of one by the other takes the longer of both.
     """
-    step = DEFAULT_STEP if h is None else h
     approximated = jax.custom_jvp(function)
+
+    def step_of(leaf: Any) -> float:
+        dtype = jnp.result_type(leaf)
+        if not jnp.issubdtype(dtype, jnp.inexact):
+            return _NONE
+        return difference_step(dtype) if h is None else h
+
+    def steps_of(tree: Any) -> list[float]:
+        return sorted({step_of(leaf) for leaf in jax.tree.leaves(tree)} - {_NONE})
 
     @approximated.defjvp
     def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-        values = function(*primals)
-        moved = function(*jax.tree.map(lambda x, t: _move(x, t, step), primals, tangents))
-        return values, jax.tree.map(lambda to, at: _slope(to, at, step), moved, values)
+        value = function(*primals)
+        slope = jax.tree.map(_no_slope, value)
+        for own in steps_of(primals):
+            for step in sorted({max(own, other) for other in steps_of(value)}):
+
+                def move(x: Any, tangent: Any, own: float = own, step: float = step) -> Any:
+                    return x + step * tangent if step_of(x) == own else x
+
+                def add(slope: Any, to: Any, at: Any, own: float = own, step: float = step) -> Any:
+                    return slope + (to - at) / step if max(own, step_of(at)) == step else slope
+
+                moved = function(*jax.tree.map(move, primals, tangents))
+                slope = jax.tree.map(add, slope, moved, value)
+        return value, slope
 
     return approximated
 
 
-def _move(value: Any, tangent: Any, step: float) -> Any:
-    if not jnp.issubdtype(jnp.result_type(value), jnp.inexact):
-        return value
-    return value + step * tangent
-
-
-def _slope(moved: Any, value: Any, step: float) -> Any:
+def _no_slope(value: Any) -> Any:
     if not jnp.issubdtype(jnp.result_type(value), jnp.inexact):
         return jnp.zeros(jnp.shape(value), jax.dtypes.float0)
-    return (moved - value) / step
+    return jnp.zeros_like(value)

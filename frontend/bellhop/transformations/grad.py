@@ -34,7 +34,9 @@ def grad(
         fn: the function; a QNode, a qjit function or any Python function of both.
         method: ``"auto"`` (or None), as above; ``"fd"``, by forward finite differences of
             ``fn``, for which nothing in it needs a derivative.
-        h: the step of the finite differences, 1e-7 without it.
+        h: the step of the finite differences.  Without it, it is that of the precision of the
+            argument or of the result, whichever is less precise: 1e-7 for 64 bits, 5e-4 for 32,
+            and the root of the precision for fewer.
         argnums: which arguments, by position, to differentiate; floats or complex arrays.
             The first without it.
 

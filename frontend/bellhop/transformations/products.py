@@ -106,8 +106,11 @@ def vjp(
         slopes: Any
         value = function(*primals)
         weights = _weights(f, cotangents, value)
-        approximated = by_finite_differences(lambda *args: _weighted(function(*args), weights), h)
-        slopes = jax.jacfwd(approximated, argnums=tuple(range(len(primals))))(*primals)
+        approximated = by_finite_differences(function, h)
+        slopes = jax.jacfwd(
+            lambda *args: _weighted(approximated(*args), weights),
+            argnums=tuple(range(len(primals))),
+        )(*primals)
     else:
         with reverse_mode_of_loops(_where("vjp", f)):
             value, pullback = jax.vjp(function, *primals)
@@ -187,9 +190,12 @@ def _check_like(name: str, f: Function, what: str, tangent: Any, primal: Any) ->
                 f"{_where(name, f)}: {what} has the shape {jnp.shape(one)}; it must be "
                 f"{jnp.shape(other)}."
             )
-        types = jnp.result_type(one), jnp.result_type(other)
-        if jnp.issubdtype(types[1], jnp.inexact) and jnp.promote_types(*types) != types[1]:
-            raise TypeError(f"{_where(name, f)}: {what} is {types[0]}; it must be {types[1]}.")
+        dtype = jnp.result_type(other)
+        # A Python number takes the type of what it stands for.
+        if jnp.issubdtype(dtype, jnp.inexact) and jnp.result_type(one, other) != dtype:
+            raise TypeError(
+                f"{_where(name, f)}: {what} is {jnp.result_type(one)}; it must be {dtype}."
+            )
 
 
 def _where(name: str, f: Function) -> str:

@@ -6,11 +6,12 @@ from typing import Any
 
 import pennylane as qml
 
+from bellhop.base.difference_step import difference_step
 from bellhop.circuits.gates import shift_rules
 from bellhop.circuits.measure.device_measurements import (
     Measurement,
 )
-from bellhop.circuits.precision import is_double
+from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError, DifferentiableCompileError
 
 ADJOINT = "adjoint"
@@ -26,10 +27,8 @@ _METHODS = {
     qml.gradients.param_shift: PARAMETER_SHIFT,
     qml.gradients.finite_diff: FINITE_DIFFERENCES,
 }
-# As in PennyLane, but for the step where results are in single precision: their rounding is
-# divided by it.
-_DIFFERENCES = {"h": 1e-7, "approx_order": 1, "strategy": "forward"}
-_STEP_IN_SINGLE = 5e-4
+# As in PennyLane, but that the step is that of the numbers' precision.
+_DIFFERENCES = {"h": None, "approx_order": 1, "strategy": "forward"}
 
 
 @dataclass(frozen=True)
@@ -147,6 +146,6 @@ def chosen_differentiation(qnode: qml.QNode, where: str) -> DifferentiationChoic
             f"{where}: the gradient_kwargs {', '.join(unknown)} are not supported by bellhop "
             f"for diff_method='{method}'; {supported}."
         )
-    default = _DIFFERENCES | ({} if is_double() else {"h": _STEP_IN_SINGLE})
+    default = _DIFFERENCES | {"h": difference_step(real_type())}
     options = default | given if method == FINITE_DIFFERENCES else {}
     return DifferentiationChoice(method, tuple(options.items()))
