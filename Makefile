@@ -52,7 +52,7 @@ stress soak: $(VENV)/.installed-dev
 
 MINUTES ?= 10
 fuzz: $(VENV)/.installed-dev
-	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(X64),--x64 $(X64))
 
 # Tests of memory are left out: under AddressSanitizer freed memory is kept.
 CIRCUITS := tests/frontend/circuits/test_

@@ -37,8 +37,9 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
     - ``"tree-traversal"`` (the default without): it runs once for each combination of outcomes
       that happens, and results are exact means over them.  With shots it is ``"one-shot"``.
     - ``"deferred"``, ``"device"``: as ``"tree-traversal"``.
-    - ``"single-branch-statistics"`` (the default without shots where the QNode returns outcomes):
-      it runs once, and results are those of the outcomes that came.
+    - ``"single-branch-statistics"`` (the default without shots where the QNode returns outcomes, or
+      other values that are no measurements): it runs once, and results are those of the outcomes
+      that came.
 
     Without shots, results are differentiated, the probabilities of the outcomes with them: by
     parameter shifts on devices of their own, by JAX on ``default.qubit``.

@@ -24,7 +24,7 @@ def _argument(scope: Scope, depth: int = 1) -> str:
 
 def _stem(scope: Scope, name: str, call: str) -> str:
     """Return what promises a call has: outside of qjit each kind of JAX's has its own order."""
-    if name == "o" and scope.traits.jit and call.startswith("jax."):
+    if name == "o" and scope.traits.is_of_jax and call.startswith("jax."):
         return "i" if "io_callback" in call else "j"
     return name
 
@@ -80,7 +80,7 @@ def _print(scope: Scope) -> None:
     )
     fields = "{} " * (values.count(", ") + 1)
     name = scope.fresh("o")
-    jax = "bellhop" if scope.traits.jit else scope.one_of("bellhop", "jax")
+    jax = "bellhop" if scope.traits.is_of_jax else scope.one_of("bellhop", "jax")
     scope.lines.append(f"{jax}.debug.print('{name} {fields}', {values}{_ordered(jax)})")
 
 
@@ -99,17 +99,19 @@ def _torch(scope: Scope) -> None:
 
 def _fuse(scope: Scope) -> None:
     """Draw a call that may raise, with views of its arguments; one of them is large."""
-    more = (
-        ("o", "bellhop.io_callback({0}, None, {1}, {2}, ordered=True)"),
-        ("o", "jax.experimental.io_callback({0}, None, {1}, {2}, ordered=True)"),
-    )
-    name, call = scope.one_of(
-        ("o", "bellhop.debug.callback({}, {}, {})"),
-        *(() if scope.traits.mapped else more),
-        ("p", "bellhop.pure_callback({0}, {2}, {1}, {2})"),
-        ("p", "bellhop.buffer_callback({0}, {2}, vmap_method='sequential')({1}, {2})"),
+    # Outside of qjit the exceptions of JAX's callbacks are text.
+    of_jax = (
         ("p", "jax.pure_callback({0}, {2}, {1}, {2}, vmap_method='sequential')"),
         ("o", "jax.debug.callback({}, {}, {}, ordered=True)"),
+        ("o", "jax.experimental.io_callback({0}, None, {1}, {2}, ordered=True)"),
+    )
+    with_order = ("o", "bellhop.io_callback({0}, None, {1}, {2}, ordered=True)")
+    name, call = scope.one_of(
+        ("o", "bellhop.debug.callback({}, {}, {})"),
+        *(() if scope.traits.mapped else [with_order]),
+        *(() if scope.traits.is_of_jax else of_jax),
+        ("p", "bellhop.pure_callback({0}, {2}, {1}, {2})"),
+        ("p", "bellhop.buffer_callback({0}, {2}, vmap_method='sequential')({1}, {2})"),
     )
     given, got = scope.fresh("given"), scope.fresh("got")
     function = "fuse_into" if "buffer" in call else "fuse"

@@ -40,6 +40,11 @@ class Traits:
     jit: bool = False
     autograph: bool = False
 
+    @property
+    def is_of_jax(self) -> bool:
+        """Tell whether it may be a program of JAX's that runs, be it for a transformation."""
+        return self.jit or self.derivative or self.mapped
+
     def __str__(self) -> str:
         """Return what stands out."""
         names = [name for name, value in vars(self).items() if value and name != "circuits"]
