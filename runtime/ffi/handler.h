@@ -1,10 +1,17 @@
 // ffi/handler.h: XLA handlers made of functions, whose parameters are the binding.
 //
-// Pointers are states, and what XLA has no other name for is an argument. XLA's own
-// deduction knows no contexts, no optional arguments, and none that remain.
+// Pointers are states, attributes say their names, and what XLA has no other name for
+// is an argument. XLA's own deduction knows no contexts, no optional arguments, and
+// none that remain.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -13,6 +20,46 @@
 namespace bellhop {
 
 namespace ffi = xla::ffi;
+
+// A string as an argument of a template.
+template <std::size_t kSize>
+struct Name {
+  constexpr Name(const char (&name)[kSize]) {  // NOLINT: as a literal is written
+    std::copy_n(name, kSize, text);
+  }
+  char text[kSize];
+};
+
+// An attribute of the call, which is decoded as XLA's type for its own.
+template <Name kName, typename T, typename Xla = T>
+class Attribute {
+ public:
+  using Decoded = Xla;
+  static constexpr const char* name() { return kName.text; }
+
+  Attribute(const Xla& decoded) : value_(decoded.begin(), decoded.end()) {}  // NOLINT
+  Attribute(const Xla& decoded)                                              // NOLINT
+    requires std::is_same_v<T, Xla>
+      : value_(decoded) {}
+
+  operator T() const { return value_; }  // NOLINT
+  T operator*() const { return value_; }
+
+ private:
+  T value_;
+};
+
+template <Name kName>
+using Integer = Attribute<kName, std::int64_t>;
+template <Name kName>
+using Text = Attribute<kName, std::string_view>;
+template <Name kName, typename T>
+using List = Attribute<kName, std::span<const T>, ffi::Span<const T>>;
+
+template <typename Param>
+inline constexpr bool kIsAttribute = false;
+template <Name kName, typename T, typename Xla>
+inline constexpr bool kIsAttribute<Attribute<kName, T, Xla>> = true;
 
 template <typename Param>
 inline constexpr bool kIsResult = !std::is_void_v<typename ffi::RetBinding<Param>::Ret>;
@@ -25,7 +72,10 @@ inline constexpr bool kIsOptional<std::optional<Value>> = true;
 // Appends to a binding what a parameter stands for.
 template <typename Param, typename Binding>
 auto with_parameter(Binding&& binding) {
-  if constexpr (std::is_pointer_v<Param>) {
+  if constexpr (kIsAttribute<Param>) {
+    return std::forward<Binding>(binding).template Attr<typename Param::Decoded>(
+        Param::name());
+  } else if constexpr (std::is_pointer_v<Param>) {
     return std::forward<Binding>(binding)
         .template Ctx<ffi::State<std::remove_pointer_t<Param>>>();
   } else if constexpr (std::is_same_v<Param, ffi::RunId> ||
@@ -61,7 +111,13 @@ auto* bound(ffi::Error (*function)(Params...)) {
   return with_parameters<Params...>(ffi::Ffi::Bind()).To(function).release();
 }
 
-// The handler that a function without attributes is: its parameters are the binding.
+template <typename State, typename... Params>
+auto* bound(ffi::ErrorOr<std::unique_ptr<State>> (*function)(Params...)) {
+  return with_parameters<Params...>(ffi::Ffi::BindInstantiate()).To(function).release();
+}
+
+// The handler that a function is: its parameters are the binding. One that returns a
+// state is the handler that makes it when a call is compiled.
 template <auto kFunction>
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) {
   static auto* const bound_function = bound(kFunction);

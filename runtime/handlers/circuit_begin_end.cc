@@ -15,11 +15,10 @@ namespace {
 // What a compiled begin needs to know. Shared by all executions, never changed.
 struct BeginState {
   static constexpr const char* kTypeName = "bellhop_circuit_begin_state";
-  static ffi::TypeId id;
+  static inline ffi::TypeId id = {};
   Beginning beginning;
   bool seeded;
 };
-ffi::TypeId BeginState::id = {};
 
 std::size_t natural(const char* name, std::int64_t value) {
   if (value < 0) {
@@ -57,10 +56,10 @@ std::string circuit_name(std::string_view name, std::string_view site) {
 // The plugin is opened here, so that a program that cannot run does not compile; and
 // before XLA has allocated the results of one that does not fit.
 ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
-    std::string_view library, std::string_view factory, std::string_view kwargs,
-    std::int64_t qubits, std::int64_t shots, std::int64_t record, std::int64_t tree,
-    std::int64_t seeded, std::int64_t rows, std::string_view name,
-    std::string_view site) {
+    Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
+    Integer<"qubits"> qubits, Integer<"shots"> shots, Integer<"record"> record,
+    Integer<"tree"> tree, Integer<"seeded"> seeded, Integer<"rows"> rows,
+    Text<"name"> name, Text<"site"> site) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
     if (rows > 0 && tree != 0) {
@@ -107,24 +106,10 @@ ffi::Error end(ffi::RunId run, HandleBuffer handle) {
   return guarded(run, handle, [&] { end_session(read_handle(handle)); });
 }
 
-XLA_FFI_DEFINE_HANDLER(kPrepareBegin, prepare_begin,
-                       ffi::Ffi::BindInstantiate()
-                           .Attr<std::string_view>("library")
-                           .Attr<std::string_view>("factory")
-                           .Attr<std::string_view>("kwargs")
-                           .Attr<std::int64_t>("qubits")
-                           .Attr<std::int64_t>("shots")
-                           .Attr<std::int64_t>("record")
-                           .Attr<std::int64_t>("tree")
-                           .Attr<std::int64_t>("seeded")
-                           .Attr<std::int64_t>("rows")
-                           .Attr<std::string_view>("name")
-                           .Attr<std::string_view>("site"));
-
 }  // namespace
 
 Target circuit_begin_target() {
-  return {"bellhop_circuit_begin", with_state_type<BeginState, kPrepareBegin>,
+  return {"bellhop_circuit_begin", preparing<prepare_begin>,
           profiled<handler<begin>, CircuitStep::kBegin>};
 }
 

@@ -117,12 +117,17 @@ ffi::Error guarded(const State* state, ffi::RunId run, const Circuit& circuit,
   return error;
 }
 
-// An instantiate handler whose State is made known to XLA by its first call. That
-// call is XLA's question for the handler's properties, in the middle of registering
-// it. (jax.ffi.register_ffi_type would be too late: until the CPU client has started
-// JAX puts registrations off, and then does those of types last.)
-template <typename State, XLA_FFI_Handler* kHandler>
-XLA_FFI_Error* with_state_type(XLA_FFI_CallFrame* frame) {
+template <typename State, typename... Params>
+State state_of(ffi::ErrorOr<std::unique_ptr<State>> (*)(Params...));
+
+// The handler that makes a state when a call is compiled, of which it makes the type
+// known to XLA by its first call. That call is XLA's question for the handler's
+// properties, in the middle of registering it. (jax.ffi.register_ffi_type would be too
+// late: until the CPU client has started JAX puts registrations off, and then does
+// those of types last.)
+template <auto kPrepare>
+XLA_FFI_Error* preparing(XLA_FFI_CallFrame* frame) {
+  using State = decltype(state_of(kPrepare));
   static std::mutex mutex;
   {
     std::lock_guard lock(mutex);
@@ -138,7 +143,7 @@ XLA_FFI_Error* with_state_type(XLA_FFI_CallFrame* frame) {
       if (error != nullptr) return error;
     }
   }
-  return kHandler(frame);
+  return handler<kPrepare>(frame);
 }
 
 // Builds the state that a handler keeps for a compiled call, of a circuit if its name

@@ -14,18 +14,15 @@ namespace {
 // The parsed table of a compiled run. Shared by all executions, never changed.
 struct GatesState {
   static constexpr const char* kTypeName = "bellhop_circuit_gates_state";
-  static ffi::TypeId id;
+  static inline ffi::TypeId id = {};
   GateTable table;
 };
-ffi::TypeId GatesState::id = {};
 
 ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
-    std::string_view names, ffi::Span<const std::int64_t> code,
-    ffi::Span<const double> constants) {
+    Text<"names"> names, List<"code", std::int64_t> code,
+    List<"constants", double> constants) {
   return instantiate<GatesState>([&] {
-    return std::make_unique<GatesState>(
-        GatesState{GateTable(names, std::span(code.begin(), code.size()),
-                             std::span(constants.begin(), constants.size()))});
+    return std::make_unique<GatesState>(GatesState{GateTable(names, code, constants)});
   });
 }
 
@@ -53,17 +50,10 @@ ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(kPrepareGates, prepare_gates,
-                       ffi::Ffi::BindInstantiate()
-                           .Attr<std::string_view>("names")
-                           .Attr<ffi::Span<const std::int64_t>>("code")
-                           .Attr<ffi::Span<const double>>("constants"));
-
 }  // namespace
 
 Target circuit_gates_target() {
-  return {"bellhop_circuit_gates", with_state_type<GatesState, kPrepareGates>,
-          profiled<handler<gates>>};
+  return {"bellhop_circuit_gates", preparing<prepare_gates>, profiled<handler<gates>>};
 }
 
 }  // namespace bellhop

@@ -17,17 +17,16 @@ namespace {
 // changed.
 struct MeasureState {
   static constexpr const char* kTypeName = "bellhop_circuit_measure_state";
-  static ffi::TypeId id;
+  static inline ffi::TypeId id = {};
   MeasurementList list;
   bool jacobian;  // the last result
 };
-ffi::TypeId MeasureState::id = {};
 
 ffi::ErrorOr<std::unique_ptr<MeasureState>> prepare_measure(
-    ffi::Span<const std::int64_t> code, std::int64_t jacobian) {
+    List<"code", std::int64_t> code, Integer<"jacobian"> jacobian) {
   return instantiate<MeasureState>([&] {
-    return std::make_unique<MeasureState>(MeasureState{
-        MeasurementList(std::span(code.begin(), code.size())), jacobian != 0});
+    return std::make_unique<MeasureState>(
+        MeasureState{MeasurementList(code), jacobian != 0});
   });
 }
 
@@ -92,15 +91,10 @@ ffi::Error measure(MeasureState* state, ffi::RunId run, ffi::ThreadPool pool,
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(kPrepareMeasure, prepare_measure,
-                       ffi::Ffi::BindInstantiate()
-                           .Attr<ffi::Span<const std::int64_t>>("code")
-                           .Attr<std::int64_t>("jacobian"));
-
 }  // namespace
 
 Target circuit_measure_target() {
-  return {"bellhop_circuit_measure", with_state_type<MeasureState, kPrepareMeasure>,
+  return {"bellhop_circuit_measure", preparing<prepare_measure>,
           profiled<handler<measure>>};
 }
 

@@ -11,8 +11,8 @@ namespace {
 
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed, and ends here if the measurement fails.
-ffi::Error mid_measure(std::int64_t postselect, std::int64_t reset,
-                       std::string_view site, ffi::RunId run, HandleBuffer handle,
+ffi::Error mid_measure(Integer<"postselect"> postselect, Integer<"reset"> reset,
+                       Text<"site"> site, ffi::RunId run, HandleBuffer handle,
                        ffi::BufferR0<ffi::S32> wire, HandleResult result,
                        ffi::ResultBufferR0<ffi::PRED> outcome) {
   return guarded(run, handle, [&] {
@@ -26,21 +26,10 @@ ffi::Error mid_measure(std::int64_t postselect, std::int64_t reset,
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(kMidMeasure, mid_measure,
-                       ffi::Ffi::Bind()
-                           .Attr<std::int64_t>("postselect")
-                           .Attr<std::int64_t>("reset")
-                           .Attr<std::string_view>("site")
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .Arg<ffi::BufferR0<ffi::S32>>()
-                           .Ret<ffi::BufferR1<ffi::U32>>()
-                           .Ret<ffi::BufferR0<ffi::PRED>>());
-
 }  // namespace
 
 Target circuit_mid_measure_target() {
-  return {"bellhop_circuit_mid_measure", nullptr, profiled<kMidMeasure>};
+  return {"bellhop_circuit_mid_measure", nullptr, profiled<handler<mid_measure>>};
 }
 
 }  // namespace bellhop

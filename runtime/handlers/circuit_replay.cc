@@ -17,16 +17,14 @@ namespace {
 // changed.
 struct ReplayState {
   static constexpr const char* kTypeName = "bellhop_circuit_replay_state";
-  static ffi::TypeId id;
+  static inline ffi::TypeId id = {};
   MeasurementList list;
 };
-ffi::TypeId ReplayState::id = {};
 
 ffi::ErrorOr<std::unique_ptr<ReplayState>> prepare_replay(
-    ffi::Span<const std::int64_t> code) {
+    List<"code", std::int64_t> code) {
   return instantiate<ReplayState>([&] {
-    return std::make_unique<ReplayState>(
-        ReplayState{MeasurementList(std::span(code.begin(), code.size()))});
+    return std::make_unique<ReplayState>(ReplayState{MeasurementList(code)});
   });
 }
 
@@ -93,20 +91,15 @@ ffi::Error run_again_for_jacobian(ReplayState* state, ffi::RunId run,
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(
-    kPrepareReplay, prepare_replay,
-    ffi::Ffi::BindInstantiate().Attr<ffi::Span<const std::int64_t>>("code"));
-
 }  // namespace
 
 Target circuit_replay_target() {
-  return {"bellhop_circuit_replay", with_state_type<ReplayState, kPrepareReplay>,
+  return {"bellhop_circuit_replay", preparing<prepare_replay>,
           profiled<handler<run_again>>};
 }
 
 Target circuit_replay_jacobian_target() {
-  return {"bellhop_circuit_replay_jacobian",
-          with_state_type<ReplayState, kPrepareReplay>,
+  return {"bellhop_circuit_replay_jacobian", preparing<prepare_replay>,
           profiled<handler<run_again_for_jacobian>>};
 }
 

@@ -17,28 +17,26 @@ namespace {
 // The parsed measurements of a compiled call. Shared by all executions, never changed.
 struct ShiftState {
   static constexpr const char* kTypeName = "bellhop_circuit_shift_state";
-  static ffi::TypeId id;
+  static inline ffi::TypeId id = {};
   MeasurementList list;
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> squares;
 };
-ffi::TypeId ShiftState::id = {};
 
 // The same of a derivative in directions.
 struct DerivativeState {
   static constexpr const char* kTypeName =
       "bellhop_circuit_directional_derivative_state";
-  static ffi::TypeId id;
+  static inline ffi::TypeId id = {};
   ShiftState shift;
   bool adjoint;
   bool kept;
 };
-ffi::TypeId DerivativeState::id = {};
 
-using Integers = ffi::Span<const std::int64_t>;
+using Integers = std::span<const std::int64_t>;
 
 ShiftState read_measurements(Integers code, Integers sizes, Integers squares) {
-  ShiftState state{MeasurementList(std::span(code.begin(), code.size())),
+  ShiftState state{MeasurementList(code),
                    {sizes.begin(), sizes.end()},
                    {squares.begin(), squares.end()}};
   const auto count = static_cast<std::int64_t>(state.list.size());
@@ -55,18 +53,18 @@ ShiftState read_measurements(Integers code, Integers sizes, Integers squares) {
   return state;
 }
 
-ffi::ErrorOr<std::unique_ptr<ShiftState>> prepare_shift(Integers code, Integers sizes,
-                                                        Integers squares) {
+ffi::ErrorOr<std::unique_ptr<ShiftState>> prepare_shift(
+    List<"code", std::int64_t> code, List<"sizes", std::int64_t> sizes,
+    List<"squares", std::int64_t> squares) {
   return instantiate<ShiftState>([&] {
     return std::make_unique<ShiftState>(read_measurements(code, sizes, squares));
   });
 }
 
-ffi::ErrorOr<std::unique_ptr<DerivativeState>> prepare_derivative(Integers code,
-                                                                  Integers sizes,
-                                                                  Integers squares,
-                                                                  std::int64_t adjoint,
-                                                                  std::int64_t kept) {
+ffi::ErrorOr<std::unique_ptr<DerivativeState>> prepare_derivative(
+    List<"code", std::int64_t> code, List<"sizes", std::int64_t> sizes,
+    List<"squares", std::int64_t> squares, Integer<"adjoint"> adjoint,
+    Integer<"kept"> kept) {
   return instantiate<DerivativeState>([&] {
     return std::make_unique<DerivativeState>(DerivativeState{
         read_measurements(code, sizes, squares), adjoint != 0, kept != 0});
@@ -145,31 +143,15 @@ ffi::Error differentiate(DerivativeState* state, ffi::RunId run, ffi::ThreadPool
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(kPrepareShift, prepare_shift,
-                       ffi::Ffi::BindInstantiate()
-                           .Attr<Integers>("code")
-                           .Attr<Integers>("sizes")
-                           .Attr<Integers>("squares"));
-
-XLA_FFI_DEFINE_HANDLER(kPrepareDerivative, prepare_derivative,
-                       ffi::Ffi::BindInstantiate()
-                           .Attr<Integers>("code")
-                           .Attr<Integers>("sizes")
-                           .Attr<Integers>("squares")
-                           .Attr<std::int64_t>("adjoint")
-                           .Attr<std::int64_t>("kept"));
-
 }  // namespace
 
 Target circuit_directional_derivative_target() {
-  return {"bellhop_circuit_directional_derivative",
-          with_state_type<DerivativeState, kPrepareDerivative>,
+  return {"bellhop_circuit_directional_derivative", preparing<prepare_derivative>,
           profiled<handler<differentiate>>};
 }
 
 Target circuit_shift_target() {
-  return {"bellhop_circuit_shift", with_state_type<ShiftState, kPrepareShift>,
-          profiled<handler<shift>>};
+  return {"bellhop_circuit_shift", preparing<prepare_shift>, profiled<handler<shift>>};
 }
 
 }  // namespace bellhop

@@ -14,7 +14,7 @@ namespace {
 
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed, and ends here if its derivative is another's.
-ffi::Error weigh(std::int64_t bits, ffi::RunId run, HandleBuffer handle,
+ffi::Error weigh(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
                  ffi::BufferR2<ffi::F64> cotangents, ffi::BufferR0<ffi::S32> derivative,
                  ffi::ResultBufferR1<ffi::F64> token) {
   return guarded(run, handle, [&] {
@@ -28,15 +28,6 @@ ffi::Error weigh(std::int64_t bits, ffi::RunId run, HandleBuffer handle,
                                static_cast<std::size_t>(shape[1]), bits));
   });
 }
-
-XLA_FFI_DEFINE_HANDLER(kWeigh, weigh,
-                       ffi::Ffi::Bind()
-                           .Attr<std::int64_t>("bits")
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .Arg<ffi::BufferR2<ffi::F64>>()
-                           .Arg<ffi::BufferR0<ffi::S32>>()
-                           .Ret<ffi::BufferR1<ffi::F64>>());
 
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed, and ends here if the token is not that of a weigh.
@@ -68,7 +59,7 @@ ffi::Error steps(ffi::RunId run, HandleBuffer handle, HandleResult result,
 
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed, and ends here if it did not give a token.
-ffi::Error direction(std::int64_t bits, ffi::RunId run, HandleBuffer handle,
+ffi::Error direction(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
                      ffi::BufferR1<ffi::F64> tokens, ffi::BufferR2<ffi::F64> parts,
                      ffi::BufferR0<ffi::S32> number,
                      ffi::ResultBufferR1<ffi::F64> results) {
@@ -88,16 +79,6 @@ ffi::Error direction(std::int64_t bits, ffi::RunId run, HandleBuffer handle,
     }
   });
 }
-
-XLA_FFI_DEFINE_HANDLER(kDirection, direction,
-                       ffi::Ffi::Bind()
-                           .Attr<std::int64_t>("bits")
-                           .Ctx<ffi::RunId>()
-                           .Arg<HandleBuffer>()
-                           .Arg<ffi::BufferR1<ffi::F64>>()
-                           .Arg<ffi::BufferR2<ffi::F64>>()
-                           .Arg<ffi::BufferR0<ffi::S32>>()
-                           .Ret<ffi::BufferR1<ffi::F64>>());
 
 // Threads: any, several at once; operations on one session wait for each other.
 // The session is borrowed.
@@ -131,7 +112,7 @@ ffi::Error after(ffi::RunId run, HandleBuffer handle, ffi::RemainingArgs /*ancho
 }  // namespace
 
 Target circuit_weigh_target() {
-  return {"bellhop_circuit_weigh", nullptr, profiled<kWeigh>};
+  return {"bellhop_circuit_weigh", nullptr, profiled<handler<weigh>>};
 }
 
 Target circuit_weights_target() {
@@ -143,7 +124,7 @@ Target circuit_steps_target() {
 }
 
 Target circuit_direction_target() {
-  return {"bellhop_circuit_direction", nullptr, profiled<kDirection>};
+  return {"bellhop_circuit_direction", nullptr, profiled<handler<direction>>};
 }
 
 Target circuit_remember_target() {

@@ -16,8 +16,8 @@ RandomStream& stream_of_process() {
 }
 
 // Threads: any, several at once, without the GIL. The table is the running program's.
-ffi::Error seed(std::int64_t circuit, ffi::RunId run, ffi::BufferR1<ffi::U32> address,
-                ffi::ResultBufferR1<ffi::U32> result) {
+ffi::Error seed(Integer<"circuit"> circuit, ffi::RunId run,
+                ffi::BufferR1<ffi::U32> address, ffi::ResultBufferR1<ffi::U32> result) {
   CallbackTable* table = nullptr;
   std::memcpy(&table, address.typed_data(), sizeof(table));
   RandomStream& stream = table == nullptr ? stream_of_process() : table->random();
@@ -29,15 +29,8 @@ ffi::Error seed(std::int64_t circuit, ffi::RunId run, ffi::BufferR1<ffi::U32> ad
   return ffi::Error::Success();
 }
 
-XLA_FFI_DEFINE_HANDLER(kSeed, seed,
-                       ffi::Ffi::Bind()
-                           .Attr<std::int64_t>("circuit")
-                           .Ctx<ffi::RunId>()
-                           .Arg<ffi::BufferR1<ffi::U32>>()
-                           .Ret<ffi::BufferR1<ffi::U32>>());
-
 }  // namespace
 
-Target seed_target() { return {"bellhop_seed", nullptr, kSeed}; }
+Target seed_target() { return {"bellhop_seed", nullptr, handler<seed>}; }
 
 }  // namespace bellhop
