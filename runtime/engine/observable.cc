@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <numbers>
+
+#include "gates/wire_gates.h"
+#include "measurements/amplitudes.h"
 
 namespace bellhop::engine {
 namespace {
@@ -11,12 +13,9 @@ namespace {
 using Kind = ObservableStep::Kind;
 using Lanewise = std::array<double, 8>;
 
-constexpr double kHalf = std::numbers::sqrt2 / 2;
-constexpr double kMatrices[5][8] = {{1, 0, 0, 0, 0, 0, 1, 0},  // real, imaginary, ...
-                                    {0, 0, 1, 0, 1, 0, 0, 0},
-                                    {0, 0, 0, -1, 0, 1, 0, 0},
-                                    {1, 0, 0, 0, 0, 0, -1, 0},
-                                    {kHalf, 0, kHalf, 0, kHalf, 0, -kHalf, 0}};
+// By their ObsId.
+constexpr const Matrix2* kMatrices[] = {&kIdentity, &kPauliX, &kPauliY, &kPauliZ,
+                                        &kHadamard};
 
 std::uint8_t bit_of(std::int64_t wire, const States& states) {
   return static_cast<std::uint8_t>(states.layout().qubits - 1 -
@@ -43,18 +42,6 @@ Lanewise coefficient_of(const Observable& observable, const PauliTerm& term,
   return ones;
 }
 
-PauliBits bits_of(const PauliTerm& term, const States& states) {
-  PauliBits bits;
-  for (std::size_t i = 0; i < term.wires.size(); ++i) {
-    const std::uint64_t bit = std::uint64_t{1} << bit_of(term.wires[i], states);
-    const ObsId factor = term.factors[i];
-    if (factor == ObsId::PauliX || factor == ObsId::PauliY) bits.flips |= bit;
-    if (factor == ObsId::PauliY || factor == ObsId::PauliZ) bits.signs |= bit;
-    if (factor == ObsId::PauliY) ++bits.y_factors;
-  }
-  return bits;
-}
-
 // Observables as they are written, operands before what is made of them.
 class Application {
  public:
@@ -66,7 +53,10 @@ class Application {
     const ObservableStep& step = observable_.steps[static_cast<std::size_t>(last)];
     switch (step.kind) {
       case Kind::kNamed:
-        apply_matrix(step.wires, kMatrices[static_cast<std::size_t>(step.id)], state);
+        apply_matrix(step.wires,
+                     reinterpret_cast<const double*>(
+                         kMatrices[static_cast<std::size_t>(step.id)]->data()),
+                     state);
         return last - 1;
       case Kind::kHermitian:
         apply_matrix(step.wires,
@@ -133,8 +123,8 @@ void apply(const Observable& observable, States& states, const Amplitudes& ket,
   states.set_zero(bra);
   for (const PauliTerm& term : observable.terms) {
     const Lanewise coefficient = coefficient_of(observable, term, states);
-    sweeps().add_word(states.layout(), bits_of(term, states), coefficient.data(), bra,
-                      ket);
+    sweeps().add_word(states.layout(), bits_of(term, states.layout().qubits),
+                      coefficient.data(), bra, ket);
   }
 }
 
@@ -149,8 +139,8 @@ void expectation(const Observable& observable, States& states, const Amplitudes&
   for (const PauliTerm& term : observable.terms) {
     const Lanewise coefficient = coefficient_of(observable, term, states);
     Lanewise value;
-    sweeps().word_overlap(states.layout(), bits_of(term, states), ket, ket,
-                          value.data());
+    sweeps().word_overlap(states.layout(), bits_of(term, states.layout().qubits), ket,
+                          ket, value.data());
     for (std::size_t lane = 0; lane < states.lanes(); ++lane) {
       out[lane] += coefficient[lane] * value[lane];
     }

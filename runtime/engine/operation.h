@@ -13,16 +13,17 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gates/axis.h"
+
 namespace bellhop::engine {
 
 // Wires of a matrix; larger ones are a plugin's.
 constexpr std::size_t kMostTargets = 6;
 
-// One of the gates on the same pairs, in order, that make an operation: exp(-i phi P)
-// for a Pauli matrix P, a phase exp(i phi) of the second amplitude, or a fixed matrix.
-// phi is `scale` times a parameter.
+// One of the gates on the same pairs, in order, that make an operation. Its phi is
+// `scale` times a parameter.
 struct Factor {
-  enum class Kind : std::uint8_t { kX, kY, kZ, kPhase, kFixed };
+  using Kind = Axis;
 
   Kind kind = Kind::kFixed;
   double scale = 1;

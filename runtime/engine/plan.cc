@@ -3,86 +3,39 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <complex>
-#include <numbers>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "gates/wire_gates.h"
+
 namespace bellhop::engine {
 namespace {
 
-using Complex = std::complex<double>;
-using Matrix = std::array<Complex, 4>;  // row major
 using Kind = Factor::Kind;
 
-constexpr Complex kI{0, 1};
-constexpr double kHalf = std::numbers::sqrt2 / 2;
-
-const Matrix kPauliX = {0, 1, 1, 0};
-const Matrix kPauliY = {0, -kI, kI, 0};
-const Matrix kPauliZ = {1, 0, 0, -1};
-
-Matrix operator*(const Matrix& a, const Matrix& b) {
-  return {a[0] * b[0] + a[1] * b[2], a[0] * b[1] + a[1] * b[3],
-          a[2] * b[0] + a[3] * b[2], a[2] * b[1] + a[3] * b[3]};
-}
-
-Matrix adjoint_of(const Matrix& m) {
-  return {std::conj(m[0]), std::conj(m[2]), std::conj(m[1]), std::conj(m[3])};
-}
-
-Matrix matrix_of(const Factor& factor, double angle) {
-  const double c = std::cos(angle), s = std::sin(angle);
-  switch (factor.kind) {
-    case Kind::kX:
-      return {c, -kI * s, -kI * s, c};
-    case Kind::kY:
-      return {c, -s, s, c};
-    case Kind::kZ:
-      return {c - kI * s, 0, 0, c + kI * s};
-    case Kind::kPhase:
-      return {1, 0, 0, c + kI * s};
-    case Kind::kFixed:
-      break;
-  }
-  Matrix m;
+Matrix2 matrix_of(const Factor& factor) {
+  Matrix2 m;
   for (std::size_t i = 0; i < 4; ++i) m[i] = {factor.real[i], factor.imag[i]};
   return m;
 }
 
-Factor fixed(const Matrix& u) {
+Factor fixed(const Matrix2& u) {
   Factor factor;
   for (std::size_t i = 0; i < 4; ++i) {
     factor.real[i] = u[i].real();
     factor.imag[i] = u[i].imag();
   }
-  const std::array<Matrix, 3> paulis = {kPauliX, kPauliY, kPauliZ};
+  const std::array<Matrix2, 3> paulis = {kPauliX, kPauliY, kPauliZ};
   for (std::size_t p = 0; p < 3; ++p) {
-    const Matrix turned = u * paulis[p] * adjoint_of(u);
+    const Matrix2 turned = u * paulis[p] * adjoint_of(u);
     for (std::size_t q = 0; q < 3; ++q) {
-      const Matrix product = paulis[q] * turned;
+      const Matrix2 product = paulis[q] * turned;
       factor.bloch[3 * q + p] = (product[0] + product[3]).real() / 2;
     }
   }
   return factor;
 }
-
-struct FixedGate {
-  std::string_view name;
-  Matrix matrix;
-};
-
-const std::array kFixedGates = {
-    FixedGate{"Hadamard", {kHalf, kHalf, kHalf, -kHalf}},
-    FixedGate{"PauliX", kPauliX},
-    FixedGate{"PauliY", kPauliY},
-    FixedGate{"PauliZ", kPauliZ},
-    FixedGate{"S", {1, 0, 0, kI}},
-    FixedGate{"T", {1, 0, 0, kHalf + kI * kHalf}},
-    FixedGate{"SX", {0.5 + 0.5 * kI, 0.5 - 0.5 * kI, 0.5 - 0.5 * kI, 0.5 + 0.5 * kI}},
-};
 
 // Gates of one wire with as many controls in front of it.
 struct ControlledGate {
@@ -180,17 +133,14 @@ class Planner {
                    wires_.begin() + static_cast<std::ptrdiff_t>(controlled->controls));
       return add_named(controlled->base);
     }
-    const auto constant = std::ranges::find(kFixedGates, name, &FixedGate::name);
-    if (constant != kFixedGates.end()) {
-      add_on_wire(
-          {fixed(gate_->inverse ? adjoint_of(constant->matrix) : constant->matrix)});
-      return true;
+    if (const WireGate* known = find_wire_gate(name)) {
+      if (known->axis != Kind::kFixed) {
+        return add_on_wire({angle(known->axis, known->scale)});
+      }
+      const Matrix2& matrix = known->matrix;
+      return add_on_wire({fixed(gate_->inverse ? adjoint_of(matrix) : matrix)});
     }
     if (name == "Identity") return true;
-    if (name == "RX") return add_on_wire({angle(Kind::kX, 0.5)});
-    if (name == "RY") return add_on_wire({angle(Kind::kY, 0.5)});
-    if (name == "RZ") return add_on_wire({angle(Kind::kZ, 0.5)});
-    if (name == "PhaseShift") return add_on_wire({angle(Kind::kPhase, 1)});
     if (name == "Rot") {
       return add_on_wire(
           {angle(Kind::kZ, 0.5, 0), angle(Kind::kY, 0.5, 1), angle(Kind::kZ, 0.5, 2)});
@@ -220,7 +170,7 @@ class Planner {
     const std::int64_t slot = gate_->slots[index];
     if (slot < 0) {
       const double value = plan_.constants_[static_cast<std::size_t>(-1 - slot)];
-      return fixed(matrix_of(factor, factor.scale * value));
+      return fixed(rotation(kind, factor.scale * value));
     }
     factor.slot = static_cast<std::size_t>(slot);
     return factor;
@@ -300,7 +250,7 @@ class Planner {
     if (wires_.size() > kMostTargets) return refuse(*gate_);
     const bool is_constant = !gate_->run_time_params;
     if (is_constant && wires_.size() == 1) {
-      Matrix m;
+      Matrix2 m;
       std::ranges::copy(gate_->matrix, m.begin());
       add_on_wire({fixed(gate_->inverse ? adjoint_of(m) : m)});
       return;
@@ -409,7 +359,7 @@ class Planner {
   static void join(std::vector<Factor>& factors, const Factor& factor) {
     if (factor.kind == Kind::kFixed && !factors.empty() &&
         factors.back().kind == Kind::kFixed) {
-      factors.back() = fixed(matrix_of(factor, 0) * matrix_of(factors.back(), 0));
+      factors.back() = fixed(matrix_of(factor) * matrix_of(factors.back()));
     } else {
       factors.push_back(factor);
     }

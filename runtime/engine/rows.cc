@@ -15,6 +15,7 @@
 #include "engine/plan.h"
 #include "engine/states.h"
 #include "gates/gate_table.h"
+#include "measurements/amplitudes.h"
 
 namespace bellhop::engine {
 namespace {
@@ -161,21 +162,17 @@ class Group {
 
   void write_probabilities(std::size_t i, const Measurement& measurement,
                            const Amplitudes& ket) const {
-    const std::size_t lanes = states_.lanes(), qubits = batch_.qubits;
+    const std::size_t lanes = states_.lanes();
     for (std::size_t lane = 0; lane < count_; ++lane) {
       const Output out = measuring_.outputs[i].of(first_ + lane);
-      auto* const values = static_cast<double*>(out.data);
-      std::fill_n(values, out.size, 0.0);
-      for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
-        std::size_t outcome = measurement.wires.empty() ? k : 0;
-        for (const std::int64_t wire : measurement.wires) {
-          outcome =
-              outcome << 1 | (k >> (qubits - 1 - static_cast<std::size_t>(wire)) & 1);
-        }
-        const double real = ket.real[k * lanes + lane],
-                     imag = ket.imag[k * lanes + lane];
-        values[outcome] += real * real + imag * imag;
-      }
+      probabilities(
+          measurement.wires, batch_.qubits,
+          [&](std::size_t k) {
+            const double real = ket.real[k * lanes + lane];
+            const double imag = ket.imag[k * lanes + lane];
+            return real * real + imag * imag;
+          },
+          std::span(static_cast<double*>(out.data), out.size));
     }
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/operation.h"
+#include "gates/pauli_bits.h"
 
 namespace bellhop::engine {
 
@@ -12,13 +13,6 @@ struct Scratch {
   double* sines = nullptr;
   double* matrices = nullptr;  // 8 numbers for each operation
   double* gathered = nullptr;  // 4 * 2^targets numbers
-};
-
-// A word of Paulis: flips and signs are bits of the index; see engine/operation.h.
-struct PauliBits {
-  std::uint64_t flips = 0;
-  std::uint64_t signs = 0;
-  unsigned y_factors = 0;
 };
 
 // An array of numbers with one or, where rows stand in lanes, so many lanes each.

@@ -2,73 +2,15 @@
 #include "gates/fused_gates.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <numbers>
-#include <string_view>
 
 namespace bellhop {
 namespace {
 
-using Complex = std::complex<double>;
-
-constexpr Complex kI{0, 1};
-
-Matrix2 diagonal(Complex first, Complex second) { return {first, 0, 0, second}; }
-
-Matrix2 hadamard(std::span<const double>) {
-  constexpr double kHalf = std::numbers::sqrt2 / 2;
-  return {kHalf, kHalf, kHalf, -kHalf};
-}
-
-Matrix2 pauli_x(std::span<const double>) { return {0, 1, 1, 0}; }
-Matrix2 pauli_y(std::span<const double>) { return {0, -kI, kI, 0}; }
-Matrix2 pauli_z(std::span<const double>) { return diagonal(1, -1); }
-Matrix2 s(std::span<const double>) { return diagonal(1, kI); }
-Matrix2 t(std::span<const double>) {
-  return diagonal(1, std::polar(1.0, std::numbers::pi / 4));
-}
-
-Matrix2 phase_shift(std::span<const double> angle) {
-  return diagonal(1, std::polar(1.0, angle[0]));
-}
-
-Matrix2 rx(std::span<const double> angle) {
-  const double c = std::cos(angle[0] / 2), s = std::sin(angle[0] / 2);
-  return {c, -kI * s, -kI * s, c};
-}
-
-Matrix2 ry(std::span<const double> angle) {
-  const double c = std::cos(angle[0] / 2), s = std::sin(angle[0] / 2);
-  return {c, -s, s, c};
-}
-
-Matrix2 rz(std::span<const double> angle) {
-  return diagonal(std::polar(1.0, -angle[0] / 2), std::polar(1.0, angle[0] / 2));
-}
-
-struct Fusable {
-  std::string_view name;
-  Matrix2 (*matrix)(std::span<const double>);
-};
-
-constexpr std::array kFusable = {
-    Fusable{"Hadamard", hadamard},
-    Fusable{"PauliX", pauli_x},
-    Fusable{"PauliY", pauli_y},
-    Fusable{"PauliZ", pauli_z},
-    Fusable{"PhaseShift", phase_shift},
-    Fusable{"RX", rx},
-    Fusable{"RY", ry},
-    Fusable{"RZ", rz},
-    Fusable{"S", s},
-    Fusable{"T", t},
-};
-
 bool is_fusable(const Gate& gate) {
   return gate.kind == Gate::Kind::kNamed && gate.controls.empty() &&
          gate.wires.size() == 1 && !gate.run_time_wires &&
-         std::ranges::find(kFusable, gate.name, &Fusable::name) != kFusable.end();
+         find_wire_gate(gate.name) != nullptr;
 }
 
 }  // namespace
@@ -102,16 +44,11 @@ GateGroups::GateGroups(std::span<const Gate> gates) {
 }
 
 Matrix2 matrix_of(const Gate& gate, std::span<const double> params) {
-  const auto* known = std::ranges::find(kFusable, gate.name, &Fusable::name);
-  const Matrix2 m = known->matrix(params);
-  if (!gate.inverse) return m;
-  return {std::conj(m[0]), std::conj(m[2]), std::conj(m[1]), std::conj(m[3])};
-}
-
-Matrix2 operator*(const Matrix2& left, const Matrix2& right) {
-  return {
-      left[0] * right[0] + left[1] * right[2], left[0] * right[1] + left[1] * right[3],
-      left[2] * right[0] + left[3] * right[2], left[2] * right[1] + left[3] * right[3]};
+  const WireGate& known = *find_wire_gate(gate.name);
+  const Matrix2 matrix = known.axis == Axis::kFixed
+                             ? known.matrix
+                             : rotation(known.axis, known.scale * params[0]);
+  return gate.inverse ? adjoint_of(matrix) : matrix;
 }
 
 }  // namespace bellhop

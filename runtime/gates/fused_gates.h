@@ -1,19 +1,15 @@
 // gates/fused_gates.h: gates that follow one another on one wire, as one matrix.
 #pragma once
 
-#include <array>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "gates/gate.h"
+#include "gates/wire_gates.h"
 
 namespace bellhop {
-
-// Row by row.
-using Matrix2 = std::array<std::complex<double>, 4>;
 
 // Gates in an order in which they act as in their own, by their indices. Those of a
 // group stand on one wire, with nothing on it between them.
@@ -39,7 +35,5 @@ class GateGroups {
 
 // The matrix of a gate that may stand in a group with others.
 Matrix2 matrix_of(const Gate& gate, std::span<const double> params);
-
-Matrix2 operator*(const Matrix2& left, const Matrix2& right);
 
 }  // namespace bellhop

@@ -1,29 +1,39 @@
 // measurements/amplitudes.h: measurements computed from a state vector.
 #pragma once
 
+#include <algorithm>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "gates/pauli_bits.h"
+#include "measurements/measurement_list.h"
+
 namespace bellhop {
 
 using Amplitudes = std::span<const std::complex<double>>;
 
-// A product of Pauli operators, as bits of an amplitude's index: wire 0 of n is bit
-// n - 1.
-struct PauliWord {
-  std::size_t flips = 0;   // wires with X or Y
-  std::size_t signs = 0;   // wires with Y or Z
-  unsigned y_factors = 0;  // number of wires with Y
-};
+PauliBits bits_of(const PauliTerm& term, std::size_t qubits);
 
-double expectation(const PauliWord& word, Amplitudes state);
+double expectation(const PauliBits& word, Amplitudes state);
 
-// Probabilities of the outcomes of `wires` of a state of `qubits`; the first wire is
-// the highest bit of an outcome.
+// Probabilities of the outcomes of `wires` of a state of `qubits`, of all where there
+// are none; the first wire is the highest bit of an outcome. `probability` gives those
+// of the amplitudes.
+template <typename Probability>
 void probabilities(const std::vector<std::int64_t>& wires, std::size_t qubits,
-                   Amplitudes state, std::span<double> out);
+                   Probability&& probability, std::span<double> out) {
+  std::ranges::fill(out, 0.0);
+  for (std::size_t i = 0; i < std::size_t{1} << qubits; ++i) {
+    std::size_t outcome = wires.empty() ? i : 0;
+    for (const std::int64_t wire : wires) {
+      const std::size_t bit = qubits - 1 - static_cast<std::size_t>(wire);
+      outcome = outcome << 1 | (i >> bit & 1);
+    }
+    out[outcome] += probability(i);
+  }
+}
 
 }  // namespace bellhop

@@ -132,18 +132,10 @@ double pauli_expval(Device& device, const Measurement& measurement,
   const Amplitudes state = amplitudes_of(device);
   double sum = 0;
   for (const PauliTerm& term : measurement.terms) {
-    PauliWord word;
-    for (std::size_t i = 0; i < term.wires.size(); ++i) {
-      const ObsId factor = term.factors[i];
-      const std::size_t bit = std::size_t{1} << (qubits - 1 - term.wires[i]);
-      if (factor == ObsId::PauliX || factor == ObsId::PauliY) word.flips |= bit;
-      if (factor == ObsId::PauliY || factor == ObsId::PauliZ) word.signs |= bit;
-      if (factor == ObsId::PauliY) ++word.y_factors;
-    }
     const double factor = term.coefficient == PauliTerm::kOne
                               ? 1.0
                               : data[static_cast<std::size_t>(term.coefficient)];
-    sum += factor * expectation(word, state);
+    sum += factor * expectation(bits_of(term, qubits), state);
   }
   return sum;
 }
@@ -191,12 +183,10 @@ void measure_probs(Session& session, const Measurement& measurement,
   auto* const values = static_cast<double*>(output.data);
   if (reads_amplitudes(session)) {
     const Amplitudes state = amplitudes_of(device);
-    if (all) {
-      std::ranges::transform(state, values, [](const auto& a) { return std::norm(a); });
-    } else {
-      probabilities(measurement.wires, device.qubits.size(), state,
-                    std::span(values, output.size));
-    }
+    probabilities(
+        measurement.wires, device.qubits.size(),
+        [&](std::size_t i) { return std::norm(state[i]); },
+        std::span(values, output.size));
     return;
   }
   auto view = view_of(values, output.size);

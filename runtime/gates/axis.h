@@ -1,0 +1,13 @@
+// gates/axis.h: what gates of one wire turn about. Plain data, which the engine reads
+// too.
+#pragma once
+
+#include <cstdint>
+
+namespace bellhop {
+
+// exp(-i phi P) for a Pauli matrix P, a phase exp(i phi) of the second amplitude, or a
+// fixed matrix.
+enum class Axis : std::uint8_t { kX, kY, kZ, kPhase, kFixed };
+
+}  // namespace bellhop

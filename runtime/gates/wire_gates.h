@@ -1,0 +1,43 @@
+// gates/wire_gates.h: gates of one wire, and their matrices.
+#pragma once
+
+#include <array>
+#include <complex>
+#include <numbers>
+#include <string_view>
+
+#include "gates/axis.h"
+
+namespace bellhop {
+
+// Row by row.
+using Matrix2 = std::array<std::complex<double>, 4>;
+
+inline constexpr std::complex<double> kI{0, 1};
+inline constexpr double kRootOfHalf = std::numbers::sqrt2 / 2;
+
+inline constexpr Matrix2 kIdentity = {1, 0, 0, 1};
+inline constexpr Matrix2 kPauliX = {0, 1, 1, 0};
+inline constexpr Matrix2 kPauliY = {0, -kI, kI, 0};
+inline constexpr Matrix2 kPauliZ = {1, 0, 0, -1};
+inline constexpr Matrix2 kHadamard = {kRootOfHalf, kRootOfHalf, kRootOfHalf,
+                                      -kRootOfHalf};
+
+Matrix2 operator*(const Matrix2& left, const Matrix2& right);
+Matrix2 adjoint_of(const Matrix2& matrix);
+
+// About an axis that is not fixed.
+Matrix2 rotation(Axis axis, double phi);
+
+// A gate by its name: phi is `scale` times its parameter, or it has a matrix.
+struct WireGate {
+  std::string_view name;
+  Axis axis;
+  double scale = 1;
+  Matrix2 matrix = kIdentity;
+};
+
+// Null for any other gate.
+const WireGate* find_wire_gate(std::string_view name);
+
+}  // namespace bellhop
