@@ -1,10 +1,10 @@
-// circuit/directions.cc: vectors with a number for each uncounted parameter.
+// circuit/directions.cc: vectors with a number for each dynamic-count parameter.
 #include "circuit/directions.h"
 
 #include <algorithm>
 
+#include "circuit/dynamic_count.h"
 #include "circuit/error.h"
-#include "circuit/uncounted.h"
 
 namespace bellhop {
 
@@ -12,7 +12,8 @@ namespace {
 
 [[noreturn]] void throw_unknown() {
   throw CircuitError(
-      "A direction of uncounted parameters is read that was not given. This is a bug "
+      "A direction of dynamic-count parameters is read that was not given. This is a "
+      "bug "
       "in "
       "Bellhop; please report it.");
 }
@@ -22,7 +23,7 @@ namespace {
 double Directions::add(double token, std::int64_t number, std::span<const double> part,
                        std::int64_t bits) {
   const std::size_t before = part_of(token);
-  if (!is_uncounted(number)) throw_unknown();
+  if (!is_dynamic_count(number)) throw_unknown();
   if (std::ranges::all_of(part, [](double value) { return value == 0; })) return token;
   if (parts_.size() >> bits != 0) {
     throw CircuitError(
@@ -31,7 +32,7 @@ double Directions::add(double token, std::int64_t number, std::span<const double
         " directions, which numbers of the program's precision do not tell "
         "apart. Set jax.config.update('jax_enable_x64', True).");
   }
-  parts_.push_back({before, static_cast<std::size_t>(number - kFirstUncounted),
+  parts_.push_back({before, static_cast<std::size_t>(number - kFirstDynamicCount),
                     numbers_.size(), part.size()});
   numbers_.insert(numbers_.end(), part.begin(), part.end());
   return static_cast<double>(parts_.size());

@@ -1,4 +1,4 @@
-// circuit/directions.h: vectors with a number for each uncounted parameter.
+// circuit/directions.h: vectors with a number for each dynamic-count parameter.
 #pragma once
 
 #include <cstddef>

@@ -74,8 +74,8 @@ bool DrawnRuns::postselect(double probability, std::mt19937& generator) {
 }
 
 DrawnRuns::End DrawnRuns::finish() {
-  for (auto turn = path_.rbegin(); turn != path_.rend(); ++turn) {
-    Node& node = nodes_[turn->node];
+  for (auto choice = path_.rbegin(); choice != path_.rend(); ++choice) {
+    Node& node = nodes_[choice->node];
     node.share = node.weights[0] * share_behind(node, false) +
                  node.weights[1] * share_behind(node, true);
   }

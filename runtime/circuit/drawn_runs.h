@@ -51,7 +51,7 @@ class DrawnRuns {
     std::array<std::uint32_t, 2> next{};  // zero: no run went there
     double share = 1;
   };
-  struct Turn {
+  struct Choice {
     std::uint32_t node;
     bool outcome;
   };
@@ -63,7 +63,7 @@ class DrawnRuns {
 
   Redraw redraw_ = Redraw::kNever;
   std::vector<Node> nodes_;  // the first is the root
-  std::vector<Turn> path_;
+  std::vector<Choice> path_;
   bool counts_ = true;
   bool is_new_ = false;  // the node of the last visit
   bool is_lost_ = false;

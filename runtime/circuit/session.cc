@@ -62,7 +62,7 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   const bool recording = session.tape.recording;
   ++session.generation;
   session.tape.clear();
-  session.uncounted.clear();
+  session.dynamic_count.clear();
   session.directions.clear();
   // One long loop must not hold its memory for ever.
   if (session.steps.capacity() > 4096) session.steps = {};
@@ -105,7 +105,7 @@ void Tape::clear() {
   is_behind = false;
   parameters.clear();
   last_parameter = -1;
-  uncounted = 0;
+  dynamic_count = 0;
   expvals = 0;
   obstacle.clear();
   many_parameters.clear();

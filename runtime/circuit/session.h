@@ -15,9 +15,9 @@
 #include "circuit/device_pool.h"
 #include "circuit/directions.h"
 #include "circuit/drawn_runs.h"
+#include "circuit/dynamic_count.h"
 #include "circuit/per_row.h"
 #include "circuit/random_stream.h"
-#include "circuit/uncounted.h"
 #include "interpreter/signals.h"
 #include "threads/small_team.h"
 
@@ -41,10 +41,10 @@ struct Tape {
   // One entry a recorded operation with parameters, which is how plugins number
   // them: the differentiable parameter it used, or kNotDifferentiable.
   std::vector<std::int64_t> parameters;
-  // The largest differentiable parameter seen, how many uncounted ones there are, and
-  // expectation values recorded.
+  // The largest differentiable parameter seen, how many dynamic-count ones there are,
+  // and expectation values recorded.
   std::int64_t last_parameter = -1;
-  std::size_t uncounted = 0;
+  std::size_t dynamic_count = 0;
   std::size_t expvals = 0;
   // A gate that has a differentiable parameter and no adjoint derivative, and one
   // that has several parameters: for error messages.
@@ -68,8 +68,8 @@ struct Projection {
 struct Step {
   const GateTable* gates;  // null: a projection
   std::int32_t offset;     // of its differentiable parameters, or below zero
-  std::int32_t turns;
-  // Kept where the offset is below zero or uncounted, and in a batch.
+  std::int32_t iterations;
+  // Kept where the offset is below zero or of dynamic-count parameters, and in a batch.
   PerRow<std::vector<double>> params;
   PerRow<std::vector<std::int32_t>> wires;
   Projection projection;
@@ -106,7 +106,7 @@ struct Session {
   // device of a batch has no qubits: each thread that runs rows of it takes its own.
   std::size_t rows = 0;
   std::size_t qubits = 0;
-  Uncounted uncounted;
+  DynamicCount dynamic_count;
   Directions directions;
 
   // Runs a step of the circuit. What it throws becomes a CircuitError that begins

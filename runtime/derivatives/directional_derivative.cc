@@ -60,7 +60,7 @@ void check_size(std::size_t expected, std::size_t given) {
 class Sum {
  public:
   Sum(Session& session, const PerRow<std::span<const double>>& params,
-      const UncountedShifts& shifts, const MeasurementList& measurements,
+      const DynamicCountShifts& shifts, const MeasurementList& measurements,
       const PerRow<std::span<const double>>& data, const Shifts& points,
       const DirectionRows& directions, bool adjoint, std::span<double> result,
       const Helpers& helpers)
@@ -74,8 +74,8 @@ class Sum {
         adjoint_(adjoint),
         result_(result),
         helpers_(helpers),
-        numbers_(uncounted_numbers(session, points.steps)),
-        columns_(uncounted_columns(numbers_)),
+        numbers_(dynamic_count_numbers(session, points.steps)),
+        columns_(dynamic_count_columns(numbers_)),
         vectors_(session, directions, columns_),
         order_(adjoint ? directions.order - 1 : directions.order),
         width_(static_cast<std::size_t>(
@@ -139,7 +139,7 @@ class Sum {
           const std::size_t of_column = rest % shifts_.amounts.size();
           rest /= shifts_.amounts.size();
           indices_.push_back(static_cast<std::int32_t>(
-              kFirstUncounted + static_cast<std::int64_t>(column)));
+              kFirstDynamicCount + static_cast<std::int64_t>(column)));
           amounts_.push_back(shifts_.amounts[of_column]);
           coefficient *= shifts_.coefficients[of_column];
         }
@@ -184,17 +184,18 @@ class Sum {
   }
 
   void add_jacobians(const Shifts& shifts) {
-    std::vector<double> counted(shifts.rows * width_ * params_.size());
-    std::vector<double> uncounted(shifts.rows * width_ * columns_);
+    std::vector<double> static_count(shifts.rows * width_ * params_.size());
+    std::vector<double> dynamic_count(shifts.rows * width_ * columns_);
     replay_jacobian(session_, params_, shifts, {measurements_, data_, {}},
-                    {counted, width_, params_.size(), uncounted, columns_}, helpers_);
+                    {static_count, width_, params_.size(), dynamic_count, columns_},
+                    helpers_);
     for (std::size_t run = 0; run < shifts.rows; ++run) {
       for (std::size_t row = 0; row < rows_; ++row) {
         const double factor = weight(run, row);
         if (factor == 0) continue;
         for (std::size_t place = 0; place < width_; ++place) {
-          const auto by =
-              std::span(uncounted).subspan((run * width_ + place) * columns_, columns_);
+          const auto by = std::span(dynamic_count)
+                              .subspan((run * width_ + place) * columns_, columns_);
           at(run, row, place) += factor * dot(by, vectors_.of(row, order_));
         }
       }
@@ -213,7 +214,7 @@ class Sum {
 
   Session& session_;
   const PerRow<std::span<const double>>& params_;
-  const UncountedShifts& shifts_;
+  const DynamicCountShifts& shifts_;
   const MeasurementList& measurements_;
   const PerRow<std::span<const double>>& data_;
   const Shifts& points_;
@@ -240,7 +241,7 @@ class Sum {
 
 void kept_derivative(const Session& session, std::int32_t derivative,
                      const DirectionRows& directions, std::span<double> result) {
-  const auto& [values, columns, numbers] = session.uncounted.derivative(derivative);
+  const auto& [values, columns, numbers] = session.dynamic_count.derivative(derivative);
   const Vectors vectors(session, directions, columns);
   check_size(directions.rows * values, directions.order * result.size());
   for (std::size_t row = 0; row < directions.rows; ++row) {
@@ -253,7 +254,7 @@ void kept_derivative(const Session& session, std::int32_t derivative,
 
 void directional_derivative(Session& session,
                             const PerRow<std::span<const double>>& params,
-                            const UncountedShifts& shifts,
+                            const DynamicCountShifts& shifts,
                             const MeasurementList& measurements,
                             const PerRow<std::span<const double>>& data,
                             const Shifts& points, const DirectionRows& directions,

@@ -7,8 +7,8 @@
 
 #include "circuit/per_row.h"
 #include "circuit/session.h"
+#include "derivatives/dynamic_count_shifts.h"
 #include "derivatives/replay.h"
-#include "derivatives/uncounted_shifts.h"
 #include "measurements/measurement_list.h"
 #include "threads/row_team.h"
 
@@ -28,14 +28,14 @@ void kept_derivative(const Session& session, std::int32_t derivative,
                      const DirectionRows& directions, std::span<double> result);
 
 // The same of any order, from runs at shifted parameters: f64[rows, points, values].
-// The counted parameters are shifted to each of the points first. Each order takes a
-// rule of `shifts`; with `adjoint` the last one is the plugin's own derivative instead,
-// and all measurements are expectation values. Runs are shared among threads, and how
-// the samples of a circuit with shots fall does not depend on what else is
+// The static-count parameters are shifted to each of the points first. Each order takes
+// a rule of `shifts`; with `adjoint` the last one is the plugin's own derivative
+// instead, and all measurements are expectation values. Runs are shared among threads,
+// and how the samples of a circuit with shots fall does not depend on what else is
 // differentiated. Throws CircuitError.
 void directional_derivative(Session& session,
                             const PerRow<std::span<const double>>& params,
-                            const UncountedShifts& shifts,
+                            const DynamicCountShifts& shifts,
                             const MeasurementList& measurements,
                             const PerRow<std::span<const double>>& data,
                             const Shifts& points, const DirectionRows& directions,

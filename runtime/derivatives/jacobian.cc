@@ -50,7 +50,7 @@ void adjoint_jacobian(Session& session, std::span<double> jacobian, std::size_t 
   session.attempt(describe, [&] {
     check(session, expvals, parameters);
     std::ranges::fill(jacobian, 0.0);
-    session.uncounted.begin(expvals, session.tape.uncounted);
+    session.dynamic_count.begin(expvals, session.tape.dynamic_count);
 
     const std::vector<std::int64_t>& used = session.tape.parameters;
     std::vector<std::size_t> trainable;
@@ -74,8 +74,8 @@ void adjoint_jacobian(Session& session, std::span<double> jacobian, std::size_t 
       for (std::size_t i = 0; i < trainable.size(); ++i) {
         const double derivative = rows[row * trainable.size() + i];
         const std::int64_t number = used[trainable[i]];
-        if (is_uncounted(number)) {
-          session.uncounted.add(row, number, derivative);
+        if (is_dynamic_count(number)) {
+          session.dynamic_count.add(row, number, derivative);
         } else {
           jacobian[row * parameters + static_cast<std::size_t>(number)] += derivative;
         }

@@ -57,15 +57,15 @@ class RunSeeds {
   std::optional<std::array<std::uint32_t, 4>> words_;
 };
 
-// Where the circuit is run, beside what its steps hold: the counted parameters, which
-// are null where each step has its own, and shifts of uncounted ones.
+// Where the circuit is run, beside what its steps hold: the static-count parameters,
+// which are null where each step has its own, and shifts of dynamic-count ones.
 struct Point {
   struct Shift {
     std::int32_t number;
     double amount;
   };
   std::span<const double> params;
-  std::vector<Shift> uncounted;
+  std::vector<Shift> dynamic_count;
 };
 
 // Runs the gates that a circuit was applied, on one thread. Its device goes back to the
@@ -94,7 +94,7 @@ class Runner {
     seeds.seed(session_.device->generator, number);
     session_.touched = false;
     session_.tape.clear();
-    session_.uncounted.clear();
+    session_.dynamic_count.clear();
     session_.tape.recording = session_.record;
     if (session_.record) session_.device->plugin->StartTapeRecording();
     for (const Step& step : std::span(kept_.steps).first(steps))
@@ -108,12 +108,12 @@ class Runner {
   void apply(const Step& step, std::size_t row, const Point& point) {
     if (step.gates == nullptr) return project(session_, step.projection);
     step.gates->apply(session_, params_of(step, row, point), step.offset,
-                      step.wires.of(row), step.turns);
+                      step.wires.of(row), step.iterations);
   }
 
   std::span<const double> params_of(const Step& step, std::size_t row,
                                     const Point& point) {
-    if (is_uncounted(step.offset)) return shifted(step, step.params.of(row), point);
+    if (is_dynamic_count(step.offset)) return shifted(step, step.params.of(row), point);
     if (step.offset < 0 || point.params.data() == nullptr) return step.params.of(row);
     return point.params.subspan(static_cast<std::size_t>(step.offset));
   }
@@ -121,7 +121,7 @@ class Runner {
   std::span<const double> shifted(const Step& step, std::span<const double> here,
                                   const Point& point) {
     bool is_copied = false;
-    for (const auto& [number, amount] : point.uncounted) {
+    for (const auto& [number, amount] : point.dynamic_count) {
       const std::int64_t place = std::int64_t{number} - step.offset;
       if (place < 0 || place >= static_cast<std::int64_t>(here.size())) continue;
       if (!is_copied) shifted_.assign(here.begin(), here.end());
@@ -143,14 +143,14 @@ class Runner {
 void check(const Session& recorded, std::size_t params, const Shifts& shifts) {
   if (!recorded.keeps_steps) throw CircuitError("it was not begun with record = 1.");
   for (const Step& step : recorded.steps) {
-    if (is_uncounted(step.offset)) continue;
+    if (is_dynamic_count(step.offset)) continue;
     if (step.offset > static_cast<std::int64_t>(params)) {
       throw CircuitError("expected at least " + std::to_string(step.offset) +
                          " parameters, got " + std::to_string(params) + ".");
     }
   }
   for (const std::int32_t index : shifts.indices) {
-    if (is_uncounted(index)) continue;
+    if (is_dynamic_count(index)) continue;
     if (index < 0 || static_cast<std::size_t>(index) >= params) {
       throw CircuitError("parameter " + std::to_string(index) + " of " +
                          std::to_string(params) + " is shifted.");
@@ -212,8 +212,8 @@ struct Runs {
       const std::size_t place = shift * shifts.order + k;
       const std::int32_t index = shifts.indices[place];
       const double amount = shifts.amounts[place];
-      if (is_uncounted(index)) {
-        point.uncounted.push_back({index, amount});
+      if (is_dynamic_count(index)) {
+        point.dynamic_count.push_back({index, amount});
       } else {
         shifted[static_cast<std::size_t>(index)] += amount;
       }
@@ -234,11 +234,11 @@ struct Runs {
     const std::size_t size = jacobians->expvals * jacobians->columns;
     adjoint_jacobian(session, jacobians->values.subspan(number * size, size),
                      jacobians->expvals, jacobians->columns);
-    if (jacobians->by_uncounted.empty()) return;
-    const auto& [expvals, columns, found] = session.uncounted.newest();
+    if (jacobians->by_dynamic_count.empty()) return;
+    const auto& [expvals, columns, found] = session.dynamic_count.newest();
     for (std::size_t i = 0; i < expvals; ++i) {
-      const auto row = jacobians->by_uncounted.subspan(
-          (number * expvals + i) * jacobians->uncounted_columns, columns);
+      const auto row = jacobians->by_dynamic_count.subspan(
+          (number * expvals + i) * jacobians->dynamic_count_columns, columns);
       std::ranges::copy(std::span(found).subspan(i * columns, columns), row.begin());
     }
   }

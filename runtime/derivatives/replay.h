@@ -14,8 +14,8 @@
 namespace bellhop {
 
 // Points at which a circuit is run again: in row r, amounts[r * order + k] is added to
-// parameter indices[r * order + k], for each k < order; it may be an uncounted one. The
-// first `steps` gates and projections are those of the circuit.
+// parameter indices[r * order + k], for each k < order; it may be a dynamic-count one.
+// The first `steps` gates and projections are those of the circuit.
 struct Shifts {
   std::span<const std::int32_t> indices;
   std::span<const double> amounts;

@@ -1,14 +1,16 @@
-// derivatives/shifted_values.cc: what circuits with shifted uncounted parameters give.
+// derivatives/shifted_values.cc: what circuits with shifted dynamic-count parameters
+// give.
 #include "derivatives/shifted_values.h"
 
 #include <algorithm>
 
 namespace bellhop {
 
-std::vector<std::int32_t> uncounted_numbers(const Session& session, std::size_t steps) {
+std::vector<std::int32_t> dynamic_count_numbers(const Session& session,
+                                                std::size_t steps) {
   std::vector<std::int32_t> numbers;
   for (const Step& step : std::span(session.steps).first(steps)) {
-    if (step.gates == nullptr || !is_uncounted(step.offset)) continue;
+    if (step.gates == nullptr || !is_dynamic_count(step.offset)) continue;
     for (std::size_t i = 0; i < step.params.values.size(); ++i) {
       numbers.push_back(step.offset + static_cast<std::int32_t>(i));
     }
@@ -16,12 +18,12 @@ std::vector<std::int32_t> uncounted_numbers(const Session& session, std::size_t 
   return numbers;
 }
 
-std::size_t uncounted_columns(std::span<const std::int32_t> numbers) {
-  std::int64_t end = kFirstUncounted;
+std::size_t dynamic_count_columns(std::span<const std::int32_t> numbers) {
+  std::int64_t end = kFirstDynamicCount;
   for (const std::int32_t number : numbers) {
     end = std::max<std::int64_t>(end, std::int64_t{number} + 1);
   }
-  return static_cast<std::size_t>(end - kFirstUncounted);
+  return static_cast<std::size_t>(end - kFirstDynamicCount);
 }
 
 ShiftedValues::ShiftedValues(std::span<const std::int64_t> sizes,

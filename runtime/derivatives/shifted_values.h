@@ -1,4 +1,5 @@
-// derivatives/shifted_values.h: what circuits with shifted uncounted parameters give.
+// derivatives/shifted_values.h: what circuits with shifted dynamic-count parameters
+// give.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +15,13 @@ namespace bellhop {
 // The results of runs of so many numbers are held at once.
 inline constexpr std::size_t kNumbersAtOnce = std::size_t{1} << 21;
 
-// The numbers of the uncounted parameters that the first `steps` gates and projections
-// took, in order.
-std::vector<std::int32_t> uncounted_numbers(const Session& session, std::size_t steps);
+// The numbers of the dynamic-count parameters that the first `steps` gates and
+// projections took, in order.
+std::vector<std::int32_t> dynamic_count_numbers(const Session& session,
+                                                std::size_t steps);
 
 // How many columns a table of all of them has.
-std::size_t uncounted_columns(std::span<const std::int32_t> numbers);
+std::size_t dynamic_count_columns(std::span<const std::int32_t> numbers);
 
 // The values of measurements in many runs. Where squares[i] is not negative, the square
 // of that measurement is added to measurement i.

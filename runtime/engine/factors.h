@@ -75,41 +75,41 @@ inline void multiply(Matrix2<Number>& m, const Factor& factor, Number c, Number 
 
 // tr(P N) of what an operation's derivative depends on, imaginary parts: N sums
 // ket[b] conj(bra[a]) over pairs. Going back through a factor U makes U^-1 N U of N,
-// which turns the vector.
+// which rotates the vector.
 template <typename Number>
 struct Bloch {
   Number one, x, y, z;
 };
 
 template <typename Number>
-inline void turn(Number& from, Number& to, Number cosine, Number sine) {
-  const Number turned = cosine * from + sine * to;
+inline void rotate(Number& from, Number& to, Number cosine, Number sine) {
+  const Number rotated = cosine * from + sine * to;
   to = cosine * to - sine * from;
-  from = turned;
+  from = rotated;
 }
 
 // The derivative by the factor's parameter; then goes back through the factor.
 template <typename Number>
 inline Number derivative(Bloch<Number>& n, const Factor& factor, Number c, Number s) {
-  // Of twice the angle, by which exp(-i phi P) turns the vector.
+  // Of twice the angle, by which exp(-i phi P) rotates the vector.
   const Number cosine = c * c - s * s, sine = 2.0 * (c * s);
   Number by_angle{};
   switch (factor.kind) {
     case Factor::Kind::kX:
       by_angle = 2.0 * n.x;
-      turn(n.y, n.z, cosine, sine);
+      rotate(n.y, n.z, cosine, sine);
       break;
     case Factor::Kind::kY:
       by_angle = 2.0 * n.y;
-      turn(n.z, n.x, cosine, sine);
+      rotate(n.z, n.x, cosine, sine);
       break;
     case Factor::Kind::kZ:
       by_angle = 2.0 * n.z;
-      turn(n.x, n.y, cosine, sine);
+      rotate(n.x, n.y, cosine, sine);
       break;
     case Factor::Kind::kPhase:
       by_angle = n.z - n.one;
-      turn(n.x, n.y, c, s);
+      rotate(n.x, n.y, c, s);
       break;
     case Factor::Kind::kFixed: {
       const double* const r = factor.bloch;

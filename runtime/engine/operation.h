@@ -27,8 +27,8 @@ struct Factor {
 
   Kind kind = Kind::kFixed;
   double scale = 1;
-  std::size_t slot = 0;  // of the parameter, in a turn; a fixed one has none
-  // kFixed: the matrix, row major, and how it turns the Bloch vector: U P U^-1 is the
+  std::size_t slot = 0;  // of the parameter, in an iteration; a fixed one has none
+  // kFixed: the matrix, row major, and how it rotates the Bloch vector: U P U^-1 is the
   // sum of bloch[3 * q + p] times Q.
   double real[4] = {1, 0, 0, 1};
   double imag[4] = {};
@@ -56,7 +56,7 @@ struct Operation {
   std::size_t factors = 0;
   // kMatrix, kState: bits of the targets, the highest of the index into what is applied
   // first, and where its entries begin, real and imaginary parts in turn: among the
-  // constants, or among the parameters of a turn.
+  // constants, or among the parameters of an iteration.
   const std::uint8_t* bits = nullptr;
   std::size_t targets = 0;
   bool is_constant = true;
@@ -64,20 +64,20 @@ struct Operation {
   std::size_t entries = 0;
 };
 
-// Operations in order, for one turn of a run of gates.
+// Operations in order, for one iteration of a run of gates.
 struct Program {
   const Operation* operations;
   std::size_t size;
   const Factor* factors;
   std::size_t n_factors;
   const double* constants;
-  std::size_t parameters;  // of a turn
+  std::size_t parameters;  // of an iteration
 };
 
-// A program at its parameters. `turns` times, one after another.
+// A program at its parameters. `iterations` times, one after another.
 struct Segment {
   const Program* program;
-  std::size_t turns;
+  std::size_t iterations;
   const double* parameters;  // of the first row
   std::size_t stride;        // from one row to the next; 0: they share them
   // The column of the derivative by the first parameter; below zero: there is none.

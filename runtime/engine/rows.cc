@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "circuit/uncounted.h"
+#include "circuit/dynamic_count.h"
 #include "engine/observable.h"
 #include "engine/plan.h"
 #include "engine/states.h"
@@ -106,7 +106,7 @@ class Group {
   Segment segment(std::size_t i) {
     const Step& step = batch_.steps[i];
     programs_[i] = step.gates->plan(batch_.qubits).program();
-    Segment out{&programs_[i], static_cast<std::size_t>(step.turns),
+    Segment out{&programs_[i], static_cast<std::size_t>(step.iterations),
                 step.params.values.data(), step.params.stride, step.offset};
     if (step.params.stride == 0) return out;
     out.parameters += first_ * step.params.stride;
@@ -225,10 +225,11 @@ bool runs(const Session& batch, const Measuring& measuring,
       return false;
     is_first = false;
     if (jacobians == nullptr || step.offset < 0) continue;
-    if (is_uncounted(step.offset) || !plan.not_differentiated().empty()) return false;
+    if (is_dynamic_count(step.offset) || !plan.not_differentiated().empty())
+      return false;
     const std::size_t end =
         static_cast<std::size_t>(step.offset) +
-        static_cast<std::size_t>(step.turns) * plan.program().parameters;
+        static_cast<std::size_t>(step.iterations) * plan.program().parameters;
     if (end > jacobians->columns) return false;
   }
   return std::ranges::all_of(

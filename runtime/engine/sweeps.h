@@ -6,7 +6,7 @@
 
 namespace bellhop::engine {
 
-// Memory of one thread for the operations of a turn. Sizes are in doubles.
+// Memory of one thread for the operations of an iteration. Sizes are in doubles.
 struct Scratch {
   double* angles = nullptr;  // those of all factors
   double* cosines = nullptr;

@@ -162,9 +162,9 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
     for (std::int64_t slot : gate.slots) {
       if (slot >= 0) used = std::max(used, offset + slot);
     }
-    if (is_uncounted(used)) {
-      const auto count = static_cast<std::size_t>(used - kFirstUncounted) + 1;
-      tape.uncounted = std::max(tape.uncounted, count);
+    if (is_dynamic_count(used)) {
+      const auto count = static_cast<std::size_t>(used - kFirstDynamicCount) + 1;
+      tape.dynamic_count = std::max(tape.dynamic_count, count);
     } else {
       tape.last_parameter = std::max(tape.last_parameter, used);
     }
@@ -182,13 +182,14 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
 }  // namespace
 
 void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
-                            std::int32_t turns) const {
-  if (turns < 0) {
-    throw CircuitError("A run of gates has 0 or more turns, got " +
-                       std::to_string(turns) + ".");
+                            std::int32_t iterations) const {
+  if (iterations < 0) {
+    throw CircuitError("A run of gates has 0 or more iterations, got " +
+                       std::to_string(iterations) + ".");
   }
-  const auto check = [&](const char* what, std::size_t of_turn, std::size_t given) {
-    const std::size_t used = static_cast<std::size_t>(turns) * of_turn;
+  const auto check = [&](const char* what, std::size_t of_iteration,
+                         std::size_t given) {
+    const std::size_t used = static_cast<std::size_t>(iterations) * of_iteration;
     if (used <= given) return;
     throw CircuitError("A run of gates uses " + std::to_string(used) + what +
                        " and was given " + std::to_string(given) + ".");
@@ -200,14 +201,14 @@ void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
 void GateTable::keep(Session& batch, const PerRow<std::span<const double>>& params,
                      std::int32_t offset,
                      const PerRow<std::span<const std::int32_t>>& dynamic_wires,
-                     std::int32_t turns) const {
-  check_sizes(params.size(), dynamic_wires.size(), turns);
+                     std::int32_t iterations) const {
+  check_sizes(params.size(), dynamic_wires.size(), iterations);
   const auto copy = [](const auto& numbers) {
     return std::vector(numbers.values.begin(), numbers.values.end());
   };
   batch.steps.push_back({this,
                          offset,
-                         turns,
+                         iterations,
                          {copy(params), params.stride},
                          {copy(dynamic_wires), dynamic_wires.stride},
                          {}});
@@ -215,28 +216,28 @@ void GateTable::keep(Session& batch, const PerRow<std::span<const double>>& para
 
 void GateTable::apply(Session& session, std::span<const double> params,
                       std::int32_t offset, std::span<const std::int32_t> dynamic_wires,
-                      std::int32_t turns) const {
-  check_sizes(params.size(), dynamic_wires.size(), turns);
-  const auto count = static_cast<std::size_t>(turns);
-  for (std::size_t turn = 0; turn < count; ++turn) {
-    const std::size_t first = turn * params_;
-    apply_turn(session, params.subspan(first, params_),
-               offset < 0 ? offset : offset + static_cast<std::int32_t>(first),
-               dynamic_wires.subspan(turn * dynamic_wires_, dynamic_wires_));
+                      std::int32_t iterations) const {
+  check_sizes(params.size(), dynamic_wires.size(), iterations);
+  const auto count = static_cast<std::size_t>(iterations);
+  for (std::size_t iteration = 0; iteration < count; ++iteration) {
+    const std::size_t first = iteration * params_;
+    apply_iteration(session, params.subspan(first, params_),
+                    offset < 0 ? offset : offset + static_cast<std::int32_t>(first),
+                    dynamic_wires.subspan(iteration * dynamic_wires_, dynamic_wires_));
   }
   if (!session.keeps_steps) return;
-  Step& step = session.steps.emplace_back(Step{this, offset, turns, {}, {}, {}});
-  const auto keep = [count](auto& numbers, auto given, std::size_t of_turn) {
-    const auto used = given.first(count * of_turn);
+  Step& step = session.steps.emplace_back(Step{this, offset, iterations, {}, {}, {}});
+  const auto keep = [count](auto& numbers, auto given, std::size_t of_iteration) {
+    const auto used = given.first(count * of_iteration);
     numbers.values.assign(used.begin(), used.end());
   };
-  if (offset < 0 || is_uncounted(offset)) keep(step.params, params, params_);
+  if (offset < 0 || is_dynamic_count(offset)) keep(step.params, params, params_);
   keep(step.wires, dynamic_wires, dynamic_wires_);
 }
 
-void GateTable::apply_turn(Session& session, std::span<const double> params,
-                           std::int32_t offset,
-                           std::span<const std::int32_t> dynamic_wires) const {
+void GateTable::apply_iteration(Session& session, std::span<const double> params,
+                                std::int32_t offset,
+                                std::span<const std::int32_t> dynamic_wires) const {
   const Inputs inputs{params, constants_, dynamic_wires};
   Device& device = *session.device;
   const auto apply_at = [&](const Gate& gate, const auto& act) {

@@ -25,17 +25,18 @@ class GateTable {
   GateTable(std::string_view names, std::span<const std::int64_t> code,
             std::span<const double> constants);
 
-  // Applies the gates, in order, in each turn. params[s] is differentiable parameter
-  // offset + s where the session records, and none of them is where offset < 0. What
-  // there is for more turns is left alone.
+  // Applies the gates, in order, in each iteration. params[s] is differentiable
+  // parameter offset + s where the session records, and none of them is where offset <
+  // 0. What there is for more iterations is left alone.
   void apply(Session& session, std::span<const double> params, std::int32_t offset,
-             std::span<const std::int32_t> dynamic_wires, std::int32_t turns) const;
+             std::span<const std::int32_t> dynamic_wires,
+             std::int32_t iterations) const;
 
   // Keeps the gates for the rows of a batch, which run when it is measured.
   void keep(Session& batch, const PerRow<std::span<const double>>& params,
             std::int32_t offset,
             const PerRow<std::span<const std::int32_t>>& dynamic_wires,
-            std::int32_t turns) const;
+            std::int32_t iterations) const;
 
   // The gates as operations of the engine, for a circuit of `qubits`; made once. Any
   // thread may ask.
@@ -46,14 +47,16 @@ class GateTable {
   static std::shared_ptr<Plans> no_plans();
 
   void check_sizes(std::size_t params, std::size_t dynamic_wires,
-                   std::int32_t turns) const;
-  void apply_turn(Session& session, std::span<const double> params, std::int32_t offset,
-                  std::span<const std::int32_t> dynamic_wires) const;
+                   std::int32_t iterations) const;
+  void apply_iteration(Session& session, std::span<const double> params,
+                       std::int32_t offset,
+                       std::span<const std::int32_t> dynamic_wires) const;
 
   std::vector<Gate> gates_;
   GateGroups groups_;
   std::vector<double> constants_;
-  std::size_t params_ = 0;  // how many of each the code refers to: those of a turn
+  // How many of each the code refers to: those of an iteration.
+  std::size_t params_ = 0;
   std::size_t dynamic_wires_ = 0;
   std::shared_ptr<Plans> plans_;
 };

@@ -89,8 +89,9 @@ Seed read_seed(const ffi::RemainingArgs& anchors) {
   return seed;
 }
 
-// Threads: any, several at once. The session is the program's from here on, until
-// end, or until its execution fails.
+// Threading: any XLA thread.
+// Ownership: the session is the program's from here on, until end, or until its
+// execution fails.
 ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
                  HandleResult result) {
   return guarded(state, run, state->beginning, [&] {
@@ -100,8 +101,8 @@ ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
   });
 }
 
-// Threads: any, several at once. The device goes back to its pool, or is destroyed
-// if it failed.
+// Threading: any XLA thread.
+// Ownership: the device goes back to its pool, or is destroyed if it failed.
 ffi::Error end(ffi::RunId run, HandleBuffer handle) {
   return guarded(run, handle, [&] { end_session(read_handle(handle)); });
 }

@@ -26,17 +26,19 @@ ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
   });
 }
 
-// Threads: any, several at once; operations on one session wait for each other.
-// The session is borrowed, and ends here if a gate fails; a batch keeps copies.
+// Threading: any XLA thread; operations on one session wait for each other.
+// Ownership: the session is borrowed, and ends here if a gate fails; a batch keeps
+// copies.
 ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
                  ffi::Buffer<ffi::F64> params, ffi::BufferR0<ffi::S32> offset,
                  ffi::Buffer<ffi::S32> dynamic_wires,
-                 std::optional<ffi::BufferR0<ffi::S32>> turns, HandleResult result) {
+                 std::optional<ffi::BufferR0<ffi::S32>> iterations,
+                 HandleResult result) {
   return guarded(state, run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     const std::int32_t first = *offset.typed_data();
-    const std::int32_t count = turns ? *turns->typed_data() : 1;
+    const std::int32_t count = iterations ? *iterations->typed_data() : 1;
     const std::size_t rows = lease->rows;
     if (rows > 0) {
       state->table.keep(lease.session, read_per_row(params, rows), first,

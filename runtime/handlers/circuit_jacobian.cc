@@ -9,8 +9,8 @@
 namespace bellhop {
 namespace {
 
-// Threads: any, several at once; operations on one session wait for each other.
-// The session is borrowed, and ends here if the derivative fails.
+// Threading: any XLA thread; operations on one session wait for each other.
+// Ownership: the session is borrowed, and ends here if the derivative fails.
 ffi::Error jacobian(ffi::RunId run, HandleBuffer handle, HandleResult result,
                     ffi::ResultBufferR2<ffi::F64> matrix) {
   return guarded(run, handle, [&] {

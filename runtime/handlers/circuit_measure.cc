@@ -57,9 +57,9 @@ Jacobians jacobians_of(const ffi::RemainingRets& values) {
   return {std::span(static_cast<double*>(output.data), output.size), size(2), size(1)};
 }
 
-// Threads: any, several at once; operations on one session wait for each other, and
-// the rows of a batch are shared with XLA's threads.
-// The session is borrowed, and ends here if a measurement fails.
+// Threading: any XLA thread; operations on one session wait for each other, and the
+// rows of a batch are shared with XLA's threads.
+// Ownership: the session is borrowed, and ends here if a measurement fails.
 ffi::Error measure(MeasureState* state, ffi::RunId run, ffi::ThreadPool pool,
                    HandleBuffer handle, ffi::Buffer<ffi::F64> data, HandleResult result,
                    ffi::RemainingRets values) {

@@ -9,8 +9,8 @@
 namespace bellhop {
 namespace {
 
-// Threads: any, several at once; operations on one session wait for each other.
-// The session is borrowed, and ends here if the measurement fails.
+// Threading: any XLA thread; operations on one session wait for each other.
+// Ownership: the session is borrowed, and ends here if the measurement fails.
 ffi::Error mid_measure(Integer<"postselect"> postselect, Integer<"reset"> reset,
                        Text<"site"> site, ffi::RunId run, HandleBuffer handle,
                        ffi::BufferR0<ffi::S32> wire, HandleResult result,

@@ -44,9 +44,9 @@ Shifts read_shifts(const Session& session, const Indices& indices,
           static_cast<std::size_t>(shape[1]), session.steps.size()};
 }
 
-// Threads: any, several at once; operations on one session wait for each other, and
-// the runs are shared with XLA's threads.
-// The session is borrowed, and ends here if a run fails.
+// Threading: any XLA thread; operations on one session wait for each other, and the
+// runs are shared with XLA's threads.
+// Ownership: the session is borrowed, and ends here if a run fails.
 ffi::Error run_again(ReplayState* state, ffi::RunId run, ffi::ThreadPool pool,
                      HandleBuffer handle, Numbers data, Numbers params, Indices indices,
                      Amounts amounts, HandleResult result, ffi::RemainingRets values) {
@@ -71,9 +71,9 @@ ffi::Error run_again(ReplayState* state, ffi::RunId run, ffi::ThreadPool pool,
   });
 }
 
-// Threads: any, several at once; operations on one session wait for each other, and
-// the runs are shared with XLA's threads.
-// The session is borrowed, and ends here if a run fails.
+// Threading: any XLA thread; operations on one session wait for each other, and the
+// runs are shared with XLA's threads.
+// Ownership: the session is borrowed, and ends here if a run fails.
 ffi::Error run_again_for_jacobian(ReplayState* state, ffi::RunId run,
                                   ffi::ThreadPool pool, HandleBuffer handle,
                                   Numbers data, Numbers params, Indices indices,

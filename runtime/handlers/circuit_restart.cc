@@ -7,8 +7,8 @@
 namespace bellhop {
 namespace {
 
-// Threads: any, several at once; operations on one session wait for each other.
-// The session is borrowed, and ends here if its device cannot be cleared.
+// Threading: any XLA thread; operations on one session wait for each other.
+// Ownership: the session is borrowed, and ends here if its device cannot be cleared.
 ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
                    ffi::ResultBufferR0<ffi::PRED> more,
                    ffi::ResultBufferR0<ffi::PRED> counts) {
@@ -26,7 +26,7 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
                     [&] { session.device->pool.clear(*session.device); });
     session.touched = false;
     session.steps.clear();
-    session.uncounted.clear();
+    session.dynamic_count.clear();
     session.directions.clear();
     write_handle(result, name);
   });

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "derivatives/directional_derivative.h"
-#include "derivatives/uncounted_shifts.h"
+#include "derivatives/dynamic_count_shifts.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_handlers.h"
 #include "profile/profile.h"
@@ -73,8 +73,8 @@ ffi::ErrorOr<std::unique_ptr<DerivativeState>> prepare_derivative(
 
 using Numbers = ffi::BufferR1<ffi::F64>;
 
-UncountedShifts read_rule(const ShiftState& state, const Numbers& coefficients,
-                          const Numbers& amounts) {
+DynamicCountShifts read_rule(const ShiftState& state, const Numbers& coefficients,
+                             const Numbers& amounts) {
   if (coefficients.element_count() != amounts.element_count()) {
     throw CircuitError(
         "A shift rule has " + std::to_string(coefficients.element_count()) +
@@ -83,9 +83,9 @@ UncountedShifts read_rule(const ShiftState& state, const Numbers& coefficients,
   return {span_of(coefficients), span_of(amounts), state.sizes, state.squares};
 }
 
-// Threads: any, several at once; operations on one session wait for each other, and
-// the runs are shared with XLA's threads.
-// The session is borrowed, and ends here if a run fails.
+// Threading: any XLA thread; operations on one session wait for each other, and the
+// runs are shared with XLA's threads.
+// Ownership: the session is borrowed, and ends here if a run fails.
 ffi::Error shift(ShiftState* state, ffi::RunId run, ffi::ThreadPool pool,
                  HandleBuffer handle, Numbers data, Numbers params,
                  Numbers coefficients, Numbers amounts, HandleResult result,
@@ -94,7 +94,7 @@ ffi::Error shift(ShiftState* state, ffi::RunId run, ffi::ThreadPool pool,
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
     require_one_circuit(lease.session);
-    *derivative->typed_data() = shift_uncounted(
+    *derivative->typed_data() = shift_dynamic_count(
         lease.session, {span_of(params)}, read_rule(*state, coefficients, amounts),
         state->list, {span_of(data)}, helpers_of(pool));
     write_handle(result, name);
@@ -103,9 +103,9 @@ ffi::Error shift(ShiftState* state, ffi::RunId run, ffi::ThreadPool pool,
 
 using Matrix = ffi::BufferR2<ffi::F64>;
 
-// Threads: any, several at once; operations on one session wait for each other, and
-// the runs are shared with XLA's threads.
-// The session is borrowed, and ends here if a run fails.
+// Threading: any XLA thread; operations on one session wait for each other, and the
+// runs are shared with XLA's threads.
+// Ownership: the session is borrowed, and ends here if a run fails.
 ffi::Error differentiate(DerivativeState* state, ffi::RunId run, ffi::ThreadPool pool,
                          HandleBuffer handle, Numbers data, Numbers params,
                          Numbers coefficients, Numbers amounts,

@@ -15,7 +15,8 @@ RandomStream& stream_of_process() {
   return stream;
 }
 
-// Threads: any, several at once, without the GIL. The table is the running program's.
+// Threading: any XLA thread, without the GIL.
+// Ownership: the table is the running program's.
 ffi::Error seed(Integer<"circuit"> circuit, ffi::RunId run,
                 ffi::BufferR1<ffi::U32> address, ffi::ResultBufferR1<ffi::U32> result) {
   CallbackTable* table = nullptr;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gates/pauli_bits.h"
-#include "measurements/measurement_list.h"
+#include "measurements/measurement.h"
 
 namespace bellhop {
 

@@ -23,9 +23,9 @@ struct Jacobians {
   std::span<double> values;
   std::size_t expvals = 0;
   std::size_t columns = 0;
-  // The same by uncounted parameters; none where they are not asked for.
-  std::span<double> by_uncounted = {};
-  std::size_t uncounted_columns = 0;
+  // The same by dynamic-count parameters; none where they are not asked for.
+  std::span<double> by_dynamic_count = {};
+  std::size_t dynamic_count_columns = 0;
 };
 
 }  // namespace bellhop

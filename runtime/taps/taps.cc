@@ -42,19 +42,19 @@ void keep(PyObject* exception) {
 // between the instructions of Python; functions of C never do. To release the GIL and
 // take it again would starve the others: each release starts their five milliseconds of
 // waiting, after which they ask, anew.
-class Turns {
+class Yields {
  public:
   void next() {
     // The clock costs as much as a good part of a call.
     if (++calls_ % 4 != 0) return;
     const auto now = std::chrono::steady_clock::now();
-    if (now - since_ < kTurn) return;
+    if (now - since_ < kHold) return;
     run_an_instruction();
     since_ = std::chrono::steady_clock::now();
   }
 
  private:
-  static constexpr std::chrono::milliseconds kTurn{1};
+  static constexpr std::chrono::milliseconds kHold{1};
 
   static void run_an_instruction() {
     static PyObject* const code = Py_CompileString("None", "<bellhop>", Py_eval_input);
@@ -84,7 +84,7 @@ void consume(TapQueue& queue) {
     if (chunk == nullptr) return;
     // The first call of a chunk waits for the GIL, for all of them.
     int64_t waited = taken == 0 ? 0 : profile_clock() - taken;
-    Turns turns;
+    Yields yields;
     queue.consume(chunk,
                   [&](Callback& callback, std::span<const BufferView> arguments) {
                     CallTimer timer;
@@ -94,7 +94,7 @@ void consume(TapQueue& queue) {
                       timer.fails();
                       keep(exception);
                     }
-                    turns.next();
+                    yields.next();
                   });
   }
 }

@@ -184,7 +184,7 @@ def test_turns_need_parameters_and_wires_for_each():
     for turns, params, wires, message in (
         (3, [0.1, 0.2], [0, 1, 0], "uses 3 parameters and was given 2"),
         (3, [0.1, 0.2, 0.3], [0, 1], "uses 3 dynamic wires and was given 2"),
-        (-1, [], [], "0 or more turns, got -1"),
+        (-1, [], [], "0 or more iterations, got -1"),
     ):
         with pytest.raises(RuntimeError, match=message):
             jax.jit(lambda: program(turns, params, wires))()  # noqa: B023

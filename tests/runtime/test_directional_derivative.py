@@ -1,4 +1,4 @@
-"""Derivatives of any order in directions of uncounted parameters, called as programs do."""
+"""Derivatives of any order in directions of dynamic-count parameters, called as programs do."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from tests.runtime.circuit_calls import FACTORY, HANDLE, LIBRARY, f64
-from tests.runtime.test_uncounted import EXPVALS, FIRST, RX, call
+from tests.runtime.test_dynamic_count import EXPVALS, FIRST, RX, call
 
 # Of one counted and three uncounted gates, which turn about the same axis: Z is the cosine of
 # the sum, and Y less its sine.
@@ -202,8 +202,8 @@ def kept_twice(state: Any, steps: Any) -> Any:
     [
         (beyond, "asked for after step 11 of 3"),
         (without_amounts, "with 1 indices and 0 amounts"),
-        (of_another_circuit, "of uncounted parameters is read that was not given"),
-        (of_counted_parameters, "of uncounted parameters is read that was not given"),
+        (of_another_circuit, "of dynamic-count parameters is read that was not given"),
+        (of_counted_parameters, "of dynamic-count parameters is read that was not given"),
         (of_other_rows, "3 directions are given 2 parts"),
         (in_more_than_numbers_tell_apart, "needs 2 directions, which numbers of"),
         (in_no_direction, "is asked for in no direction"),

@@ -7,7 +7,7 @@
         name = "f", site = "f.py:1"}
     %s1 = "quantum.gate"(%s0, %params, %offset, %wires) {name = "RX", slots = array<i64: 0>,
         wires = array<i64: 0>}
-    %s2 = "quantum.gates"(%s0, %params, %offset, %wires, %turns) {names, code, constants}
+    %s2 = "quantum.gates"(%s0, %params, %offset, %wires, %iterations) {names, code, constants}
     %s2a, %m = "quantum.mid_measure"(%s2, %wire) {postselect = -1 : i64, reset = 0 : i64,
         site = "f.py:3"}
     %s2b, %more, %counts = "quantum.restart"(%s2a)
@@ -26,8 +26,8 @@ the state after it, so data dependence is program order.  A slot ``s >= 0`` is
 ``%params[s]`` and ``s < 0`` is ``constants[-1-s]``; a wire ``w < 0`` is ``%wires[-1-w]``.
 A gate may have ``constants``, ``adjoint``, ``control_wires`` and ``control_values`` too; what
 it lacks is empty, or false.
-``quantum.gates`` is a straight run of gates, or the turns of a loop of one, as the runtime
-takes it.  Codes are those of ``runtime/contract.toml``.
+``quantum.gates`` is a straight run of gates, or the iterations of a loop of one, as the
+runtime takes it.  Codes are those of ``runtime/contract.toml``.
 
 With ``rows > 0`` it is a batch: so many circuits of the same operations, which the runtime runs
 on several threads.  What the rows do not share has an axis of rows in front (``%params``,
@@ -209,7 +209,7 @@ def gates(
 
     Args:
         state: the state before it.
-        operands: parameters, offset, wires, and how many turns there are, where it is not one.
+        operands: parameters, offset, wires, and how many iterations, where it is not one.
         names: those of the table, as the code and the constants are.
         code: see ``runtime/contract.toml``.
         constants: what slots below zero refer to.

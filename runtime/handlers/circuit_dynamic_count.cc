@@ -1,4 +1,4 @@
-// handlers/circuit_uncounted.cc: bellhop_circuit_weigh, bellhop_circuit_weights,
+// handlers/circuit_dynamic_count.cc: bellhop_circuit_weigh, bellhop_circuit_weights,
 // bellhop_circuit_steps, bellhop_circuit_direction, bellhop_circuit_remember,
 // bellhop_circuit_recall and bellhop_circuit_after.
 #include <algorithm>
@@ -12,40 +12,40 @@
 namespace bellhop {
 namespace {
 
-// Threads: any, several at once; operations on one session wait for each other.
-// The session is borrowed, and ends here if its derivative is another's.
-ffi::Error weigh(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
-                 ffi::BufferR2<ffi::F64> cotangents, ffi::BufferR0<ffi::S32> derivative,
-                 ffi::ResultBufferR1<ffi::F64> token) {
+// Threading: any XLA thread; operations on one session wait for each other.
+// Ownership: the session is borrowed, and ends here if its derivative is another's.
+ffi::Error vjp(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
+               ffi::BufferR2<ffi::F64> cotangents, ffi::BufferR0<ffi::S32> derivative,
+               ffi::ResultBufferR1<ffi::F64> token) {
   return guarded(run, handle, [&] {
     Lease lease = open_session(read_handle(handle));
     require_one_circuit(lease.session);
     const auto shape = cotangents.dimensions();
     std::ranges::fill(
         span_of(*token),
-        lease->uncounted.weigh(*derivative.typed_data(), span_of(cotangents),
-                               static_cast<std::size_t>(shape[0]),
-                               static_cast<std::size_t>(shape[1]), bits));
+        lease->dynamic_count.vjp(*derivative.typed_data(), span_of(cotangents),
+                                 static_cast<std::size_t>(shape[0]),
+                                 static_cast<std::size_t>(shape[1]), bits));
   });
 }
 
-// Threads: any, several at once; operations on one session wait for each other.
-// The session is borrowed, and ends here if the token is not that of a weigh.
-ffi::Error weights(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> token,
-                   ffi::BufferR0<ffi::S32> number,
-                   ffi::ResultBufferR2<ffi::F64> result) {
+// Threading: any XLA thread; operations on one session wait for each other.
+// Ownership: the session is borrowed, and ends here if the token is not that of a VJP.
+ffi::Error cotangents(ffi::RunId run, HandleBuffer handle,
+                      ffi::BufferR1<ffi::F64> token, ffi::BufferR0<ffi::S32> number,
+                      ffi::ResultBufferR2<ffi::F64> result) {
   return guarded(run, handle, [&] {
     Lease lease = open_session(read_handle(handle));
     require_one_circuit(lease.session);
     const std::size_t rows = token.element_count();
     if (rows == 0) return;
-    lease->uncounted.read(*token.typed_data(), *number.typed_data(), rows,
-                          span_of(*result));
+    lease->dynamic_count.read(*token.typed_data(), *number.typed_data(), rows,
+                              span_of(*result));
   });
 }
 
-// Threads: any, several at once; operations on one session wait for each other.
-// The session is borrowed.
+// Threading: any XLA thread; operations on one session wait for each other.
+// Ownership: the session is borrowed.
 ffi::Error steps(ffi::RunId run, HandleBuffer handle, HandleResult result,
                  ffi::ResultBufferR0<ffi::S32> steps) {
   return guarded(run, handle, [&] {
@@ -57,8 +57,8 @@ ffi::Error steps(ffi::RunId run, HandleBuffer handle, HandleResult result,
   });
 }
 
-// Threads: any, several at once; operations on one session wait for each other.
-// The session is borrowed, and ends here if it did not give a token.
+// Threading: any XLA thread; operations on one session wait for each other.
+// Ownership: the session is borrowed, and ends here if it did not give a token.
 ffi::Error direction(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
                      ffi::BufferR1<ffi::F64> tokens, ffi::BufferR2<ffi::F64> parts,
                      ffi::BufferR0<ffi::S32> number,
@@ -80,30 +80,31 @@ ffi::Error direction(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
   });
 }
 
-// Threads: any, several at once; operations on one session wait for each other.
-// The session is borrowed.
+// Threading: any XLA thread; operations on one session wait for each other.
+// Ownership: the session is borrowed.
 ffi::Error remember(ffi::RunId run, HandleBuffer handle,
                     ffi::BufferR0<ffi::PRED> outcome, ffi::BufferR0<ffi::S32> number,
                     HandleResult result) {
   return guarded(run, handle, [&] {
     const Handle name = read_handle(handle);
     Lease lease = open_session(name);
-    lease->uncounted.remember(*number.typed_data(), *outcome.typed_data());
+    lease->dynamic_count.remember(*number.typed_data(), *outcome.typed_data());
     write_handle(result, name);
   });
 }
 
-// Threads: any, several at once; operations on one session wait for each other.
-// The session is borrowed, and ends here if the outcome was not kept.
+// Threading: any XLA thread; operations on one session wait for each other.
+// Ownership: the session is borrowed, and ends here if the outcome was not kept.
 ffi::Error recall(ffi::RunId run, HandleBuffer handle, ffi::BufferR0<ffi::S32> number,
                   ffi::ResultBufferR0<ffi::PRED> outcome) {
   return guarded(run, handle, [&] {
     Lease lease = open_session(read_handle(handle));
-    *outcome->typed_data() = lease->uncounted.recall(*number.typed_data());
+    *outcome->typed_data() = lease->dynamic_count.recall(*number.typed_data());
   });
 }
 
-// Threads: any, several at once. The session is not touched.
+// Threading: any XLA thread.
+// Ownership: the session is not touched.
 ffi::Error after(ffi::RunId run, HandleBuffer handle, ffi::RemainingArgs /*anchors*/,
                  HandleResult result) {
   return guarded(run, handle, [&] { write_handle(result, read_handle(handle)); });
@@ -112,11 +113,11 @@ ffi::Error after(ffi::RunId run, HandleBuffer handle, ffi::RemainingArgs /*ancho
 }  // namespace
 
 Target circuit_weigh_target() {
-  return {"bellhop_circuit_weigh", nullptr, profiled<handler<weigh>>};
+  return {"bellhop_circuit_weigh", nullptr, profiled<handler<vjp>>};
 }
 
 Target circuit_weights_target() {
-  return {"bellhop_circuit_weights", nullptr, profiled<handler<weights>>};
+  return {"bellhop_circuit_weights", nullptr, profiled<handler<cotangents>>};
 }
 
 Target circuit_steps_target() {

@@ -1,6 +1,6 @@
-// derivatives/uncounted_shifts.cc: derivatives by parameters whose number only the run
-// knows, from values at shifted ones.
-#include "derivatives/uncounted_shifts.h"
+// derivatives/dynamic_count_shifts.cc: derivatives by parameters whose number only the
+// run knows, from values at shifted ones.
+#include "derivatives/dynamic_count_shifts.h"
 
 #include <algorithm>
 #include <string>
@@ -9,18 +9,18 @@
 #include "derivatives/shifted_values.h"
 
 namespace bellhop {
-std::int32_t shift_uncounted(Session& session,
-                             const PerRow<std::span<const double>>& params,
-                             const UncountedShifts& shifts,
-                             const MeasurementList& measurements,
-                             const PerRow<std::span<const double>>& data,
-                             const Helpers& helpers) {
+std::int32_t shift_dynamic_count(Session& session,
+                                 const PerRow<std::span<const double>>& params,
+                                 const DynamicCountShifts& shifts,
+                                 const MeasurementList& measurements,
+                                 const PerRow<std::span<const double>>& data,
+                                 const Helpers& helpers) {
   const std::vector<std::int32_t> numbers =
-      uncounted_numbers(session, session.steps.size());
+      dynamic_count_numbers(session, session.steps.size());
   std::size_t width = 0;
   for (const std::int64_t size : shifts.sizes) width += static_cast<std::size_t>(size);
   const std::int32_t derivative =
-      session.uncounted.begin(width, uncounted_columns(numbers));
+      session.dynamic_count.begin(width, dynamic_count_columns(numbers));
   const std::size_t terms = shifts.amounts.size();
   if (numbers.empty() || terms == 0 || width == 0) return derivative;
 
@@ -43,7 +43,7 @@ std::int32_t shift_uncounted(Session& session,
     for (std::size_t row = 0; row < indices.size(); ++row) {
       const double coefficient = shifts.coefficients[row % terms];
       values.visit(row, [&](std::size_t place, double value) {
-        session.uncounted.add(place, indices[row], coefficient * value);
+        session.dynamic_count.add(place, indices[row], coefficient * value);
       });
     }
   }

@@ -1,5 +1,5 @@
-// circuit/uncounted.cc: derivatives by parameters whose number only the run knows.
-#include "circuit/uncounted.h"
+// circuit/dynamic_count.cc: derivatives by parameters whose number only the run knows.
+#include "circuit/dynamic_count.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,19 +9,19 @@
 
 namespace bellhop {
 
-std::int32_t Uncounted::begin(std::size_t values, std::size_t parameters) {
+std::int32_t DynamicCount::begin(std::size_t values, std::size_t parameters) {
   derivatives_.push_back(
       {values, parameters, std::vector<double>(values * parameters)});
   return static_cast<std::int32_t>(derivatives_.size()) - 1;
 }
 
-void Uncounted::add(std::size_t place, std::int64_t number, double value) {
+void DynamicCount::add(std::size_t place, std::int64_t number, double value) {
   Derivative& derivative = derivatives_.back();
-  const auto column = static_cast<std::size_t>(number - kFirstUncounted);
+  const auto column = static_cast<std::size_t>(number - kFirstDynamicCount);
   derivative.numbers[place * derivative.parameters + column] += value;
 }
 
-const Uncounted::Derivative& Uncounted::derivative(std::int32_t number) const {
+const DynamicCount::Derivative& DynamicCount::derivative(std::int32_t number) const {
   if (number < 0 || static_cast<std::size_t>(number) >= derivatives_.size()) {
     throw CircuitError("Derivative " + std::to_string(number) + " of " +
                        std::to_string(derivatives_.size()) + " is weighed.");
@@ -29,8 +29,8 @@ const Uncounted::Derivative& Uncounted::derivative(std::int32_t number) const {
   return derivatives_[static_cast<std::size_t>(number)];
 }
 
-double Uncounted::weigh(std::int32_t number, std::span<const double> cotangents,
-                        std::size_t rows, std::size_t values, std::int64_t bits) {
+double DynamicCount::vjp(std::int32_t number, std::span<const double> cotangents,
+                         std::size_t rows, std::size_t values, std::int64_t bits) {
   const Derivative& all = derivative(number);
   if (values != all.values) {
     throw CircuitError("The derivative of " + std::to_string(all.values) +
@@ -58,14 +58,14 @@ double Uncounted::weigh(std::int32_t number, std::span<const double> cotangents,
   return std::ldexp(1.0, static_cast<int>(products_.size()) - 1);
 }
 
-void Uncounted::read(double token, std::int64_t number, std::size_t rows,
-                     std::span<double> weights) const {
+void DynamicCount::read(double token, std::int64_t number, std::size_t rows,
+                        std::span<double> cotangents) const {
   const double end = std::ldexp(1.0, static_cast<int>(products_.size()));
-  bool is_known = token >= 0 && token < end && is_uncounted(number);
+  bool is_known = token >= 0 && token < end && is_dynamic_count(number);
   const auto chosen = is_known ? static_cast<std::uint64_t>(token) : 0;
-  const auto first = static_cast<std::size_t>(number - kFirstUncounted);
-  const std::size_t length = rows == 0 ? 0 : weights.size() / rows;
-  std::ranges::fill(weights, 0.0);
+  const auto first = static_cast<std::size_t>(number - kFirstDynamicCount);
+  const std::size_t length = rows == 0 ? 0 : cotangents.size() / rows;
+  std::ranges::fill(cotangents, 0.0);
   for (std::size_t k = 0; k < products_.size(); ++k) {
     if ((chosen >> k & 1) == 0) continue;
     const Products& products = products_[k];
@@ -75,7 +75,7 @@ void Uncounted::read(double token, std::int64_t number, std::size_t rows,
     for (std::size_t row = 0; row < rows; ++row) {
       const double* const from =
           products.numbers.data() + row * products.parameters + first;
-      for (std::size_t i = 0; i < known; ++i) weights[row * length + i] += from[i];
+      for (std::size_t i = 0; i < known; ++i) cotangents[row * length + i] += from[i];
     }
   }
   if (!is_known) {
@@ -85,11 +85,11 @@ void Uncounted::read(double token, std::int64_t number, std::size_t rows,
   }
 }
 
-void Uncounted::remember(std::int64_t number, bool outcome) {
+void DynamicCount::remember(std::int64_t number, bool outcome) {
   outcomes_[number] = outcome;
 }
 
-bool Uncounted::recall(std::int64_t number) const {
+bool DynamicCount::recall(std::int64_t number) const {
   const auto found = outcomes_.find(number);
   if (found == outcomes_.end()) {
     throw CircuitError(
@@ -99,7 +99,7 @@ bool Uncounted::recall(std::int64_t number) const {
   return found->second;
 }
 
-void Uncounted::clear() {
+void DynamicCount::clear() {
   // One long loop must not hold its memory for ever.
   derivatives_ = {};
   products_ = {};

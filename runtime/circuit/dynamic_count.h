@@ -1,4 +1,4 @@
-// circuit/uncounted.h: derivatives by parameters whose number only the run knows.
+// circuit/dynamic_count.h: derivatives by parameters whose number only the run knows.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,14 @@
 namespace bellhop {
 
 // Their numbers begin here; in the contract.
-constexpr std::int64_t kFirstUncounted = std::int64_t{1} << 30;
+constexpr std::int64_t kFirstDynamicCount = std::int64_t{1} << 30;
 
-inline bool is_uncounted(std::int64_t number) { return number >= kFirstUncounted; }
+inline bool is_dynamic_count(std::int64_t number) {
+  return number >= kFirstDynamicCount;
+}
 
 // What a circuit keeps of them between the handlers of its derivative.
-class Uncounted {
+class DynamicCount {
  public:
   // Makes room for the derivative of so many values by so many parameters, and returns
   // its number.
@@ -34,16 +36,15 @@ class Uncounted {
   // Adds to the newest derivative, of a value, by its place, by a parameter.
   void add(std::size_t place, std::int64_t number, double value);
 
-  // Keeps the products of rows of cotangents with a derivative, and returns a token. A
-  // sum of tokens, of so many bits, stands for the sum of their products. Throws
-  // CircuitError.
-  double weigh(std::int32_t derivative, std::span<const double> cotangents,
-               std::size_t rows, std::size_t values, std::int64_t bits);
+  // Keeps the VJPs of rows of cotangents with a derivative, and returns a token. A sum
+  // of tokens, of so many bits, stands for the sum of their VJPs. Throws CircuitError.
+  double vjp(std::int32_t derivative, std::span<const double> cotangents,
+             std::size_t rows, std::size_t values, std::int64_t bits);
 
-  // Copies the products for the parameters from `number` on, for each row: zero for
+  // Copies the cotangents of the parameters from `number` on, for each row: zero for
   // those that no gate used. Throws CircuitError for a token that there is not.
   void read(double token, std::int64_t number, std::size_t rows,
-            std::span<double> weights) const;
+            std::span<double> cotangents) const;
 
   // Keeps an outcome under a number of its own, and returns it. Throws CircuitError for
   // one that was not kept.
