@@ -101,7 +101,8 @@ def _arrays(leaf: Any, other: Any, name: str, by_chance: bool = False) -> None:
 
 
 def _type(leaf: Any) -> tuple[tuple[int, ...], str]:
-    return np.shape(leaf), np.asarray(leaf).dtype.name
+    # A number of JAX's own has a type that NumPy does not see.
+    return np.shape(leaf), np.dtype(getattr(leaf, "dtype", np.asarray(leaf).dtype)).name
 
 
 def _tolerance(dtype: Any) -> float:
