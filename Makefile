@@ -62,7 +62,7 @@ sanitize: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet cmake nanobind
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh address,undefined $(CURDIR)/$(BIN)/python \
 	  tests/runtime tests/frontend/callbacks tests/integration/test_many_in_flight.py \
-	  $(BATCHES) $(addprefix $(CIRCUITS),circuit_turns.py uncounted_turns.py \
+	  $(BATCHES) $(addprefix $(CIRCUITS),repeated_runs.py dynamic_repeated_runs.py \
 	  shifts_in_uncounted_loops.py mid_circuit.py mid_circuit_seeds.py mid_circuit_errors.py \
 	  outcome_values.py) \
 	  -k "not leak and not soak and not large_results and not memory"

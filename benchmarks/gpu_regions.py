@@ -193,9 +193,9 @@ def overlap(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
 
     side = sizes.matrix
 
-    def work(x: Any, turns: int) -> Any:
+    def work(x: Any, n_iterations: int) -> Any:
         matrix = jnp.full((side, side), x, jnp.float32) / side
-        return jax.lax.fori_loop(0, turns, lambda i, m: m @ matrix, matrix)[0, 0]
+        return jax.lax.fori_loop(0, n_iterations, lambda i, m: m @ matrix, matrix)[0, 0]
 
     alone = bellhop.qjit(lambda x: circuit(x))
     x = jax.device_put(np.array(0.3), jax.devices("cpu")[0])
@@ -207,8 +207,8 @@ def overlap(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
         },
         3,
     )
-    turns = max(1, int(10 * once["circuit"] / once["work"]))
-    region = bellhop.accelerate(lambda x: work(x, turns), dev=device)
+    n_iterations = max(1, int(10 * once["circuit"] / once["work"]))
+    region = bellhop.accelerate(lambda x: work(x, n_iterations), dev=device)
     both = bellhop.qjit(lambda x: circuit(x) + region(x))
     return {"region": lambda: both(x).block_until_ready(), "by hand": run_alone}
 

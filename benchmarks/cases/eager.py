@@ -1,7 +1,7 @@
 """Gradients of compiled functions taken outside of any program: `jax.grad(compiled)(x)`.
 
 JAX transforms the function anew at each call; what was traced, differentiated and compiled of
-it must be found again.  A circuit of 4 qubits and 24 angles, and a loop of 100 turns.
+it must be found again.  A circuit of 4 qubits and 24 angles, and a loop of 100 iterations.
 
 Limit: the same transformation of a `jax.jit` function of as many arguments.
 """
@@ -42,7 +42,7 @@ def _sum_of_cosines() -> Program:
     return Program(program.run, comparable=False)
 
 
-def _turn(i: Any, y: Any, x: Any) -> Any:
+def _body(i: Any, y: Any, x: Any) -> Any:
     import jax.numpy as jnp
 
     return y * jnp.sin(y) + x
@@ -52,7 +52,7 @@ def _loop(api: Any) -> Program:
     import jax.numpy as jnp
 
     def program(x: Any) -> Any:
-        return api.for_loop(0, 100, 1)(lambda i, y: _turn(i, y, x))(x)
+        return api.for_loop(0, 100, 1)(lambda i, y: _body(i, y, x))(x)
 
     return _gradient(api.qjit(program), jnp.asarray(0.4))
 
@@ -61,7 +61,7 @@ def _loop_of_jax() -> Program:
     import jax
 
     def program(x: Any) -> Any:
-        return jax.lax.fori_loop(0, 100, lambda i, y: _turn(i, y, x), x)
+        return jax.lax.fori_loop(0, 100, lambda i, y: _body(i, y, x), x)
 
     return _gradient(jax.jit(program), jax.numpy.asarray(0.4))
 
@@ -76,7 +76,7 @@ CASES = [
     ),
     Case(
         name="eager-gradient-loop",
-        title="jax.grad of a compiled loop of 100 turns",
+        title="jax.grad of a compiled loop of 100 iterations",
         limit="jax.grad of a jax.jit function of the same loop",
         builders={"jax": _loop_of_jax, **qjit_builders(_loop), LIMIT: _loop_of_jax},
         targets=(Target(LIMIT, 1 / 1.5),),

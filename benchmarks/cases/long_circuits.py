@@ -105,8 +105,8 @@ def _one_loop(api: Any, angle: Any, iterations: Any) -> None:
 def _loop_in_a_loop(api: Any, angle: Any, iterations: int) -> None:
     inner = 100
 
-    def outer(turn: Any) -> None:
-        api.for_loop(0, inner, 1)(lambda index: _body(angle, turn * inner + index))()
+    def outer(iteration: Any) -> None:
+        api.for_loop(0, inner, 1)(lambda index: _body(angle, iteration * inner + index))()
 
     api.for_loop(0, iterations // inner, 1)(outer)()
 
@@ -145,7 +145,7 @@ class _Form:
     title: str
     loops: Callable[[Any, Any, Any], None]
     gradient: bool = False
-    #: Whether the number of turns is an argument.
+    #: Whether the number of iterations is an argument.
     is_dynamic: bool = False
 
 

@@ -195,9 +195,9 @@ def merge_rotations(qnode: Any) -> Any:
 
 
 def merge_loop_boundaries(qnode: Any) -> Any:
-    """Cancel and merge gates at the end of a loop with those at the beginning of its next turn.
+    """Cancel and merge gates at the end of an iteration with those at the beginning of the next.
 
-    Gates with constant parameters take part, in loops of any number of turns.  Rotations by
+    Gates with constant parameters take part, in loops of any number of iterations.  Rotations by
     computed angles do in loops of gates alone, whose bounds are Python numbers.
 
     Args:

@@ -142,7 +142,7 @@ def simplify(
 def boundary(
     first: Sequence[AnyGate], last: Sequence[AnyGate]
 ) -> Iterator[tuple[AnyGate, AnyGate]]:
-    """Yield the gates that meet where a loop begins its next turn.
+    """Yield the gates that meet where a loop begins its next iteration.
 
     Args:
         first: the gates that its body begins with.

@@ -46,24 +46,24 @@ def test_circuits_in_loops_of_unknown_length():
 
 
 def iterated(x, n):
-    """Turns that depend on one another, on what is captured and on their number."""
+    """Iterations that depend on one another, on what is captured and on their number."""
 
-    def turn(i, y, z):
+    def body(i, y, z):
         return jnp.sin(y * x[i % 3]) + z, 1.1 * z + x[0]
 
-    return turn, bellhop.for_loop(0, n, 1)(turn)(x[1], x[2])[0]
+    return body, bellhop.for_loop(0, n, 1)(body)(x[1], x[2])[0]
 
 
 def iterated_by_scan(x, n):
-    turn, _ = iterated(x, 0)
-    step = lambda state, i: (turn(i, *state), None)
+    body, _ = iterated(x, 0)
+    step = lambda state, i: (body(i, *state), None)
     return jax.lax.scan(step, (x[1], x[2]), jnp.arange(n))[0][0]
 
 
 X = jnp.array([0.1, 0.2, 0.3])
 
 
-def test_any_number_of_turns():
+def test_any_number_of_iterations():
     """Those that fit in checkpoints, and those that do not."""
     slope = bellhop.qjit(bellhop.grad(lambda x, n: iterated(x, n)[1]))
     for n in (0, 1, 2, 7, 1023, 1024, 1025, 1500, 5000):
@@ -72,7 +72,7 @@ def test_any_number_of_turns():
 
 
 def test_few_checkpoints(monkeypatch):
-    """Of more turns than checkpoints, each is computed again more than once."""
+    """Of more iterations than checkpoints, each is computed again more than once."""
     monkeypatch.setattr(reverse_mode, "_MOST", 5)
     slope = bellhop.qjit(bellhop.grad(lambda x, n: iterated(x, n)[1]))
     for n in (1, 4, 5, 6, 7, 30, 100):
@@ -164,11 +164,11 @@ def test_side_effects(capfd):
     assert capfd.readouterr().out == "2.0\n"
 
     def inside(x, n):
-        def turn(i, y):
+        def body(i, y):
             bellhop.debug.print("{}", y)
             return y * x
 
-        return bellhop.for_loop(0, n, 1)(turn)(x)
+        return bellhop.for_loop(0, n, 1)(body)(x)
 
     match = r"grad of 'inside' \(.*side effects in it: they would come twice"
     with pytest.raises(bellhop.DifferentiableCompileError, match=match):

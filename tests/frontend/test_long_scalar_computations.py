@@ -108,13 +108,13 @@ def test_in_loops_and_branches():
             x = x * 0.9 + i
         return x
 
-    def run(x, turns, loop: Callable, branch: Callable):
-        return branch(x > 0, lambda: loop(turns, lambda _, y: chain(y), x), lambda: chain(-x))
+    def run(x, n, loop: Callable, branch: Callable):
+        return branch(x > 0, lambda: loop(n, lambda _, y: chain(y), x), lambda: chain(-x))
 
     compiled = bellhop.qjit(
-        lambda x, turns: run(
+        lambda x, n: run(
             x,
-            turns,
+            n,
             lambda n, body, y: lax.fori_loop(0, n, body, y),
             lambda holds, yes, no: lax.cond(holds, yes, no),
         )

@@ -31,14 +31,14 @@ def test_values_without_leaves_are_carried_and_returned(empty):
         return (alone, beside, branch, choice()), y
 
     def rotated(x, n):
-        def turn(i, s):
+        def body(i, s):
             qml.RX(x, wires=0)
             return s
 
         for steps in (n, 2):
-            carried = bellhop.for_loop(0, steps, 1)(turn)(empty)
+            carried = bellhop.for_loop(0, steps, 1)(body)(empty)
         assert jax.tree.structure(carried) == jax.tree.structure(empty)
-        qml.adjoint(lambda: bellhop.for_loop(0, n, 1)(turn)(empty))()
+        qml.adjoint(lambda: bellhop.for_loop(0, n, 1)(body)(empty))()
         return qml.expval(qml.Z(0))
 
     circuit = qml.QNode(rotated, device)

@@ -94,10 +94,10 @@ PROGRAMS = {
         @bellhop.qjit
         def f(n, x):
             bellhop.io_callback(tell)()
-            def turn(i, v):
+            def iteration(i, v):
                 bellhop.tap(len, v[None])
                 return v + 0 * circuit(v) + 0 * bellhop.pure_callback(abs, float)(v)
-            return jax.lax.fori_loop(0, n, turn, double(x))
+            return jax.lax.fori_loop(0, n, iteration, double(x))
         """,
         1_000_000_000,
     ),

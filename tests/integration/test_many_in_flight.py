@@ -76,7 +76,7 @@ TAPS = {
 
 
 def looped(call):
-    # Divided by what is exact, so that the callback sees the same number in each turn.
+    # Divided by what is exact, so that the callback sees the same number in each iteration.
     return lambda x: jax.lax.fori_loop(0, 3, lambda i, v: call(v) / 2, x) * 2
 
 
@@ -110,9 +110,9 @@ PROGRAMS = {
     "second device": elsewhere,
 }
 # How often a tap is called, where not once.
-TURNS = {
+ITERATIONS = {
     **{(flavour, "loop"): 3 for flavour in TAPS},
-    # Once for the batch, in each turn.
+    # Once for the batch, in each iteration.
     **{(flavour, "vmap in a loop"): 2 for flavour in ("tap", "id_tap")},
     ("asynchronous callback", "vmap in a loop"): 4,
 }
@@ -186,8 +186,8 @@ def test_taps_of_all_threads_arrive_in_order_and_failures_do_once(flavour, progr
 
     in_threads(work)
     failures += failures_at_barrier()
-    turns = TURNS.get((flavour, program), 1)
-    issued = [[x for x in values(n) for _ in range(turns)] for n in range(THREADS)]
+    n_iterations = ITERATIONS.get((flavour, program), 1)
+    issued = [[x for x in values(n) for _ in range(n_iterations)] for n in range(THREADS)]
     assert [[x for x in seen if x // 100 == n] for n in range(THREADS)] == issued
     expected = [(x,) for x in itertools.chain(*issued) if x % 7 == 0]
     assert sorted(failures) == expected

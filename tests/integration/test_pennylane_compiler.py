@@ -127,7 +127,7 @@ def test_loops_are_loops():
 
     f = bellhop.qjit(on("lightning.qubit")(function))
     f(0.4, 3)
-    # Of blocks of turns each, and the while loop has one within for the turns of a block.
+    # Of blocks of iterations each, and the while loop has one within for the iterations of a block.
     assert f.mlir.count("stablehlo.while") == 3
 
 

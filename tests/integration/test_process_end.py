@@ -18,13 +18,13 @@ def double(x) -> float:
     return 2 * float(x)
 """
 # Enough to be at work when the process ends; where the copy was quick they run before that.
-TURNS = 300
+ITERATIONS = 300
 
 
 def test_a_program_that_nobody_waits_for(run_script):
     script = f"""
 f = jax.jit(repeated(bellhop.pure_callback(double)))
-f({TURNS}, matrix)
+f({ITERATIONS}, matrix)
 print("end")
 """
     assert run_script(BEGIN + script) == "end\n"

@@ -29,7 +29,7 @@ class Loop:
     """Runs its body some times; `while_loop`, `fori_loop`, `scan` or `map`."""
 
     kind: str
-    turns: int
+    length: int
     body: tuple[Any, ...]
 
 
@@ -76,8 +76,8 @@ def python(body: tuple[Any, ...], value: int, events: list[tuple[int, int]]) -> 
             events.append((part.number, value))
             value = (3 * value + part.number) % 101
         elif isinstance(part, Loop):
-            for turn in range(part.turns):
-                value = python(part.body, (value + turn) % 101, events)
+            for i in range(part.length):
+                value = python(part.body, (value + i) % 101, events)
         elif isinstance(part, Branch):
             value = python(part.bodies[value % len(part.bodies)], value, events)
         else:
@@ -121,19 +121,19 @@ class Traced:
             self.record(*text.split())
 
     def loop(self, loop: Loop, value: Any) -> Any:
-        def turn(i: Any, v: Any) -> Any:
+        def body(i: Any, v: Any) -> Any:
             return self.body(loop.body, (v + i) % 101)
 
         if loop.kind == "scan":
-            return jax.lax.scan(lambda v, i: (turn(i, v), None), value, jnp.arange(loop.turns))[0]
+            return jax.lax.scan(lambda v, i: (body(i, v), None), value, jnp.arange(loop.length))[0]
         if loop.kind == "bounded":
-            return jax.lax.fori_loop(0, loop.turns, turn, value)
+            return jax.lax.fori_loop(0, loop.length, body, value)
         if loop.kind == "fori":
             # A bound that the program computes.
-            return jax.lax.fori_loop(0, loop.turns + 0 * value, turn, value)
+            return jax.lax.fori_loop(0, loop.length + 0 * value, body, value)
         return jax.lax.while_loop(
-            lambda state: state[0] < loop.turns,
-            lambda state: (state[0] + 1, turn(*state)),
+            lambda state: state[0] < loop.length,
+            lambda state: (state[0] + 1, body(*state)),
             (jnp.int64(0), value),
         )[1]
 

@@ -151,7 +151,7 @@ def test_catalyst_407_prints_and_callbacks_keep_program_order(capsys):
 
         @bellhop.for_loop(0, 3, 1)
         def loop(i, x):
-            bellhop.debug.print("turn {}", i)
+            bellhop.debug.print("iteration {}", i)
             return bellhop.cond(i == 1, lambda: (bellhop.debug.print("one"), x)[1], lambda: x)()
 
         x = loop(x)
@@ -160,7 +160,7 @@ def test_catalyst_407_prints_and_callbacks_keep_program_order(capsys):
 
     f(1.0)
     assert capsys.readouterr().out.splitlines() == [
-        "first 1.0", "second 1.0", "turn 0", "turn 1", "one", "turn 2", "last",
+        "first 1.0", "second 1.0", "iteration 0", "iteration 1", "one", "iteration 2", "last",
     ]  # fmt: skip
 
 

@@ -73,11 +73,11 @@ FLAVOURS = ["pure", "io", "ordered", "buffer", "debug", "tap"]
 def test_each_call_is_made_once_with_the_whole_array(halves, seen, flavour):
     call = call_of(flavour, seen)
     f = jax.jit(lambda x: jnp.sin(call(jnp.cos(x))).sum())
-    for turn in range(1, 4):
+    for iteration in range(1, 4):
         observed = f(halves)
         bellhop.barrier_wait()
         np.testing.assert_allclose(observed, np.sin(2 * np.cos(np.arange(8.0))).sum())
-        assert len(seen) == turn
+        assert len(seen) == iteration
         np.testing.assert_allclose(seen[-1], np.cos(np.arange(8.0)))
 
 
@@ -92,7 +92,7 @@ def test_calls_in_a_loop_keep_their_number(halves, seen, flavour):
     np.testing.assert_array_equal(f(halves), 8 * np.arange(8.0))
     bellhop.barrier_wait()
     assert [array.tolist() for array in seen] == [
-        [2.0**turn * i for i in range(8)] for turn in range(3)
+        [2.0**iteration * i for i in range(8)] for iteration in range(3)
     ]
 
 

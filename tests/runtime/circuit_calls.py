@@ -93,7 +93,7 @@ def begin(
     )
 
 
-def gates(state, run, params=(), offset=0, wires=(), turns=None):
+def gates(state, run, params=(), offset=0, wires=(), n_iterations=None):
     names: list[str] = []
     code: list[int] = []
     constants: list[float] = []
@@ -123,7 +123,7 @@ def gates(state, run, params=(), offset=0, wires=(), turns=None):
         jnp.asarray(params, np.float64),
         jnp.int32(offset),
         jnp.asarray(wires, np.int32),
-        *([] if turns is None else [jnp.int32(turns)]),
+        *([] if n_iterations is None else [jnp.int32(n_iterations)]),
         names="\n".join(names),
         code=np.array(code, np.int64),
         constants=np.array(constants, np.float64),

@@ -131,21 +131,21 @@ def test_offset_places_parameters():
     np.testing.assert_allclose(moved, np.pad(plain, ((0, 0), (2, 1))))
 
 
-def test_turns_number_their_parameters_one_after_another():
+def test_iterations_number_their_parameters_one_after_another():
     params = np.linspace(0.2, 1.4, 6)
-    turn = [Gate("RX", [0], [Param(1)]), Gate("RY", [1], [Param(0)]), Gate("CNOT", [0, 1])]
+    run = [Gate("RX", [0], [Param(1)]), Gate("RY", [1], [Param(0)]), Gate("CNOT", [0, 1])]
 
-    def program(turns):
+    def program(n):
         state = begin(2, record=True)
-        for i in range(3 // turns):
-            of_turn = slice(2 * turns * i, 2 * turns * (i + 1))
-            state = gates(state, turn, params[of_turn], 2 * turns * i, turns=turns)
+        for i in range(3 // n):
+            these = slice(2 * n * i, 2 * n * (i + 1))
+            state = gates(state, run, params[these], 2 * n * i, n_iterations=n)
         state, _ = measure(state, to_measurements([qml.expval(qml.Z(1))], 2))
         state, derivative = jacobian(state, 1, 6)
         end(state)
         return derivative
 
-    together, apart = (jax.jit(lambda t=turns: program(t))() for turns in (3, 1))
+    together, apart = (jax.jit(lambda t=n: program(t))() for n in (3, 1))
     assert np.abs(apart).min() > 1e-3
     np.testing.assert_allclose(together, apart, atol=1e-14)
 

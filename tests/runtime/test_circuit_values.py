@@ -153,8 +153,8 @@ def test_run_time_parameters_wires_and_constants_mix():
     np.testing.assert_allclose(got, expected)
 
 
-def test_turns_take_their_parameters_and_wires_one_after_another():
-    turn = [
+def test_iterations_take_their_parameters_and_wires_one_after_another():
+    run = [
         Gate("RX", [Wire(1)], [Param(2)]),
         Gate("CRY", [Wire(0), Wire(1)], [Param(0)]),
         Gate("RZ", [Wire(0)], [Param(1)]),
@@ -162,32 +162,32 @@ def test_turns_take_their_parameters_and_wires_one_after_another():
     ]
     params, wires = np.linspace(0.1, 0.9, 9), [0, 1, 2, 0, 1, 2]
 
-    def program(turns):
+    def program(n):
         state = begin(3)
-        for i in range(1 if turns == 3 else 3):
-            these = slice(3 * i, None if turns == 3 else 3 * i + 3)
-            those = slice(2 * i, None if turns == 3 else 2 * i + 2)
-            state = gates(state, turn, params[these], wires=wires[those], turns=turns)
+        for i in range(1 if n == 3 else 3):
+            these = slice(3 * i, None if n == 3 else 3 * i + 3)
+            those = slice(2 * i, None if n == 3 else 2 * i + 2)
+            state = gates(state, run, params[these], wires=wires[those], n_iterations=n)
         state, amplitudes = measure(state, to_measurements([qml.state()], 3))
         end(state)
         return amplitudes
 
-    together, apart = (jax.jit(lambda t=turns: program(t))() for turns in (3, 1))
+    together, apart = (jax.jit(lambda t=n: program(t))() for n in (3, 1))
     np.testing.assert_allclose(together, apart, atol=1e-15)
 
 
-def test_turns_need_parameters_and_wires_for_each():
-    def program(turns, params, wires):
-        state = gates(begin(2), [Gate("RX", [Wire(0)], [Param(0)])], params, 0, wires, turns)
+def test_iterations_need_parameters_and_wires_for_each():
+    def program(n, params, wires):
+        state = gates(begin(2), [Gate("RX", [Wire(0)], [Param(0)])], params, 0, wires, n)
         end(state)
 
-    for turns, params, wires, message in (
+    for n, params, wires, message in (
         (3, [0.1, 0.2], [0, 1, 0], "uses 3 parameters and was given 2"),
         (3, [0.1, 0.2, 0.3], [0, 1], "uses 3 dynamic wires and was given 2"),
         (-1, [], [], "0 or more iterations, got -1"),
     ):
         with pytest.raises(RuntimeError, match=message):
-            jax.jit(lambda: program(turns, params, wires))()  # noqa: B023
+            jax.jit(lambda: program(n, params, wires))()  # noqa: B023
     check_still_right()
 
 

@@ -31,13 +31,19 @@ def run(read: Any) -> Any:
         names = {"library": LIBRARY, "factory": FACTORY, "kwargs": "{}", "name": "c", "site": "h:1"}
         state = call("begin", HANDLE, **{k: np.int64(v) for k, v in numbers.items()}, **names)
 
-        def gate(state: Any, offset: int, angles: Any, turns: int = 1) -> Any:
-            operands = state, angles, jnp.int32(offset), np.zeros(0, np.int32), jnp.int32(turns)
+        def gate(state: Any, offset: int, angles: Any, n: int = 1) -> Any:
+            operands = (
+                state,
+                angles,
+                jnp.int32(offset),
+                np.zeros(0, np.int32),
+                jnp.int32(n),
+            )
             static = {"names": "RX", "code": RX, "constants": np.zeros(0)}
             return call("gates", HANDLE, *operands, **static)
 
         state = gate(state, 0, ANGLES[:1])
-        state = gate(state, FIRST, ANGLES[1:], turns=3)
+        state = gate(state, FIRST, ANGLES[1:], n=3)
         values = (HANDLE, f64(), f64())
         state, *_ = call("measure", values, state, np.zeros(0), code=EXPVALS, jacobian=np.int64(0))
         state, _ = call("jacobian", (HANDLE, f64(2, 1)), state)

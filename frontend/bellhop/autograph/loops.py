@@ -57,16 +57,16 @@ class _Elements:
     """What a loop goes over: the number of elements, if it is known, and each by its number."""
 
     def __init__(
-        self, trips: Any, element: Callable[[Any], Any], progress: str | None = None
+        self, length: Any, element: Callable[[Any], Any], progress: str | None = None
     ) -> None:
-        self.trips = trips
+        self.length = length
         self.element = element
         # The description of the loop's bar.
         self.progress = progress
 
     @property
     def is_static(self) -> bool:
-        return not is_traced(self.trips)
+        return not is_traced(self.length)
 
 
 def _elements(target: Any) -> _Elements | None:
@@ -76,7 +76,7 @@ def _elements(target: Any) -> _Elements | None:
         if inner is None:
             return None
         element = inner.element
-        return _Elements(inner.trips, lambda i: (target.start + i, element(i)), inner.progress)
+        return _Elements(inner.length, lambda i: (target.start + i, element(i)), inner.progress)
     if isinstance(target, Tracked):
         inner = _elements(target.iterable)
         if inner is not None:
@@ -86,9 +86,9 @@ def _elements(target: Any) -> _Elements | None:
         return _Elements(len(target), lambda i: target.start + i * target.step)
     if isinstance(target, TracedRange):
         start, stop, step = (jnp.asarray(bound) for bound in target.bounds)
-        length = (stop - start + step - jnp.sign(step)) // jnp.where(step == 0, 1, step)
-        trips = jnp.where(step == 0, 0, jnp.maximum(0, length))
-        return _Elements(trips, lambda i: start + i * step)
+        count = (stop - start + step - jnp.sign(step)) // jnp.where(step == 0, 1, step)
+        length = jnp.where(step == 0, 0, jnp.maximum(0, count))
+        return _Elements(length, lambda i: start + i * step)
     if isinstance(target, list | tuple) and target:
         try:
             target = jnp.asarray(target)
@@ -155,15 +155,15 @@ def _compiled_for(
     elements: _Elements, extra_test: Test | None, body: Body, variables: Variables
 ) -> State:
     before, first = variables.get(), 0
-    if elements.is_static and elements.trips == 0:
+    if elements.is_static and elements.length == 0:
         return before
-    if any(map(is_undefined, before)) and elements.is_static and elements.trips > 0:
+    if any(map(is_undefined, before)) and elements.is_static and elements.length > 0:
         # The first iteration gives them values, of types that the others keep.
         before, first = variables.run(before, body, elements.element(0)), 1
     _check_defined("for loop", variables, before)
     carried = Carried(variables, before)
 
-    def iteration(i: Any, leaves: Sequence[Any]) -> list[Any]:
+    def iterate(i: Any, leaves: Sequence[Any]) -> list[Any]:
         return carried.after(variables.run(carried.values(leaves), body, elements.element(i)))
 
     def goes_on(leaves: Sequence[Any]) -> Any:
@@ -175,22 +175,22 @@ def _compiled_for(
 
         def guarded(i: Any, *leaves: Any) -> Any:
             if extra_test is None:
-                return _returned(iteration(i, leaves))
+                return _returned(iterate(i, leaves))
             holds = goes_on(leaves)
             # Of a known length, the loop has a derivative; what comes after a break is passed by.
-            result = cond(holds, lambda: tuple(iteration(i, leaves)), lambda: tuple(leaves))()
+            result = cond(holds, lambda: tuple(iterate(i, leaves)), lambda: tuple(leaves))()
             return _returned(result or ())
 
-        loop_over = for_loop(first, elements.trips, progress=elements.progress)
+        loop_over = for_loop(first, elements.length, progress=elements.progress)
         result = loop_over(guarded)(*carried.leaves)
     else:
 
         @while_loop(
-            lambda i, *leaves: jnp.logical_and(i < elements.trips, goes_on(leaves)),
+            lambda i, *leaves: jnp.logical_and(i < elements.length, goes_on(leaves)),
             progress=elements.progress,
         )
         def loop(i: Any, *leaves: Any) -> Any:
-            return (i + 1, *iteration(i, leaves))
+            return (i + 1, *iterate(i, leaves))
 
         ended = loop(first, *carried.leaves)
         result = _returned(ended[1:]) if carried.leaves else None

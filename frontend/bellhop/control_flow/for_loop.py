@@ -79,24 +79,24 @@ def for_loop(
                     carried = as_values("for_loop", body(index, *carried), init)
                 return unwrap(carried)
 
-            def iteration(carried: tuple[Any, ...], trip: Any) -> tuple[Any, ...]:
-                return as_carried("for_loop", body(_index_at(trip, bounds), *carried), init)
+            def run_body(carried: tuple[Any, ...], iteration: Any) -> tuple[Any, ...]:
+                return as_carried("for_loop", body(_index_at(iteration, bounds), *carried), init)
 
             circuit = taker_of_gates()
-            trips = len(range(*bounds)) if is_static else _trip_count(bounds)
+            n_iterations = len(range(*bounds)) if is_static else _n_iterations(bounds)
             run = repeat if circuit is None else circuit.for_loop
             bar = loop_progress(progress)
             if bar is None:
-                return unwrap(run(trips, iteration, init))
+                return unwrap(run(n_iterations, run_body, init))
 
-            def telling(carried: tuple[Any, ...], trip: Any) -> tuple[Any, ...]:
-                after = iteration(carried, trip)
+            def run_and_show(carried: tuple[Any, ...], iteration: Any) -> tuple[Any, ...]:
+                after = run_body(carried, iteration)
                 bar.advance(after=after)
                 return after
 
-            bar.begin(trips)
-            last = run(trips, telling, init)
-            bar.end(trips)
+            bar.begin(n_iterations)
+            last = run(n_iterations, run_and_show, init)
+            bar.end(n_iterations)
             return unwrap(last)
 
         return loop if progress is None else in_one_program(loop)
@@ -104,27 +104,29 @@ def for_loop(
     return decorate
 
 
-def _index_at(trip: Any, bounds: Bounds) -> Any:
+def _index_at(iteration: Any, bounds: Bounds) -> Any:
     lower, _, step = bounds
-    return lower + trip * step
+    return lower + iteration * step
 
 
-def _trip_count(bounds: Bounds) -> Any:
+def _n_iterations(bounds: Bounds) -> Any:
     lower, upper, step = (jnp.asarray(bound) for bound in bounds)
     if isinstance(bounds[2], int) and bounds[2] == 1:
         # Not for its value: a division takes longer to compile than the loop.
         return jnp.maximum(0, upper - lower)
     sign = jnp.sign(step)
-    trips = (upper - lower + step - sign) // jnp.where(step == 0, 1, step)
-    return jnp.where(step == 0, 0, jnp.maximum(0, trips))
+    count = (upper - lower + step - sign) // jnp.where(step == 0, 1, step)
+    return jnp.where(step == 0, 0, jnp.maximum(0, count))
 
 
-def repeat(trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]) -> tuple[Any, ...]:
+def repeat(
+    n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
+) -> tuple[Any, ...]:
     """Run a loop that is not part of a circuit; the arguments are those of a circuit's."""
     carried, step = traced_step(
-        "for_loop", lambda *args: (iteration(*args), ()), carried, jnp.asarray(0)
+        "for_loop", lambda *args: (body(*args), ()), carried, jnp.asarray(0)
     )
-    if isinstance(trips, int):
+    if isinstance(n_iterations, int):
         # A scan, unlike a while loop, has a derivative in reverse.
-        return jax.lax.scan(lambda *args: step(*args), carried, jnp.arange(trips))[0]
-    return jax.lax.fori_loop(0, trips, lambda trip, carried: step(carried, trip)[0], carried)
+        return jax.lax.scan(lambda *args: step(*args), carried, jnp.arange(n_iterations))[0]
+    return jax.lax.fori_loop(0, n_iterations, lambda i, carried: step(carried, i)[0], carried)

@@ -1,16 +1,16 @@
 """Reverse mode of loops whose length the program computes.
 
 JAX differentiates ``lax.while_loop`` forward and splits off its linear part, but does not
-transpose it: the values that each turn's linear part needs are as many as there are turns, and
-arrays have one shape.  Here they are computed again, from checkpoints in an array of fixed
-length.
+transpose it: the values that each iteration's linear part needs are as many as there are
+iterations, and arrays have one shape.  Here they are computed again, from checkpoints in an array
+of fixed length.
 
-The turns are counted first.  Then they are reversed, the last one first; the values before a turn
-are computed from the nearest checkpoint before it, and further checkpoints are left on the way.
-While all turns fit, each is computed once more; of more turns each is computed again once for
-every level of checkpoints, and a level has half of the places that are still free.  The idea, and
-the best places, are those of A. Griewank, "Achieving logarithmic growth of temporal and spatial
-complexity in reverse automatic differentiation" (1992).
+The iterations are counted first.  Then they are reversed, the last one first; the values before an
+iteration are computed from the nearest checkpoint before it, and further checkpoints are left on
+the way.  While all iterations fit, each is computed once more; of more iterations each is computed
+again once for every level of checkpoints, and a level has half of the places that are still free.
+The idea, and the best places, are those of A. Griewank, "Achieving logarithmic growth of temporal
+and spatial complexity in reverse automatic differentiation" (1992).
 """
 
 import contextlib
@@ -73,16 +73,16 @@ class _Loop:
     """A loop's values that its linear part needs, and the transpose of that part.
 
     Attributes:
-        first: the values before the first turn.
-        goes_on: takes values; tells whether there is another turn.
-        turn: takes values; returns the next, and the residuals of the turn.
-        reverse: takes the residuals of a turn and the cotangents after it; returns those of the
-            linear constants, and those before the turn.
+        first: the values before the first iteration.
+        goes_on: takes values; tells whether there is another iteration.
+        forward: takes values; returns the next, and the residuals of the iteration.
+        reverse: takes the residuals of an iteration and the cotangents after it; returns those of
+            the linear constants, and those before the iteration.
     """
 
     first: list[Any]
     goes_on: Callable[[list[Any]], Any]
-    turn: Callable[[list[Any]], tuple[list[Any], list[Any]]]
+    forward: Callable[[list[Any]], tuple[list[Any], list[Any]]]
     reverse: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]
 
 
@@ -102,11 +102,11 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     cond, n_cond = params["cond_jaxpr"], params["cond_nconsts"]
     body, n_consts = params["body_jaxpr"], params["body_nconsts"]
     if cond.out_avals[0].shape:
-        body, n_consts = _turns_of_a_batch(cond, n_cond, body), n_cond + n_consts
+        body, n_consts = _body_of_a_batch(cond, n_cond, body), n_cond + n_consts
         args = (*args[:n_cond], *args)
     cond_consts, consts, init = _split(args, n_cond, n_consts)
     are_linear_consts = [ad.is_undefined_primal(const) for const in consts]
-    known, linear, are_linear = _split_turn(
+    known, linear, are_linear = _split_body(
         body, are_linear_consts, [ad.is_undefined_primal(value) for value in init]
     )
     is_known_const, is_known = _inverted(are_linear_consts), _inverted(are_linear)
@@ -132,7 +132,7 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     def goes_on(values: list[Any]) -> Any:
         return jnp.any(eval_jaxpr(cond.jaxpr, cond.consts, *known_cond_consts, *values)[0])
 
-    def turn(values: list[Any]) -> tuple[list[Any], list[Any]]:
+    def forward(values: list[Any]) -> tuple[list[Any], list[Any]]:
         results = eval_jaxpr(known.jaxpr, known.consts, *known_consts, *values)
         return results[: len(values)], results[len(values) :]
 
@@ -143,7 +143,7 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
         return before[: sum(are_linear_consts)], before[sum(are_linear_consts) :]
 
     of_consts, of_carried = _reversed(
-        _Loop(list(map(jnp.asarray, _where(is_needed, init))), goes_on, turn, reverse),
+        _Loop(list(map(jnp.asarray, _where(is_needed, init))), goes_on, forward, reverse),
         [_zeros(const.aval) for const in _where(are_linear_consts, consts)],
         [
             _instantiated(ct, aval)
@@ -173,13 +173,13 @@ def _count(params: dict[str, Any]) -> int:
 def _reversed(
     loop: _Loop, of_consts: list[Any], of_carried: list[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Reverse all turns of a loop, from the cotangents after it."""
+    """Reverse all iterations of a loop, from the cotangents after it."""
 
     def advance(values: list[Any]) -> list[Any]:
-        return loop.turn(values)[0]
+        return loop.forward(values)[0]
 
     def nearer(last: Any, kept: Any) -> Any:
-        """Go on from the last checkpoint towards a turn, and leave another on the way."""
+        """Go on from the last checkpoint towards an iteration, and leave another on the way."""
         top, numbers, checkpoints = kept
         distance = last - numbers[top]
         free = places - 1 - top
@@ -196,18 +196,18 @@ def _reversed(
     def at(checkpoints: list[Any], place: Any) -> list[Any]:
         return [lax.dynamic_index_in_dim(stack, place, keepdims=False) for stack in checkpoints]
 
-    def turn_back(state: Any) -> Any:
-        turns, kept, of_consts, of_carried = state
-        last = turns - 1
+    def reverse_one(state: Any) -> Any:
+        n_left, kept, of_consts, of_carried = state
+        last = n_left - 1
         top, numbers, checkpoints = lax.while_loop(
             lambda kept: kept[1][kept[0]] < last, lambda kept: nearer(last, kept), kept
         )
-        _, residuals = loop.turn(at(checkpoints, top))
+        _, residuals = loop.forward(at(checkpoints, top))
         more, of_carried = loop.reverse(residuals, of_carried)
         of_consts = [total + one for total, one in zip(of_consts, more, strict=True)]
         return last, (jnp.maximum(top - 1, 0), numbers, checkpoints), of_consts, of_carried
 
-    turns, _ = lax.while_loop(
+    n_iterations, _ = lax.while_loop(
         lambda state: loop.goes_on(state[1]),
         lambda state: (state[0] + 1, advance(state[1])),
         (jnp.int32(0), loop.first),
@@ -216,7 +216,7 @@ def _reversed(
     checkpoints = [jnp.broadcast_to(value, (places, *value.shape)) for value in loop.first]
     kept = jnp.int32(0), jnp.zeros(places, jnp.int32), checkpoints
     state = lax.while_loop(
-        lambda state: state[0] > 0, turn_back, (turns, kept, of_consts, of_carried)
+        lambda state: state[0] > 0, reverse_one, (n_iterations, kept, of_consts, of_carried)
     )
     return state[2:]
 
@@ -227,10 +227,10 @@ def _places(values: Sequence[Any]) -> int:
     return min(max(_CHECKPOINT_BYTES // max(size, 1), _FEWEST), _MOST)
 
 
-def _split_turn(
+def _split_body(
     body: ClosedJaxpr, are_linear_consts: list[bool], are_linear: list[bool]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool]]:
-    """Split a turn in its known and its linear part; return also which values are linear."""
+    """Split an iteration in its known and its linear part; return also which values are linear."""
     while True:
         known, linear, found, _ = partial_eval_jaxpr_nounits(
             body, [*are_linear_consts, *are_linear], instantiate=are_linear
@@ -240,11 +240,11 @@ def _split_turn(
         are_linear = [a or b for a, b in zip(are_linear, found, strict=True)]
 
 
-def _turns_of_a_batch(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> ClosedJaxpr:
+def _body_of_a_batch(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> ClosedJaxpr:
     """Return a body for a batch of loops, each of which stands still where it has ended."""
     n_consts = len(body.in_avals) - len(body.out_avals)
 
-    def turn(*args: Any) -> list[Any]:
+    def step(*args: Any) -> list[Any]:
         cond_consts, consts, carried = _split(args, n_cond, n_consts)
         (goes_on,) = eval_jaxpr(cond.jaxpr, cond.consts, *cond_consts, *carried)
         after = eval_jaxpr(body.jaxpr, body.consts, *consts, *carried)
@@ -254,7 +254,7 @@ def _turns_of_a_batch(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> Clos
             for new, old in zip(after, carried, strict=True)
         ]
 
-    return jax.make_jaxpr(turn)(*cond.in_avals[:n_cond], *body.in_avals)
+    return jax.make_jaxpr(step)(*cond.in_avals[:n_cond], *body.in_avals)
 
 
 def _split(values: Sequence[Any], *sizes: int) -> list[list[Any]]:

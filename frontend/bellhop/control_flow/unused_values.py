@@ -48,7 +48,7 @@ def needed_values(
 
     Returns:
         the body, which of its constants it takes, and which carried values: those that the
-        needed ones of a later turn need, too.
+        needed ones of a later iteration need, too.
     """
     carried = list(carried)
     while True:

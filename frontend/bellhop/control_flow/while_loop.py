@@ -57,7 +57,7 @@ def while_loop(
             def condition(carried: tuple[Any, ...]) -> Any:
                 return as_predicate("while_loop", cond_fn(*carried))
 
-            def iteration(carried: tuple[Any, ...]) -> tuple[Any, ...]:
+            def run_body(carried: tuple[Any, ...]) -> tuple[Any, ...]:
                 return as_carried("while_loop", body(*carried), init)
 
             if is_interpreted():
@@ -69,16 +69,16 @@ def while_loop(
             run = repeat_while if circuit is None else circuit.while_loop
             bar = loop_progress(progress)
             if bar is None:
-                return unwrap(run(condition, iteration, init))
+                return unwrap(run(condition, run_body, init))
 
-            def telling(carried: tuple[Any, ...]) -> tuple[Any, ...]:
+            def run_and_show(carried: tuple[Any, ...]) -> tuple[Any, ...]:
                 count, *before = carried
-                after = iteration(tuple(before))
+                after = run_body(tuple(before))
                 bar.advance(after=after)
                 return count + 1, *after
 
             bar.begin()
-            count, *last = run(lambda carried: condition(carried[1:]), telling, (0, *init))
+            count, *last = run(lambda carried: condition(carried[1:]), run_and_show, (0, *init))
             bar.end(count)
             return unwrap(tuple(last))
 
@@ -88,10 +88,10 @@ def while_loop(
 
 
 def repeat_while(
-    condition: Callable[..., Any], iteration: Callable[..., Any], carried: tuple[Any, ...]
+    condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """Run a loop that is not part of a circuit; the arguments are those of a circuit's."""
-    carried, step = traced_step("while_loop", lambda carried: (iteration(carried), ()), carried)
+    carried, step = traced_step("while_loop", lambda carried: (body(carried), ()), carried)
     return jax.lax.while_loop(
         lambda carried: jnp.asarray(condition(carried)), lambda carried: step(carried)[0], carried
     )

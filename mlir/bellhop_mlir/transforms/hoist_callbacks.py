@@ -15,7 +15,7 @@ from bellhop_mlir.dialects.callback import STAYS
 
 @dataclass(frozen=True)
 class HoistCallbacks:
-    """Make loop-invariant pure calls before the loop, if the loop has a first turn.
+    """Make loop-invariant pure calls before the loop, if the loop has a first iteration.
 
     Before::
 
@@ -35,9 +35,9 @@ class HoistCallbacks:
         }, { ... zero ... })
         %0:2 = stablehlo.while(...) ... do { ... %1 ... }
 
-    Where the bounds are constants and there is a turn, the call stands before the loop as it
+    Where the bounds are constants and there is an iteration, the call stands before the loop as it
     is.  What does not move, such as a call in a conditional of a loop, is marked
-    ``bellhop.stays`` where there may be no turn: XLA would hoist it all the same, and an
+    ``bellhop.stays`` where there may be no iteration: XLA would hoist it all the same, and an
     exception could come out of a call that the program never gets to.  Functions that call
     Python are inlined into loops first.
 
@@ -82,14 +82,14 @@ class _Loop:
     impure: set[str]
     #: What the two blocks of the loop define.
     inside: set[ir.Value] = field(default_factory=set)
-    #: Of these, what is the same in each turn: arguments, and what they are outside; results
+    #: Of these, what is the same in each iteration: arguments, and what they are outside; results
     #: that can be computed outside, and by what; results that cannot.
     outside: dict[ir.Value, ir.Value] = field(default_factory=dict)
     producers: dict[ir.Value, ir.Operation] = field(default_factory=dict)
     fixed: set[ir.Value] = field(default_factory=set)
 
     def hoist(self) -> bool:
-        """Move or mark the calls that are the same in each turn; tell whether there are any."""
+        """Move or mark the loop-invariant calls; tell whether there are any."""
         if not any(map(_is_pure_call, operations(self.op))):
             return False
         body = self.op.regions[1].blocks[0]
@@ -100,7 +100,7 @@ class _Loop:
         ):
             if argument == last:
                 self.outside[argument] = start
-        has_turn = _has_turn(self.op)
+        has_iteration = _has_iteration(self.op)
         changed = False
         for op in inner:
             if not self._is_invariant(op) or not is_pure(op, self.impure):
@@ -109,10 +109,10 @@ class _Loop:
             is_movable = not len(op.regions) and self.fixed.isdisjoint(op.operands)
             if not calls and is_movable:
                 self.producers.update(dict.fromkeys(op.results, op))
-            elif calls and is_movable and (has_turn or self.first_turn is not None):
-                self._move(op, None if has_turn else self.first_turn)
+            elif calls and is_movable and (has_iteration or self.first_iteration is not None):
+                self._move(op, None if has_iteration else self.first_iteration)
                 changed = True
-            elif calls and not has_turn:
+            elif calls and not has_iteration:
                 for call in calls:
                     call.attributes[STAYS] = ir.UnitAttr.get()
                 changed = True
@@ -132,8 +132,8 @@ class _Loop:
         )
 
     @functools.cached_property
-    def first_turn(self) -> ir.Value | None:
-        """Whether the loop has a first turn, computed before it; None where that calls Python."""
+    def first_iteration(self) -> ir.Value | None:
+        """Whether there is a first iteration, computed before it; None where that calls Python."""
         block = self.op.regions[0].blocks[0]
         *inner, end = (op.operation for op in block.operations)
         # No function that is still called in the loop calls Python.
@@ -178,7 +178,7 @@ class _Loop:
 
 
 def _guarded(op: ir.Operation, condition: ir.Value, loop: ir.Operation) -> list[ir.Value]:
-    """Make a call before a loop where the loop has a first turn; return its results or zeros."""
+    """Make a call before a loop that has a first iteration; return its results or zeros."""
     with ir.InsertionPoint(loop), op.location:
         guard = ir.Operation.create(
             "stablehlo.if", results=types(op.results), operands=[condition], regions=2
@@ -238,7 +238,7 @@ def _use(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
             op.operands[index] = known[value]
 
 
-def _has_turn(loop: ir.Operation) -> bool:
+def _has_iteration(loop: ir.Operation) -> bool:
     """Tell whether a loop counts up from a constant to a larger one, as JAX's do."""
     block = loop.regions[0].blocks[0]
     *_, end = (op.operation for op in block.operations)

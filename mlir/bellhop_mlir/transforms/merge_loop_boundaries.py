@@ -1,4 +1,4 @@
-"""merge-loop-boundaries: the end of a loop's body meets the beginning of its next turn."""
+"""merge-loop-boundaries: the end of a loop's body meets the beginning of its next iteration."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,9 +37,9 @@ class MergeLoopBoundaries:
 
     The gate ``A`` that a body begins with is taken out: ``A`` comes before the loop and its
     inverse after it, and in the body ``A`` comes last, where it meets what was there.  That
-    holds for any number of turns, none included.  It is done for gates with constant parameters
-    that undo each other, and for rotations about the same axis by constant angles.  Those by
-    angles that the program computes are merged before a module is made of it.
+    holds for any number of iterations, none included.  It is done for gates with constant
+    parameters that undo each other, and for rotations about the same axis by constant angles.
+    Those by angles that the program computes are merged before a module is made of it.
 
     A body that is a function of its own is changed if nobody else calls it.
     """

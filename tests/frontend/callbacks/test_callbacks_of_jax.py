@@ -64,7 +64,7 @@ def test_a_custom_derivative_around_pure_callback():
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_io_callback_is_called_once_a_turn(ordered):
+def test_io_callback_is_called_once_an_iteration(ordered):
     seen = []
 
     def host(x):

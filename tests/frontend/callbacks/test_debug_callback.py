@@ -239,7 +239,7 @@ def test_vmap_of_grad(form, log):
     assert log.events == [("a", float(i)) for i in range(3)]
 
 
-def test_checkpointed_loop_runs_it_each_turn(form, log):
+def test_checkpointed_loop_runs_it_each_iteration(form, log):
     """JAX's own rule takes what does not change out of such a loop."""
     weight = jnp.array([2.0, 3.0])
 

@@ -1,4 +1,4 @@
-"""Pure calls that do not change in a loop are made once, and never where no turn is."""
+"""Pure calls that do not change in a loop are made once, and never where no iteration is."""
 
 import jax
 import jax.numpy as jnp
@@ -53,10 +53,10 @@ def chained(p):
 
 def inner_loop(p):
     def f(x, y, n):
-        def turn(i, v):
+        def body(i, v):
             return jax.lax.fori_loop(0, 1, lambda j, w: w + p(y), v)
 
-        return jax.lax.fori_loop(0, n, turn, x)
+        return jax.lax.fori_loop(0, n, body, x)
 
     return f
 
@@ -88,7 +88,7 @@ def test_once_or_not_at_all(loop):
         counted.calls = 0
         assert float(f(0.5, 3.0, n)) == 0.5 + 6.0 * max(n, 0)
         assert counted.calls == calls
-    # No turn, no exception.
+    # No iteration, no exception.
     assert float(f(0.5, -1.0, 0)) == 0.5
     with pytest.raises(ArithmeticError):
         f(0.5, -1.0, 2)
@@ -114,11 +114,11 @@ def test_beside_calls_with_effects():
 
     @bellhop.qjit
     def f(x, y):
-        def turn(i, v):
+        def body(i, v):
             bellhop.debug.callback(lambda i: seen.append(int(i)))(i)
             return v + counted(y)
 
-        return jax.lax.fori_loop(0, 3, turn, x)
+        return jax.lax.fori_loop(0, 3, body, x)
 
     assert float(f(0.0, 1.0)) == 6.0
     assert seen == [0, 1, 2]

@@ -266,13 +266,13 @@ def without_calls(program, derive):
     ids=["grad", "jacfwd", "hessian"],
 )
 @pytest.mark.parametrize("flavour", ["unordered", "ordered", "debug"])
-def test_calls_that_do_not_change_in_a_loop_are_made_each_turn(
+def test_calls_that_do_not_change_in_a_loop_are_made_each_iteration(
     form, seen, program, count, derive, flavour
 ):
     if program is taken_in_scan_of and flavour != "debug" and derive is not jax.grad:
         pytest.skip("JAX refuses vmap of a conditional with such effects, mapped or not")
 
-    # Reverse mode moves out of loops what is the same in each turn; an effect is not.
+    # Reverse mode moves out of loops what is the same in each iteration; an effect is not.
     def keep():
         seen.append(1)
         return 2.0
@@ -300,7 +300,7 @@ def test_vmap_of_grad_of_a_loop(form, seen):
 
 
 @ORDERED
-def test_a_checkpointed_loop_calls_once_a_turn(form, seen, ordered):
+def test_a_checkpointed_loop_calls_once_an_iteration(form, seen, ordered):
     io = bellhop.io_callback(lambda *_: (seen.append(1), 2.0)[1], float, ordered=ordered)
     observed = form(jax.grad(jax.checkpoint(scan_of(io))))(1.5)
     assert len(seen) == 3

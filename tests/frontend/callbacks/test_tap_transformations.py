@@ -25,7 +25,7 @@ def test_hessian_taps_primal_values(form, log):
     assert log() == [("x", 2.0)]
 
 
-def test_grad_of_loops_taps_each_turn_of_the_forward_pass(form, log):
+def test_grad_of_loops_taps_each_iteration_of_the_forward_pass(form, log):
     def f(x):
         def step(carry, i):
             log("same", x)
@@ -35,7 +35,9 @@ def test_grad_of_loops_taps_each_turn_of_the_forward_pass(form, log):
 
     assert form(jax.grad(f))(2.0) == 32.0
     assert log() == [
-        event for turn in range(3) for event in (("same", 2.0), ("carry", 2.0 ** (turn + 1)))
+        event
+        for iteration in range(3)
+        for event in (("same", 2.0), ("carry", 2.0 ** (iteration + 1)))
     ]
 
 

@@ -9,7 +9,7 @@ _CONSTANT = re.compile(r"(%\S+) = stablehlo.constant dense<(\d+)>")
 
 
 def calls(f: Any) -> Iterator[tuple[int, int | None]]:
-    """Yield the gates of each run that a program has, and its turns: None where it computes them.
+    """Yield the gates of each run in a program, and its iterations: None where they are computed.
 
     A gate takes five numbers of a table, and its own.
     """
@@ -19,19 +19,19 @@ def calls(f: Any) -> Iterator[tuple[int, int | None]]:
             # Each function numbers its values anew.
             constants[constant[1]] = int(constant[2])
         for operands, code in _RUN.findall(line):
-            _state, _params, _offset, _wires, *turns = operands.split(", ")
+            _state, _params, _offset, _wires, *n_iterations = operands.split(", ")
             numbers = [int(number) for number in code.split(",")]
             gates = 0
             while numbers:
                 _, _, slots, wires, controls, *numbers = numbers
                 numbers = numbers[slots + wires + 2 * controls :]
                 gates += 1
-            yield gates, constants.get(turns[0]) if turns else 1
+            yield gates, constants.get(n_iterations[0]) if n_iterations else 1
 
 
 def gate_count(f: Any) -> int:
-    """Count the gates of a program, those of a loop in one call as often as it turns.
+    """Count the gates of a program, those of a loop in one call as often as it runs.
 
     The body of another loop counts once.
     """
-    return sum(gates * (turns or 1) for gates, turns in calls(f))
+    return sum(gates * (n_iterations or 1) for gates, n_iterations in calls(f))

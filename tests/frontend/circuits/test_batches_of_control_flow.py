@@ -39,7 +39,7 @@ def test_loops_in_circuits(assert_close):
         @bellhop.for_loop(0, 3, 1)
         def layer(i, angle):
             qml.RX(angle, wires=i)
-            # What is measured of the host between the turns keeps them apart.
+            # What is measured of the host between the iterations keeps them apart.
             angle = halved(angle)
             qml.CNOT([i, (i + 1) % 3])
             qml.RY(0.6 * angle, wires=(i + 1) % 3)
@@ -93,7 +93,7 @@ def test_rows_that_go_other_ways_run_one_after_another(assert_close):
     assert_close(gradient(Y), np.where(Y > 0, -np.cos(Y), 2 * np.cos(2 * Y)))
 
 
-def test_other_numbers_of_turns(assert_close):
+def test_other_numbers_of_iterations(assert_close):
     def circuit(n, x):
         bellhop.for_loop(0, n, 1)(lambda i: qml.RX(x, wires=0))()
         return qml.expval(qml.Z(0))
@@ -119,11 +119,11 @@ def test_batches_in_loops_and_branches(assert_close):
     @bellhop.qjit
     def program(x, y):
         @bellhop.for_loop(0, 3, 1)
-        def turn(i, total):
+        def body(i, total):
             positive = bellhop.cond(i > 0, lambda: mapped(x, y[i]), lambda: jnp.zeros(5))()
             return total + positive
 
-        return turn(jnp.zeros(5))
+        return body(jnp.zeros(5))
 
     expected = sum(looped(reference(one_value), (0, None), 0, (X, y)) for y in Y[1:3])
     assert_close(program(X, Y), expected)

@@ -105,9 +105,9 @@ def test_batches(lightning: Any, reference: Any, assert_close: Any, inputs: Any)
 
 def test_in_the_body_of_a_loop(lightning: Any, reference: Any, assert_close: Any, inputs: Any):
     def circuit(loop: Callable[..., Any], x: Any, y: Any) -> Any:
-        def body(turn: Any) -> None:
+        def body(iteration: Any) -> None:
             for k, angle in enumerate(of_slices(x, y)):
-                qml.RX(angle * y + turn, wires=k % 2)
+                qml.RX(angle * y + iteration, wires=k % 2)
                 qml.CNOT(wires=[0, 1])
 
         loop(body)

@@ -14,10 +14,10 @@ POINT = 0.3, 0.7
 SHORT, LONG = 100, 1500
 
 
-def looped(trips: int, **options: Any) -> qml.QNode:
+def looped(n_iterations: int, **options: Any) -> qml.QNode:
     @qml.qnode(qml.device("lightning.qubit", wires=1), **options)
     def circuit(x: Any, y: Any) -> Any:
-        @bellhop.for_loop(0, trips)
+        @bellhop.for_loop(0, n_iterations)
         def loop(i: Any, angle: Any) -> Any:
             qml.RX(angle, 0)
             qml.RZ(y * jnp.sin(i), 0)
@@ -29,7 +29,7 @@ def looped(trips: int, **options: Any) -> qml.QNode:
     return circuit
 
 
-def by_matrices(trips: int) -> Any:
+def by_matrices(n_iterations: int) -> Any:
     def step(carried: Any, i: Any) -> Any:
         (zero, one), angle, y = carried
         c, s = jnp.cos(angle / 2), -1j * jnp.sin(angle / 2)
@@ -39,7 +39,7 @@ def by_matrices(trips: int) -> Any:
 
     def energy(x: Any, y: Any) -> Any:
         start = (jnp.complex128(1), jnp.complex128(0)), x, y
-        ((zero, one), *_), _ = jax.lax.scan(step, start, jnp.arange(trips))
+        ((zero, one), *_), _ = jax.lax.scan(step, start, jnp.arange(n_iterations))
         return 2 * jnp.imag(jnp.conj(zero) * one)
 
     return energy
@@ -51,11 +51,11 @@ METHODS = ["adjoint", "parameter-shift"]
 @pytest.mark.parametrize("method", METHODS)
 def test_gradient_is_right_and_its_program_small(method: str) -> None:
     sizes = []
-    for trips in (SHORT, LONG if method == "adjoint" else 2 * SHORT):
-        node = looped(trips, diff_method=method)
+    for n_iterations in (SHORT, LONG if method == "adjoint" else 2 * SHORT):
+        node = looped(n_iterations, diff_method=method)
         compiled = bellhop.qjit(bellhop.value_and_grad(node, argnums=(0, 1)))
         actual = compiled(*POINT)
-        expected = jax.jit(jax.value_and_grad(by_matrices(trips), argnums=(0, 1)))(*POINT)
+        expected = jax.jit(jax.value_and_grad(by_matrices(n_iterations), argnums=(0, 1)))(*POINT)
         np.testing.assert_allclose(actual[0], expected[0], rtol=0, atol=1e-9)
         np.testing.assert_allclose(actual[1], expected[1], rtol=1e-9, atol=1e-8)
         sizes.append(len(compiled.mlir_opt))

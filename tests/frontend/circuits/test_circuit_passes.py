@@ -281,7 +281,7 @@ def measured(x, n):
 
 
 # Each with its gates, without and with the pass, and how many moved out of the loop.  Those of a
-# turn count once where not all turns are one call.
+# iteration count once where not all iterations are one call.
 LOOPS = {
     "static": (static, 4 * 8, 4 * 5, 2),
     "dynamic": (dynamic, 6, 3, 2),

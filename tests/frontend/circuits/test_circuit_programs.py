@@ -100,7 +100,7 @@ def test_printing_inside_the_quantum_function(capsys: Any, transform: Any) -> No
 
         @bellhop.for_loop(0, 2)
         def loop(i: Any) -> None:
-            bellhop.debug.print("turn {i}", i=i)
+            bellhop.debug.print("iteration {i}", i=i)
             qml.RX(x, wires=0)
 
         loop()

@@ -123,12 +123,12 @@ def test_device_without_wires_in_a_loop_of_unknown_length() -> None:
 
 def test_device_without_wires_counts_known_wires_in_loops_of_unknown_length() -> None:
     def circuit(x: Any, n: Any, loops: Any) -> Any:
-        def turn(i: Any) -> None:
+        def body(i: Any) -> None:
             qml.RX(x, wires=0)
             # Known, though the loop around it is not.
             loops.for_loop(0, 2, 1)(lambda j: qml.CRY(x * i, wires=[0, 2 - j]) and None)()
 
-        loops.for_loop(0, n, 1)(turn)()
+        loops.for_loop(0, n, 1)(body)()
         return qml.probs(), qml.expval(qml.Z(2))
 
     compiled = bellhop.qjit(qml.QNode(circuit, qml.device("lightning.qubit")), static_argnums=2)

@@ -14,7 +14,7 @@ THETA = jnp.linspace(0.2, 1.1, 6)
 X = 0.4
 
 
-def turn(theta, i, y):
+def body(theta, i, y):
     qml.RY(theta[i] * y, wires=0)
     qml.CNOT([0, 1])
     qml.CRZ(y**2 + theta[i], wires=[1, 2])
@@ -23,7 +23,7 @@ def turn(theta, i, y):
 
 def carried_and_captured(theta, x, n):
     qml.RX(x, wires=0)
-    y = bellhop.for_loop(0, n, 1)(lambda i, y: turn(theta, i, y))(x)
+    y = bellhop.for_loop(0, n, 1)(lambda i, y: body(theta, i, y))(x)
     qml.RX(y, wires=1)
 
 
@@ -52,7 +52,7 @@ def in_a_loop_of_known_length(theta, x, n):
     @bellhop.for_loop(0, 2, 1)
     def outer(j, y):
         qml.RX(y, wires=j)
-        y = bellhop.for_loop(0, n - j, 1)(lambda i, y: turn(theta, i, y))(y)
+        y = bellhop.for_loop(0, n - j, 1)(lambda i, y: body(theta, i, y))(y)
         qml.RZ(y, wires=1)
         return y * x
 
@@ -71,7 +71,7 @@ def around_a_loop_of_known_length(theta, x, n):
 
         inner()
         qml.CNOT([0, 1])
-        y = bellhop.for_loop(0, 2, 1)(lambda i, y: turn(theta, i, y))(y)
+        y = bellhop.for_loop(0, 2, 1)(lambda i, y: body(theta, i, y))(y)
         return y + x
 
     outer(x)
@@ -81,7 +81,7 @@ def in_one_another(theta, x, n):
     @bellhop.for_loop(0, n, 1)
     def outer(j, y):
         qml.RX(y, wires=0)
-        y = bellhop.while_loop(lambda i, _: i < n - j)(lambda i, y: (i + 1, turn(theta, i, y)))(
+        y = bellhop.while_loop(lambda i, _: i < n - j)(lambda i, y: (i + 1, body(theta, i, y)))(
             0, y
         )[1]
         qml.RZ(y, wires=1)
@@ -116,7 +116,7 @@ def with_branches(theta, x, n):
 def in_a_branch(theta, x, n):
     @bellhop.cond(n > 2)
     def branch():
-        return bellhop.for_loop(0, n, 1)(lambda i, y: turn(theta, i, y))(x)
+        return bellhop.for_loop(0, n, 1)(lambda i, y: body(theta, i, y))(x)
 
     @branch.otherwise
     def branch():
@@ -235,7 +235,7 @@ def test_data_of_observables():
     np.testing.assert_allclose(of_x, 6 * (0.8 * np.cos(1.2) - 0.3 * np.sin(1.2)), atol=1e-9)
 
 
-def test_more_turns_than_checkpoints():
+def test_more_iterations_than_checkpoints():
     @qml.qnode(qml.device("lightning.qubit", wires=1))
     def circuit(x, n):
         bellhop.for_loop(0, n, 1)(lambda i, y: (qml.RX(y, wires=0), 0.999 * y)[1])(x)
@@ -284,7 +284,7 @@ def test_with_mid_circuit_measurements_outside_of_the_loop():
 
 
 @pytest.mark.parametrize("derivative", [jax.jacrev, jax.jacfwd])
-def test_in_a_loop_without_turns(derivative):
+def test_in_a_loop_without_iterations(derivative):
     """What it reads of the circuit is read before the circuit ends, though nobody uses it."""
 
     @qml.qnode(LIGHTNING)
@@ -328,12 +328,12 @@ def test_on_a_traced_device():
 def test_side_effects_in_a_loop_have_no_derivative():
     @qml.qnode(LIGHTNING)
     def printing(x, n):
-        def turn(i, y):
+        def body(i, y):
             qml.RX(y, wires=0)
             bellhop.debug.print("{}", i)
             return y * x
 
-        bellhop.for_loop(0, n, 1)(turn)(x)
+        bellhop.for_loop(0, n, 1)(body)(x)
         return qml.expval(qml.Z(0))
 
     error = bellhop.DifferentiableCompileError

@@ -35,34 +35,34 @@ def gates(draw: Any) -> tuple[Any, ...]:
 # Where no other gate stands between, these meet.
 pairs = st.tuples(st.sampled_from(sorted(ROTATIONS)), st.integers(0, 1), st.booleans())
 runs = st.lists(gates(), max_size=6)
-# A run, the pair that certainly meets, the turns of a loop around it (0: none), and a run.
+# A run, the pair that certainly meets, the iterations of a loop around it (0: none), and a run.
 pieces = st.tuples(runs, pairs, st.sampled_from([0, 0, 1, 2, 4]), runs)
 
 
-def apply(gate: tuple[Any, ...], x: Any, turn: Any) -> None:
+def apply(gate: tuple[Any, ...], x: Any, iteration: Any) -> None:
     name, wires, angle, is_adjoint = gate
     made = lambda: getattr(qml, name)(wires=wires)
     if angle is not None:
-        value = x[angle] * (1 + turn) if isinstance(angle, int) else angle
+        value = x[angle] * (1 + iteration) if isinstance(angle, int) else angle
         made = lambda: getattr(qml, name)(value, wires=wires)
     (qml.adjoint(made) if is_adjoint else made)()
 
 
 def apply_piece(piece: tuple[Any, ...], x: Any) -> None:
-    run, (name, number, is_adjoint), turns, others = piece
+    run, (name, number, is_adjoint), n_iterations, others = piece
     wires = tuple(range(ROTATIONS[name]))
 
-    def body(turn: Any) -> None:
+    def body(iteration: Any) -> None:
         for gate in run:
-            apply(gate, x, turn)
-        apply((name, wires, number, is_adjoint), x, turn)
-        apply((name, wires, 1 - number, False), x, turn)
+            apply(gate, x, iteration)
+        apply((name, wires, number, is_adjoint), x, iteration)
+        apply((name, wires, 1 - number, False), x, iteration)
         for gate in others:
-            apply(gate, x, turn)
+            apply(gate, x, iteration)
 
-    if turns:
+    if n_iterations:
         loops: Any = bellhop if is_tracing() else qml
-        loops.for_loop(0, turns, 1)(body)()
+        loops.for_loop(0, n_iterations, 1)(body)()
     else:
         body(0)
 
@@ -119,7 +119,7 @@ def straight(x: Any) -> None:
 
 
 def layers(x: Any) -> None:
-    """Turn a loop whose ends meet, by angles of two turns."""
+    """Turn a loop whose ends meet, by angles of two iterations."""
 
     @(bellhop if is_tracing() else qml).for_loop(0, 3, 1)
     def loop(i: Any) -> None:
@@ -211,7 +211,7 @@ def test_batches(lightning: Any, name: str) -> None:
     [
         # Hadamard, one RX, one CRY, one IsingZZ.
         (straight, 11, 4),
-        # RX and RZ before the loop, S before and after; a turn is CNOT, CRY, RX and RZ.
+        # RX and RZ before the loop, S before and after; an iteration is CNOT, CRY, RX and RZ.
         (layers, 3 * 8, 4 + 3 * 4),
         (branch, 8, 5),
     ],
@@ -252,8 +252,8 @@ def test_rotations_of_a_pauli_word(lightning: Any, reference: Any, assert_close:
     assert counts == [10, 5]
 
 
-def test_two_of_a_turn_that_meet_only_each_other(lightning: Any, assert_close: Any) -> None:
-    """A loop whose turns are one rotation stays; one that cancels has no gates."""
+def test_two_of_an_iteration_that_meet_only_each_other(lightning: Any, assert_close: Any) -> None:
+    """A loop whose iterations are one rotation stays; one that cancels has no gates."""
 
     def function(x: Any) -> Any:
         @bellhop.for_loop(0, 3, 1)

@@ -52,12 +52,12 @@ def test_without_a_seed_programs_differ(coins: Any) -> None:
 
 
 def test_a_random_circuit_is_made_as_often_as_it_stands_there(coins: Any) -> None:
-    """Nobody merges equal circuits, takes one out of a loop, or drops its turns."""
+    """Nobody merges equal circuits, takes one out of a loop, or drops its iterations."""
 
     @bellhop.qjit(seed=3)
     def program(y: Any) -> Any:
-        turn = lambda total, _: (total * 1.0, (total * 0, jnp.stack(coins(HALF))))
-        in_scan = jax.lax.scan(turn, y, None, length=4)[1][1]
+        body = lambda total, _: (total * 1.0, (total * 0, jnp.stack(coins(HALF))))
+        in_scan = jax.lax.scan(body, y, None, length=4)[1][1]
         in_vmap = jax.vmap(lambda x: jnp.stack(coins(x)))(jnp.full(4, HALF))
         equal = [jnp.stack(coins(HALF)) for _ in range(4)]
         jitted = jax.jit(lambda: jnp.stack(coins(HALF)))
@@ -69,8 +69,8 @@ def test_a_random_circuit_is_made_as_often_as_it_stands_there(coins: Any) -> Non
     @bellhop.qjit
     @jax.grad
     def derivative(y: Any) -> Any:
-        turn = lambda total, _: (total * 1.0, total * jnp.stack(coins(HALF)).astype(float))
-        return jnp.sum(jax.lax.scan(turn, y, None, length=4)[1] ** 2)
+        body = lambda total, _: (total * 1.0, total * jnp.stack(coins(HALF)).astype(float))
+        return jnp.sum(jax.lax.scan(body, y, None, length=4)[1] ** 2)
 
     # Of the sum of the squares of 32 coins: twice as many as came up, and not 4 equal rows.
     assert {float(derivative(1.0)) % 8 for _ in range(8)} != {0.0}

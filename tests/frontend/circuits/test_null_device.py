@@ -181,10 +181,10 @@ def test_resources_are_counted_where_the_program_gets_to_them(tmp_path):
         qml.CNOT([0, 1])
         return qml.expval(qml.Z(0)), qml.probs()
 
-    for turns in (3, 5):
-        assert circuit(0.3, turns)[0] == 0
+    for n_iterations in (3, 5):
+        assert circuit(0.3, n_iterations)[0] == 0
         used = json.loads((tmp_path / "used.json").read_text())
-        assert used["gate_types"] == {"RX": turns, "S": 1, "CNOT": 1}
-        assert (used["num_wires"], used["num_gates"]) == (2, turns + 2)
-        assert used["gate_sizes"] == {"1": turns + 1, "2": 1}
+        assert used["gate_types"] == {"RX": n_iterations, "S": 1, "CNOT": 1}
+        assert (used["num_wires"], used["num_gates"]) == (2, n_iterations + 2)
+        assert used["gate_sizes"] == {"1": n_iterations + 1, "2": 1}
         assert used["measurements"] == {"expval(PauliZ)": 1, "probs(all wires)": 1}

@@ -26,14 +26,14 @@ def carried(of: Any, theta: Any, x: Any, n: Any) -> None:
     """Take gates of other frequencies in one loop, and gates outside of it."""
     qml.RX(x, wires=0)
 
-    def turn(i: Any, y: Any) -> Any:
+    def body(i: Any, y: Any) -> Any:
         qml.RY(theta[i] * y, wires=0)
         qml.CNOT([0, 1])
         qml.CRZ(y**2 + theta[i], wires=[1, 2])
         qml.RX(y, wires=2)
         return jnp.sin(y) + theta[i]
 
-    qml.RX(of.loop(n, turn, x), wires=1)
+    qml.RX(of.loop(n, body, x), wires=1)
 
 
 def nested(of: Any, theta: Any, x: Any, n: Any) -> None:
@@ -57,16 +57,16 @@ def measured_outside(of: Any, theta: Any, x: Any, n: Any) -> None:
 
 
 def measured_inside(of: Any, theta: Any, x: Any, n: Any) -> None:
-    """Do in each turn what its outcome says."""
+    """Do in each iteration what its outcome says."""
 
-    def turn(i: Any, y: Any) -> Any:
+    def body(i: Any, y: Any) -> Any:
         qml.RX(y, wires=0)
         outcome = of.measure(0, reset=True)
         of.cond(outcome, lambda: qml.RY(theta[i] * y, wires=1))
         qml.CRX(y, wires=[1, 2])
         return y + theta[i]
 
-    qml.RX(of.loop(n, turn, x), wires=1)
+    qml.RX(of.loop(n, body, x), wires=1)
 
 
 def results() -> tuple[Any, ...]:
@@ -135,11 +135,11 @@ def test_until_an_outcome() -> None:
 
     @qml.qnode(qml.device("lightning.qubit", wires=2))
     def circuit(x: Any, n: Any) -> Any:
-        @bellhop.while_loop(lambda turn, one, y: (turn < n) & one)
-        def loop(turn: Any, one: Any, y: Any) -> Any:
+        @bellhop.while_loop(lambda i, one, y: (i < n) & one)
+        def loop(i: Any, one: Any, y: Any) -> Any:
             qml.RY(x, wires=0)
             one = bellhop.measure(0, reset=True)
-            return turn + 1, one, y + 0.5 * one
+            return i + 1, one, y + 0.5 * one
 
         _, _, y = loop(0, True, x)
         qml.RX(y, wires=1)

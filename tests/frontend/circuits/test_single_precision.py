@@ -44,7 +44,7 @@ def probabilities(x: Any) -> Any:
     return qml.probs(wires=1)
 
 
-def turns(x: Any, n: Any) -> Any:
+def in_loop(x: Any, n: Any) -> Any:
     bellhop.for_loop(0, n, 1)(lambda i: gates(x * i))()
     return qml.expval(qml.Z(1))
 
@@ -72,7 +72,7 @@ def types_of(values: Any) -> list[Any]:
 
 
 STATE, MATRIX = np.array([0.6, 0, 0, 0.8j]), np.array([[1, 1j], [-1j, 2]])
-LOOP = node(lambda x: turns(x, 3), "default.qubit")
+LOOP = node(lambda x: in_loop(x, 3), "default.qubit")
 PROGRAMS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "values": (
         lambda: bellhop.qjit(node(everything))(jnp.array(POINT)),
@@ -91,7 +91,7 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: jax.hessian(node(probabilities, "default.qubit"))(jnp.array(POINT)),
     ),
     "a loop of unknown length": (
-        lambda: bellhop.qjit(jax.hessian(node(turns)))(jnp.array(POINT), 3),
+        lambda: bellhop.qjit(jax.hessian(node(in_loop)))(jnp.array(POINT), 3),
         lambda: jax.hessian(LOOP)(jnp.array(POINT)),
     ),
     "a batch": (

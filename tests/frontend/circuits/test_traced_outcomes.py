@@ -128,9 +128,9 @@ def test_outcome_in_a_callback_and_in_a_region() -> None:
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12)
 
 
-def in_loop(trips: Any) -> Callable[[Any], Any]:
+def in_loop(n_iterations: Any) -> Callable[[Any], Any]:
     def body(x: Any) -> Any:
-        n = trips if isinstance(trips, int) else jnp.asarray(x, int)
+        n = n_iterations if isinstance(n_iterations, int) else jnp.asarray(x, int)
 
         @bellhop.for_loop(0, n)
         def loop(i: Any) -> None:

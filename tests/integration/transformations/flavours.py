@@ -213,7 +213,7 @@ NO_HOST_CALL_VMAP = Refused(
 WITH_DERIVATIVES: Outcomes = EVERYWHERE | dict.fromkeys(
     ("jvp", "grad", "grad of circuit"), Works(seen=(X, X))
 )
-# Once with the batch, in each turn of a loop.
+# Once with the batch, in each iteration of a loop.
 TAPPED: Outcomes = EVERYWHERE | {
     "vmap": Works(calls=1),
     "vmap of vmap": Works(calls=1),

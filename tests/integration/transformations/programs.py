@@ -214,7 +214,7 @@ PROGRAMS: Sequence[Transformation] = (
     ),
     Transformation(
         "grad of scan past it", "Derivatives",
-        "gradient of a loop of three turns, `c = c * x * f(v)`",
+        "gradient of a loop of three iterations, `c = c * x * f(v)`",
         lambda f: jax.grad(
             lambda x: lax.scan(lambda c, v: (c * x * f(v), None), 1.0, jnp.array(XS))[0]
         ),

@@ -128,7 +128,7 @@ def _split_without_hoisting_effects(
             if any(isinstance(effect, our_effects()) for effect in hoisted.effects):
                 raise NotImplementedError(
                     "this version of JAX would call a callback in a loop under jax.checkpoint "
-                    "once instead of once a turn, since its arguments are the same in each. "
+                    "once instead of once an iteration, since its arguments are the same in each. "
                     "Give it an argument that changes, such as the index of the loop, or put "
                     "jax.checkpoint around the body of the loop."
                 )

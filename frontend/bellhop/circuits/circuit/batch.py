@@ -3,8 +3,8 @@
 ``vmap`` of a circuit makes one.  Its body is mapped as any function is, but for the handle of the
 state, which stays one for all rows: gates get an axis of rows in their parameters, and the
 runtime runs the rows when they are measured, on several threads.  What makes rows apply other
-gates (a condition or a trip count that is mapped) maps the handle too, and that is what tells
-such circuits: these run one after another.
+gates (a condition or a number of iterations that is mapped) maps the handle too, and that is what
+tells such circuits: these run one after another.
 """
 
 import functools

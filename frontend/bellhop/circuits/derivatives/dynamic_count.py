@@ -10,7 +10,7 @@ something:
     cotangent of the token    the derivative of what is asked for by all parameters
 
 Going forward, a tangent of the token names a direction: a vector that the session holds, to which
-each turn adds its part.  What is measured has derivatives in directions, of any order
+each iteration adds its part.  What is measured has derivatives in directions, of any order
 (``bellhop.circuits.derivatives.directional_derivative``).
 
 Going back, ``weigh`` hands the session the cotangents of the measured values, which it multiplies

@@ -145,19 +145,19 @@ class GateRun:
 
 @dataclass(frozen=True)
 class RepeatedRun:
-    """A run of gates once for each turn of a loop, by parameters of its own.
+    """A run of gates once for each iteration of a loop, by parameters of its own.
 
     Attributes:
-        run: the gates of a turn.
-        params: of all turns, one after another ``[turns * run.n_params]``.
+        run: the gates of an iteration.
+        params: of all iterations, one after another ``[n_iterations * run.n_params]``.
         wires: those that the program computes, likewise.
-        turns: how many there are.
+        n_iterations: how many there are.
     """
 
     run: GateRun
     params: Any
     wires: Any
-    turns: int
+    n_iterations: int
 
     @staticmethod
     def once(run: GateRun) -> "RepeatedRun":

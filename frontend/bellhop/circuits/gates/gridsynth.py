@@ -114,12 +114,12 @@ def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) ->
         (wire,) = rotation.wires
         branches = [lambda make=make: make(wire) and None for make in _GATES]
 
-        def turn(carried: Any, trip: Any) -> Any:
+        def body(carried: Any, iteration: Any) -> Any:
             # Of a circuit that is inverted or controlled, another one runs the loop.
-            current_circuit().branch("gridsynth", codes[trip], _NAMES, branches)
+            current_circuit().branch("gridsynth", codes[iteration], _NAMES, branches)
             return carried
 
-        circuit.for_loop(jnp.asarray(count, int), turn, ())
+        circuit.for_loop(jnp.asarray(count, int), body, ())
         qml.GlobalPhase(phase)
 
     return ControlFlow(play, rotation.wires)

@@ -107,12 +107,12 @@ def _value(total: _Sum, run: GateRun) -> Any:
 
 @dataclass(frozen=True)
 class MergedLoop:
-    """A loop whose turns are a run of gates each, with what stands around it.
+    """A loop whose iterations are a run of gates each, with what stands around it.
 
     Attributes:
         before: runs of one gate.
-        run: the gates of a turn.
-        params: the parameters of all turns ``[turns, run.n_params]``.
+        run: the gates of an iteration.
+        params: the parameters of all iterations ``[iterations, run.n_params]``.
         after: runs of one gate.
     """
 
@@ -122,16 +122,19 @@ class MergedLoop:
     after: list[GateRun]
 
 
-def merged_turns(run: GateRun, params: Any, passes: Sequence[str]) -> MergedLoop:
-    """Merge the gates at the end of each turn of a loop with those of the next turn's beginning.
+def merge_iterations(run: GateRun, params: Any, passes: Sequence[str]) -> MergedLoop:
+    """Merge the gates at the end of each iteration with those at the beginning of the next.
 
-    A gate that the turns begin with comes before the loop.  Each turn but the last ends with that
-    of the next one, whose angle is known, as the parameters of all turns are.  Constants take the
-    way of the compiler's pass: there each turn ends with it, and its inverse comes after the loop.
+    A gate that the iterations begin with comes before the loop.  Each iteration but the last ends
+    with that of the next one, whose angle is known, as the parameters of all iterations are.
+    Constants take the way of the compiler's pass: there each iteration ends with it, and its
+    inverse comes after the loop.
 
     Args:
-        run: the gates of a turn; wires that the program computes are in a vector of their own.
-        params: the parameters of all turns ``[turns, run.n_params]``, of two turns or more.
+        run: the gates of an iteration; wires that the program computes are in a vector of their
+            own.
+        params: the parameters of all iterations ``[iterations, run.n_params]``, of two iterations
+            or more.
         passes: what is asked for; without this pass, nothing changes.
     """
     loop = _Loop(run, params)
@@ -146,7 +149,7 @@ class _Loop:
         self._run = run
         self._params = params
         self._gates = [AdjacentGate(gate) for gate in run.gates]
-        # Of parameters that are sums: the slots that they get, and their values [turns].
+        # Of parameters that are sums: the slots that they get, and their values [iterations].
         self._sums: dict[int, Any] = {}
         self._frequencies = list(run.frequencies)
         self._before: list[GateRun] = []
@@ -173,10 +176,10 @@ class _Loop:
         return False
 
     def _sum(self, front: AdjacentGate, back: AdjacentGate) -> tuple[GateRun, Gate]:
-        """Return the gate in front of the loop, and the one at the end of each turn."""
+        """Return the gate in front of the loop, and the one at the end of each iteration."""
         (slot,) = front.gate.slots if not front.is_constant() else back.gate.slots
         bits = self._frequencies[slot]
-        angles = self._of_turns(front)
+        angles = self._of_iterations(front)
         before = GateRun(self._run.is_differentiable)
         if front.is_constant():
             before.gates.append(front.gate)
@@ -185,11 +188,11 @@ class _Loop:
         following = jnp.concatenate([angles[1:], jnp.zeros(1, angles.dtype)])
         new = len(self._frequencies)
         self._frequencies.append(bits)
-        self._sums[new] = self._of_turns(back) + following
+        self._sums[new] = self._of_iterations(back) + following
         return before, replace(back.gate, slots=(new,), constants=(), adjoint=False)
 
-    def _of_turns(self, rotation: AdjacentGate) -> Any:
-        """Return the angles that a rotation turns by, of all turns."""
+    def _of_iterations(self, rotation: AdjacentGate) -> Any:
+        """Return the angles that a rotation turns by, in all iterations."""
         (angle,) = rotation.angles
         if isinstance(angle, float):
             values: Any = jnp.full(self._params.shape[0], angle)

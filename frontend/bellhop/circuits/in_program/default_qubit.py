@@ -138,17 +138,19 @@ class TracedCircuit(NestingCircuit):
         self._is_fresh = False
 
     def for_loop(
-        self, trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]
+        self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop whose body applies gates; return the carried values."""
         self.flush_active("for_loop")
 
-        def step(carried: tuple[Any, ...], trip: Any) -> tuple[Any, ...]:
-            return self._after(carried, iteration, carried[3:], trip)
+        def step(carried: tuple[Any, ...], iteration: Any) -> tuple[Any, ...]:
+            return self._after(carried, body, carried[3:], iteration)
 
-        self._state, self._place, self.fault, *rest = repeat(trips, step, (*self._now, *carried))
-        if isinstance(trips, int):
-            self.n_outcomes += trips * self._n_outcomes_of_part
+        self._state, self._place, self.fault, *rest = repeat(
+            n_iterations, step, (*self._now, *carried)
+        )
+        if isinstance(n_iterations, int):
+            self.n_outcomes += n_iterations * self._n_outcomes_of_part
         else:
             self._refuse_outcomes("a for_loop whose bounds are computed in the program")
         return tuple(rest)
@@ -156,7 +158,7 @@ class TracedCircuit(NestingCircuit):
     def while_loop(
         self,
         condition: Callable[..., Any],
-        iteration: Callable[..., Any],
+        body: Callable[..., Any],
         carried: tuple[Any, ...],
     ) -> tuple[Any, ...]:
         """Run a loop whose body applies gates while a condition on the carried values holds."""
@@ -166,7 +168,7 @@ class TracedCircuit(NestingCircuit):
             return self.evaluate_condition(condition, carried[3:])
 
         def step(carried: tuple[Any, ...]) -> tuple[Any, ...]:
-            return self._after(carried, iteration, carried[3:])
+            return self._after(carried, body, carried[3:])
 
         before = *self._now, *carried
         self._state, self._place, self.fault, *rest = repeat_while(goes_on, step, before)

@@ -169,21 +169,21 @@ class _NullCircuit(NestingCircuit):
         self.fault = self._faults.after(self.fault, labels, what, site)
 
     def for_loop(
-        self, trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]
+        self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop whose body has gates; return the carried values."""
         self.flush_active("for_loop")
-        step = lambda state, trip: self._after(state[0], iteration, state[1:], trip)
-        self.fault, *carried_after = repeat(trips, step, (self.fault, *carried))
+        step = lambda state, iteration: self._after(state[0], body, state[1:], iteration)
+        self.fault, *carried_after = repeat(n_iterations, step, (self.fault, *carried))
         return tuple(carried_after)
 
     def while_loop(
-        self, condition: Callable[..., Any], iteration: Callable[..., Any], carried: tuple[Any, ...]
+        self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop whose body has gates while a condition on the carried values holds."""
         self.flush_active("while_loop")
         goes_on = lambda state: self.evaluate_condition(condition, state[1:])
-        step = lambda state: self._after(state[0], iteration, state[1:])
+        step = lambda state: self._after(state[0], body, state[1:])
         self.fault, *carried_after = repeat_while(goes_on, step, (self.fault, *carried))
         return tuple(carried_after)
 

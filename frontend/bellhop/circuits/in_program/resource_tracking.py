@@ -1,6 +1,6 @@
 """What circuits on ``null.qubit`` would have used, counted while the program runs.
 
-A run of gates is counted when the program gets to it: so often as its loops turn, and in the
+A run of gates is counted when the program gets to it: so often as its loops run, and in the
 branches that are taken.
 """
 

@@ -23,7 +23,7 @@ NOT_DIFFERENTIABLE = -1
 HANDLE = ShapedArray((2,), np.dtype(np.uint32))
 
 # gates: handle, params f64[n], offset i32[], dynamic_wires i32[m] -> handle; a loop of them:
-#   handle, params f64[most * n], offset, dynamic_wires i32[most * m], turns i32[] -> handle
+#   handle, params f64[most * n], offset, dynamic_wires i32[most * m], iterations i32[] -> handle
 gates_p = Primitive("quantum_gates")
 # mid_measure: handle, wire i32[] -> handle, outcome bool[]
 mid_measure_p = Primitive("quantum_mid_measure")
@@ -54,7 +54,7 @@ def _gates_lower(
     params: Any,
     offset: Any,
     wires: Any,
-    *turns: Any,
+    *n_iterations: Any,
     gates: tuple[Gate, ...],
     **_: Any,
 ) -> Any:
@@ -62,9 +62,9 @@ def _gates_lower(
     if not lowering_state().records:
         # Nobody asks where the parameters stand, so loops need not count them.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
-    if turns:
-        # Gates that the passes look at are those of one turn.
-        return [quantum.gates(state, [params, offset, wires, *turns], *encode(gates))]
+    if n_iterations:
+        # Gates that the passes look at are those of one iteration.
+        return [quantum.gates(state, [params, offset, wires, *n_iterations], *encode(gates))]
     params = as_double(params)
     for gate in gates:
         state = quantum.gate(state, params, offset, wires, gate)

@@ -140,14 +140,14 @@ class _Tape(QueuedCircuit):
     def for_control_flow(self) -> Any:
         return self
 
-    def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
-        if not isinstance(trips, int):
+    def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
+        if not isinstance(n_iterations, int):
             self._refuse("a for_loop whose bounds are computed in the program")
-        for trip in range(trips):
-            carried = iteration(carried, trip)
+        for iteration in range(n_iterations):
+            carried = body(carried, iteration)
         return carried
 
-    def while_loop(self, condition: Any, iteration: Any, carried: Any) -> NoReturn:
+    def while_loop(self, condition: Any, body: Any, carried: Any) -> NoReturn:
         self._refuse("a while_loop")
 
     def branch(self, construct: str, index: Any, names: Any, branches: Any) -> NoReturn:

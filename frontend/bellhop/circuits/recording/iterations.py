@@ -1,4 +1,4 @@
-"""Loops whose turns are computed first, and used after that: all of them, or a block at a time."""
+"""Loops whose iterations are computed first and used afterwards, all of them or by blocks."""
 
 import math
 from collections.abc import Callable
@@ -12,103 +12,109 @@ from jax.lax import iota_p
 from bellhop.circuits.vectorize.elementwise import is_elementwise
 from bellhop.circuits.vectorize.vectorize import vectorized
 
-# The turns of a block: that makes a call of the runtime a few nanoseconds a turn.
-_TURNS_IN_A_BLOCK = 64
+# The iterations of a block: that makes a call of the runtime a few nanoseconds an iteration.
+_MOST_IN_A_BLOCK = 64
 
-# There are fewer where the results of a turn are large: the numbers of a block.
+# There are fewer where the results of an iteration are large: the numbers of a block.
 _NUMBERS_IN_A_BLOCK = 1 << 16
 
-# Takes a state, the results of some turns, stacked, and how many turns these are, of which there
-# may be fewer than results; returns the state after them.
+# Takes a state, the results of some iterations, stacked, and how many iterations these are, of
+# which there may be fewer than results; returns the state after them.
 Use = Callable[[Any, Any, Any], Any]
 
 
-def stacked_turns(
-    turn: Callable[[Any, Any], tuple[Any, Any]], carried: Any, turns: int
+def stack_iterations(
+    body: Callable[[Any, Any], tuple[Any, Any]], carried: Any, n_iterations: int
 ) -> tuple[Any, Any]:
-    """Return what is carried after a loop, and the results of all turns.
+    """Return what is carried after a loop, and the results of all iterations.
 
-    Turns that do not depend on each other, and compute element by element, are computed as
+    Iterations that do not depend on each other, and compute element by element, are computed as
     vectors; others one after another.
 
     Args:
-        turn: takes what is carried and the number of the turn; returns what is carried next and
-            the results of the turn.
-        carried: what the first turn gets.
-        turns: how many there are.
+        body: takes what is carried and the number of the iteration; returns what is carried next
+            and the results of the iteration.
+        carried: what the first iteration gets.
+        n_iterations: how many there are.
     """
-    numbers = jnp.arange(turns)
-    independent = _independent(turn, carried)
+    numbers = jnp.arange(n_iterations)
+    independent = _independent(body, carried)
     if independent is not None:
         return carried, jax.vmap(independent)(numbers)
-    return jax.lax.scan(turn, carried, numbers)
+    return jax.lax.scan(body, carried, numbers)
 
 
-def use_turns(
-    turn: Callable[[Any, Any], tuple[Any, Any]], carried: Any, turns: Any, use: Use, state: Any
+def use_iterations(
+    body: Callable[[Any, Any], tuple[Any, Any]],
+    carried: Any,
+    n_iterations: Any,
+    use: Use,
+    state: Any,
 ) -> tuple[Any, Any]:
-    """Use the results of all turns, a block at a time; return what is carried, and the state.
+    """Use the results of all iterations, a block at a time; return what is carried, and the state.
 
     Args:
-        turn: as ``stacked_turns`` takes it.
-        carried: what the first turn gets.
-        turns: how many there are, which only the run knows.
+        body: as ``stack_iterations`` takes it.
+        carried: what the first iteration gets.
+        n_iterations: how many there are, which only the run knows.
         use: is called for each block.
-        state: before the first turn.
+        state: before the first iteration.
     """
-    independent = _independent(turn, carried)
-    turns = jax.lax.convert_element_type(turns, int)
+    independent = _independent(body, carried)
+    n_iterations = jax.lax.convert_element_type(n_iterations, int)
     if independent is None:
 
-        def next_turn(values: Any) -> Any:
+        def next_iteration(values: Any) -> Any:
             number, carried = values
-            carried, results = turn(carried, number)
+            carried, results = body(carried, number)
             return (number + 1, carried), results
 
         first = jnp.asarray(0), carried
-        (_, carried), state = use_turns_while(
-            lambda values: values[0] < turns, next_turn, first, use, state
+        (_, carried), state = use_iterations_while(
+            lambda values: values[0] < n_iterations, next_iteration, first, use, state
         )
         return carried, state
     most = _block_size(jax.eval_shape(independent, 0))
 
     def one_block(loop: Any) -> Any:
         first, state = loop
-        count = jnp.minimum(most, turns - first)
-        # Past the last turn comes the last one again, so that nothing is computed, and
+        count = jnp.minimum(most, n_iterations - first)
+        # Past the last iteration comes the last one again, so that nothing is computed, and
         # differentiated, that would not be in a loop.
         numbers = first + jnp.minimum(jnp.arange(most), count - 1)
         return first + most, use(state, jax.vmap(independent)(numbers), count)
 
-    _, state = jax.lax.while_loop(lambda loop: loop[0] < turns, one_block, (jnp.asarray(0), state))
+    _, state = jax.lax.while_loop(
+        lambda loop: loop[0] < n_iterations, one_block, (jnp.asarray(0), state)
+    )
     return carried, state
 
 
-def use_turns_while(
+def use_iterations_while(
     goes_on: Callable[[Any], Any],
-    turn: Callable[[Any], tuple[Any, Any]],
+    body: Callable[[Any], tuple[Any, Any]],
     carried: Any,
     use: Use,
     state: Any,
 ) -> tuple[Any, Any]:
-    """The same for turns while a condition holds.
+    """The same for iterations while a condition holds.
 
-    A turn is computed if it happens, and once, and so is the condition: what they call is called
-    as in a loop.
+    An iteration is computed if it happens, and once, and so is the condition: what they call is
+    called as in a loop.
 
     Args:
-        goes_on: takes what is carried; tells whether there is another turn.
-        turn: takes what is carried; returns what is carried next and the results of the turn.
-        carried: what the first turn gets.
+        goes_on: takes what is carried; tells whether there is another iteration.
+        body: takes what is carried; returns what is carried next and the results of the iteration.
+        carried: what the first iteration gets.
         use: is called for each block.
-        state: before the first turn.
+        state: before the first iteration.
     """
-    results = jax.eval_shape(turn, carried)[1]
+    results = jax.eval_shape(body, carried)[1]
     most = _block_size(results)
 
-    def one_turn(block: Any) -> Any:
+    def one_iteration(block: Any) -> Any:
         count, _, carried, stacks = block
-        carried, results = turn(carried)
+        carried, results = body(carried)
         put = lambda stack, result: jax.lax.dynamic_update_index_in_dim(stack, result, count, 0)
         return count + 1, goes_on(carried), carried, jax.tree.map(put, stacks, results)
 
@@ -117,7 +123,7 @@ def use_turns_while(
         empty = jax.tree.map(lambda like: jnp.zeros((most, *like.shape), like.dtype), results)
         count, more, carried, stacks = jax.lax.while_loop(
             lambda block: block[1] & (block[0] < most),
-            one_turn,
+            one_iteration,
             (jnp.int32(0), more, carried, empty),
         )
         return more, carried, use(state, stacks, count)
@@ -129,27 +135,28 @@ def use_turns_while(
 
 
 def _independent(
-    turn: Callable[[Any, Any], tuple[Any, Any]], carried: Any
+    body: Callable[[Any, Any], tuple[Any, Any]], carried: Any
 ) -> Callable[[Any], Any] | None:
-    """Return what gives the results of turns that are as well computed as vectors.
+    """Return what gives the results of iterations that are as well computed as vectors.
 
     Returns:
-        a function of the number of the turn; None where turns depend on each other, or do more
-        than to compute element by element.
+        a function of the number of the iteration; None where iterations depend on each other, or do
+        more than to compute element by element.
     """
     if jax.tree.leaves(carried):
         return None
-    closed, shapes = jax.make_jaxpr(lambda number: turn(carried, number)[1], return_shape=True)(0)
-    # Numbers of turns are those of a loop within.
+    closed, shapes = jax.make_jaxpr(lambda number: body(carried, number)[1], return_shape=True)(0)
+    # Numbers of iterations are those of a loop within.
     if not all(eqn.primitive is iota_p or is_elementwise(eqn) for eqn in closed.jaxpr.eqns):
         return None
-    # A turn with many gates is vectorised by itself before: that leaves fewer, longer vectors.
+    # An iteration with many gates is vectorised by itself before: that leaves fewer, longer
+    # vectors.
     closed = vectorized(closed)
     tree = jax.tree.structure(shapes)
     return lambda number: jax.tree.unflatten(tree, eval_jaxpr(closed.jaxpr, closed.consts, number))
 
 
 def _block_size(results: Any) -> int:
-    """Return how many turns of such results a block has."""
+    """Return how many iterations of such results a block has."""
     numbers = sum(math.prod(result.shape) for result in jax.tree.leaves(results))
-    return max(1, min(_TURNS_IN_A_BLOCK, _NUMBERS_IN_A_BLOCK // max(1, numbers)))
+    return max(1, min(_MOST_IN_A_BLOCK, _NUMBERS_IN_A_BLOCK // max(1, numbers)))

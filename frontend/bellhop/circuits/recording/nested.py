@@ -112,13 +112,13 @@ class _Changed(_Part):
         self.note(changed)
         self._circuit.apply(changed)
 
-    def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+    def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
         with self._in_circuit("for_loop") as circuit:
-            return circuit.for_loop(trips, self._inside(iteration), carried)
+            return circuit.for_loop(n_iterations, self._inside(body), carried)
 
-    def while_loop(self, condition: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+    def while_loop(self, condition: Any, body: Callable[..., Any], carried: Any) -> Any:
         with self._in_circuit("while_loop") as circuit:
-            return circuit.while_loop(condition, self._inside(iteration), carried)
+            return circuit.while_loop(condition, self._inside(body), carried)
 
     def branch(self, construct: str, index: Any, names: Any, branches: Sequence[Any]) -> Any:
         with self._in_circuit(construct) as circuit:
@@ -159,31 +159,33 @@ class _Inverted(_Part):
         self.note(inverses)
         self._circuit.apply(inverses)
 
-    def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+    def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
         self.flush_active("for_loop")
         values_at = lambda place: ()
         if carried:
             # Its values forward, for the way back: gates are left out.
-            forward = lambda values, trip: (self._values_of(iteration, values, trip), values)
+            forward = lambda values, iteration: (self._values_of(body, values, iteration), values)
             carried, step = traced_step("for_loop", forward, carried, jnp.asarray(0))
             first = carried
-            if isinstance(trips, int):
-                carried, saved = jax.lax.scan(lambda c, t: step(c, t), first, jnp.arange(trips))
+            if isinstance(n_iterations, int):
+                carried, saved = jax.lax.scan(
+                    lambda c, t: step(c, t), first, jnp.arange(n_iterations)
+                )
                 values_at = lambda place: jax.tree.map(lambda value: value[place], saved)
             else:
                 # How many there are to save is not known, so they are computed again.
                 values_at = lambda place: jax.lax.fori_loop(
-                    0, place, lambda trip, values: step(values, trip)[0], first
+                    0, place, lambda iteration, values: step(values, iteration)[0], first
                 )
-                carried = values_at(trips)
-        self._undo_loop(trips, iteration, values_at)
+                carried = values_at(n_iterations)
+        self._undo_loop(n_iterations, body, values_at)
         return tuple(carried)
 
-    def while_loop(self, condition: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+    def while_loop(self, condition: Any, body: Callable[..., Any], carried: Any) -> Any:
         self.flush_active("while_loop")
-        forward = lambda values: (self._values_of(iteration, values), ())
+        forward = lambda values: (self._values_of(body, values), ())
         first, step = traced_step("while_loop", forward, carried)
-        trips, carried = jax.lax.while_loop(
+        n_iterations, carried = jax.lax.while_loop(
             lambda state: self.evaluate_condition(condition, state[1]),
             lambda state: (state[0] + 1, step(state[1])[0]),
             (jnp.asarray(0), first),
@@ -191,22 +193,22 @@ class _Inverted(_Part):
         values_at = lambda place: jax.lax.fori_loop(
             0, place, lambda _, values: step(values)[0], first
         )
-        self._undo_loop(trips, lambda values, _: iteration(values), values_at)
+        self._undo_loop(n_iterations, lambda values, _: body(values), values_at)
         return tuple(carried)
 
     def _undo_loop(
-        self, trips: Any, iteration: Callable[..., Any], values_at: Callable[[Any], Any]
+        self, n_iterations: Any, body: Callable[..., Any], values_at: Callable[[Any], Any]
     ) -> None:
         """Undo the iterations of a loop, the last first, each with the values it had."""
 
-        def backward(_: tuple[()], trip: Any) -> tuple[()]:
-            place = trips - 1 - trip
+        def backward(_: tuple[()], iteration: Any) -> tuple[()]:
+            place = n_iterations - 1 - iteration
             values = values_at(place)
-            invert(current_circuit(), lambda: iteration(values, place), self.applied)
+            invert(current_circuit(), lambda: body(values, place), self.applied)
             return ()
 
         circuit: Any = self._circuit
-        self.undo.append(lambda: circuit.for_loop(trips, backward, ()))
+        self.undo.append(lambda: circuit.for_loop(n_iterations, backward, ()))
 
     def branch(
         self, construct: str, index: Any, names: Sequence[str], branches: Sequence[Any]
@@ -322,13 +324,13 @@ class _Deferred:
     def __init__(self, circuit: QueuedCircuit) -> None:
         self._circuit = circuit
 
-    def for_loop(self, trips: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+    def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
         """Defer a loop; return the carried values."""
-        return self._defer(lambda circuit: circuit.for_loop(trips, iteration, carried))
+        return self._defer(lambda circuit: circuit.for_loop(n_iterations, body, carried))
 
-    def while_loop(self, condition: Any, iteration: Callable[..., Any], carried: Any) -> Any:
+    def while_loop(self, condition: Any, body: Callable[..., Any], carried: Any) -> Any:
         """Defer a loop; return the carried values."""
-        return self._defer(lambda circuit: circuit.while_loop(condition, iteration, carried))
+        return self._defer(lambda circuit: circuit.while_loop(condition, body, carried))
 
     def branch(self, construct: str, index: Any, names: Any, branches: Sequence[Any]) -> Any:
         """Defer a conditional; return its result."""

@@ -10,13 +10,18 @@ import numpy as np
 
 from bellhop.circuits.derivatives.dynamic_count import Uncounted
 from bellhop.circuits.gates.gates import RepeatedRun
-from bellhop.circuits.gates.merging import merged, merged_turns
-from bellhop.circuits.recording.iterations import Use, stacked_turns, use_turns, use_turns_while
+from bellhop.circuits.gates.merging import merge_iterations, merged
+from bellhop.circuits.recording.iterations import (
+    Use,
+    stack_iterations,
+    use_iterations,
+    use_iterations_while,
+)
 from bellhop.circuits.recording.straight_circuit import StraightCircuit
 from bellhop.control_flow.steps import Step, traced_branches, traced_step
 
-# The parameters of the gates of so many turns of a loop are held at once.
-_TURNS_IN_ONE_CALL = 1 << 18
+# The parameters of the gates of so many iterations of a loop are held at once.
+_MOST_IN_ONE_CALL = 1 << 18
 
 
 class Circuit(StraightCircuit):
@@ -29,7 +34,7 @@ class Circuit(StraightCircuit):
     """
 
     def for_loop(
-        self, trips: Any, iteration: Callable[..., Any], carried: tuple[Any, ...]
+        self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop whose body applies gates; return the carried values.
 
@@ -37,17 +42,17 @@ class Circuit(StraightCircuit):
         order is that of execution.
 
         Args:
-            trips: how many iterations there are, an integer where that is known.
-            iteration: takes the carried values and the number of the iteration; returns the
+            n_iterations: how many iterations there are, an integer where that is known.
+            body: takes the carried values and the number of the iteration; returns the
                 next carried values.
             carried: the first carried values.
         """
-        if isinstance(trips, int):
-            return self._static_loop(trips, iteration, carried)
+        if isinstance(n_iterations, int):
+            return self._static_loop(n_iterations, body, carried)
         gates: list[RepeatedRun] = []
         carried, step, _ = self._traced_step(
             "for_loop",
-            iteration,
+            body,
             carried,
             jnp.asarray(0),
             is_uncounted=True,
@@ -55,44 +60,48 @@ class Circuit(StraightCircuit):
         )
         if not gates:
             state = jax.lax.fori_loop(
-                0, trips, lambda trip, state: step(state, trip)[0], self._circuit_state(carried)
+                0, n_iterations, lambda i, state: step(state, i)[0], self._circuit_state(carried)
             )
             return self._resume(state)
-        turn, (use, state) = self._turn_apart(step), self._in_blocks(gates[-1])
-        carried, state = use_turns(turn, carried, trips, use, state)
+        computed, (use, state) = self._classical_body(step), self._in_blocks(gates[-1])
+        carried, state = use_iterations(computed, carried, n_iterations, use, state)
         return self._resume((carried, *state))
 
     def _static_loop(
-        self, trips: int, iteration: Callable[..., Any], carried: tuple[Any, ...]
+        self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop of static length, as ``for_loop`` does."""
         self.flush_active("for_loop")
         is_one_run = self._is_one_run and self._run is None
-        trip = jnp.asarray(0)
+        iteration = jnp.asarray(0)
         gates: list[RepeatedRun] = []
         carried, step, frequencies = self._traced_step(
             "for_loop",
-            iteration,
+            body,
             carried,
-            trip,
-            gates_apart=gates if 1 < trips <= _TURNS_IN_ONE_CALL else None,
-            most_turns=_TURNS_IN_ONE_CALL // max(trips, 1),
+            iteration,
+            gates_apart=gates if 1 < n_iterations <= _MOST_IN_ONE_CALL else None,
+            max_iterations=_MOST_IN_ONE_CALL // max(n_iterations, 1),
         )
         if not gates:
-            state, stacked = jax.lax.scan(step, self._circuit_state(carried), jnp.arange(trips))
+            state, stacked = jax.lax.scan(
+                step, self._circuit_state(carried), jnp.arange(n_iterations)
+            )
             self._params.append(jnp.ravel(stacked))
-            self._frequencies.append(np.tile(frequencies, trips))
+            self._frequencies.append(np.tile(frequencies, n_iterations))
             return self._resume(state)
-        carried, inputs = stacked_turns(self._turn_apart(step), carried, trips)
+        carried, inputs = stack_iterations(self._classical_body(step), carried, n_iterations)
         params, wires = inputs
-        turn = gates[-1]
-        turns = trips * turn.turns
-        # No gates met at the ends of the turns of a loop within, so none do here.
-        loop = merged_turns(turn.run, params, self.device.passes if turn.turns == 1 else ())
+        repeated = gates[-1]
+        total = n_iterations * repeated.n_iterations
+        # No gates met at the ends of the iterations of a loop within, so none do here.
+        loop = merge_iterations(
+            repeated.run, params, self.device.passes if repeated.n_iterations == 1 else ()
+        )
         for run in loop.before:
             self._bind(run)
         if loop.run.gates:
-            self._wait(RepeatedRun(loop.run, jnp.ravel(loop.params), jnp.ravel(wires), turns))
+            self._wait(RepeatedRun(loop.run, jnp.ravel(loop.params), jnp.ravel(wires), total))
         for run in loop.after:
             self._bind(run)
         self._is_one_run = is_one_run and not (loop.before or loop.after)
@@ -101,7 +110,7 @@ class Circuit(StraightCircuit):
     def while_loop(
         self,
         condition: Callable[..., Any],
-        iteration: Callable[..., Any],
+        body: Callable[..., Any],
         carried: tuple[Any, ...],
     ) -> tuple[Any, ...]:
         """Run a loop whose body applies gates while a condition on the carried values holds."""
@@ -112,7 +121,7 @@ class Circuit(StraightCircuit):
         gates: list[RepeatedRun] = []
         carried, step, _ = self._traced_step(
             "while_loop",
-            iteration,
+            body,
             carried,
             is_uncounted=True,
             gates_apart=self._apart_if_uncounted(gates),
@@ -124,19 +133,19 @@ class Circuit(StraightCircuit):
                 self._circuit_state(carried),
             )
             return self._resume(state)
-        turn, (use, state) = self._turn_apart(step), self._in_blocks(gates[-1])
-        carried, state = use_turns_while(goes_on, turn, carried, use, state)
+        computed, (use, state) = self._classical_body(step), self._in_blocks(gates[-1])
+        carried, state = use_iterations_while(goes_on, computed, carried, use, state)
         return self._resume((carried, *state))
 
     def _apart_if_uncounted(self, gates: list[RepeatedRun]) -> list[RepeatedRun] | None:
-        """Return ``gates`` where blocks of turns may be one call of the runtime.
+        """Return ``gates`` where blocks of iterations may be one call of the runtime.
 
         Those of circuits with passes may not: the compiler's pass, which lets the gates of one
-        turn meet those of the next, sees them in a loop.
+        iteration meet those of the next, sees them in a loop.
         """
         return None if self.device.passes else gates
 
-    def _turn_apart(self, step: Step) -> Callable[..., tuple[tuple[Any, ...], Any]]:
+    def _classical_body(self, step: Step) -> Callable[..., tuple[tuple[Any, ...], Any]]:
         """Return what an iteration computes that is no more than a run of gates.
 
         Returns:
@@ -145,20 +154,20 @@ class Circuit(StraightCircuit):
         """
         _, *others = self._circuit_state(())
 
-        def turn(carried: tuple[Any, ...], *trip: Any) -> tuple[tuple[Any, ...], Any]:
-            (carried, *_), inputs = step((carried, *others), *trip)
+        def computed(carried: tuple[Any, ...], *iteration: Any) -> tuple[tuple[Any, ...], Any]:
+            (carried, *_), inputs = step((carried, *others), *iteration)
             return carried, inputs
 
-        return turn
+        return computed
 
-    def _in_blocks(self, turn: RepeatedRun) -> tuple[Use, Any]:
-        """Return a function that applies the gates of each turn of a block, and its state."""
+    def _in_blocks(self, repeated: RepeatedRun) -> tuple[Use, Any]:
+        """Return a function that applies the gates of each iteration of a block, and its state."""
         _, *state = self._circuit_state(())
 
-        def apply(state: Any, inputs: Any, turns: Any) -> Any:
+        def apply(state: Any, inputs: Any, n_iterations: Any) -> Any:
             params, wires = map(jnp.ravel, inputs)
             with self._part(*state, is_uncounted=True):
-                self._apply(turn.run, params, wires, turns * turn.turns)
+                self._apply(repeated.run, params, wires, n_iterations * repeated.n_iterations)
                 _, *state = self._circuit_state(())
             return state
 
@@ -174,19 +183,19 @@ class Circuit(StraightCircuit):
     def _traced_step(
         self,
         construct: str,
-        iteration: Callable[..., Any],
+        body: Callable[..., Any],
         carried: tuple[Any, ...],
         *others: Any,
         is_uncounted: bool = False,
         gates_apart: list[RepeatedRun] | None = None,
-        most_turns: float = math.inf,
+        max_iterations: float = math.inf,
     ) -> tuple[tuple[Any, ...], Step, np.ndarray]:
         """Trace an iteration with gates.
 
         Returns:
             the carried values in their types, a function that goes from state to state, and
             the frequencies of the parameters of an iteration.  Where the iteration is a run of
-            gates, of ``most_turns`` at most, and ``gates_apart`` is a list, that run is left
+            gates, of ``max_iterations`` at most, and ``gates_apart`` is a list, that run is left
             there, and the function returns its parameters and wires instead of applying it.
         """
         self.flush_active(construct)
@@ -198,11 +207,11 @@ class Circuit(StraightCircuit):
             with self._part(*state, is_uncounted=is_uncounted):
                 self._is_one_run = True
                 with self.queue():
-                    carried = iteration(carried, *others)
+                    carried = body(carried, *others)
                 if gates_apart is not None:
                     gates_apart.clear()
                     only = self._only_run()
-                    if only is not None and only.turns <= most_turns:
+                    if only is not None and only.n_iterations <= max_iterations:
                         gates_apart.append(only)
                         return carried, (state, (only.params, only.wires))
                 handle = self._handle
@@ -220,7 +229,7 @@ class Circuit(StraightCircuit):
             again = lambda *args: recorded(*args)
             carried, run = traced_step(construct, again, first, tuple(state), *others)
             if gates_apart and run.has_effects:
-                # What it does comes after the gates of the turns before.
+                # What it does comes after the gates of the iterations before.
                 gates_apart.clear()
                 gates_apart = None
                 continue

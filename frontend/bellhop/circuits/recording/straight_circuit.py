@@ -124,13 +124,13 @@ class StraightCircuit(NestingCircuit):
             return
         self._is_one_run = False
         if isinstance(run, RepeatedRun):
-            self._apply(run.run, run.params, run.wires, run.turns)
+            self._apply(run.run, run.params, run.wires, run.n_iterations)
             return
         run = merged(run, self.device.passes)
         if run.gates:
             self._apply(run, run.params_vector(), run.wires_vector())
 
-    def _apply(self, run: GateRun, params: Any, wires: Any, turns: Any = None) -> None:
+    def _apply(self, run: GateRun, params: Any, wires: Any, n_iterations: Any = None) -> None:
         obstacle = self._gates_obstacle(run)
         # First, since gates that wait are applied, and counted, when it is asked for.
         handle = self._handle
@@ -141,13 +141,13 @@ class StraightCircuit(NestingCircuit):
             params,
             jnp.int32(NOT_DIFFERENTIABLE) if obstacle else offset,
             wires,
-            *([] if turns is None else [jnp.int32(turns)]),
+            *([] if n_iterations is None else [jnp.int32(n_iterations)]),
             gates=tuple(run.gates),
             obstacle=obstacle,
         )
         if not run.n_params or obstacle:
             return
-        count = run.n_params if turns is None else turns * run.n_params
+        count = run.n_params if n_iterations is None else n_iterations * run.n_params
         if uncounted is not None:
             self._uncounted = uncounted.add(self._ticket, params, count)
             self._uncounted_frequencies |= functools.reduce(operator.or_, run.frequencies)
@@ -155,7 +155,7 @@ class StraightCircuit(NestingCircuit):
         self._offset = self._offset + jnp.int32(count)
         self._params.append(params)
         frequencies = np.asarray(run.frequencies, np.uint8)
-        self._frequencies.append(np.tile(frequencies, 1 if turns is None else turns))
+        self._frequencies.append(np.tile(frequencies, 1 if n_iterations is None else n_iterations))
 
     def _gates_obstacle(self, run: GateRun) -> str:
         """Say why a derivative by the parameters of gates is none; nothing where it is one."""

@@ -1,4 +1,4 @@
-"""Loops of gates whose length only the run knows: a block of turns in one call of the runtime."""
+"""Loops of gates with a dynamic length: a block of iterations in one call of the runtime."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import pytest
 from tests.frontend.circuits.gate_counts import calls
 
 import bellhop
-from bellhop.circuits.recording import iterations as turns
+from bellhop.circuits.recording import iterations
 
 BLOCK = 4
 # None, one, a block but for one, a block, one more, and several blocks.
@@ -19,13 +19,13 @@ THETA = np.linspace(0.2, 1.4, LENGTHS[-1])
 @pytest.fixture(autouse=True, scope="module")
 def short_blocks():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "_TURNS_IN_A_BLOCK", BLOCK)
+        patch.setattr(iterations, "_MOST_IN_A_BLOCK", BLOCK)
         yield
 
 
 def of_the_number(loop, theta, x, n):
     def body(i):
-        # Past the last turn this has neither value nor derivative.
+        # Past the last iteration this has neither value nor derivative.
         qml.RX(theta[i] * qml.math.sqrt(n - i - 0.5), 0)
         qml.CNOT([0, 1])
         qml.RY(qml.math.sin(x + i), 1)
@@ -113,9 +113,9 @@ def qnode(gates, loop, device="lightning.qubit", **options):
     return circuit
 
 
-def turns_of_calls(function):
-    """Return the turns of each call of the runtime; None where the program computes them."""
-    return [turns for _, turns in calls(function)]
+def iterations_of_calls(function):
+    """Return the iterations of each call of the runtime; None where the program computes them."""
+    return [n_iterations for _, n_iterations in calls(function)]
 
 
 @pytest.mark.parametrize(
@@ -142,17 +142,17 @@ def test_values_and_derivatives(gates, loop, lengths):
         np.testing.assert_allclose(value, theirs(THETA, 0.7, n), atol=1e-12)
         expected = qml.grad(theirs, argnums=(0, 1))(theta, x, n)
         for one, other in zip(gradient, expected, strict=True):
-            np.testing.assert_allclose(one, other, atol=1e-10, err_msg=f"{n} turns")
+            np.testing.assert_allclose(one, other, atol=1e-10, err_msg=f"{n} iterations")
 
 
 @pytest.mark.parametrize("loop", [for_loop, while_loop], ids=lambda loop: loop.__name__)
 def test_a_block_is_one_call(loop):
     function = bellhop.qjit(qnode(of_what_is_carried, loop))
     function(THETA, 0.7, 3)
-    assert turns_of_calls(function) == [None, 1]
+    assert iterations_of_calls(function) == [None, 1]
 
 
-def test_turns_with_more_than_gates_are_applied_one_by_one():
+def test_iterations_with_more_than_gates_are_applied_one_by_one():
     def gates(loop, theta, x, n):
         def body(i):
             qml.RX(theta[i], 0)
@@ -163,12 +163,12 @@ def test_turns_with_more_than_gates_are_applied_one_by_one():
 
     function = bellhop.qjit(qnode(gates, for_loop))
     function(THETA, 0.7, 3)
-    assert set(turns_of_calls(function)) == {1}
+    assert set(iterations_of_calls(function)) == {1}
 
 
 @pytest.mark.parametrize("loop", [for_loop, while_loop], ids=lambda loop: loop.__name__)
 @pytest.mark.parametrize("n", LENGTHS)
-def test_callbacks_are_called_for_turns_that_happen(loop, n):
+def test_callbacks_are_called_for_iterations_that_happen(loop, n):
     angles, numbers = [], []
 
     @bellhop.pure_callback
@@ -190,12 +190,12 @@ def test_callbacks_are_called_for_turns_that_happen(loop, n):
 
     function = bellhop.qjit(qnode(gates, loop))
     value = function(THETA, 0.7, n)
-    assert turns_of_calls(function) == [None]
+    assert iterations_of_calls(function) == [None]
     assert angles == numbers == list(range(n))
     np.testing.assert_allclose(value, 1.0, atol=1e-12)
 
 
-def test_a_condition_is_asked_once_a_turn():
+def test_a_condition_is_asked_once_an_iteration():
     asked = []
 
     @bellhop.pure_callback
@@ -220,14 +220,14 @@ def test_a_condition_is_asked_once_a_turn():
 
 @pytest.mark.parametrize("length", [5, None], ids=["known", "unknown"])
 def test_side_effects_stay_between_the_gates(length, capfd):
-    """What is said of a turn is said when the gates of the turns before are applied."""
+    """What is said of an iteration is said when the gates of the iterations before are applied."""
 
     @bellhop.qjit
     @qml.qnode(qml.device("lightning.qubit", wires=3))
     def circuit(n):
         @bellhop.for_loop(0, length or n)
         def loop(i):
-            bellhop.debug.print("turn {}", i)
+            bellhop.debug.print("iteration {}", i)
             qml.RX(0.1, i)
 
         loop()
@@ -235,11 +235,11 @@ def test_side_effects_stay_between_the_gates(length, capfd):
 
     with pytest.raises(Exception, match="wire 3 is not in"):
         circuit(5)
-    # Which comes first in the turn that fails is open.
+    # Which comes first in the iteration that fails is open.
     told = capfd.readouterr().out.splitlines()
-    assert told[:3] == ["turn 0", "turn 1", "turn 2"]
-    assert told[3:] in ([], ["turn 3"])
-    assert turns_of_calls(circuit) == [1]
+    assert told[:3] == ["iteration 0", "iteration 1", "iteration 2"]
+    assert told[3:] in ([], ["iteration 3"])
+    assert iterations_of_calls(circuit) == [1]
 
 
 def test_batches():
@@ -256,7 +256,7 @@ def test_batches():
 
 
 def test_by_coefficients_of_observables():
-    """The circuit is run again for these, with the turns that were applied."""
+    """The circuit is run again for these, with the iterations that were applied."""
     observables = qml.Z(0) @ qml.Y(1), qml.Z(1)
     x, c, n = 0.7, 1.3, BLOCK + 2
 
@@ -277,8 +277,8 @@ def test_by_coefficients_of_observables():
     np.testing.assert_allclose(gradient(x, c, n), expected, atol=1e-10)
 
 
-def test_large_turns_make_small_blocks(monkeypatch):
-    monkeypatch.setattr(turns, "_NUMBERS_IN_A_BLOCK", 40)
+def test_large_iterations_make_small_blocks(monkeypatch):
+    monkeypatch.setattr(iterations, "_NUMBERS_IN_A_BLOCK", 40)
     matrices = np.stack([qml.matrix(qml.Rot(a, 2 * a, 3 * a, 0) @ qml.RX(a, 1)) for a in THETA])
 
     def gates(loop, theta, x, n):
@@ -309,6 +309,6 @@ def test_wire_outside_the_circuit_is_named():
         loop(lambda i: (qml.RX(theta[i], i), None)[1], n)
 
     function = bellhop.qjit(qnode(gates, for_loop))
-    with pytest.raises(Exception, match=r"RX.*test_uncounted_turns.py:\d+.*wire 2 is not in"):
+    with pytest.raises(Exception, match=r"RX.*test_dynamic_repeated_runs.py:\d+.*wire 2 is not in"):
         function(THETA, 0.7, 3)
     np.testing.assert_allclose(function(THETA, 0.7, 0), 1.0, atol=1e-12)

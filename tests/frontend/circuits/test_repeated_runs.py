@@ -1,4 +1,4 @@
-"""Loops that are a run of gates: all turns in one call of the runtime."""
+"""Loops that are a run of gates: all iterations in one call of the runtime."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,19 +13,19 @@ from tests.frontend.circuits.gate_counts import calls
 import bellhop
 from bellhop.circuits.recording import recording
 
-TURNS = 7
+ITERATIONS = 7
 Loop = Callable[..., Any]
 
 
 def in_python(body: Callable[..., Any], *carried: Any) -> Any:
-    for i in range(TURNS):
+    for i in range(ITERATIONS):
         result = body(i, *carried)
         carried = (result,) if carried else ()
     return carried[0] if carried else None
 
 
 def compiled_loop(body: Callable[..., Any], *carried: Any) -> Any:
-    return bellhop.for_loop(0, TURNS)(body)(*carried)
+    return bellhop.for_loop(0, ITERATIONS)(body)(*carried)
 
 
 def of_the_number(loop: Loop, x: Any) -> None:
@@ -100,8 +100,8 @@ def point() -> np.ndarray:
     return np.array([0.4, 1.3])
 
 
-def turns_of_calls(function: Any) -> list[int | None]:
-    return [turns for _, turns in calls(function)]
+def iterations_of_calls(function: Any) -> list[int | None]:
+    return [n_iterations for _, n_iterations in calls(function)]
 
 
 @pytest.mark.parametrize("gates", ALL, ids=lambda gates: gates.__name__)
@@ -113,7 +113,7 @@ def test_value_and_derivatives(
     theirs = reference(circuit_of(gates, in_python), 2)
     expected = theirs(point), qml.grad(theirs)(qml.numpy.array(point, requires_grad=True))
     assert_close(compiled(jnp.asarray(point)), expected)
-    assert TURNS in turns_of_calls(compiled)
+    assert ITERATIONS in iterations_of_calls(compiled)
 
 
 @pytest.mark.parametrize("gates", ONE_CALL[:2], ids=lambda gates: gates.__name__)
@@ -128,13 +128,13 @@ def test_second_derivative(gates: Any, lightning: Any, point: np.ndarray) -> Non
 def test_nothing_is_left_of_the_loop_in_the_circuit(gates: Any, lightning: Any, point: Any) -> None:
     function = bellhop.qjit(lightning(circuit_of(gates, compiled_loop), 2))
     function(jnp.asarray(point))
-    assert turns_of_calls(function).count(TURNS) == 1
+    assert iterations_of_calls(function).count(ITERATIONS) == 1
     assert ("stablehlo.while" in function.mlir_opt) == (gates is of_what_is_carried)
 
 
-def test_turns_with_more_than_gates_keep_their_loop(lightning: Any, point: np.ndarray) -> None:
+def test_iterations_with_more_than_gates_keep_their_loop(lightning: Any, point: np.ndarray) -> None:
     def circuit(x: Any) -> Any:
-        @bellhop.for_loop(0, TURNS)
+        @bellhop.for_loop(0, ITERATIONS)
         def loop(i: Any) -> None:
             qml.RX(x[0], 0)
             bellhop.cond(i % 2 == 0)(lambda: qml.CNOT([0, 1]))()
@@ -145,23 +145,23 @@ def test_turns_with_more_than_gates_keep_their_loop(lightning: Any, point: np.nd
 
     function = bellhop.qjit(lightning(circuit, 2))
     function(jnp.asarray(point))
-    assert set(turns_of_calls(function)) == {1}
+    assert set(iterations_of_calls(function)) == {1}
 
 
 def test_long_loops_are_not_held_at_once(
     lightning: Any, reference: Any, monkeypatch: Any, point: np.ndarray
 ) -> None:
-    monkeypatch.setattr(recording, "_TURNS_IN_ONE_CALL", TURNS - 1)
+    monkeypatch.setattr(recording, "_MOST_IN_ONE_CALL", ITERATIONS - 1)
     function = bellhop.qjit(lightning(circuit_of(of_the_number, compiled_loop), 2))
     expected = reference(circuit_of(of_the_number, in_python), 2)(point)
     np.testing.assert_allclose(function(jnp.asarray(point)), expected, atol=1e-9)
-    assert set(turns_of_calls(function)) == {1}
+    assert set(iterations_of_calls(function)) == {1}
 
 
 def test_wire_outside_the_circuit_is_named(lightning: Any) -> None:
     def circuit(x: Any) -> Any:
-        bellhop.for_loop(0, TURNS)(lambda i: qml.RX(x, i))()
+        bellhop.for_loop(0, ITERATIONS)(lambda i: qml.RX(x, i))()
         return qml.expval(qml.PauliZ(0))
 
-    with pytest.raises(Exception, match=r"RX.*test_circuit_turns.py:\d+.*wire 3 is not in"):
+    with pytest.raises(Exception, match=r"RX.*test_repeated_runs.py:\d+.*wire 3 is not in"):
         bellhop.qjit(lightning(circuit, 3))(0.5)

@@ -1,4 +1,4 @@
-"""Loops that are no more than a loop of gates: the turns of both in one call of the runtime."""
+"""Loops of loops of gates: the iterations of both in one call of the runtime."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +11,7 @@ import pytest
 from tests.frontend.circuits.gate_counts import calls
 
 import bellhop
-from bellhop.circuits.recording import iterations as turns
-from bellhop.circuits.recording import recording
+from bellhop.circuits.recording import iterations, recording
 
 OUTER, INNER = 3, 5
 Loop = Callable[..., Any]
@@ -38,12 +37,12 @@ def nothing(*applied: Any) -> None:
 
 def of_both_numbers(outer: Loop, inner: Loop, x: Any) -> None:
     def body(i: Any) -> None:
-        def turn(k: Any) -> None:
+        def body(k: Any) -> None:
             qml.RX(x[0] * i + k, 0)
             qml.CNOT([0, 1])
             qml.RY(x[1] * k, 1)
 
-        inner(turn)
+        inner(body)
 
     outer(body)
 
@@ -57,13 +56,13 @@ def of_what_the_outer_carries(outer: Loop, inner: Loop, x: Any) -> None:
 
 
 def of_what_the_inner_carries(outer: Loop, inner: Loop, x: Any) -> None:
-    def turn(k: Any, angle: Any) -> Any:
+    def body(k: Any, angle: Any) -> Any:
         qml.RX(angle, 0)
         qml.CRY(x[0] * k, [0, 1])
         return angle * x[1]
 
-    # The inner loop ends where the next outer turn begins.
-    qml.RY(outer(lambda i, angle: inner(turn, angle + i), x[0]), 1)
+    # The inner loop ends where the next outer iteration begins.
+    qml.RY(outer(lambda i, angle: inner(body, angle + i), x[0]), 1)
 
 
 def on_computed_wires(outer: Loop, inner: Loop, x: Any) -> None:
@@ -113,8 +112,8 @@ def circuit_of(gates: Any, outer: Loop, inner: Loop) -> Callable[[Any], Any]:
     return circuit
 
 
-def turns_of_calls(function: Any) -> list[int | None]:
-    return [turns for _, turns in calls(function)]
+def iterations_of_calls(function: Any) -> list[int | None]:
+    return [n_iterations for _, n_iterations in calls(function)]
 
 
 POINT = np.array([0.4, 1.3])
@@ -135,8 +134,8 @@ def test_value_and_derivatives(
     theirs = reference(circuit_of(gates, in_python(OUTER), in_python(INNER)), 2)
     expected = theirs(POINT), qml.grad(theirs)(qml.numpy.array(POINT, requires_grad=True))
     with pytest.MonkeyPatch.context() as patch:
-        # The last block of outer turns is not full.
-        patch.setattr(turns, "_TURNS_IN_A_BLOCK", OUTER - 1)
+        # The last block of outer iterations is not full.
+        patch.setattr(iterations, "_MOST_IN_A_BLOCK", OUTER - 1)
         compiled = bellhop.qjit(results)
         assert_close(compiled(jnp.asarray(POINT), OUTER), expected)
 
@@ -146,15 +145,15 @@ def test_nest_is_one_call(gates: Any, lightning: Any) -> None:
     loops = compiled_loop(OUTER), compiled_loop(INNER)
     function = bellhop.qjit(lightning(circuit_of(gates, *loops), 2))
     function(jnp.asarray(POINT))
-    assert turns_of_calls(function).count(OUTER * INNER) == 1
-    assert INNER not in turns_of_calls(function)
+    assert iterations_of_calls(function).count(OUTER * INNER) == 1
+    assert INNER not in iterations_of_calls(function)
 
 
 def test_three_loops_are_one_call(lightning: Any) -> None:
     loops = compiled_loop(OUTER), compiled_loop(INNER)
     function = bellhop.qjit(lightning(circuit_of(in_three_loops, *loops), 2))
     function(jnp.asarray(POINT))
-    assert turns_of_calls(function) == [OUTER * OUTER * INNER]
+    assert iterations_of_calls(function) == [OUTER * OUTER * INNER]
     assert "stablehlo.while" not in function.mlir_opt
 
 
@@ -163,28 +162,28 @@ def test_outer_loop_with_more_stays(gates: Any, lightning: Any) -> None:
     loops = compiled_loop(OUTER), compiled_loop(INNER)
     function = bellhop.qjit(lightning(circuit_of(gates, *loops), 2))
     function(jnp.asarray(POINT))
-    assert INNER in turns_of_calls(function)
+    assert INNER in iterations_of_calls(function)
     assert "stablehlo.while" in function.mlir_opt
 
 
-def test_many_turns_are_not_held_at_once(lightning: Any, reference: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(recording, "_TURNS_IN_ONE_CALL", OUTER * INNER - 1)
+def test_long_loops_are_not_held_at_once(lightning: Any, reference: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(recording, "_MOST_IN_ONE_CALL", OUTER * INNER - 1)
     loops = compiled_loop(OUTER), compiled_loop(INNER)
     function = bellhop.qjit(lightning(circuit_of(of_both_numbers, *loops), 2))
     expected = reference(circuit_of(of_both_numbers, in_python(OUTER), in_python(INNER)), 2)(POINT)
     np.testing.assert_allclose(function(jnp.asarray(POINT)), expected, atol=1e-9)
-    assert turns_of_calls(function) == [INNER]
+    assert iterations_of_calls(function) == [INNER]
 
 
 @pytest.mark.parametrize("name", ["merge-loop-boundaries", "merge-rotations"])
 def test_merged_at_the_boundaries(lightning: Any, reference: Any, name: str) -> None:
     def gates(outer: Loop, inner: Loop, x: Any) -> None:
-        def turn(k: Any) -> None:
+        def body(k: Any) -> None:
             qml.RX(x[0] * k, 0)
             qml.CNOT([0, 1])
             qml.RX(x[1] + k, 0)
 
-        outer(lambda i: inner(turn))
+        outer(lambda i: inner(body))
 
     loops = compiled_loop(OUTER), compiled_loop(INNER)
     ours = bellhop.pipeline({name: {}})(lightning(circuit_of(gates, *loops), 2))
@@ -198,11 +197,11 @@ def test_merged_at_the_boundaries(lightning: Any, reference: Any, name: str) -> 
 
 def test_output_of_an_inner_loop_stays_where_it_is(lightning: Any, capfd: Any) -> None:
     def body(i: Any) -> None:
-        def turn(k: Any) -> None:
+        def body(k: Any) -> None:
             bellhop.debug.print("{} {}", i, k, ordered=True)
             qml.RX(0.1 * k, 0)
 
-        bellhop.for_loop(0, 2)(turn)()
+        bellhop.for_loop(0, 2)(body)()
 
     def circuit() -> Any:
         bellhop.for_loop(0, 2)(body)()
