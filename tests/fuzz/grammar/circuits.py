@@ -70,7 +70,8 @@ def measure(scope: Scope) -> str:
 def circuit(scope: Scope) -> None:
     """Draw a QNode, a call of it, and what becomes of its results."""
     name = scope.fresh("circuit")
-    wires = scope.one_of(1, 2, 3, 1, 2, 3, 11)
+    # The derivative of a large one takes its reference minutes.
+    wires = scope.one_of(1, 2, 3, 1, 2, 3, 3 if scope.traits.derivative else 11)
     shots = scope.one_of(None, None, None, SHOTS) if scope.random is not None else None
     measures = not scope.traits.mapped and scope.chance(3)
     # Three rows of parameters.
