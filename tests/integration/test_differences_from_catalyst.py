@@ -45,6 +45,19 @@ def _() -> None:
     assert (round(float(z)), float(m)) in [(1, 0.0), (-1, 1.0)]
 
 
+@row("`qml.state` after measurements in the middle")
+def _() -> None:
+    def body(measured: Callable[[], Any]) -> Any:
+        return lambda: (qml.H(0), bellhop.measure(0), measured())[-1]
+
+    with pytest.raises(bellhop.CompileError, match="mixture of several"):
+        bellhop.qjit(node(body(qml.state)))()
+    single = node(body(qml.state), mcm_method="single-branch-statistics")
+    assert set(np.abs(bellhop.qjit(single)())) == {0.0, 1.0}
+    mixture = bellhop.qjit(node(body(lambda: qml.density_matrix(0))))()
+    np.testing.assert_allclose(mixture, np.eye(2) / 2, atol=1e-12)
+
+
 def postselected() -> Any:
     qml.H(0)
     bellhop.measure(0, postselect=1)

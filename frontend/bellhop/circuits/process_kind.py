@@ -14,5 +14,11 @@ def kind(process: Any) -> str:
         mp.SampleMP: "sample",
         mp.CountsMP: "counts",
         mp.StateMP: "state",
+        mp.DensityMatrixMP: "density_matrix",
+        mp.PurityMP: "purity",
+        mp.VnEntropyMP: "vn_entropy",
+        mp.MutualInfoMP: "mutual_info",
+        mp.ClassicalShadowMP: "classical_shadow",
+        mp.ShadowExpvalMP: "shadow_expval",
     }
     return names.get(type(process), type(process).__name__)

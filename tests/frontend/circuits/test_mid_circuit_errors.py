@@ -24,7 +24,7 @@ COMPILE_ERRORS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "state": (
         lambda: (bellhop.measure(0), qml.state())[1],
         {},
-        "state after mid-circuit measurements, where the state is a mixture",
+        "state after mid-circuit measurements, where it is a mixture",
     ),
     "one-shot without shots": (
         lambda: qml.expval(bellhop.measure(0)),

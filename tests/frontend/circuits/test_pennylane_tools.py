@@ -44,16 +44,6 @@ def test_functions_of_the_state(device, name):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
 
 
-def test_functions_of_a_mixture_are_refused():
-    def function(x):
-        qml.RX(x, wires=0)
-        bellhop.measure(0)
-        return qml.purity([0])
-
-    with pytest.raises(bellhop.CompileError, match="PurityMP after mid-circuit measurements"):
-        bellhop.qjit(node(function=function))(0.4)
-
-
 @pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit", "null.qubit"])
 def test_a_snapshot_alone_does_nothing(device):
     """As uncompiled: it is ``qml.snapshots`` that takes them."""

@@ -163,7 +163,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
         "a mid-circuit measurement stands in a for_loop whose bounds are computed",
     ),
     "while loop": (in_while, {}, "a mid-circuit measurement stands in a while_loop"),
-    "state": (then(qml.state), {}, "the measurement StateMP after mid-circuit measurements"),
+    "state": (then(qml.state), {}, "state after mid-circuit measurements, where it is a mixture"),
     "method": (
         then(lambda: qml.expval(qml.Z(0))),
         {"mcm_method": "one-shot"},

@@ -34,7 +34,7 @@ from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative,
 from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.gates.device import DeviceSpec
-from bellhop.circuits.operations.memory import check_result_fits
+from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.operations.seeds import random_effect
 from bellhop.circuits.operations.state_primitives import HANDLE
 from bellhop.compiler.batching import call_one_by_one

@@ -17,6 +17,7 @@ from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.measure.computed_wires import on_known_wires
 from bellhop.circuits.measure.sampling import sampled_statistics
 from bellhop.circuits.measure.statistics import Statistic, exact_statistics
+from bellhop.circuits.memory import check_shots_fit
 from bellhop.circuits.operations.kept_shots import (
     drops_shots,
     filled,
@@ -24,7 +25,6 @@ from bellhop.circuits.operations.kept_shots import (
     possible,
     until_kept,
 )
-from bellhop.circuits.operations.memory import check_shots_fit
 from bellhop.circuits.operations.seeds import offer_seed_of
 from bellhop.circuits.operations.state_primitives import HANDLE, restart_p
 from bellhop.circuits.precision import Precision

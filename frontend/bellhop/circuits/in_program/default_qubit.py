@@ -23,16 +23,17 @@ from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.held_states import held
 from bellhop.circuits.in_program.shots import ShotsOfWay
 from bellhop.circuits.measure.computed_wires import on_known_wires, probabilities_on_known_wires
-from bellhop.circuits.measure.observables import (
-    Factor,
-    Named,
-    NoObservableError,
-    as_sum_of_products,
-)
+from bellhop.circuits.measure.density_matrices import is_of_density_matrix, of_density_matrix
+from bellhop.circuits.measure.observables import Factor, Named
 from bellhop.circuits.measure.outcome_statistics import exact_of_outcomes
 from bellhop.circuits.measure.sampling import Asked, sampled_statistics
-from bellhop.circuits.measure.statistics import Statistic, unsupported, variance
-from bellhop.circuits.operations.memory import check_state_fits
+from bellhop.circuits.measure.statistics import (
+    Statistic,
+    state_of_mixture,
+    terms_of,
+    unsupported,
+    variance,
+)
 from bellhop.circuits.operations.state_array import (
     after_gate,
     in_precision,
@@ -247,8 +248,16 @@ class TracedCircuit(NestingCircuit):
         self._is_fresh = False
         return outcome == 1
 
-    def statistics(self, processes: Sequence[Any], diff_method: str) -> list[Statistic]:
-        """Measure; the values are exact, or with mid-circuit measurements those of one way."""
+    def statistics(
+        self, processes: Sequence[Any], diff_method: str, *, is_single: bool
+    ) -> list[Statistic]:
+        """Measure; the values are exact, or with mid-circuit measurements those of one way.
+
+        Args:
+            processes: PennyLane's measurement processes.
+            diff_method: of the QNode.
+            is_single: whether one way alone is gone.
+        """
         self.take_observables(processes)
         processes = [on_known_wires(self, process) for process in processes]
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
@@ -259,10 +268,8 @@ class TracedCircuit(NestingCircuit):
             self._state = held(self._state, len(self.wires), shots, self._where)
             if self._shots is not None:
                 statistics = self._sampled(processes, self._shots)
-            elif not self.n_outcomes:
-                statistics = [Statistic(self._measure(process)) for process in processes]
             else:
-                statistics = [self._measure_way(process) for process in processes]
+                statistics = [self._measured(process, is_single=is_single) for process in processes]
         if diff_method in methods:
             return statistics
         obstacle = (
@@ -310,29 +317,14 @@ class TracedCircuit(NestingCircuit):
         """Return the probability of the outcomes."""
         return inner_product(self._state, self._state)
 
-    def _measure(self, process: Any) -> Any:
-        self._check(process)
-        if process.obs is not None and isinstance(process, _MOMENTS):
-            square, mean = self._moments(process)
-            return mean if isinstance(process, mp.ExpectationMP) else square - mean**2
-        return self._of_state(process)
+    def _measured(self, process: Any, *, is_single: bool) -> Statistic:
+        """Return the statistic of a measurement, which is a sum over all ways.
 
-    def _of_state(self, process: Any) -> Any:
-        if isinstance(process, mp.DensityMatrixMP):
-            check_state_fits(len(process.wires), self._where, axes=2)
-        if not any(map(is_dynamic, process.wires)):
-            return measure(on_qubits(process, self.wires), self._state)
-        if not isinstance(process, mp.ProbabilityMP) or process.obs is not None:
-            raise self._unsupported(
-                f"the measurement {type(process).__name__} on wires that the program computes"
-            )
-        add_up = probabilities_on_known_wires(self, process)
-        of_all = mp.ProbabilityMP(wires=qml.wires.Wires(self.wires.labels))
-        return add_up(measure(on_qubits(of_all, self.wires), self._state))
-
-    def _measure_way(self, process: Any) -> Statistic:
-        """Return what is linear in the state of one way, of which the sum over all is taken."""
-        if process.mv is not None:
+        Args:
+            process: PennyLane's measurement process.
+            is_single: whether there is one way only.
+        """
+        if process.mv is not None and self.n_outcomes:
             numbers, finish = exact_of_outcomes(process, self._where)
             return Statistic([self.weight() * number for number in numbers], finish)
         self._check(process)
@@ -341,27 +333,50 @@ class TracedCircuit(NestingCircuit):
             if isinstance(process, mp.ExpectationMP):
                 return Statistic(mean)
             return Statistic((mean, square), variance)
-        if not isinstance(process, mp.ProbabilityMP):
-            raise self._unsupported(
-                f"the measurement {type(process).__name__} after mid-circuit measurements"
-            )
+        if is_of_density_matrix(process):
+            reduced, result = of_density_matrix(process, self.wires, self._where)
+            return Statistic(reduced(self._state), result)
+        if isinstance(process, mp.StateMP) and self.n_outcomes:
+            if not is_single:
+                raise state_of_mixture(self._where)
+            # What is divided by the probability of the way, as all that is measured is.
+            return Statistic(jnp.ravel(self._state) * jnp.sqrt(self.weight()))
         return Statistic(self._of_state(process))
 
+    def _of_state(self, process: Any) -> Any:
+        is_of_wires = isinstance(process, mp.ProbabilityMP) and process.obs is None
+        if not is_of_wires or not any(map(is_dynamic, process.wires)):
+            return measure(on_qubits(process, self.wires), self._state)
+        add_up = probabilities_on_known_wires(self, process)
+        of_all = mp.ProbabilityMP(wires=qml.wires.Wires(self.wires.labels))
+        return add_up(measure(on_qubits(of_all, self.wires), self._state))
+
     def _check(self, process: Any) -> None:
+        name = kind(process)
         if process.mv is not None:
-            raise self._unsupported("measurements of mid-circuit values that there are not")
-        if isinstance(process, mp.SampleMP | mp.CountsMP):
             raise unsupported(
                 self._where,
-                f"{kind(process)} without shots",
-                "Set them: qml.set_shots(circuit, 100).",
+                f"{name} of mid-circuit outcomes that there are not",
+                "Measure with bellhop.measure.",
+            )
+        if isinstance(process, mp.SampleMP | mp.CountsMP):
+            raise unsupported(
+                self._where, f"{name} without shots", "Set them: qml.set_shots(circuit, 100)."
             )
         if not isinstance(process, mp.StateMeasurement):
-            raise self._unsupported(f"the measurement {type(process).__name__} without shots")
+            raise unsupported(
+                self._where,
+                f"{name} without shots",
+                "Measure expval, var, probs, state or density_matrix.",
+            )
         is_moment = isinstance(process, _MOMENTS)
         if process.obs is not None and not is_moment and any(map(is_traced, process.obs.data)):
             # PennyLane keeps what it diagonalizes under a key that does not tell tracers apart.
-            raise self._unsupported("probs of an observable that the program computes")
+            raise unsupported(
+                self._where,
+                "probs of an observable that the program computes, on default.qubit",
+                "Use qml.device('lightning.qubit', wires=...).",
+            )
 
     def _moments(self, process: Any) -> tuple[Any, Any]:
         """Return ``E[A**2]`` and ``E[A]``, by applying the observable to the state.
@@ -369,11 +384,7 @@ class TracedCircuit(NestingCircuit):
         PennyLane would diagonalize some observables, whose derivative is none where
         eigenvalues are equal.
         """
-        try:
-            terms = as_sum_of_products(process.obs)
-        except NoObservableError as error:
-            what = f"the observable {error},"
-            raise self._unsupported(what) from None
+        terms = terms_of(process.obs, self._where)
         applied = sum(
             jnp.real(coefficient) * self._applied(factors) for coefficient, factors in terms
         )
@@ -388,9 +399,3 @@ class TracedCircuit(NestingCircuit):
                 op = qml.Hermitian(factor.matrix, wires=factor.wires)
             state = after_gate(op, state, self.wires)
         return state
-
-    def _unsupported(self, what: str) -> CompileError:
-        return CompileError(
-            f"{self._where}: {what} on default.qubit: not supported by bellhop. Use "
-            "qml.device('lightning.qubit', wires=...)."
-        )

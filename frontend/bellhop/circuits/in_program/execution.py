@@ -29,8 +29,8 @@ from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.default_qubit import TracedCircuit
 from bellhop.circuits.in_program.shots import ShotsOfWay, draw_ways, group_of_shot
 from bellhop.circuits.measure.statistics import Statistic
+from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.kept_shots import drops_shots, possible
-from bellhop.circuits.operations.memory import check_state_fits
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.circuits.precision import Precision
@@ -100,7 +100,11 @@ def run_traced(
             method = chosen_method(qnode, shots, is_classical=is_classical, where=where)
             _check_outcomes(n_outcomes, where)
         measured = iter(
-            circuit.statistics(list(filter(is_measurement, leaves)), str(qnode.diff_method))
+            circuit.statistics(
+                list(filter(is_measurement, leaves)),
+                str(qnode.diff_method),
+                is_single=method == SINGLE_BRANCH,
+            )
         )
         statistics = [
             next(measured)
@@ -135,8 +139,15 @@ def run_traced(
 
         def of_all_ways(drawn: Drawn) -> Any:
             ways = jnp.arange(2**n_outcomes, dtype=jnp.uint32)
-            weights, faults, *values = jax.lax.map(lambda outcomes: once(outcomes, drawn), ways)
-            return weights, faults, [_sum(of_ways) for of_ways in values]
+
+            def add(sums: list[Any], outcomes: Any) -> Any:
+                weight, fault, *values = once(outcomes, drawn)
+                return list(map(_sum, sums, values)), (weight, fault)
+
+            # Sums on the way, since values may be large: density matrices are.
+            zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in closed.out_avals[2:]]
+            sums, (weights, faults) = jax.lax.scan(add, zeros, ways)
+            return weights, faults, sums
 
         def values_of(flat: list[Any]) -> Any:
             return jax.tree.unflatten(values_tree, flat)
@@ -208,10 +219,8 @@ def _without_derivative(statistic: Statistic, where: str) -> Statistic:
     return replace(statistic, values=jax.tree.map(guard, statistic.values))
 
 
-def _sum(of_ways: Any) -> Any:
-    if of_ways.dtype == bool:
-        return jnp.any(of_ways, axis=0)
-    return jnp.sum(of_ways, axis=0, dtype=of_ways.dtype)
+def _sum(one: Any, other: Any) -> Any:
+    return one | other if one.dtype == bool else one + other
 
 
 def _check_outcomes(n_outcomes: int, where: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from bellhop.circuits.operations.memory import check_shots_fit, check_state_fits
+from bellhop.circuits.memory import check_shots_fit, check_state_fits
 
 # held: a state -> the same
 _held_p = Primitive("quantum_held")

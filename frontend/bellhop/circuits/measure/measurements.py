@@ -21,6 +21,7 @@ from bellhop.circuits.measure.observables import (
     as_sum_of_products,
 )
 from bellhop.circuits.precision import real_type
+from bellhop.circuits.process_kind import kind
 from bellhop.errors import CompileError
 
 
@@ -50,7 +51,7 @@ class MeasurementList:
         elif isinstance(measurement, mp.VarianceMP):
             self._observable(Var, measurement)
         else:
-            raise self._unsupported(f"the measurement {type(measurement).__name__}")
+            raise self._unsupported(kind(measurement))
 
     def add_weight(self) -> None:
         """Append the squared norm of the state."""
@@ -58,8 +59,8 @@ class MeasurementList:
 
     def _unsupported(self, what: str) -> CompileError:
         return CompileError(
-            f"{self._where}: {what}: not supported yet by bellhop. Measure expval, var, probs or "
-            "state."
+            f"{self._where}: {what}: not supported yet by bellhop. Measure expval, var, probs, "
+            "state or density_matrix."
         )
 
     def _all(self, wires: Sequence[Any]) -> tuple[int, ...]:

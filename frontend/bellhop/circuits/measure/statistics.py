@@ -15,6 +15,7 @@ import pennylane as qml
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.bases import Diagonal, diagonalized
 from bellhop.circuits.measure.computed_wires import probabilities_on_known_wires
+from bellhop.circuits.measure.density_matrices import is_of_density_matrix, of_density_matrix
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.observables import Matrix, NoObservableError, as_sum_of_products
 from bellhop.circuits.measure.outcome_statistics import exact_of_outcomes
@@ -22,9 +23,6 @@ from bellhop.circuits.process_kind import kind
 from bellhop.errors import CompileError
 
 mp = qml.measurements
-
-# Functions of the whole state.
-_OF_STATE = (mp.StateMP, mp.PurityMP, mp.VnEntropyMP, mp.MutualInfoMP)
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,16 @@ class Statistic:
 def unsupported(where: str, what: str, instead: str) -> CompileError:
     """Return the error of a measurement that there is not."""
     return CompileError(f"{where}: {what}: not supported by bellhop. {instead}")
+
+
+def state_of_mixture(where: str) -> CompileError:
+    """Return the error of the state vector of a circuit that goes through several outcomes."""
+    return unsupported(
+        where,
+        "state after mid-circuit measurements, where it is a mixture of several",
+        "Return qml.density_matrix, or set mcm_method='single-branch-statistics' for the state of "
+        "one random run.",
+    )
 
 
 def variance(moments: Any) -> Any:
@@ -86,15 +94,11 @@ def exact_statistics(circuit: Any, processes: Sequence[Any], *, is_tree: bool) -
             raise unsupported(
                 where, f"{name} without shots", "Set them: qml.set_shots(circuit, 100)."
             )
-        elif is_tree and isinstance(process, _OF_STATE):
-            raise unsupported(
-                where,
-                f"{name} after mid-circuit measurements, where the state is a mixture of several",
-                "Set mcm_method='single-branch-statistics' for that of one random run.",
-            )
-        elif name != "state" and isinstance(process, _OF_STATE):
+        elif is_of_density_matrix(process):
             makers.append(_of_state(len(measured.measurements), process, circuit))
             measured.add(mp.StateMP())
+        elif is_tree and isinstance(process, mp.StateMP):
+            raise state_of_mixture(where)
         else:
             has_moments = name == "var" and is_tree
             index = len(measured.measurements)
@@ -128,15 +132,8 @@ def _value(index: int) -> Callable[[Sequence[Any]], Statistic]:
 
 
 def _of_state(index: int, process: Any, circuit: Any) -> Callable[[Sequence[Any]], Statistic]:
-    """Return what PennyLane computes from the state: purities, entropies, density matrices."""
-    for wire in process.wires:
-        circuit.wires(wire)
-    order = qml.wires.Wires(circuit.wires.labels)
-
-    def make(values: Sequence[Any]) -> Statistic:
-        return Statistic(values[index], lambda state: process.process_state(state, order))
-
-    return make
+    reduced, result = of_density_matrix(process, circuit.wires, circuit.where)
+    return lambda values: Statistic(reduced(values[index]), result)
 
 
 def _moments(index: int) -> Callable[[Sequence[Any]], Statistic]:

@@ -23,8 +23,8 @@ from bellhop.circuits.measure.device_measurements import (
 )
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.sampling import Asked, Frequency
+from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.operations.measurement_primitives import measure_p
-from bellhop.circuits.operations.memory import check_result_fits
 from bellhop.circuits.operations.state_primitives import NOT_DIFFERENTIABLE, gates_p, mid_measure_p
 from bellhop.circuits.precision import real_type
 from bellhop.circuits.recording.nested import NestingCircuit, apply_control_flow
