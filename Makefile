@@ -55,21 +55,22 @@ fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(X64),--x64 $(X64))
 
 # Tests of memory are left out: under AddressSanitizer freed memory is kept.
-CIRCUITS := tests/frontend/circuits/test_
-BATCHES := $(addprefix $(CIRCUITS),circuit_batches.py batch_derivatives.py \
+CIRCUITS := tests/frontend/circuits/
+BATCHES := $(addprefix $(CIRCUITS)circuit/test_,circuit_batches.py batch_derivatives.py \
   batches_of_control_flow.py)
+REPEATED := $(addprefix $(CIRCUITS)recording/test_,repeated_runs.py dynamic_repeated_runs.py \
+  mid_circuit.py mid_circuit_errors.py outcome_values.py)
 sanitize: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet cmake nanobind
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh address,undefined $(CURDIR)/$(BIN)/python \
 	  tests/runtime tests/frontend/callbacks tests/integration/test_many_in_flight.py \
-	  $(BATCHES) $(addprefix $(CIRCUITS),repeated_runs.py dynamic_repeated_runs.py \
-	  shifts_in_uncounted_loops.py mid_circuit.py mid_circuit_seeds.py mid_circuit_errors.py \
-	  outcome_values.py) \
+	  $(BATCHES) $(REPEATED) $(CIRCUITS)derivatives/test_shifts_in_uncounted_loops.py \
+	  $(CIRCUITS)operations/test_mid_circuit_seeds.py \
 	  -k "not leak and not soak and not large_results and not memory"
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh thread $(CURDIR)/$(BIN)/python \
-	  tests/integration/test_many_in_flight.py tests/frontend/callbacks/test_reentrance.py \
-	  tests/frontend/callbacks/test_tap.py tests/frontend/callbacks/test_barrier.py \
-	  tests/runtime/test_circuit_threads.py $(BATCHES) \
+	  tests/integration/test_many_in_flight.py tests/frontend/callbacks/exceptions/test_reentrance.py \
+	  tests/frontend/callbacks/flavours/test_tap.py tests/frontend/callbacks/flavours/test_barrier.py \
+	  tests/runtime/circuit/test_circuit_threads.py $(BATCHES) \
 	  -k "not leak and not memory"
 
 docs: $(VENV)/.installed-docs

@@ -1,0 +1,92 @@
+"""What of JAX and PennyLane is replaced, and when: nothing by an import."""
+
+import ast
+import re
+from pathlib import Path
+
+import jax
+import pytest
+
+import bellhop
+from bellhop._jax import patches
+
+# Everything that belongs to a module, a class in it, or a table in it, of either.
+SNAPSHOT = """
+    import re, sys, types
+    import jax, jax.experimental.buffer_callback, jax.export, jax.extend.core
+    import pennylane
+
+    OWNERS = ("jax", "jaxlib", "pennylane", "pennylane_lightning", "autoray")
+
+    def parts():
+        found = {{}}
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] in OWNERS and isinstance(module, types.ModuleType):
+                for key, value in list(vars(module).items()):
+                    found[name, key] = value
+                    inner = value if isinstance(value, dict) else {{}}
+                    if isinstance(value, type) and value.__module__.partition(".")[0] in OWNERS:
+                        inner = vars(value)
+                    found |= {{(name, key, each): part for each, part in list(inner.items())}}
+        return found
+
+    before = parts()
+    import bellhop
+    after = parts()
+    modules = {{key[0] for key in before}}
+    # Bellhop's own types and primitives are registered with JAX; that replaces nothing.
+    print(sorted(
+        ".".join(map(str, key)) for key in before.keys() | after.keys()
+        if before.get(key) is not after.get(key)
+        and key[0] in modules and key[1] != "__warningregistry__"
+        and (key in before or not re.match("bellhop|quantum|<class 'bellhop", str(key[-1])))
+        and not (len(key) == 2 and isinstance(after.get(key), types.ModuleType))
+    ))
+    {code}
+"""
+USE = """
+    import jax.numpy as jnp
+    from bellhop._jax.patches import in_force
+    print(in_force() == {})
+    f = bellhop.pure_callback(lambda x: x, float)
+    bellhop.qjit(lambda x: bellhop.accelerate(jnp.sin)(f(x)))(1.0)
+    print(len(in_force()))
+    jax.jit(f)(1.0)
+    print(len(in_force()))
+"""
+
+
+def test_importing_bellhop_replaces_nothing(run_script):
+    changed, nothing, by_program, by_jit = run_script(SNAPSHOT.format(code=USE)).splitlines()
+    assert changed == "[]"
+    assert nothing == "True"
+    assert (int(by_program), int(by_jit)) == (3, 6)
+
+
+def test_a_part_that_jax_lacks_is_named():
+    with pytest.raises(
+        bellhop.CompileError, match=r"has no jax\.nothing, which bellhop has to rep"
+    ):
+        patches.original(jax, "nothing")
+
+
+def test_a_patch_is_put_in_once():
+    calls = []
+    put_in = patches.patch("a part of this test", "it is counted")(calls.append)
+    put_in(1)
+    put_in(2)
+    assert calls == [1]
+    assert patches.in_force()["a part of this test"] == "it is counted"
+    del patches._in_force["a part of this test"]
+
+
+FILES = [path for path in Path(patches.__file__).parent.glob("*.py") if path.stem != "__init__"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+def test_a_patch_says_what_for_and_until_when(file):
+    text = ast.get_docstring(ast.parse(file.read_text()))
+    for topic in ("Replaced", "Versions", "Upstream", "Put in", "Test"):
+        assert re.search(rf"^{topic}: ", text, re.MULTILINE), topic
+    for test in re.findall(r"test_\w+\.py", text):
+        assert list(Path(__file__).parents[2].rglob(test)), test

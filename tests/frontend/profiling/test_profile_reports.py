@@ -1,0 +1,83 @@
+"""What a profile is shown as: a table, a trace, a plot."""
+
+import json
+import sys
+import threading
+
+import pytest
+from tests.frontend.profiling.profiled import circuit, line_of, looped, slow
+
+import bellhop
+
+
+def test_table():
+    f = looped(slow, 3)
+    f(0.0)
+    with bellhop.profile() as p:
+        f(0.0)
+    (line,) = [line for line in str(p).splitlines() if line.lstrip().startswith("pure_callback")]
+    words = line.split()
+    assert words[:3] == ["pure_callback", "slow", "3"]
+    assert words[-5:-1] == ["24", "B", "24", "B"]
+    assert words[-1] == f"profiled.py:{line_of(slow).rpartition(':')[2]}"
+
+
+def test_shown_it_is_the_table():
+    f = bellhop.qjit(lambda x: x + 1)
+    with bellhop.profile() as profile:
+        f(1.0)
+    assert repr(profile) == str(profile)
+    shown = profile._repr_mimebundle_([], [])
+    assert "calls" in shown["text/plain"]
+    assert "<pre" in shown["text/html"]
+
+
+def test_trace(tmp_path):
+    f = bellhop.qjit(lambda x: circuit(slow(x)))
+    f(0.0)
+    with bellhop.profile() as p:
+        f(0.0)
+    p.save(tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    spans = {event["name"]: event for event in trace["traceEvents"] if event["ph"] == "X"}
+    assert set(spans) == {"slow", "circuit", "<lambda>"}
+    whole = spans.pop("<lambda>")
+    assert whole["ts"] == 0
+    for span in spans.values():
+        assert whole["ts"] <= span["ts"]
+        assert span["ts"] + span["dur"] <= whole["dur"]
+    assert spans["slow"]["dur"] >= 2000
+    assert spans["slow"]["args"]["defined"] == line_of(slow)
+    names = [event["args"]["name"] for event in trace["traceEvents"] if event["ph"] == "M"]
+    assert threading.current_thread().name in names
+
+
+def test_an_empty_trace(tmp_path):
+    with bellhop.profile() as p:
+        pass
+    p.save(tmp_path / "trace.json")
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"] == []
+
+
+def test_plot():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    f = looped(slow, 3)
+    f(0.0)
+    with bellhop.profile() as p:
+        f(0.0)
+    ax = p.plot()
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert sorted(labels) == ["<lambda> (program)", "slow (pure_callback)"]
+    assert ax.get_xlim()[1] >= 6
+    assert p.plot(ax) is ax
+    matplotlib.pyplot.close("all")
+
+
+def test_plot_without_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with bellhop.profile() as p:
+        pass
+    with pytest.raises(ImportError, match=r"pennylane-bellhop\[plot\]"):
+        p.plot()
