@@ -20,7 +20,8 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
-from bellhop.base.source import function_name, user_site
+from bellhop.base.declared_types import ResultTypeError, array_type
+from bellhop.base.source import definition_site, function_name, user_site
 from bellhop.callbacks import barrier
 from bellhop.callbacks.primitive import ordered_effect, register_callback
 from bellhop.callbacks.tap import tap_target
@@ -227,7 +228,7 @@ def call(
         function=_InOrder(callback_func),
         in_tree=in_tree,
         out_tree=out_tree,
-        result_avals=tuple(_aval(leaf, result_shape) for leaf in shapes),
+        result_avals=tuple(_aval(callback_func, leaf, result_shape) for leaf in shapes),
         site=user_site(),
         takes_device=call_with_device,
     )
@@ -288,10 +289,13 @@ def _check_device_index(device_index: int) -> None:
         raise ValueError(f"device_index={device_index} does not work on a CPU; leave it out.")
 
 
-def _aval(leaf: Any, result_shape: Any) -> jax.core.ShapedArray:
+def _aval(function: Callable[..., Any], leaf: Any, result_shape: Any) -> jax.core.ShapedArray:
+    where = f"host_callback.call '{function_name(function)}' ({definition_site(function)})"
     try:
         dtype = jax.dtypes.canonicalize_dtype(getattr(leaf, "dtype", None) or np.result_type(leaf))
-        return jax.core.ShapedArray(np.shape(leaf), dtype)
+        return array_type(where, np.shape(leaf), dtype)
+    except ResultTypeError:
+        raise
     except Exception as error:
         raise ValueError(
             "result_shape is a pytree of numbers, or of what has a shape and a dtype; got "

@@ -2,13 +2,15 @@
 
 import functools
 import inspect
+import math
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax.core import ShapedArray
+from jax.export import is_symbolic_dim
 
 from bellhop.base.source import definition_site, function_name
 from bellhop_runtime import DTYPES
@@ -116,7 +118,7 @@ def _leaf_aval(leaf: Any, where: str, narrows: bool) -> ShapedArray:
                 "jax.config.update('jax_enable_x64', True)."
             )
         shape = () if isinstance(leaf, type | np.dtype) else np.shape(leaf)
-        return ShapedArray(shape, jax.dtypes.canonicalize_dtype(dtype))
+        return array_type(where, shape, jax.dtypes.canonicalize_dtype(dtype))
     if any(type_ is np.ndarray or type_ is jax.Array for type_ in (leaf, typing.get_origin(leaf))):
         raise ResultTypeError(
             f"{where} declares that it returns {leaf}, which says nothing of shape and dtype. "
@@ -135,6 +137,35 @@ def _leaf_aval(leaf: Any, where: str, narrows: bool) -> ShapedArray:
         "Python scalar type, a dtype, jax.ShapeDtypeStruct(shape, dtype), an example array, or "
         "a pytree of these."
     )
+
+
+def array_type(where: str, shape: Sequence[Any], dtype: Any) -> ShapedArray:
+    """Return the type of an array that is declared, or computed of such.
+
+    The compiler ends the process at an array that it cannot address.
+
+    Args:
+        where: the callback and its line.
+        shape: of the array.
+        dtype: of its numbers.
+
+    Raises:
+        ResultTypeError: for a shape that no array has.
+    """
+    sizes = [size for size in shape if not is_symbolic_dim(size)]
+    text = f"{np.dtype(dtype).name}[{','.join(map(str, shape))}]"
+    if any(size < 0 for size in sizes):
+        raise ResultTypeError(
+            f"{where} declares the result type {text}, and no array has a negative size. Declare "
+            "the shape that it returns, which is known when the program is compiled."
+        )
+    # The compiler multiplies the others even where a size is 0.
+    if math.prod(max(int(size), 1) for size in sizes) * np.dtype(dtype).itemsize >= 2**63:
+        raise ResultTypeError(
+            f"{where} declares the result type {text}, which has more bytes than memory has "
+            "addresses. Declare a smaller shape."
+        )
+    return ShapedArray(tuple(shape), dtype)
 
 
 def _is_number(leaf: Any) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import ShapedArray
 
+from bellhop.base.declared_types import array_type
 from bellhop.compiler.target import CallbackTarget
 
 VMAP_METHODS = (
@@ -68,7 +68,10 @@ def call_with_batch(
         if dim is not None
     )
     # A batch of a batch is again such a call, with one more axis before the others.
-    avals = tuple(ShapedArray((size, *aval.shape), aval.dtype) for aval in target.result_avals)
+    where = f"{target.flavour} '{target.name}' (called from {target.site}), mapped by vmap,"
+    avals = tuple(
+        array_type(where, (size, *aval.shape), aval.dtype) for aval in target.result_avals
+    )
     loops = target.loops
     overwritten: set[int] = set()
     if target.is_sequential:

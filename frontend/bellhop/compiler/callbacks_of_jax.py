@@ -22,6 +22,7 @@ from bellhop._jax.private import (
     lower_by,
     site_of_equation,
 )
+from bellhop.base.declared_types import array_type
 from bellhop.base.source import qualified_name
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.context import lowering_in_progress
@@ -115,6 +116,8 @@ def _call(
 ) -> tuple[list[Any], Any]:
     lowering = lowering_in_progress()
     assert lowering is not None
+    for aval in target.result_avals:
+        array_type(f"{target.flavour} (called from {target.site})", aval.shape, aval.dtype)
     symbol = lowering.declare(ctx, target)
     types = [ir_type(ctx, aval) for aval in ctx.avals_out]
     kind = "io" if has_side_effect else "pure"

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from bellhop.base.declared_types import MISSING, result_avals
+from bellhop.base.declared_types import MISSING, array_type, result_avals
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import definition_site, function_name
 from bellhop.callbacks.methods import method_of
@@ -214,7 +214,8 @@ class TorchFunction(PickledByName):
         torch = import_torch()
         if isinstance(leaf, torch.Tensor):
             dtype = numpy_dtype(leaf.dtype)
-            return ShapedArray(tuple(leaf.shape), jax.dtypes.canonicalize_dtype(dtype))
+            where = f"call_torch: '{self.__name__}' ({definition_site(self._function)})"
+            return array_type(where, leaf.shape, jax.dtypes.canonicalize_dtype(dtype))
         if isinstance(leaf, bool | int | float | complex):
             return ShapedArray((), jax.dtypes.canonicalize_dtype(np.result_type(leaf)))
         raise TypeError(

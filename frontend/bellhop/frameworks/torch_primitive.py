@@ -12,6 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import hold_weakly_in_caches
+from bellhop.base.declared_types import array_type
 from bellhop.base.source import user_site
 from bellhop.callbacks.primitive import pure_callback_p
 from bellhop.compiler.batching import call_one_by_one
@@ -181,7 +182,8 @@ def _push_batch(
         else jnp.moveaxis(operand, dim, 0)
         for operand, dim in zip(operands, dims, strict=True)
     ]
-    avals = tuple(ShapedArray((size, *aval.shape), aval.dtype) for aval in call.result_avals)
+    where = f"call_torch (called from {call.site}), mapped by vmap,"
+    avals = tuple(array_type(where, (size, *aval.shape), aval.dtype) for aval in call.result_avals)
     batched = Call(call.function, avals, call.vmap_method, call.site)
     results = push_p.bind(*placed, call=batched, active=active)
     return results, [0] * len(results)

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import bellhop
+from bellhop import host_callback
+from bellhop.base.declared_types import ResultTypeError
 
 STRUCT = jax.ShapeDtypeStruct
 
@@ -232,3 +234,44 @@ def test_a_random_key_is_refused_by_name():
     key = jax.eval_shape(lambda: jax.random.key(0))
     with pytest.raises(TypeError, match="return no random keys.*jax.random.wrap_key_data"):
         bellhop.pure_callback(lambda: None, key)
+
+
+SHAPES = {(-1,): "no array has a negative size", (2**62, 4, 0): "more bytes than memory has"}
+FLAVOURS = {
+    "pure_callback": lambda f, type_: bellhop.pure_callback(f, type_),
+    "io_callback": lambda f, type_: jax.make_jaxpr(lambda: bellhop.io_callback(f, type_))(),
+    "buffer_callback": lambda f, type_: bellhop.buffer_callback(f, type_),
+    "call_torch": lambda f, type_: bellhop.call_torch(f, result_type=type_),
+    "host_callback.call": lambda f, type_: jax.make_jaxpr(
+        lambda: host_callback.call(f, 1.0, result_shape=type_)
+    )(),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_shape_that_no_array_has_is_refused_where_it_is_declared(flavour, shape):
+    def f(x=0.0):
+        return x
+
+    # The compiler would end the process.
+    with pytest.raises(ResultTypeError, match=rf"\(.*test_result_type.py:.*{SHAPES[shape]}"):
+        FLAVOURS[flavour](f, {"a": STRUCT((2,), float), "b": STRUCT(shape, float)})
+
+
+def test_a_shape_that_no_array_has_is_refused_in_callbacks_of_jax_too():
+    f = functools.partial(jax.pure_callback, abs, STRUCT((2**62, 4), float))
+    with pytest.raises(ResultTypeError, match="jax.pure_callback .*more bytes than memory has"):
+        bellhop.qjit(f)(1.0)
+
+
+def test_a_batch_of_results_that_no_array_holds_is_refused():
+    f = bellhop.pure_callback(abs, STRUCT((2**58,), float), vmap_method="broadcast_all")
+    with pytest.raises(ResultTypeError, match="mapped by vmap.*more bytes than memory has"):
+        jax.make_jaxpr(jax.vmap(f))(jnp.zeros(16))
+
+
+def test_more_results_than_memory_are_an_error_of_the_run():
+    f = bellhop.qjit(bellhop.pure_callback(lambda x: x, STRUCT((2**58,), float)))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="Out of memory"):
+        f(1.0)
