@@ -43,7 +43,7 @@ class Inspectable:
         """JAX's executable of the newest program; None where nothing is compiled yet."""
         if not self._programs.made:
             return None
-        compiled: jax.stages.Compiled = self._runner.lower(*self._newest().signature).compile()
+        compiled: jax.stages.Compiled = self._runner.compile(*self._newest().signature)
         return compiled
 
     @property

@@ -263,7 +263,7 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
             )
         with self._reporting():
             if self.compile_options.target == "binary":
-                self._runner.lower(NO_STATIC, self._declared.args, {}).compile()
+                self._runner.compile(NO_STATIC, self._declared.args, {})
             else:
                 self._runner.trace(self._declared.args, {})
 
@@ -287,7 +287,7 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
         """
         static, arguments, named = self._separate(args, kwargs)
         with self._reporting():
-            self._runner.lower(static, arguments, named).compile()
+            self._runner.compile(static, arguments, named)
         given, taken = jax.tree.leaves((args, kwargs)), jax.tree.leaves((arguments, named))
         return not self._static and any(map(operator.is_not, given, taken))
 
@@ -415,7 +415,7 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
 
         def observed(*arguments: Any) -> Any:
             with self._reporting():
-                self._runner.lower(*arguments).compile()
+                self._runner.compile(*arguments)
             stopwatch = Stopwatch()
             result = jax.block_until_ready(run(*arguments))
             stopwatch.lap(RUN)

@@ -7,6 +7,7 @@ import jax
 
 from bellhop._jax.private import run_compiled
 from bellhop.base.signature import Static, describe
+from bellhop.compiler.failures import compiled
 from bellhop.run.embedding import first_input
 from bellhop.run.runner import Runner
 
@@ -67,8 +68,8 @@ class Lowered(_Stage):
 
     def compile(self) -> Compiled:
         """Compile the program."""
-        compiled = self._of_jax.compile()
-        return Compiled(compiled, self._function, self._pinned(compiled))
+        executable = compiled(self._of_jax)
+        return Compiled(executable, self._function, self._pinned(executable))
 
 
 class Traced(_Stage):

@@ -1,6 +1,7 @@
 """The exceptions behind failed runs of compiled programs: those of callbacks and of circuits."""
 
 import re
+from typing import Any
 
 import jax
 
@@ -19,6 +20,24 @@ _PLAIN_FAILURE = re.compile(r".*\[bellhop (?:plain jit|circuit) failure (\d+)\]"
 def python_failure(error: Exception) -> BaseException | None:
     """Return what a callback raised in a run of ours, or a circuit, if ``error`` comes of that."""
     return _waiting(_FAILURE.match(str(error)))
+
+
+def compiled(lowered: Any) -> Any:
+    """Return JAX's ``Compiled`` of its ``Lowered``.
+
+    XLA begins calls without operands while it compiles, and has what failed as of a run.
+
+    Args:
+        lowered: JAX's.
+    """
+    try:
+        return lowered.compile()
+    except RUN_ERRORS as error:
+        failure = python_failure(error)
+        if failure is None:
+            raise
+    # Outside the handler, so that XLA's account of it is not the context.
+    raise failure
 
 
 def leave_out_account(error: BaseException) -> None:

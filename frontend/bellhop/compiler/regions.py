@@ -23,7 +23,7 @@ from bellhop.base.devices import (
 from bellhop.base.ir_types import aval_of
 from bellhop.compiler.code import Program, table_handle
 from bellhop.compiler.delegation import is_delegated
-from bellhop.compiler.failures import RUN_ERRORS, python_failure
+from bellhop.compiler.failures import RUN_ERRORS, compiled, python_failure
 from bellhop.compiler.optimize import optimize
 from bellhop.compiler.program import program_p
 from bellhop.errors import CompileError
@@ -146,7 +146,7 @@ class Region:
 def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Some donated buffers were not usable")
-        return region.lower(*arguments).compile()
+        return compiled(region.lower(*arguments))
 
 
 @functools.cache

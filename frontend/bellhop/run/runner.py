@@ -9,6 +9,7 @@ from bellhop._jax.private import run_compiled
 from bellhop.base.devices import host_device
 from bellhop.base.signature import NO_STATIC, Static
 from bellhop.compiler.code import table_handle
+from bellhop.compiler.failures import compiled
 from bellhop.compiler.placement import (
     Elsewhere,
     are_together,
@@ -136,7 +137,7 @@ class Runner:
         self.first_runs.wait_for_trace(signature_of(static, args, kwargs))
         args, kwargs = gathered((args, kwargs))
         handle = self.handle if device is None else moved(self.handle, device)
-        executable = self.lower(static, args, kwargs, handle).compile()
+        executable = self.compile(static, args, kwargs, handle)
         return run_compiled(executable, first_input(handle, static), *args, **kwargs)
 
     def run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
@@ -159,6 +160,12 @@ class Runner:
         finally:
             if not is_nested:
                 self.first_runs.end()
+
+    def compile(
+        self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
+    ) -> Any:
+        """Return JAX's ``Compiled``, of values or of abstract values."""
+        return compiled(self.lower(static, args, kwargs, handle))
 
     def trace(self, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
         """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""

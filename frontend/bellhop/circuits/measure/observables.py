@@ -51,13 +51,15 @@ class NoObservableError(Exception):
 
 
 def as_sum_of_products(observable: Any) -> list[Term]:
-    """Return pairs of coefficient and factors; no factors mean the identity.
+    """Return pairs of coefficient and factors, at least one; no factors mean the identity.
 
     Raises:
         NoObservableError: for what cannot be written so, and where imaginary coefficients of
             Paulis remain.
     """
     terms = [_disjoint(coefficient, factors) for coefficient, factors in _expand(observable)]
+    # A sum of nothing is 0, which is no observable to devices.
+    terms = terms or [(0.0, ())]
     if not any(_is_imaginary(coefficient) for coefficient, _ in terms):
         return terms
     terms = [_with_real_coefficient(term) for term in terms]

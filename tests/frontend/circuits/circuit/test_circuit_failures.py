@@ -109,6 +109,30 @@ def test_state_that_does_not_fit_and_a_number() -> None:
         bellhop.qjit(circuit)(0)
 
 
+# Compiles a function before any call.
+BEFORE_CALLS: dict[str, Callable[[Any], Any]] = {
+    "decorated": bellhop.qjit,
+    "jit_compile": lambda f: bellhop.qjit(lambda x: f()).jit_compile((0.3,)),
+    "lowered": lambda f: bellhop.qjit(f, static_argnums=[]).lower().compile(),
+    "region": lambda f: bellhop.qjit(lambda x: bellhop.accelerate(f)())(0.3),
+}
+
+
+@pytest.mark.parametrize("way", BEFORE_CALLS)
+def test_a_failure_while_xla_compiles(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA begins a circuit without operands when it compiles."""
+    # As in a process where no plain jit has been.
+    monkeypatch.setattr(jax.errors.JaxRuntimeError, "__new__", RuntimeError.__new__)
+
+    def f() -> Any:
+        return qml.QNode(functools.partial(flip, 0), qml.device("lightning.qubit", wires=40))()
+
+    message = r"^the QNode 'flip' \(.*: 40 qubits take .* GiB of memory[^\[]*Use fewer wires\.$"
+    with pytest.raises(bellhop.CircuitError, match=message) as caught:
+        BEFORE_CALLS[way](f)
+    assert caught.value.__context__ is None
+
+
 @pytest.mark.parametrize("shots", [2**40, 2**63, 2**64])
 def test_shots_that_do_not_fit(shots: int) -> None:
     circuit = qml.set_shots(qml.QNode(flip, qml.device("lightning.qubit", wires=2)), shots)

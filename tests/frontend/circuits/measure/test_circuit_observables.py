@@ -188,3 +188,26 @@ def test_imaginary_coefficients_of_a_hermitian_observable(device: str, observabl
     state = np.array([np.cos(0.15), -1j * np.sin(0.15)])
     expected = state.conj() @ qml.matrix(observable()) @ state
     np.testing.assert_allclose(value, expected.real, atol=1e-9)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_observables_of_nothing(device: str) -> None:
+    """A sum of nothing is 0, and a product of nothing 1; PennyLane says so where it says at all."""
+    sums = qml.Hamiltonian([], []), qml.sum(), 2 * qml.Hamiltonian([], []), qml.Z(0) @ qml.sum()
+    observables = *sums, qml.prod(), qml.Z(0) + qml.Hamiltonian([], [])
+
+    @bellhop.qjit
+    @bellhop.jacobian
+    @qml.qnode(qml.device(device, wires=1))
+    def slopes(x: Any) -> Any:
+        qml.RX(x, 0)
+        return [qml.expval(observable) for observable in observables]
+
+    @bellhop.qjit
+    @qml.qnode(qml.device(device, wires=1))
+    def means() -> Any:
+        qml.RX(0.3, 0)
+        return *map(qml.expval, observables), qml.var(qml.sum())
+
+    assert np.allclose(means(), [0, 0, 0, 0, 1, np.cos(0.3), 0])
+    assert np.allclose(slopes(0.3), [0, 0, 0, 0, 0, -np.sin(0.3)])
