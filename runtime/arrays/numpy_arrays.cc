@@ -114,6 +114,12 @@ PyObject* new_aligned_array(const BufferView& buffer) {
   return array;
 }
 
+// Memory of its own, that holds anything.
+PyObject* array_like(const BufferView& buffer) {
+  return size_bytes(buffer) <= kAlignedFromBytes ? new_array(buffer, nullptr)
+                                                 : new_aligned_array(buffer);
+}
+
 bool same_shape(PyArrayObject* array, const BufferView& buffer) {
   return PyArray_NDIM(array) == buffer.rank &&
          std::equal(buffer.dims, buffer.dims + buffer.rank, PyArray_DIMS(array));
@@ -212,9 +218,12 @@ bool is_packed(const BufferView& buffer) {
   return buffer.shares_bytes && bits_of(buffer.dtype) < 8;
 }
 
-PyObject* array_like(const BufferView& buffer) {
-  return size_bytes(buffer) <= kAlignedFromBytes ? new_array(buffer, nullptr)
-                                                 : new_aligned_array(buffer);
+PyObject* zeros_like(const BufferView& buffer) {
+  PyObject* array = array_like(buffer);
+  if (array == nullptr) return nullptr;
+  auto* typed = reinterpret_cast<PyArrayObject*>(array);
+  std::memset(PyArray_DATA(typed), 0, size_bytes(buffer));
+  return array;
 }
 
 PyObject* array_view(const BufferView& buffer, bool writable) {

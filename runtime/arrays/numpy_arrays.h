@@ -33,9 +33,9 @@ size_t memory_bytes(const BufferView& buffer);
 // Whether no array can be a view of it.
 bool is_packed(const BufferView& buffer);
 
-// A writable array of the buffer's shape and type, in memory of its own that holds
-// anything. New reference; null with a Python error set.
-PyObject* array_like(const BufferView& buffer);
+// A writable array of zeros of the buffer's shape and type, in memory of its own. New
+// reference; null with a Python error set.
+PyObject* zeros_like(const BufferView& buffer);
 
 // An array that is a view of the buffer, which is not packed, likewise.
 PyObject* array_view(const BufferView& buffer, bool writable);

@@ -152,7 +152,8 @@ class CallArrays {
   PyObject* written_array(size_t i) {
     if (i >= written_) return Py_NewRef(arrays_[sharing(i, 0, written_)]);
     if (sharing(i, written_, buffers_.size()) == buffers_.size()) {
-      return array_like(buffers_[i]);
+      // Of zeros: what the function leaves out must not be memory of somebody else's.
+      return zeros_like(buffers_[i]);
     }
     PyObject* array = array_copy(buffers_[i]);
     if (array != nullptr) set_writable(array);

@@ -29,11 +29,12 @@ def buffer_callback(
 
     It is called as ``fn(context, out, *args, **kwargs)`` and returns None.  On the CPU ``out``
     is of writable NumPy arrays, to be written as in ``out[...] = value`` or
-    ``np.add(x, y, out=out)``; before that they hold anything.  Arguments are read-only NumPy
+    ``np.add(x, y, out=out)``; before that they hold zeros.  Arguments are read-only NumPy
     arrays.  All of them are the function's to keep: the program copies what they hold when
     the function returns.
 
-    With ``in_place=True`` they are the program's own memory, and nothing is copied.  They are
+    With ``in_place=True`` they are the program's own memory, and nothing is copied: ``out`` holds
+    anything, numbers of other computations too, and what is not written stays so.  They are
     then valid for the length of the call: nothing may keep one, or a view of it, any longer,
     be it a list, a closure or an exception.  What does is an error, but the memory is then
     used for something else, and reading it may end the process.

@@ -312,3 +312,16 @@ def test_calls_from_several_threads():
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         for i, result in enumerate(pool.map(lambda i: f(np.full(LARGE, float(i))), range(32))):
             np.testing.assert_array_equal(result, np.full(LARGE, float(i * i)))
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_what_is_not_written_is_zero(size):
+    def write_half(context, out, x):
+        out[: size // 2] = x
+
+    # Memory that was somebody's.
+    secrets = [np.full(size, 7.0) for _ in range(8)]
+    del secrets
+    f = bellhop.qjit(bellhop.buffer_callback(write_half, vector(size)))
+    for x in (1.0, 2.0):
+        np.testing.assert_array_equal(f(x), np.repeat([x, 0.0], [size // 2, size - size // 2]))
