@@ -158,11 +158,11 @@ def read_programs(
     allowed = Allowed(functions, trust=trust)
     content = Path(path).read_bytes()
     with reading(path):
-        metadata, modules = _unpack(content, path)
+        metadata, modules = _unpack(content)
         if lacking := allowed.lacks(metadata):
             given = ", ".join(f"{name!r}: ..." for name in lacking)
             raise CompileError(
-                f"{path} calls Python functions: {', '.join(lacking)}. None is imported because a "
+                f"it calls Python functions: {', '.join(lacking)}. None is imported because a "
                 f"file names it: give them, load(path, functions={{{given}}}), or say "
                 "load(path, trust=True) where you would run any script of whom the file is from."
             )
@@ -178,8 +178,8 @@ def reading(path: Any) -> Iterator[None]:
     """Let what is wrong with a file be an error that names it."""
     try:
         yield
-    except CompileError:
-        raise
+    except CompileError as error:
+        raise CompileError(f"{path}: {error}") from error
     except (
         # Of ours, of JSON, of Unicode.
         *(ValueError, RecursionError),
@@ -192,7 +192,7 @@ def reading(path: Any) -> Iterator[None]:
         ) from error
 
 
-def _unpack(content: bytes, path: Any) -> tuple[dict[str, Any], list[str]]:
+def _unpack(content: bytes) -> tuple[dict[str, Any], list[str]]:
     """Return the metadata of a file and its modules, as data."""
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         if sum(member.file_size for member in file.infolist()) > max(
@@ -204,12 +204,12 @@ def _unpack(content: bytes, path: Any) -> tuple[dict[str, Any], list[str]]:
         format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None
         if format_ != _FORMAT:
             raise CompileError(
-                f"{path} has format {format_}, and this bellhop reads {_FORMAT}. Save it anew."
+                f"it has format {format_}, and this bellhop reads {_FORMAT}. Save it anew."
             )
         metadata = read(_FILE, metadata, _METADATA)
         if metadata["x64"] != jax.config.jax_enable_x64:
             raise CompileError(
-                f"{path} was saved with jax_enable_x64={metadata['x64']}, and it is "
+                f"it was saved with jax_enable_x64={metadata['x64']}, and it is "
                 f"{jax.config.jax_enable_x64} here. Set jax.config.update('jax_enable_x64', "
                 f"{metadata['x64']}) before it is loaded."
             )

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.declared_types import ResultTypeError, result_avals
+from bellhop.base.no_arrays import advice, described
 from bellhop.base.source import definition_site, function_name
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -321,10 +322,9 @@ def check_arrays(where: str, names: Sequence[str], args: Any, kwargs: Any) -> No
         try:
             type_ = jax.typeof(leaf)
         except TypeError:
-            advice = _advice(leaf)
             raise TypeError(
-                f"{where}: the argument {_leaf_name(names, path)} is of type "
-                f"{type(leaf).__name__}, which is no array. {advice}"
+                f"{where}: the argument {_leaf_name(names, path)} is {described(leaf)}. "
+                f"{advice(leaf)}"
             ) from None
         if not isinstance(type_, jax.core.ShapedArray):
             raise TypeError(
@@ -332,16 +332,6 @@ def check_arrays(where: str, names: Sequence[str], args: Any, kwargs: Any) -> No
                 "JAX's that another program changes in place. Pass its value, ref[...], and return "
                 "the new one."
             )
-
-
-def _advice(value: Any) -> str:
-    """Return what to do with an argument that is no array."""
-    framework = type(value).__module__.partition(".")[0]
-    if framework == "torch":
-        return "Call it from PyTorch by bellhop.to_torch of it."
-    if framework == "autograd":
-        return "It is of PennyLane's autograd, give it by position; or use bellhop.grad."
-    return "Make it static (static_argnums, static_argnames) if it is part of the program."
 
 
 def result_arrays(where: str, result: Any) -> tuple[list[Any], Any]:
@@ -358,14 +348,20 @@ def result_arrays(where: str, result: Any) -> tuple[list[Any], Any]:
     arrays = []
     for path, leaf in paths:
         try:
-            arrays.append(leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf))
+            arrays.append(_as_array(leaf))
         except TypeError:
             part = jax.tree_util.keystr(path)
             raise TypeError(
-                f"{where}: the result{part} is of type {type(leaf).__name__}, which is no array. "
+                f"{where}: the result{part} is {described(leaf)}. "
                 "A program returns arrays, numbers, and pytrees of them."
             ) from None
     return arrays, structure
+
+
+def _as_array(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray | np.generic):
+        jax.typeof(leaf)  # Refuses a dtype that JAX does not have.
+    return leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf)
 
 
 def leaf_signature(names: Sequence[str], args: Any, kwargs: Any) -> inspect.Signature:

@@ -301,5 +301,6 @@ def _canonical(dtype: np.dtype) -> Any:
 def _describe_type(dtype: Any, shape: tuple[int, ...]) -> str:
     # Types of random keys, and of other frameworks, are none of NumPy's.
     with contextlib.suppress(TypeError):
-        dtype = np.dtype(dtype).name
+        # The name of one in another byte order is that of the native one.
+        dtype = np.dtype(dtype).name if np.dtype(dtype).isnative else str(dtype)
     return f"{dtype}[{','.join(map(str, shape))}]"

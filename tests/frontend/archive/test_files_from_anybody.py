@@ -104,7 +104,7 @@ def test_libraries_are_those_of_installed_devices(path, tmp_path):
     assert bellhop.load(path)(0.7)[0] == f(0.7)[0]
     (tmp_path / "evil.so").write_text("no library")
     for library, message in (
-        (str(tmp_path / "evil.so"), "on the device .*evil.so', and no such device"),
+        (str(tmp_path / "evil.so"), f"{path}: .* on the device '.*evil.so', and no such device"),
         ("default.qubit", "on the device 'default.qubit', and no such device"),
     ):
         text = f'library = "{library}"'

@@ -349,3 +349,19 @@ def test_errors_of_tracing_name_function_and_argument(options, name):
     assert "function f at" in text
     if "autograph" not in options:
         assert f"{__file__}:{line}" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.arange(3).astype(">i4"), r"dtype >i4, which JAX does not have. .*newbyteorder\('='\)"),
+        (np.array([1, None]), "dtype object, which JAX .*Convert it to a type of numbers"),
+        (np.zeros(2, [("a", int)]), ".*Pass a dictionary of its fields"),
+        (np.array(["2026-01-01"], "M8[D]"), r"dtype datetime64\[D\], which"),
+    ],
+)
+def test_arrays_of_types_that_jax_does_not_have(value, message):
+    with pytest.raises(TypeError, match=f"the argument x is an array of {message}"):
+        bellhop.qjit(lambda x: x)(value)
+    with pytest.raises(TypeError, match="the result is an array of dtype"):
+        bellhop.qjit(lambda: value)()
