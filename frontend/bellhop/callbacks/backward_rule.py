@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.callbacks.linear_map import zero_tangent
 from bellhop.compiler.target import describe
 
 
@@ -52,7 +53,7 @@ def _is_sequence_of(arg: Any, cotangents: Any) -> bool:
 
 def _checked_cotangent(cotangent: Any, arg: Any, what: str) -> Any:
     if cotangent is None:
-        return None
+        return jax.tree.map(zero_tangent, arg)
     expected, tree = jax.tree.flatten(arg)
     try:
         leaves = tree.flatten_up_to(cotangent)
@@ -68,8 +69,7 @@ def _checked_cotangent(cotangent: Any, arg: Any, what: str) -> Any:
 
 def _checked_leaf(leaf: Any, aval: jax.ShapeDtypeStruct, what: str) -> Any:
     if not jnp.issubdtype(aval.dtype, jnp.inexact):
-        # Integers have no derivative; JAX's name for that is float0.
-        return np.zeros(aval.shape, jax.dtypes.float0)
+        return zero_tangent(aval)
     if isinstance(leaf, bool | int | float | complex):
         leaf = jnp.asarray(leaf, aval.dtype)
     if not is_array(leaf) or shape_and_dtype(leaf) != (aval.shape, aval.dtype):
@@ -85,33 +85,3 @@ def is_array(leaf: Any) -> bool:
 def shape_and_dtype(leaf: Any) -> tuple[tuple[int, ...], Any]:
     """Return the shape and dtype of an array or number."""
     return jnp.shape(leaf), jnp.result_type(leaf)
-
-
-@jax.tree_util.register_static
-class Avals:
-    """Shapes and dtypes of the arguments, carried from fwd to bwd as static data."""
-
-    def __init__(self, leaves: tuple[jax.ShapeDtypeStruct, ...], tree: Any) -> None:
-        self._leaves = leaves
-        self._tree = tree
-
-    @classmethod
-    def of(cls, args: Any) -> "Avals":
-        """Return those of arguments."""
-        leaves, tree = jax.tree.flatten(args)
-        return cls(
-            tuple(jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves), tree
-        )
-
-    @property
-    def args(self) -> tuple[Any, ...]:
-        """The arguments, each a shape and dtype."""
-        return jax.tree.unflatten(self._tree, self._leaves)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Avals) and self._leaves == other._leaves and self._tree == other._tree
-        )
-
-    def __hash__(self) -> int:
-        return hash((self._leaves, self._tree))

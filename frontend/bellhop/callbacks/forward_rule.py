@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
+from bellhop.callbacks.linear_map import zero_tangent
 from bellhop.compiler.target import describe
 
 
@@ -51,8 +52,7 @@ def checked_tangent(tangent: Any, name: str, tree: Any, avals: Sequence[ShapedAr
 
 def _checked_leaf(leaf: Any, aval: ShapedArray, what: str) -> Any:
     if not jnp.issubdtype(aval.dtype, jnp.inexact):
-        # Integers have no derivative; JAX's name for that is float0.
-        return np.zeros(aval.shape, jax.dtypes.float0)
+        return zero_tangent(aval)
     if isinstance(leaf, bool | int | float | complex):
         leaf = jnp.asarray(leaf, aval.dtype)
     is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)

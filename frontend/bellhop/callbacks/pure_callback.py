@@ -10,12 +10,13 @@ import jax
 from bellhop.base.declared_types import MISSING, annotated_result_type, result_avals
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import function_name, user_site
-from bellhop.callbacks.backward_rule import Avals, checked_cotangents, is_array, shape_and_dtype
+from bellhop.callbacks.backward_rule import is_array, shape_and_dtype
 from bellhop.callbacks.calling_style import calling_style
 from bellhop.callbacks.forward_rule import checked_pair, checked_tangent
 from bellhop.callbacks.methods import method_of
 from bellhop.callbacks.primitive import pure_callback_p
-from bellhop.callbacks.rules import check_residuals, checked_rule, refuse_forward_mode
+from bellhop.callbacks.reverse_rule import ReverseRule
+from bellhop.callbacks.rules import checked_rule
 from bellhop.callbacks.vmap_method import check_vmap_method
 from bellhop.compiler.target import (
     CallbackTarget,
@@ -61,9 +62,6 @@ class PureCallback(PickledByName):
         Returns:
             the function itself, so this is a decorator.
 
-        Raises:
-            ValueError: where the callback has a ``jvp`` rule.
-
         Example:
             >>> import bellhop, math
             >>> square = bellhop.pure_callback(lambda x: x * x, float)
@@ -76,7 +74,6 @@ class PureCallback(PickledByName):
             >>> bellhop.grad(square)(3.0)
             Array(6., dtype=float64)
         """
-        self._refuse_two_derivatives("fwd", self._jvp is not None and "jvp")
         self._fwd = checked_rule(function, "fwd", self.__name__)
         return function
 
@@ -91,9 +88,6 @@ class PureCallback(PickledByName):
         Returns:
             the function itself, so this is a decorator.
 
-        Raises:
-            ValueError: where the callback has a ``jvp`` rule.
-
         Example:
             >>> import bellhop
             >>> product = bellhop.pure_callback(lambda x, y: x * y, float)
@@ -107,12 +101,13 @@ class PureCallback(PickledByName):
             >>> bellhop.grad(product, argnums=1)(3.0, 4.0)
             Array(3., dtype=float64)
         """
-        self._refuse_two_derivatives("bwd", self._jvp is not None and "jvp")
         self._bwd = checked_rule(function, "bwd", self.__name__)
         return function
 
     def jvp(self, function: Rule) -> Rule:
         """Register a forward rule, from which reverse mode and higher orders follow.
+
+        Where there are ``fwd`` and ``bwd`` as well, reverse mode takes these.
 
         Args:
             function: traced; takes the tuple of the arguments and that of their tangents,
@@ -122,9 +117,6 @@ class PureCallback(PickledByName):
 
         Returns:
             the function itself, so this is a decorator.
-
-        Raises:
-            ValueError: where the callback has a ``fwd`` or ``bwd`` rule.
 
         Example:
             >>> import bellhop, jax, numpy as np
@@ -138,17 +130,8 @@ class PureCallback(PickledByName):
             >>> bellhop.qjit(jax.grad(sine))(0.0)
             Array(1., dtype=float64)
         """
-        self._refuse_two_derivatives("jvp", self._fwd is not None and "fwd")
-        self._refuse_two_derivatives("jvp", self._bwd is not None and "bwd")
         self._jvp = checked_rule(function, "jvp", self.__name__)
         return function
-
-    def _refuse_two_derivatives(self, new: str, registered: Any) -> None:
-        if registered:
-            raise ValueError(
-                f"pure_callback '{self.__name__}' has a {registered} rule and is given a {new} "
-                "rule: a callback has one derivative, either jvp or fwd and bwd."
-            )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function with traced or concrete arguments.
@@ -157,14 +140,13 @@ class PureCallback(PickledByName):
         """
         if is_left_to_python(args, kwargs):
             return self._function(*args, **kwargs)
-        if self._jvp is None and (self._fwd is None or self._bwd is None):
+        has_half = (self._fwd is None) != (self._bwd is None)
+        if has_half or (self._jvp is None and self._fwd is None):
             return self._call(args, kwargs)
         args = self._by_position(args, kwargs)
         flatten_arguments("pure_callback", self._function, args, {})  # Refuses what is no array.
         # The rules say nothing of devices among which arguments differ: they are alike in that.
         args = vary_with(args, args)
-        if self._jvp is not None:
-            return self._differentiable_forward(self._jvp)(*args)
         return self._differentiable()(*args)
 
     def __get__(self, instance: Any, owner: type | None = None) -> "PureCallback":
@@ -207,50 +189,29 @@ class PureCallback(PickledByName):
         return jax.tree.unflatten(self._out_tree, pure_callback_p.bind(*leaves, target=target))
 
     def _differentiable(self) -> Callable[..., Any]:
-        fwd, bwd = self._fwd, self._bwd
-        assert fwd is not None
-        assert bwd is not None
+        call = jax.custom_jvp(lambda *args: self._call(args, {}))
+        if self._fwd is not None and self._bwd is not None:
+            rule, name = self._reverse_rule(self._fwd, self._bwd), "fwd"
+        else:
+            rule, name = self._forward_rule, "jvp"
 
-        site = user_site()
-
-        @jax.custom_vjp
-        def call(*args: Any) -> Any:
-            return self._call(args, {})
-
-        def forward(*args: Any) -> tuple[Any, Any]:
-            pair = fwd(*args)
-            if not isinstance(pair, tuple) or len(pair) != 2:
-                raise TypeError(
-                    f"the fwd rule of pure_callback '{self.__name__}' must return its result "
-                    f"and the residuals, a tuple of two; it returned {pair!r}."
-                )
-            result, residuals = pair
-            check_residuals(residuals, self.__name__)
-            result = vary_with(args, self._checked_result(result, "fwd"))
-            return result, (residuals, Avals.of(args))
-
-        def backward(saved: Any, cotangent: Any) -> tuple[Any, ...]:
-            residuals, avals = saved
-            cotangents = bwd(residuals, cotangent)
-            return vary_with(cotangent, checked_cotangents(cotangents, avals.args, self.__name__))
-
-        refuse_forward_mode(backward, self.__name__, site)
-        call.defvjp(forward, backward)
-        return call
-
-    def _differentiable_forward(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        @jax.custom_jvp
-        def call(*args: Any) -> Any:
-            return self._call(args, {})
-
-        @call.defjvp
-        def forward(primals: Any, tangents: Any) -> tuple[Any, Any]:
-            result, tangent = checked_pair(rule(primals, tangents), self.__name__)
-            result = self._checked_result(result, "jvp")
-            tangent = checked_tangent(tangent, self.__name__, self._out_tree, self._result_avals)
+        def differentiate(primals: Any, tangents: Any) -> tuple[Any, Any]:
+            result, tangent = rule(primals, tangents)
+            result = self._checked_result(result, name)
             return vary_with(primals, result), vary_with(primals, tangent)
 
+        call.defjvp(differentiate, symbolic_zeros=name == "fwd")
         return call
+
+    def _reverse_rule(self, fwd: Rule, bwd: Rule) -> Callable[..., Any]:
+        name, avals = self.__name__, self._result_avals
+        rule = ReverseRule(name, user_site(), self._out_tree, avals, fwd, bwd, self._jvp)
+        return rule.differentiate
+
+    def _forward_rule(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
+        assert self._jvp is not None
+        result, tangent = checked_pair(self._jvp(primals, tangents), self.__name__)
+        return result, checked_tangent(tangent, self.__name__, self._out_tree, self._result_avals)
 
     def _checked_result(self, result: Any, rule: str) -> Any:
         what = f"the {rule} rule of pure_callback '{self.__name__}' returned"
@@ -330,7 +291,7 @@ def pure_callback(
             for ``callback_fn`` and ``result_type``, and ask for a call, with or without arguments.
 
     Returns:
-        a ``PureCallback``, with ``fwd`` and ``bwd``, or ``jvp``, to register a derivative; with
+        a ``PureCallback``, with ``fwd`` and ``bwd``, and ``jvp``, to register derivatives; with
         arguments, the result of a call; without ``callback_fn``, a decorator.
 
     Raises:

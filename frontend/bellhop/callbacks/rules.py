@@ -6,9 +6,7 @@ from typing import Any
 
 import jax
 
-from bellhop._jax.patches.forward_mode import explain_forward_mode
 from bellhop.compiler.target import describe, is_array_like
-from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import NOT_TRACEABLE
 
 
@@ -58,22 +56,3 @@ def check_residuals(residuals: Any, callback: str) -> None:
                 f"{describe(leaf)}; they are arrays, numbers, None and pytrees of these. What is "
                 "known when the program is traced, the bwd rule may take from around it."
             )
-
-
-def refuse_forward_mode(backward: Callable[..., Any], callback: str, site: str) -> None:
-    """Say what there is instead, where what ``jax.custom_vjp`` takes meets forward mode.
-
-    Args:
-        backward: what computes the cotangents.
-        callback: the name of the callback.
-        site: where it is called.
-    """
-    explain_forward_mode(
-        backward,
-        lambda: DifferentiableCompileError(
-            f"pure_callback '{callback}' (called from {site}) is differentiated in forward mode, "
-            "as by jax.jvp, jax.jacfwd or jax.hessian, and has fwd and bwd rules, which are of "
-            f"reverse mode. Register a rule with @{callback}.jvp in place of both: it gives "
-            "both modes."
-        ),
-    )

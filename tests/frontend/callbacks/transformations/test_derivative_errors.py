@@ -185,11 +185,22 @@ def test_residuals_that_are_no_arrays_are_named(leaf):
 )
 @pytest.mark.parametrize("form", [bellhop.qjit, jax.jit, lambda f: f], ids=["qjit", "jit", ""])
 def test_forward_mode_needs_another_rule(derive, form):
-    callback = with_rules(save_nothing, lambda _, dy: 2 * dy * jnp.ones(3))
+    callback = with_rules(
+        # The residual's own derivative is one of forward mode, too.
+        lambda callback, x: (callback(x), callback(x)),
+        lambda y, dy: y * dy * jnp.ones((2, 3)),
+    )
     with pytest.raises(bellhop.DifferentiableCompileError) as caught:
         form(derive(lambda x: callback(x)))(jnp.ones((2, 3)))
     assert f"pure_callback 'scale' (called from {__file__}:" in str(caught.value)
-    assert "Register a rule with @scale.jvp" in str(caught.value)
+    assert "Register a rule with @scale.jvp as well" in str(caught.value)
+
+
+def test_forward_mode_that_nobody_asks_for_is_none():
+    square = bellhop.pure_callback(lambda x: float(x @ x), float)
+    square.fwd(lambda x: (square(x), x))
+    square.bwd(lambda x, dy: 2 * x * dy)
+    np.testing.assert_array_equal(jax.jit(jax.hessian(square))(jnp.ones(2)), 2 * np.eye(2))
 
 
 def test_forward_mode_of_other_functions_is_refused_by_jax_as_ever():

@@ -142,12 +142,56 @@ def test_wrong_rules(form, returned, message):
         form(jax.grad(sine))(1.0)
 
 
-@pytest.mark.parametrize(("first", "second"), [("fwd", "jvp"), ("bwd", "jvp"), ("jvp", "fwd")])
-def test_two_derivatives_are_refused(first, second):
+@pytest.fixture
+def both():
+    """Rules of both modes, which count; what only a rule knows of tells who was asked."""
+    calls = []
     sine = bellhop.pure_callback(np.sin, float)
-    getattr(sine, first)(lambda *args: None)
-    with pytest.raises(ValueError, match=f"'sin' has a {first} rule and is given a {second} rule"):
-        getattr(sine, second)(lambda *args: None)
+
+    @sine.fwd
+    def _(x):
+        return sine(x), x
+
+    @sine.bwd
+    def _(x, dy):
+        calls.append("bwd")
+        return jnp.cos(x) * dy
+
+    @sine.jvp
+    def _(primals, tangents):
+        calls.append("jvp")
+        return sine(*primals), jnp.cos(*primals) * tangents[0]
+
+    return sine, calls
+
+
+@pytest.mark.parametrize(
+    ("derive", "asked"),
+    [(jax.grad, "bwd"), (jax.jacrev, "bwd"), (jax.jacfwd, "jvp")],
+    ids=["grad", "rev", "fwd"],
+)
+def test_each_mode_asks_its_own_rule(form, both, derive, asked):
+    sine, calls = both
+    np.testing.assert_allclose(form(derive(lambda x: sine(x) ** 2))(0.4), np.sin(0.8))
+    assert set(calls) == {asked}
+
+
+@pytest.mark.parametrize(
+    "derive",
+    [jax.hessian, lambda f: jax.grad(jax.jacfwd(f)), lambda f: jax.jacfwd(jax.jacfwd(f))],
+    ids=["forward over reverse", "reverse over forward", "forward"],
+)
+def test_second_derivatives_by_both_rules(form, both, derive):
+    f = jax.vmap(derive(lambda x: both[0](x) ** 2))
+    np.testing.assert_allclose(form(f)(POINTS), 2 * np.cos(2 * POINTS), atol=1e-14)
+
+
+def test_a_lone_fwd_is_missed_even_with_a_rule_of_forward_mode():
+    sine = bellhop.pure_callback(np.sin, float)
+    sine.jvp(lambda primals, tangents: (sine(*primals), jnp.cos(*primals) * tangents[0]))
+    sine.fwd(lambda x: (sine(x), x))
+    with pytest.raises(bellhop.DifferentiableCompileError, match="but has no bwd rule"):
+        jax.grad(sine)(0.5)
 
 
 def test_rules_are_functions():

@@ -1,0 +1,139 @@
+"""The tangents of a callback with ``fwd`` and ``bwd``: a linear map that reverse mode transposes.
+
+A derivative of ``f`` runs ``fwd`` and binds ``tangents_p`` to the residuals and the tangents of the
+arguments.  Its transpose calls ``bwd``.  Forward mode asks for its value: that is the ``jvp`` rule
+where there is one, and else an error.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from bellhop._jax.private import hold_weakly_in_caches
+from bellhop.mesh.manual_axes import varying_as
+
+Leaves = Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMap:
+    """A map of tangents of arguments to those of results, at a point that ``saved`` describes.
+
+    Attributes:
+        transpose: takes the saved leaves and the cotangents of the results; returns those of
+            the arguments.
+        evaluate: takes the saved leaves and the tangents of the arguments; returns those of the
+            results, or raises.
+        saved: how many leaves are saved.
+        result_avals: the tangents of the results.
+    """
+
+    transpose: Callable[[Leaves, Leaves], list[Any]]
+    evaluate: Callable[[Leaves, Leaves], list[Any]]
+    saved: int
+    result_avals: tuple[ShapedArray, ...]
+
+    def __call__(self, saved: Leaves, tangents: Leaves) -> list[Any]:
+        """Return the tangents of the results, as what can be transposed."""
+        return tangents_p.bind(*saved, *tangents, linear=self)
+
+    def split(self, operands: Leaves) -> tuple[Leaves, Leaves]:
+        """Return the saved leaves, and the tangents."""
+        return operands[: self.saved], operands[self.saved :]
+
+
+hold_weakly_in_caches(LinearMap)
+
+tangents_p = Primitive("bellhop_pure_callback_tangents")
+tangents_p.multiple_results = True
+
+
+@tangents_p.def_impl
+def _evaluate(*operands: Any, linear: LinearMap) -> list[Any]:
+    return linear.evaluate(*linear.split(operands))
+
+
+@tangents_p.def_abstract_eval
+def _abstract_eval(*avals: Any, linear: LinearMap) -> Sequence[Any]:
+    return varying_as(avals, linear.result_avals)
+
+
+def _transpose(cotangents: Leaves, *operands: Any, linear: LinearMap) -> list[Any]:
+    saved, tangents = linear.split(operands)
+    found = linear.transpose(saved, list(map(ad.instantiate_zeros, cotangents)))
+    return [None] * len(saved) + [
+        cotangent if ad.is_undefined_primal(tangent) else None
+        for cotangent, tangent in zip(found, tangents, strict=True)
+    ]
+
+
+def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[Any], list[Any]]:
+    results = tangents_p.bind(*primals, linear=linear)
+    saved, moving = linear.split(tangents)
+    if not any(map(is_perturbed, saved)):
+        return results, linear(primals[: linear.saved], list(map(ad.instantiate_zeros, moving)))
+    places = [i for i, tangent in enumerate(tangents) if is_perturbed(tangent)]
+
+    def evaluate(*perturbed: Any) -> list[Any]:
+        operands = list(primals)
+        for place, operand in zip(places, perturbed, strict=True):
+            operands[place] = operand
+        return _evaluate(*operands, linear=linear)
+
+    of_perturbed = [primals[i] for i in places], [tangents[i] for i in places]
+    return results, jax.jvp(evaluate, *of_perturbed)[1]
+
+
+def is_perturbed(tangent: Any) -> bool:
+    """Tell whether a tangent, as a rule of JAX's gets it, may differ from zero."""
+    if isinstance(tangent, jax.custom_derivatives.SymbolicZero | ad.Zero):
+        return False
+    return jax.typeof(tangent).dtype != jax.dtypes.float0
+
+
+def zero_tangent(aval: Any) -> Any:
+    """Return the zero tangent of a value; integers have tangents of JAX's type float0."""
+    if jnp.issubdtype(aval.dtype, jnp.inexact):
+        return jnp.zeros(aval.shape, aval.dtype)
+    return np.zeros(aval.shape, jax.dtypes.float0)
+
+
+def _batch(
+    axis: Any, operands: Leaves, dims: Sequence[Any], *, linear: LinearMap
+) -> tuple[list[Any], list[int | None]]:
+    """Map the rules; a tangent that is not mapped gets the sum of the cotangents."""
+    if all(dim is None for dim in dims):
+        results = tangents_p.bind(*operands, linear=linear)
+        return results, [None] * len(results)
+    in_saved, in_tangents = linear.split(dims)
+    mapped = {"axis_size": axis.size, "axis_name": axis.name, "spmd_axis_name": axis.spmd_name}
+
+    def transpose(saved: Leaves, cotangents: Leaves) -> list[Any]:
+        each = jax.vmap(linear.transpose, (list(in_saved), 0), **mapped)(list(saved), cotangents)
+        return [
+            cotangent.sum(0) if dim is None else jnp.moveaxis(cotangent, 0, dim)
+            for cotangent, dim in zip(each, in_tangents, strict=True)
+        ]
+
+    def evaluate(saved: Leaves, tangents: Leaves) -> list[Any]:
+        axes = list(in_saved), list(in_tangents)
+        return jax.vmap(linear.evaluate, axes, **mapped)(list(saved), list(tangents))
+
+    avals = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in linear.result_avals)
+    batched = replace(linear, transpose=transpose, evaluate=evaluate, result_avals=avals)
+    return tangents_p.bind(*operands, linear=batched), [0 for _ in avals]
+
+
+ad.primitive_transposes[tangents_p] = _transpose
+ad.primitive_jvps[tangents_p] = _jvp
+batching.fancy_primitive_batchers[tangents_p] = _batch
+mlir.register_lowering(
+    tangents_p, mlir.lower_fun(_evaluate, multiple_results=True), cacheable=False
+)

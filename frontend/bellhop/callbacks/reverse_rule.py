@@ -1,0 +1,117 @@
+"""The derivative of a pure callback by ``fwd`` and ``bwd``; forward mode takes ``jvp``, if any.
+
+    y = f(x)   becomes, differentiated,   y, residuals = fwd(x)
+                                          dy = tangents[bwd] residuals dx
+
+``bwd`` is called when reverse mode transposes the second; see ``linear_map``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import ShapedArray
+
+from bellhop.callbacks.backward_rule import checked_cotangents
+from bellhop.callbacks.forward_rule import checked_pair, checked_tangent
+from bellhop.callbacks.linear_map import LinearMap, is_perturbed, zero_tangent
+from bellhop.callbacks.rules import check_residuals
+from bellhop.errors import DifferentiableCompileError
+from bellhop.mesh.manual_axes import vary_with
+
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class ReverseRule:
+    """The rules of a callback, at one of its calls.
+
+    Attributes:
+        name: of the callback.
+        site: ``file:line`` of the call.
+        out_tree: structure of the result.
+        result_avals: its leaves.
+        fwd: the user's, as are the others.
+        bwd: of reverse mode, with ``fwd``.
+        jvp: of forward mode.
+    """
+
+    name: str
+    site: str
+    out_tree: Any
+    result_avals: tuple[ShapedArray, ...]
+    fwd: Rule
+    bwd: Rule
+    jvp: Rule | None
+
+    def differentiate(self, args: Any, tangents: Any) -> tuple[Any, Any]:
+        """Return what ``fwd`` says of the result, and the tangent: a rule of ``jax.custom_jvp``."""
+        pair = self.fwd(*args)
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(
+                f"the fwd rule of pure_callback '{self.name}' must return its result "
+                f"and the residuals, a tuple of two; it returned {pair!r}."
+            )
+        result, residuals = pair
+        check_residuals(residuals, self.name)
+        active = [is_perturbed(tangent) for tangent in jax.tree.leaves(tangents)]
+        moving = [x for x, yes in zip(jax.tree.leaves(tangents), active, strict=True) if yes]
+        # Forward mode's rule asks for the arguments, too.
+        point = residuals, args if self.jvp is not None else None
+        moved = self._linear_map(args, point, active)(moving) if moving else None
+        return result, self._of_result(moved)
+
+    def _linear_map(
+        self, args: Any, point: Any, active: Sequence[bool]
+    ) -> Callable[[Sequence[Any]], list[Any]]:
+        """Return the map from tangents of active arguments to those of inexact results."""
+        avals = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), args)
+        saved, tree = jax.tree.flatten(point)
+
+        def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+            residuals, _ = jax.tree.unflatten(tree, saved)
+            found = self.bwd(residuals, self._of_result(cotangents))
+            found = vary_with(cotangents, checked_cotangents(found, avals, self.name))
+            return [leaf for leaf, yes in zip(jax.tree.leaves(found), active, strict=True) if yes]
+
+        def evaluate(saved: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
+            if self.jvp is None:
+                raise self._forward_mode_error()
+            _, args = jax.tree.unflatten(tree, saved)
+            leaves, arguments = jax.tree.flatten(avals)
+            tangents = jax.tree.unflatten(arguments, _spread(leaves, active, moving))
+            _, tangent = checked_pair(self.jvp(args, tangents), self.name)
+            tangent = checked_tangent(tangent, self.name, self.out_tree, self.result_avals)
+            tangents = jax.tree.leaves(vary_with(args, tangent))
+            return [leaf for leaf, yes in zip(tangents, self._inexact, strict=True) if yes]
+
+        inexact = [aval for aval, yes in zip(self.result_avals, self._inexact, strict=True) if yes]
+        linear = LinearMap(transpose, evaluate, len(saved), tuple(inexact))
+        return lambda moving: linear(saved, moving)
+
+    @property
+    def _inexact(self) -> list[bool]:
+        return [jnp.issubdtype(aval.dtype, jnp.inexact) for aval in self.result_avals]
+
+    def _of_result(self, inexact: Sequence[Any] | None) -> Any:
+        """Return tangents or cotangents of the result, of which those of integers are zero."""
+        given = [yes and inexact is not None for yes in self._inexact]
+        return jax.tree.unflatten(self.out_tree, _spread(self.result_avals, given, inexact or ()))
+
+    def _forward_mode_error(self) -> DifferentiableCompileError:
+        return DifferentiableCompileError(
+            f"pure_callback '{self.name}' (called from {self.site}) is differentiated in forward "
+            "mode, as by jax.jvp, jax.jacfwd or jax.hessian, and has fwd and bwd rules, which are "
+            f"of reverse mode. Register a rule with @{self.name}.jvp as well, for forward mode; "
+            "alone it gives both modes."
+        )
+
+
+def _spread(avals: Sequence[Any], given: Sequence[bool], tangents: Sequence[Any]) -> list[Any]:
+    """Return the tangents of values, zero where none is given."""
+    each = iter(tangents)
+    return [
+        next(each) if yes else zero_tangent(aval) for aval, yes in zip(avals, given, strict=True)
+    ]
