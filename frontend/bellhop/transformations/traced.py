@@ -1,5 +1,6 @@
 """Running a user's function so that what it does becomes part of a program of ours."""
 
+import contextlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,7 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``function``, traced when it runs: its QNodes are circuits of the program."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        _prepare()
-        with tracing_with(is_tracing=True):
+        with _prepared(), tracing_with(is_tracing=True):
             if not is_converting():
                 return function(*args, **kwargs)
             # Not before: it imports diastatic-malt.
@@ -24,12 +24,15 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _prepare() -> None:
+def _prepared() -> contextlib.AbstractContextManager[None]:
     """Put in what tracing needs of JAX and, once it is imported, of PennyLane."""
     keep_effects_in_loops()
-    if "pennylane" in sys.modules:
-        from bellhop.circuits.pennylane.thread_queues import separate_threads
-        from bellhop.circuits.qnode.interception import intercept_qnodes
+    if "pennylane" not in sys.modules:
+        return contextlib.nullcontext()
+    from bellhop.circuits.pennylane.nested_lists import lists_of_tracers
+    from bellhop.circuits.pennylane.thread_queues import separate_threads
+    from bellhop.circuits.qnode.interception import intercept_qnodes
 
-        intercept_qnodes()
-        separate_threads()
+    intercept_qnodes()
+    separate_threads()
+    return lists_of_tracers()

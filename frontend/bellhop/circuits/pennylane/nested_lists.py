@@ -5,7 +5,10 @@ PennyLane makes arrays of lists by NumPy, which cannot hold what is being traced
 numbers too.
 """
 
+import contextlib
 import functools
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import autoray
@@ -14,10 +17,29 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+_lock = threading.Lock()
+_tracing = 0
+_taken_out = contextlib.ExitStack()
 
-@functools.cache
-def take_lists_of_tracers() -> None:
-    """Let PennyLane's operations and its ``qml.math.array`` take such lists; once a process."""
+
+@contextlib.contextmanager
+def lists_of_tracers() -> Iterator[None]:
+    """Let PennyLane's operations and its ``qml.math.array`` take such lists, while we trace."""
+    global _tracing
+    with _lock:
+        if _tracing == 0:
+            _put_in()
+        _tracing += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _tracing -= 1
+            if _tracing == 0:
+                _taken_out.close()
+
+
+def _put_in() -> None:
     original = qml.operation.Operator.__init__
 
     @functools.wraps(original)
@@ -25,9 +47,12 @@ def take_lists_of_tracers() -> None:
         original(self, *map(as_array, params), **options)
 
     qml.operation.Operator.__init__ = init
+    _taken_out.callback(setattr, qml.operation.Operator, "__init__", original)
     for name in ("array", "asarray"):
         for backend in ("builtins", "numpy"):
+            known = autoray.get_lib_fn(backend, name)
             autoray.register_function(backend, name, functools.partial(_make, name))
+            _taken_out.callback(autoray.register_function, backend, name, known)
 
 
 def as_array(value: Any) -> Any:

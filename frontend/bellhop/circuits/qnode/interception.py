@@ -24,7 +24,6 @@ from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.default_qubit import is_traced_device
 from bellhop.circuits.in_program.execution import run_traced
 from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
-from bellhop.circuits.pennylane.nested_lists import take_lists_of_tracers
 from bellhop.circuits.pennylane.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.qnode.mitigation import current_mitigation
@@ -40,7 +39,6 @@ from bellhop.tracing.state import circuit_scope, current_options, is_tracing
 def intercept_qnodes() -> None:
     """Make QNodes that are called while we trace part of the program; once a process."""
     put_back_former_names()
-    take_lists_of_tracers()
     take_computed_values()
     take_computed_angles()
     original = qml.QNode.__call__

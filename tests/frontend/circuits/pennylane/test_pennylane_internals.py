@@ -1,5 +1,8 @@
 """What PennyLane does inside of its operations, while a circuit of ours is traced."""
 
+import operator
+
+import autoray
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -49,6 +52,24 @@ def test_lists_of_computed_numbers(device, name):
 def test_lists_outside_of_programs_stay_what_they_were():
     assert isinstance(qml.math.array([1.0, 2.0]), np.ndarray)
     assert isinstance(qml.RX([0.1, 0.2], wires=0).data[0], np.ndarray)
+
+
+def test_lists_are_taken_only_while_a_program_is_traced():
+    def parts():
+        arrays = [autoray.get_lib_fn(kind, "array") for kind in ("builtins", "numpy")]
+        return [qml.operation.Operator.__init__, *arrays]
+
+    before, seen = parts(), []
+
+    @bellhop.qjit
+    def f(x):
+        bellhop.qjit(lambda x: x)(x)  # A program in it ends first.
+        seen.append(parts())
+        return x
+
+    f(1.0)
+    assert not any(map(operator.is_, seen[0], before))
+    assert all(map(operator.is_, parts(), before))
 
 
 class WithLoops(qml.operation.Operation):
