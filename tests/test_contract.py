@@ -69,9 +69,9 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   %s9 = "quantum.remember"(%s7, %bit, %o)
       : (tensor<2xui32>, tensor<i1>, tensor<i32>) -> tensor<2xui32>
   %again = "quantum.recall"(%s9, %o) : (tensor<2xui32>, tensor<i32>) -> tensor<i1>
-  %k = "quantum.weigh"(%s9, %j, %o) {bits = 53 : i64}
+  %k = "quantum.vjp"(%s9, %j, %o) {bits = 53 : i64}
       : (tensor<2xui32>, tensor<1x1xf64>, tensor<i32>) -> tensor<1xf64>
-  %ws = "quantum.weights"(%s9, %k, %o)
+  %ws = "quantum.cotangents"(%s9, %k, %o)
       : (tensor<2xui32>, tensor<1xf64>, tensor<i32>) -> tensor<1x2xf64>
   %s10, %steps = "quantum.steps"(%s9) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i32>)
   %d = "quantum.direction"(%s10, %k, %j, %o) {bits = 53 : i64}

@@ -8,31 +8,31 @@
 
 namespace bellhop {
 
-// Sums of parts, each of which is zero but for some parameters in a row. A token names
-// a sum, and 0 the sum of nothing. What a token names never changes: adding to it makes
+// Sums of parts, each of which is zero but for some parameters in a row. A proxy names
+// a sum, and 0 the sum of nothing. What a proxy names never changes: adding to it makes
 // another, so the order in which independent sums are made does not matter.
 class Directions {
  public:
   // Adds a part, whose first number is that of parameter `number`, and returns the
-  // token of the sum, a number of so many bits. Throws CircuitError for a token that
+  // proxy of the sum, a number of so many bits. Throws CircuitError for a proxy that
   // there is not, and for more than there are such.
-  double add(double token, std::int64_t number, std::span<const double> part,
+  double add(double proxy, std::int64_t number, std::span<const double> part,
              std::int64_t bits);
 
   // Writes a sum, for so many parameters as there is room for. Throws CircuitError.
-  void read(double token, std::span<double> direction) const;
+  void read(double proxy, std::span<double> direction) const;
 
   void clear();
 
  private:
   struct Part {
-    std::size_t before;  // the token that it was added to
+    std::size_t before;  // the proxy that it was added to
     std::size_t column;
     std::size_t place;  // in the numbers
     std::size_t size;
   };
 
-  std::size_t part_of(double token) const;
+  std::size_t part_of(double proxy) const;
 
   std::vector<Part> parts_;
   std::vector<double> numbers_;

@@ -24,7 +24,7 @@ void DynamicCount::add(std::size_t place, std::int64_t number, double value) {
 const DynamicCount::Derivative& DynamicCount::derivative(std::int32_t number) const {
   if (number < 0 || static_cast<std::size_t>(number) >= derivatives_.size()) {
     throw CircuitError("Derivative " + std::to_string(number) + " of " +
-                       std::to_string(derivatives_.size()) + " is weighed.");
+                       std::to_string(derivatives_.size()) + " is pulled back.");
   }
   return derivatives_[static_cast<std::size_t>(number)];
 }
@@ -34,10 +34,10 @@ double DynamicCount::vjp(std::int32_t number, std::span<const double> cotangents
   const Derivative& all = derivative(number);
   if (values != all.values) {
     throw CircuitError("The derivative of " + std::to_string(all.values) +
-                       " values is weighed with " + std::to_string(values) +
+                       " values is pulled back with " + std::to_string(values) +
                        " numbers.");
   }
-  // A token is a power of two, and a number of so many bits holds the sum of as many.
+  // A proxy is a power of two, and a number of so many bits holds the sum of as many.
   if (products_.size() >= static_cast<std::size_t>(bits)) {
     throw CircuitError("A circuit with gates in a loop of unknown length is measured " +
                        std::to_string(bits + 1) +
@@ -58,11 +58,11 @@ double DynamicCount::vjp(std::int32_t number, std::span<const double> cotangents
   return std::ldexp(1.0, static_cast<int>(products_.size()) - 1);
 }
 
-void DynamicCount::read(double token, std::int64_t number, std::size_t rows,
+void DynamicCount::read(double proxy, std::int64_t number, std::size_t rows,
                         std::span<double> cotangents) const {
   const double end = std::ldexp(1.0, static_cast<int>(products_.size()));
-  bool is_known = token >= 0 && token < end && is_dynamic_count(number);
-  const auto chosen = is_known ? static_cast<std::uint64_t>(token) : 0;
+  bool is_known = proxy >= 0 && proxy < end && is_dynamic_count(number);
+  const auto chosen = is_known ? static_cast<std::uint64_t>(proxy) : 0;
   const auto first = static_cast<std::size_t>(number - kFirstDynamicCount);
   const std::size_t length = rows == 0 ? 0 : cotangents.size() / rows;
   std::ranges::fill(cotangents, 0.0);
@@ -80,8 +80,8 @@ void DynamicCount::read(double token, std::int64_t number, std::size_t rows,
   }
   if (!is_known) {
     throw CircuitError(
-        "Derivatives by the gates of a loop are read that were not weighed. This is a "
-        "bug in Bellhop; please report it.");
+        "Derivatives by the gates of a loop are read that were not asked for. This is "
+        "a bug in Bellhop; please report it.");
   }
 }
 

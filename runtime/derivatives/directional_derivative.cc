@@ -19,11 +19,11 @@ class Vectors {
   Vectors(const Session& session, const DirectionRows& directions, std::size_t columns)
       : order_(directions.order) {
     if (order_ == 0) throw CircuitError("A derivative is asked for in no direction.");
-    for (const double token : directions.tokens) {
-      auto [found, is_new] = by_token_.try_emplace(token);
+    for (const double proxy : directions.proxies) {
+      auto [found, is_new] = by_proxy_.try_emplace(proxy);
       if (is_new) {
         found->second.resize(columns);
-        session.directions.read(token, found->second);
+        session.directions.read(proxy, found->second);
       }
       of_rows_.push_back(found->second);
     }
@@ -36,12 +36,12 @@ class Vectors {
   // Whether any is not zero at a column.
   bool use(std::size_t column) const {
     return std::ranges::any_of(
-        by_token_, [=](const auto& entry) { return entry.second[column] != 0; });
+        by_proxy_, [=](const auto& entry) { return entry.second[column] != 0; });
   }
 
  private:
   std::size_t order_;
-  std::map<double, std::vector<double>> by_token_;
+  std::map<double, std::vector<double>> by_proxy_;
   std::vector<std::span<const double>> of_rows_;
 };
 

@@ -14,10 +14,10 @@
 
 namespace bellhop {
 
-// Rows of directions, as tokens of the session; a derivative of order `order` is taken
+// Rows of directions, as proxies of the session; a derivative of order `order` is taken
 // in those of a row.
 struct DirectionRows {
-  std::span<const double> tokens;  // [rows, order]
+  std::span<const double> proxies;  // [rows, order]
   std::size_t rows = 0;
   std::size_t order = 0;
 };

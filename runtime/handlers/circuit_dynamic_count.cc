@@ -1,4 +1,4 @@
-// handlers/circuit_dynamic_count.cc: bellhop_circuit_weigh, bellhop_circuit_weights,
+// handlers/circuit_dynamic_count.cc: bellhop_circuit_vjp, bellhop_circuit_cotangents,
 // bellhop_circuit_steps, bellhop_circuit_direction, bellhop_circuit_remember,
 // bellhop_circuit_recall and bellhop_circuit_after.
 #include <algorithm>
@@ -16,13 +16,13 @@ namespace {
 // Ownership: the session is borrowed, and ends here if its derivative is another's.
 ffi::Error vjp(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
                ffi::BufferR2<ffi::F64> cotangents, ffi::BufferR0<ffi::S32> derivative,
-               ffi::ResultBufferR1<ffi::F64> token) {
+               ffi::ResultBufferR1<ffi::F64> proxy) {
   return guarded(run, handle, [&] {
     Lease lease = open_session(read_handle(handle));
     require_one_circuit(lease.session);
     const auto shape = cotangents.dimensions();
     std::ranges::fill(
-        span_of(*token),
+        span_of(*proxy),
         lease->dynamic_count.vjp(*derivative.typed_data(), span_of(cotangents),
                                  static_cast<std::size_t>(shape[0]),
                                  static_cast<std::size_t>(shape[1]), bits));
@@ -30,16 +30,16 @@ ffi::Error vjp(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
 }
 
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if the token is not that of a VJP.
+// Ownership: the session is borrowed, and ends here if the proxy is not that of a VJP.
 ffi::Error cotangents(ffi::RunId run, HandleBuffer handle,
-                      ffi::BufferR1<ffi::F64> token, ffi::BufferR0<ffi::S32> number,
+                      ffi::BufferR1<ffi::F64> proxy, ffi::BufferR0<ffi::S32> number,
                       ffi::ResultBufferR2<ffi::F64> result) {
   return guarded(run, handle, [&] {
     Lease lease = open_session(read_handle(handle));
     require_one_circuit(lease.session);
-    const std::size_t rows = token.element_count();
+    const std::size_t rows = proxy.element_count();
     if (rows == 0) return;
-    lease->dynamic_count.read(*token.typed_data(), *number.typed_data(), rows,
+    lease->dynamic_count.read(*proxy.typed_data(), *number.typed_data(), rows,
                               span_of(*result));
   });
 }
@@ -58,23 +58,23 @@ ffi::Error steps(ffi::RunId run, HandleBuffer handle, HandleResult result,
 }
 
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if it did not give a token.
+// Ownership: the session is borrowed, and ends here if it did not give a proxy.
 ffi::Error direction(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
-                     ffi::BufferR1<ffi::F64> tokens, ffi::BufferR2<ffi::F64> parts,
+                     ffi::BufferR1<ffi::F64> proxies, ffi::BufferR2<ffi::F64> parts,
                      ffi::BufferR0<ffi::S32> number,
                      ffi::ResultBufferR1<ffi::F64> results) {
   return guarded(run, handle, [&] {
     Lease lease = open_session(read_handle(handle));
     require_one_circuit(lease.session);
     const auto columns = static_cast<std::size_t>(parts.dimensions()[1]);
-    if (static_cast<std::size_t>(parts.dimensions()[0]) != tokens.element_count()) {
-      throw CircuitError(std::to_string(tokens.element_count()) +
+    if (static_cast<std::size_t>(parts.dimensions()[0]) != proxies.element_count()) {
+      throw CircuitError(std::to_string(proxies.element_count()) +
                          " directions are given " +
                          std::to_string(parts.dimensions()[0]) + " parts.");
     }
-    for (std::size_t row = 0; row < tokens.element_count(); ++row) {
+    for (std::size_t row = 0; row < proxies.element_count(); ++row) {
       results->typed_data()[row] =
-          lease->directions.add(tokens.typed_data()[row], *number.typed_data(),
+          lease->directions.add(proxies.typed_data()[row], *number.typed_data(),
                                 span_of(parts).subspan(row * columns, columns), bits);
     }
   });
@@ -112,12 +112,12 @@ ffi::Error after(ffi::RunId run, HandleBuffer handle, ffi::RemainingArgs /*ancho
 
 }  // namespace
 
-Target circuit_weigh_target() {
-  return {"bellhop_circuit_weigh", nullptr, profiled<handler<vjp>>};
+Target circuit_vjp_target() {
+  return {"bellhop_circuit_vjp", nullptr, profiled<handler<vjp>>};
 }
 
-Target circuit_weights_target() {
-  return {"bellhop_circuit_weights", nullptr, profiled<handler<cotangents>>};
+Target circuit_cotangents_target() {
+  return {"bellhop_circuit_cotangents", nullptr, profiled<handler<cotangents>>};
 }
 
 Target circuit_steps_target() {

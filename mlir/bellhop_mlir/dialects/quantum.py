@@ -15,8 +15,8 @@
     %s4, %j = "quantum.jacobian"(%s3)
     %s5, %es = "quantum.replay"(%s4, %data, %all_params, %index, %amount) {code}
     %s6, %js = "quantum.replay_jacobian"(%s5, %data, %all_params, %index, %amount) {code}
-    %t = "quantum.weigh"(%s6, %cotangents)
-    %c = "quantum.weights"(%s6, %t, %number)
+    %t = "quantum.vjp"(%s6, %cotangents)
+    %c = "quantum.cotangents"(%s6, %t, %number)
     %d = "quantum.direction"(%s6, %zero, %tangents, %number)
     %s7 = "quantum.after"(%s6, %c)
     "quantum.end"(%s7)
@@ -358,24 +358,24 @@ def directional_derivative(
     )[0]
 
 
-# How many bits of a whole number a token has in the program: it is more than a number.
-_TOKEN_BITS = {"bits": "i64"}
+# How many bits of a whole number a proxy has in the program: it is more than a number.
+_PROXY_BITS = {"bits": "i64"}
 
-_weigh = _operation("weigh", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",), _TOKEN_BITS)
+_vjp = _operation("vjp", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",), _PROXY_BITS)
 
 
-def weigh(state: ir.Value, cotangents: ir.Value, derivative: ir.Value, result: ir.Type) -> ir.Value:
-    """Build a ``quantum.weigh`` and return the token of what the session holds then."""
+def vjp(state: ir.Value, cotangents: ir.Value, derivative: ir.Value, result: ir.Type) -> ir.Value:
+    """Build a ``quantum.vjp`` and return the proxy of what the session holds then."""
     operands = [state, cotangents, derivative]
-    return _weigh.build(operands, [result], bits=whole_bits(result))[0]
+    return _vjp.build(operands, [result], bits=whole_bits(result))[0]
 
 
-_weights = _operation("weights", (STATE, "tensor<?xf64>", _INTEGER), ("tensor<?x?xf64>",))
+_cotangents = _operation("cotangents", (STATE, "tensor<?xf64>", _INTEGER), ("tensor<?x?xf64>",))
 
 
-def weights(state: ir.Value, token: ir.Value, number: ir.Value, result: ir.Type) -> ir.Value:
-    """Build a ``quantum.weights`` and return those of the parameters from a number on."""
-    return _weights.build([state, token, number], [result])[0]
+def cotangents(state: ir.Value, proxy: ir.Value, number: ir.Value, result: ir.Type) -> ir.Value:
+    """Build a ``quantum.cotangents`` and return those of the parameters from a number on."""
+    return _cotangents.build([state, proxy, number], [result])[0]
 
 
 _steps = _operation("steps", (STATE,), (STATE, _INTEGER))
@@ -390,14 +390,14 @@ _direction = _operation(
     "direction",
     (STATE, "tensor<?xf64>", "tensor<?x?xf64>", _INTEGER),
     ("tensor<?xf64>",),
-    _TOKEN_BITS,
+    _PROXY_BITS,
 )
 
 
-def direction(state: ir.Value, tokens: ir.Value, parts: ir.Value, number: ir.Value) -> ir.Value:
-    """Build a ``quantum.direction`` and return the tokens of the sums."""
-    operands = [state, tokens, parts, number]
-    return _direction.build(operands, [tokens.type], bits=whole_bits(tokens.type))[0]
+def direction(state: ir.Value, proxies: ir.Value, parts: ir.Value, number: ir.Value) -> ir.Value:
+    """Build a ``quantum.direction`` and return the proxies of the sums."""
+    operands = [state, proxies, parts, number]
+    return _direction.build(operands, [proxies.type], bits=whole_bits(proxies.type))[0]
 
 
 _remember = _operation("remember", (STATE, _BOOL, _INTEGER), (STATE,))

@@ -49,7 +49,7 @@ func.func public @main(%s: tensor<2xui32>, %d: tensor<0xf64>, %p: tensor<1xf64>,
 }
 
 // -----
-// TEST: values_at_shifted_uncounted_parameters
+// TEST: values_at_shifted_dynamic_count_parameters
 
 // CHECK-LABEL: func.func public @main
 func.func public @main(%s: tensor<2xui32>, %d: tensor<0xf64>, %p: tensor<1xf64>, %t: tensor<2xf64>) -> (tensor<2xui32>, tensor<i32>) {
@@ -62,14 +62,14 @@ func.func public @main(%s: tensor<2xui32>, %d: tensor<0xf64>, %p: tensor<1xf64>,
 }
 
 // -----
-// TEST: derivatives_by_uncounted_parameters
+// TEST: derivatives_by_dynamic_count_parameters
 
 // CHECK-LABEL: func.func public @main
 func.func public @main(%s: tensor<2xui32>, %c: tensor<1x2xf64>, %n: tensor<i32>, %b: tensor<i1>) -> (tensor<2xui32>, tensor<1x3xf64>, tensor<i1>) {
   // CHECK-SAME: %[[S:.+]]: tensor<2xui32>, %[[C:.+]]: tensor<1x2xf64>, %[[N:.+]]: tensor<i32>
-  // CHECK-NEXT: %[[T:.+]] = stablehlo.custom_call @bellhop_circuit_weigh(%[[S]], %[[C]], %[[N]])
+  // CHECK-NEXT: %[[T:.+]] = stablehlo.custom_call @bellhop_circuit_vjp(%[[S]], %[[C]], %[[N]])
   // CHECK-SAME: has_side_effect = true
-  // CHECK-NEXT: %[[W:.+]] = stablehlo.custom_call @bellhop_circuit_weights(%[[S]], %[[T]], %[[N]])
+  // CHECK-NEXT: %[[W:.+]] = stablehlo.custom_call @bellhop_circuit_cotangents(%[[S]], %[[T]], %[[N]])
   // CHECK-SAME: has_side_effect = true
   // CHECK-NEXT: %[[A:.+]] = stablehlo.custom_call @bellhop_circuit_after(%[[S]], %[[W]])
   // CHECK-SAME: has_side_effect = true
@@ -78,8 +78,8 @@ func.func public @main(%s: tensor<2xui32>, %c: tensor<1x2xf64>, %n: tensor<i32>,
   // CHECK-NEXT: %[[R:.+]] = stablehlo.custom_call @bellhop_circuit_recall(%[[M]], %[[N]])
   // CHECK-SAME: has_side_effect = true
   // CHECK-NEXT: return %[[M]], %[[W]], %[[R]]
-  %t = "quantum.weigh"(%s, %c, %n) {bits = 53 : i64} : (tensor<2xui32>, tensor<1x2xf64>, tensor<i32>) -> tensor<1xf64>
-  %w = "quantum.weights"(%s, %t, %n) : (tensor<2xui32>, tensor<1xf64>, tensor<i32>) -> tensor<1x3xf64>
+  %t = "quantum.vjp"(%s, %c, %n) {bits = 53 : i64} : (tensor<2xui32>, tensor<1x2xf64>, tensor<i32>) -> tensor<1xf64>
+  %w = "quantum.cotangents"(%s, %t, %n) : (tensor<2xui32>, tensor<1xf64>, tensor<i32>) -> tensor<1x3xf64>
   %a = "quantum.after"(%s, %w) : (tensor<2xui32>, tensor<1x3xf64>) -> tensor<2xui32>
   %m = "quantum.remember"(%a, %b, %n) : (tensor<2xui32>, tensor<i1>, tensor<i32>) -> tensor<2xui32>
   %r = "quantum.recall"(%m, %n) : (tensor<2xui32>, tensor<i32>) -> tensor<i1>

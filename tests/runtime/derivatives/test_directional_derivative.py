@@ -9,8 +9,8 @@ import pytest
 from tests.runtime.circuit_calls import FACTORY, HANDLE, LIBRARY, f64
 from tests.runtime.derivatives.test_dynamic_count import EXPVALS, FIRST, RX, call
 
-# Of one counted and three uncounted gates, which turn about the same axis: Z is the cosine of
-# the sum, and Y less its sine.
+# Of one static-count and three dynamic-count gates, which turn about the same axis: Z is the cosine
+# of the sum, and Y less its sine.
 ANGLES = np.array([0.3, 0.5, 0.7, 0.2])
 SUM = ANGLES.sum()
 # The variance of Z, which is sin^2 of the sum, and the mean of Z.
@@ -56,12 +56,12 @@ def run(read: Any) -> Any:
     return program()
 
 
-def direction(state: Any, token: Any, parts: Any, number: int = 0, bits: int = 53) -> Any:
+def direction(state: Any, proxy: Any, parts: Any, number: int = 0, bits: int = 53) -> Any:
     return call(
         "direction",
         f64(len(parts)),
         state,
-        token,
+        proxy,
         parts,
         jnp.int32(FIRST + number),
         bits=np.int64(bits),
@@ -105,13 +105,13 @@ def derivative(
 @pytest.mark.parametrize("adjoint", [False, True])
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_derivatives_of_any_order(order: int, adjoint: bool) -> None:
-    """At two points of the counted parameter, and along the rows' directions."""
+    """At two points of the static-count parameter, and along the rows' directions."""
     shifts = np.zeros((2, 1), np.int32), np.array([[0.0], [0.4]])
 
     def read(state: Any, steps: Any) -> Any:
-        tokens = direction(state, jnp.zeros(2), PARTS)
-        first = jnp.stack([tokens] * order, axis=1)
-        crossed = jnp.stack([tokens[::-1], *[tokens] * (order - 1)], axis=1)
+        proxies = direction(state, jnp.zeros(2), PARTS)
+        first = jnp.stack([proxies] * order, axis=1)
+        crossed = jnp.stack([proxies[::-1], *[proxies] * (order - 1)], axis=1)
         rows = jnp.concatenate([first, crossed])
         return derivative(state, steps, rows, points=shifts, adjoint=adjoint)
 
@@ -124,8 +124,8 @@ def test_derivatives_of_any_order(order: int, adjoint: bool) -> None:
 
 def test_the_first_may_be_kept() -> None:
     def read(state: Any, steps: Any) -> Any:
-        tokens = direction(state, jnp.zeros(2), PARTS)
-        return derivative(state, steps, tokens[:, None], kept=True)
+        proxies = direction(state, jnp.zeros(2), PARTS)
+        return derivative(state, steps, proxies[:, None], kept=True)
 
     expected = PARTS.sum(axis=1)[:, None] * [-np.sin(SUM), -np.cos(SUM)]
     np.testing.assert_allclose(run(read)[:, 0], expected, atol=1e-12)
@@ -135,9 +135,9 @@ def test_of_variances_second_moments_are_differentiated() -> None:
     """That of Z is one, whatever the angles."""
 
     def read(state: Any, steps: Any) -> Any:
-        tokens = direction(state, jnp.zeros(1), PARTS[:1])
+        proxies = direction(state, jnp.zeros(1), PARTS[:1])
         measured = (VARIANCE, [1, 1], [1, -1])
-        return derivative(state, steps, tokens[:, None], measured=measured)
+        return derivative(state, steps, proxies[:, None], measured=measured)
 
     expected = [0, -PARTS[0].sum() * np.sin(SUM)]
     np.testing.assert_allclose(run(read)[0, 0], expected, atol=1e-12)
@@ -154,8 +154,8 @@ def test_directions_are_sums_that_stay_as_they_are() -> None:
         # After the place of the derivative, and of no gate at all.
         unused = direction(state, one, np.full((1, 5), 9.0), number=3)
         same = direction(state, begun, np.zeros((1, 3)))
-        tokens = jnp.concatenate([begun, one, other, more, unused, same, jnp.zeros(1)])
-        return derivative(state, steps, tokens[:, None])
+        proxies = jnp.concatenate([begun, one, other, more, unused, same, jnp.zeros(1)])
+        return derivative(state, steps, proxies[:, None])
 
     (a, b, c), (d, e, f) = PARTS
     expected = np.array([a, a + b + c, a + e + f, a + e + f + d, a + b + c, a, 0])
@@ -187,8 +187,8 @@ def of_other_rows(state: Any, _: Any) -> Any:
 def in_more_than_numbers_tell_apart(state: Any, steps: Any) -> Any:
     del steps
     for _ in range(3):
-        token = direction(state, jnp.zeros(1), PARTS[:1], bits=1)
-    return token
+        proxy = direction(state, jnp.zeros(1), PARTS[:1], bits=1)
+    return proxy
 
 
 def in_no_direction(state: Any, steps: Any) -> Any:

@@ -23,7 +23,7 @@ def call(target: str, results: Any, *operands: Any, **attributes: Any) -> Any:
 
 
 def run(read: Any) -> Any:
-    """Run a circuit of one counted and two uncounted gates, and read its derivative."""
+    """Run a circuit of one static-count and two dynamic-count gates, and read its derivative."""
 
     @jax.jit
     def program() -> Any:
@@ -53,18 +53,18 @@ def run(read: Any) -> Any:
     return program()
 
 
-def weights(state: Any, token: Any, number: int, rows: int, count: int) -> Any:
-    return call("weights", f64(rows, count), state, token, jnp.int32(number))
+def cotangents(state: Any, proxy: Any, number: int, rows: int, count: int) -> Any:
+    return call("cotangents", f64(rows, count), state, proxy, jnp.int32(number))
 
 
 def test_products_with_the_derivative() -> None:
     """Each angle turns about the same axis, so that all derivatives are those of the sum."""
 
     def read(state: Any) -> Any:
-        token = call("weigh", f64(2), state, COTANGENTS, jnp.int32(0), **BITS)
+        proxy = call("vjp", f64(2), state, COTANGENTS, jnp.int32(0), **BITS)
         # Of the last two there are no gates.
-        both = weights(state, token, FIRST, 2, 4)
-        return jnp.concatenate([both, weights(state, token, FIRST + 1, 2, 1)], axis=1)
+        both = cotangents(state, proxy, FIRST, 2, 4)
+        return jnp.concatenate([both, cotangents(state, proxy, FIRST + 1, 2, 1)], axis=1)
 
     by_angle = np.array([-np.sin(SUM), -np.cos(SUM)])
     jacobian, found = run(read)
@@ -74,12 +74,12 @@ def test_products_with_the_derivative() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-def test_a_sum_of_tokens_is_one_of_products() -> None:
+def test_a_sum_of_proxies_is_one_of_products() -> None:
     def read(state: Any) -> Any:
-        first = call("weigh", f64(1), state, COTANGENTS[:1], jnp.int32(0), **BITS)
-        second = call("weigh", f64(1), state, COTANGENTS[1:] + 0 * first, jnp.int32(0), **BITS)
-        tokens = [first + 0 * second, second, first + second, 0 * second]
-        return jnp.concatenate([weights(state, token, FIRST, 1, 2) for token in tokens])
+        first = call("vjp", f64(1), state, COTANGENTS[:1], jnp.int32(0), **BITS)
+        second = call("vjp", f64(1), state, COTANGENTS[1:] + 0 * first, jnp.int32(0), **BITS)
+        proxies = [first + 0 * second, second, first + second, 0 * second]
+        return jnp.concatenate([cotangents(state, proxy, FIRST, 1, 2) for proxy in proxies])
 
     _, found = run(read)
     one, other = COTANGENTS @ np.array([-np.sin(SUM), -np.cos(SUM)])
@@ -87,21 +87,21 @@ def test_a_sum_of_tokens_is_one_of_products() -> None:
     np.testing.assert_allclose(found, np.stack([expected, expected], axis=1), atol=1e-12)
 
 
-def test_a_token_that_there_is_not() -> None:
+def test_a_proxy_that_there_is_not() -> None:
     def read(state: Any) -> Any:
-        token = call("weigh", f64(1), state, COTANGENTS[:1], jnp.int32(0), **BITS)
-        return weights(state, token + 1, FIRST, 1, 2)
+        proxy = call("vjp", f64(1), state, COTANGENTS[:1], jnp.int32(0), **BITS)
+        return cotangents(state, proxy + 1, FIRST, 1, 2)
 
-    with pytest.raises(RuntimeError, match="that were not weighed"):
+    with pytest.raises(RuntimeError, match="that were not asked for"):
         run(read)
 
 
-def test_more_products_than_a_token_names() -> None:
+def test_more_products_than_a_proxy_names() -> None:
     def read(state: Any) -> Any:
-        token = jnp.zeros(1)
+        proxy = jnp.zeros(1)
         for _ in range(25):
-            token = call("weigh", f64(1), state, COTANGENTS[:1] + 0 * token, jnp.int32(0), **BITS)
-        return token
+            proxy = call("vjp", f64(1), state, COTANGENTS[:1] + 0 * proxy, jnp.int32(0), **BITS)
+        return proxy
 
     with pytest.raises(
         RuntimeError, match="gates in a loop of unknown length is measured 25 times"
@@ -112,13 +112,13 @@ def test_more_products_than_a_token_names() -> None:
 @pytest.mark.parametrize(
     ("columns", "derivative", "message"),
     [
-        (3, 0, "of 2 values is weighed with 3 numbers"),
-        (2, 1, "Derivative 1 of 1 is weighed"),
+        (3, 0, "of 2 values is pulled back with 3 numbers"),
+        (2, 1, "Derivative 1 of 1 is pulled back"),
     ],
 )
-def test_what_cannot_be_weighed(columns: int, derivative: int, message: str) -> None:
+def test_what_has_no_vjp(columns: int, derivative: int, message: str) -> None:
     def read(state: Any) -> Any:
-        return call("weigh", f64(1), state, np.ones((1, columns)), jnp.int32(derivative), **BITS)
+        return call("vjp", f64(1), state, np.ones((1, columns)), jnp.int32(derivative), **BITS)
 
     with pytest.raises(RuntimeError, match=message):
         run(read)
@@ -144,13 +144,13 @@ def shift(state: Any, sizes: list[int], squares: list[int], amounts: Any) -> Any
 
 
 def test_values_at_shifted_parameters() -> None:
-    """The counted gate stays where it is; of a variance, the second moment is differentiated."""
+    """The static-count gate stays; of a variance, the second moment is differentiated."""
 
     def read(state: Any) -> Any:
         amounts = np.array([np.pi / 2, -np.pi / 2])
         state, number = shift(state, [1, 2, 1], [2, -1, -1], amounts)
-        token = call("weigh", f64(4), state, np.eye(4), number, **BITS)
-        return weights(state, token, FIRST, 4, 3)
+        proxy = call("vjp", f64(4), state, np.eye(4), number, **BITS)
+        return cotangents(state, proxy, FIRST, 4, 3)
 
     _, found = run(read)
     # The second moment of Z is one.

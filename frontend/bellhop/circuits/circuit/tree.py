@@ -21,9 +21,9 @@ from bellhop.base.equations import evaluate, read
 from bellhop.circuits.derivatives.directional_derivative import directional_derivative_p
 from bellhop.circuits.derivatives.dynamic_count import (
     after_p,
+    dynamic_count_tangent_p,
     recalling,
     recalls_outcomes,
-    uncounted_tangent_p,
 )
 from bellhop.circuits.operations.state_primitives import HANDLE, gates_p, mid_measure_p, restart_p
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops, side_effects_error
@@ -83,7 +83,7 @@ def run_with_derivative(
         # What has an effect stays, and with it what it depends on.
         raise side_effects_error(where)
     reads_session = recalls_outcomes(linear) or any(
-        eqn.primitive is uncounted_tangent_p for eqn in equations(linear.jaxpr)
+        eqn.primitive is dynamic_count_tangent_p for eqn in equations(linear.jaxpr)
     )
     forward |= any(
         eqn.primitive is directional_derivative_p and not eqn.params["is_kept"]

@@ -38,14 +38,14 @@ class Differentiation:
     Attributes:
         method: by the parameters of gates, one of the names above.
         frequencies: the bits of the frequencies of each parameter, for shift rules.
-        uncounted: those of all parameters that only the run counts.
+        dynamic_frequencies: those of all parameters that only the run counts.
         options: of finite differences.
         obstacle: why there is no derivative; nothing where there is one.
     """
 
     method: str = ADJOINT
     frequencies: bytes = field(default=b"", repr=False)
-    uncounted: int = shift_rules.NO_FREQUENCIES
+    dynamic_frequencies: int = shift_rules.NO_FREQUENCIES
     options: tuple[tuple[str, Any], ...] = ()
     obstacle: str = ""
 
@@ -54,9 +54,9 @@ class Differentiation:
         assert len(self.frequencies) == n_params
         return self._rule_of(self.frequencies)
 
-    def rule_of_uncounted(self) -> shift_rules.ShiftRule:
-        """Return one rule that differentiates by any of the uncounted parameters."""
-        return self._rule_of(bytes([self.uncounted]))
+    def dynamic_count_rule(self) -> shift_rules.ShiftRule:
+        """Return one rule that differentiates by any of the dynamic-count parameters."""
+        return self._rule_of(bytes([self.dynamic_frequencies]))
 
     def _rule_of(self, bits: bytes) -> shift_rules.ShiftRule:
         if self.method == FINITE_DIFFERENCES:
@@ -86,7 +86,7 @@ class DifferentiationChoice:
         self,
         measurements: Sequence[Measurement],
         frequencies: bytes,
-        uncounted: int,
+        dynamic_frequencies: int,
         *,
         is_replayed: bool,
     ) -> Differentiation:
@@ -95,7 +95,7 @@ class DifferentiationChoice:
         Args:
             measurements: of one device call.
             frequencies: the bits of those of each parameter.
-            uncounted: those of all parameters that only the run counts.
+            dynamic_frequencies: those of all parameters that only the run counts.
             is_replayed: whether only running the gates again differentiates: with shots, or
                 with mid-circuit measurements.
         """
@@ -123,7 +123,7 @@ class DifferentiationChoice:
                 "differentiates expectation values only. Use diff_method='best' or "
                 "'parameter-shift'."
             )
-        return Differentiation(method, frequencies, uncounted, self.options, obstacle)
+        return Differentiation(method, frequencies, dynamic_frequencies, self.options, obstacle)
 
 
 def chosen_differentiation(qnode: qml.QNode, where: str) -> DifferentiationChoice:

@@ -18,9 +18,9 @@ from jax.interpreters import ad
 from bellhop.circuits.derivatives.diff_method import ADJOINT
 from bellhop.circuits.derivatives.directional_derivative import (
     directional_derivative,
-    moved_by_uncounted,
+    dynamic_count_rule,
+    jvp_by_dynamic_count,
     place_here,
-    rule_of_uncounted,
 )
 from bellhop.circuits.derivatives.shifted_points import (
     Measuring,
@@ -83,9 +83,9 @@ def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any)
     operands = (*primals[1:4], *_no_shift(), *primals[4:])
     rows = [value[None] for value in values]
     rows_dot = [jnp.zeros_like(row) for row in rows]
-    tokens_dot = list(filter(is_given, tangents[4:]))
+    proxies_dot = list(filter(is_given, tangents[4:]))
     kept: Any = None
-    if measuring.differentiation.method == ADJOINT and (is_given(tangents[3]) or tokens_dot):
+    if measuring.differentiation.method == ADJOINT and (is_given(tangents[3]) or proxies_dot):
         # The device has recorded the circuit, so it need not run again.
         handle, jacobian = jacobian_p.bind(handle, *primals[1:], **params)
         kept = jnp.int32(0)
@@ -93,15 +93,15 @@ def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any)
             rows_dot = list((jacobian @ tangents[3])[:, None])
     elif is_given(tangents[3]):
         handle, rows_dot = _moved_by_shifts(handle, operands, tangents[3], rows, measuring)
-    for token_dot in tokens_dot:
+    for proxy_dot in proxies_dot:
         if kept is None:
             handle, kept = shift_p.bind(
                 handle,
                 *primals[1:4],
-                *rule_of_uncounted(measuring.differentiation),
+                *dynamic_count_rule(measuring.differentiation),
                 **measuring.with_means().params(),
             )
-        handle, moved = moved_by_uncounted(handle, operands, token_dot, rows, measuring, kept)
+        handle, moved = jvp_by_dynamic_count(handle, operands, proxy_dot, rows, measuring, kept)
         rows_dot = [a + b for a, b in zip(rows_dot, moved, strict=True)]
     values_dot = [row[0] for row in rows_dot]
 
@@ -124,8 +124,8 @@ def _replay_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) 
             values_dot = list(jnp.moveaxis(jacobians @ tangents[3], 1, 0))
         else:
             handle, values_dot = _moved_by_shifts(handle, operands, tangents[3], values, measuring)
-    for token_dot in filter(is_given, tangents[6:]):
-        handle, moved = moved_by_uncounted(handle, operands, token_dot, values, measuring)
+    for proxy_dot in filter(is_given, tangents[6:]):
+        handle, moved = jvp_by_dynamic_count(handle, operands, proxy_dot, values, measuring)
         values_dot = [a + b for a, b in zip(values_dot, moved, strict=True)]
 
     def evaluate(handle: Any, terms: Sequence[Measurement]) -> Any:
@@ -215,11 +215,11 @@ def _moved_jacobians(
         weights, _ = shift_weights(rule, tangents[3])
         by_row = shifted.reshape(rows, weights.shape[0], n_expvals, n_params)
         jacobians_dot = jnp.einsum("s,rsep->rep", weights, by_row)
-    for token_dot in filter(is_given, tangents[6:]) if n_params else ():
-        # The other way round: how the derivative by uncounted parameters depends on the others.
+    for proxy_dot in filter(is_given, tangents[6:]) if n_params else ():
+        # The other way round: how the derivative by dynamic-count parameters depends on the others.
         rule, shifted_operands = all_shifts(operands, measuring)
         handle, place = place_here(handle)
-        direction = jnp.reshape(token_dot, (1, 1))
+        direction = jnp.reshape(proxy_dot, (1, 1))
         (shifted,) = directional_derivative(
             place, shifted_operands, direction, **measuring.params()
         )

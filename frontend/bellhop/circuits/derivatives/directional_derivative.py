@@ -1,12 +1,12 @@
-"""The derivatives of measurements by uncounted parameters, in given directions.
+"""The derivatives of measurements by dynamic-count parameters, in given directions.
 
-A direction is the tangent of a token (``dynamic_count``): a vector of a length that only the run
+A direction is the tangent of a proxy (``dynamic_count``): a vector of a length that only the run
 knows, which stays in the circuit's session.  A derivative of order ``k`` takes ``k``
 of them and is linear in each, so its own derivative is made of such derivatives again:
 
     by a direction              the same, in the direction's tangent
-    by uncounted parameters     one order more, in the direction that they change in
-    by counted parameters       the same at shifted points
+    by dynamic-count parameters one order more, in the direction that they change in
+    by static-count parameters  the same at shifted points
 
 It is a function of numbers and no step of the circuit: it is computed behind the circuit's last
 operation, for as many of those as there were where it belongs (``Place``).  That of order one,
@@ -27,7 +27,7 @@ from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import ir_type
 from bellhop.circuits.derivatives.diff_method import ADJOINT, Differentiation
-from bellhop.circuits.derivatives.dynamic_count import weigh_p
+from bellhop.circuits.derivatives.dynamic_count import vjp_p
 from bellhop.circuits.derivatives.shifted_points import (
     Measuring,
     all_shifts,
@@ -51,7 +51,7 @@ from bellhop_mlir.dialects import quantum
 
 # directional_derivative: handle, number of a kept derivative i32[], steps i32[], coefficients
 #   f64[c], matrices f64[m], params f64[p], index i32[points, order], amount f64[points, order],
-#   token f64[], directions f64[rows, k], weights f64[terms], amounts f64[terms]
+#   proxy f64[], directions f64[rows, k], weights f64[terms], amounts f64[terms]
 #   -> f64[rows, points, values]
 directional_derivative_p = Primitive("quantum_directional_derivative")
 
@@ -90,8 +90,8 @@ def directional_derivative(
 
     Args:
         place: where.
-        operands: coefficients, matrices, params, index and amount of the points, and the token.
-        directions: tangents of the token, ``f64[rows, order]``.
+        operands: coefficients, matrices, params, index and amount of the points, and the proxy.
+        directions: tangents of the proxy, ``f64[rows, order]``.
         is_kept: whether it is the derivative of order one that is kept.
         static: what the measurements know.  The means of variances come last, and in place of
             variances the derivatives of second moments are returned.
@@ -105,7 +105,7 @@ def directional_derivative(
     weights = amounts = np.zeros(0, real_type())
     if not is_kept and n_shifts > 0:
         refuse_differences_of_differences(differentiation, order - 1 + operands[3].shape[1])
-        weights, amounts = rule_of_uncounted(differentiation)
+        weights, amounts = dynamic_count_rule(differentiation)
     return directional_derivative_p.bind(
         place.handle,
         place.kept,
@@ -119,10 +119,10 @@ def directional_derivative(
     )
 
 
-def moved_by_uncounted(
+def jvp_by_dynamic_count(
     handle: Any,
     operands: Sequence[Any],
-    token_dot: Any,
+    proxy_dot: Any,
     values: Sequence[Any],
     measuring: Measuring,
     kept: Any = None,
@@ -134,7 +134,7 @@ def moved_by_uncounted(
     Args:
         handle: the circuit.
         operands: those of the values.
-        token_dot: stands for the change.
+        proxy_dot: stands for the change.
         values: at each point.
         measuring: what is measured.
         kept: the number of their derivative, where the circuit keeps it.
@@ -142,7 +142,7 @@ def moved_by_uncounted(
     handle, of_means = means_at(handle, operands, measuring)
     handle, place = place_here(handle, kept)
     measured = measuring.with_means().params()
-    direction = jnp.reshape(token_dot, (1, 1))
+    direction = jnp.reshape(proxy_dot, (1, 1))
     (moved,) = directional_derivative(
         place, operands, direction, is_kept=kept is not None, **measured
     )
@@ -162,9 +162,9 @@ def moved_by_uncounted(
     return handle, values_dot
 
 
-def rule_of_uncounted(differentiation: Differentiation) -> tuple[Any, Any]:
-    """Return the coefficients and shifts of one rule for all uncounted parameters."""
-    rule = differentiation.rule_of_uncounted()
+def dynamic_count_rule(differentiation: Differentiation) -> tuple[Any, Any]:
+    """Return the coefficients and shifts of one rule for all dynamic-count parameters."""
+    rule = differentiation.dynamic_count_rule()
     weights, amounts = rule.coefficients(), rule.amounts()
     if rule.unshifted[0]:
         weights = jnp.concatenate([weights, rule.unshifted])
@@ -234,7 +234,7 @@ def _transpose(
     result: list[Any] = [None] * (2 + len(operands))
     if type(values_bar) is not ad.Zero:
         # One row, of one point, in one direction.
-        result[9] = weigh_p.bind(handle, values_bar[0], kept)[:, None]
+        result[9] = vjp_p.bind(handle, values_bar[0], kept)[:, None]
     return result
 
 
@@ -248,7 +248,7 @@ def _lower(
     params: Any,
     index: Any,
     amount: Any,
-    _token: Any,
+    _proxy: Any,
     directions: Any,
     weights: Any,
     amounts: Any,

@@ -1,8 +1,8 @@
 """Measuring a circuit again, at points where its parameters are shifted.
 
 The operands of that are the coefficients of observables, the data of their matrices, the parameters
-of gates, of each point the numbers of those that are shifted and by how much, and the token of
-uncounted parameters, where there are such.
+of gates, of each point the numbers of those that are shifted and by how much, and the proxy of
+dynamic-count parameters, where there are such.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ class Measuring:
 
 def all_shifts(operands: Sequence[Any], measuring: Measuring) -> tuple[ShiftRule, Sequence[Any]]:
     """Return a rule, and operands of which each point is shifted in every way of it."""
-    coefficients, matrices, params, index, amount, *token = operands
+    coefficients, matrices, params, index, amount, *proxy = operands
     refuse_differences_of_differences(measuring.differentiation, index.shape[1])
     rule = measuring.differentiation.rule(params.shape[0])
 
@@ -64,7 +64,7 @@ def all_shifts(operands: Sequence[Any], measuring: Measuring) -> tuple[ShiftRule
         return jnp.concatenate([repeated, jnp.tile(terms, n_rows)[:, None]], axis=1)
 
     points = product(index, rule.indices()), product(amount, rule.amounts())
-    return rule, (coefficients, matrices, params, *points, *token)
+    return rule, (coefficients, matrices, params, *points, *proxy)
 
 
 def shift_weights(rule: ShiftRule, params_dot: Any) -> tuple[Any, Any]:

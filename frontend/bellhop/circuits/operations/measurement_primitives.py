@@ -25,22 +25,22 @@ from bellhop.circuits.precision import real_type
 from bellhop.compiler.context import allow_our_dialects
 from bellhop_mlir.dialects import quantum
 
-# measure: handle, coefficients f64[c], matrices f64[m], params f64[p], and the token f64[] of
-#   uncounted parameters where there are such -> handle, values...
+# measure: handle, coefficients f64[c], matrices f64[m], params f64[p], and the proxy f64[] of
+#   dynamic-count parameters where there are such -> handle, values...
 measure_p = Primitive("quantum_measure")
 # measure_with_jacobian: the same -> handle, values..., f64[expvals, p]
 measure_with_jacobian_p = Primitive("quantum_measure_with_jacobian")
-# jacobian: handle, coefficients f64[c], matrices f64[m], params f64[p], and the token -> handle,
+# jacobian: handle, coefficients f64[c], matrices f64[m], params f64[p], and the proxy -> handle,
 #   f64[expvals, p]
 jacobian_p = Primitive("quantum_jacobian")
 # replay: handle, coefficients f64[c], matrices f64[m], params f64[p], index i32[rows, order],
-#   amount f64[rows, order], and the token -> handle, values of each row...
+#   amount f64[rows, order], and the proxy -> handle, values of each row...
 replay_p = Primitive("quantum_replay")
 # replay_jacobian: the same -> handle, f64[rows, expvals, p]
 replay_jacobian_p = Primitive("quantum_replay_jacobian")
 # shift: handle, coefficients f64[c], matrices f64[m], params f64[p], weights f64[terms],
 #   amounts f64[terms] -> handle, the number i32[] under which its session keeps the derivative by
-#   uncounted parameters
+#   dynamic-count parameters
 shift_p = Primitive("quantum_shift")
 # steps: handle -> handle, how many gates and projections it kept so far i32[]
 steps_p = Primitive("quantum_steps")
@@ -62,7 +62,7 @@ def _measure_aval(
     _coefficients: Any,
     _matrices: Any,
     params: Any,
-    *_token: Any,
+    *_proxy: Any,
     measurements: tuple[Measurement, ...],
     device: DeviceSpec,
     **_: Any,
@@ -88,7 +88,7 @@ def _jacobian_aval(
     _coefficients: Any,
     _matrices: Any,
     params: Any,
-    *_token: Any,
+    *_proxy: Any,
     measurements: tuple[Measurement, ...],
     **_: Any,
 ) -> list[Any]:
@@ -154,7 +154,7 @@ def _replay_lower(
     params: Any,
     index: Any,
     amount: Any,
-    *_token: Any,
+    *_proxy: Any,
     measurements: tuple[Measurement, ...],
     **_: Any,
 ) -> Any:

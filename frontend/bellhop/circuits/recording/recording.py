@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.derivatives.dynamic_count import Uncounted
+from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.gates import RepeatedRun
 from bellhop.circuits.gates.merging import merge_iterations, merged
 from bellhop.circuits.recording.iterations import (
@@ -55,8 +55,8 @@ class Circuit(StraightCircuit):
             body,
             carried,
             jnp.asarray(0),
-            is_uncounted=True,
-            gates_apart=self._apart_if_uncounted(gates),
+            is_dynamic_count=True,
+            gates_apart=self._apart_if_dynamic_count(gates),
         )
         if not gates:
             state = jax.lax.fori_loop(
@@ -123,8 +123,8 @@ class Circuit(StraightCircuit):
             "while_loop",
             body,
             carried,
-            is_uncounted=True,
-            gates_apart=self._apart_if_uncounted(gates),
+            is_dynamic_count=True,
+            gates_apart=self._apart_if_dynamic_count(gates),
         )
         if not gates:
             state = jax.lax.while_loop(
@@ -137,7 +137,7 @@ class Circuit(StraightCircuit):
         carried, state = use_iterations_while(goes_on, computed, carried, use, state)
         return self._resume((carried, *state))
 
-    def _apart_if_uncounted(self, gates: list[RepeatedRun]) -> list[RepeatedRun] | None:
+    def _apart_if_dynamic_count(self, gates: list[RepeatedRun]) -> list[RepeatedRun] | None:
         """Return ``gates`` where blocks of iterations may be one call of the runtime.
 
         Those of circuits with passes may not: the compiler's pass, which lets the gates of one
@@ -166,7 +166,7 @@ class Circuit(StraightCircuit):
 
         def apply(state: Any, inputs: Any, n_iterations: Any) -> Any:
             params, wires = map(jnp.ravel, inputs)
-            with self._part(*state, is_uncounted=True):
+            with self._part(*state, is_dynamic_count=True):
                 self._apply(repeated.run, params, wires, n_iterations * repeated.n_iterations)
                 _, *state = self._circuit_state(())
             return state
@@ -174,10 +174,10 @@ class Circuit(StraightCircuit):
         return apply, state
 
     def _circuit_state(self, carried: tuple[Any, ...]) -> Any:
-        return carried, self._handle, self._offset, self._uncounted
+        return carried, self._handle, self._offset, self._dynamic_count
 
     def _resume(self, state: Any) -> tuple[Any, ...]:
-        carried, self._handle, self._offset, self._uncounted = state
+        carried, self._handle, self._offset, self._dynamic_count = state
         return tuple(carried)
 
     def _traced_step(
@@ -186,7 +186,7 @@ class Circuit(StraightCircuit):
         body: Callable[..., Any],
         carried: tuple[Any, ...],
         *others: Any,
-        is_uncounted: bool = False,
+        is_dynamic_count: bool = False,
         gates_apart: list[RepeatedRun] | None = None,
         max_iterations: float = math.inf,
     ) -> tuple[tuple[Any, ...], Step, np.ndarray]:
@@ -200,11 +200,11 @@ class Circuit(StraightCircuit):
         """
         self.flush_active(construct)
         frequencies = np.zeros(0, np.uint8)
-        counts = self._uncounted is not None
+        counts = self._dynamic_count is not None
 
         def recorded(carried: tuple[Any, ...], state: Any, *others: Any) -> Any:
             nonlocal frequencies, counts
-            with self._part(*state, is_uncounted=is_uncounted):
+            with self._part(*state, is_dynamic_count=is_dynamic_count):
                 self._is_one_run = True
                 with self.queue():
                     carried = body(carried, *others)
@@ -217,11 +217,11 @@ class Circuit(StraightCircuit):
                 handle = self._handle
                 frequencies = self._frequencies_vector()
                 params = self._params_vector()
-                counts = self._uncounted is not None
-                return carried, ((handle, self._offset, self._uncounted), params)
+                counts = self._dynamic_count is not None
+                return carried, ((handle, self._offset, self._dynamic_count), params)
 
-        if is_uncounted:
-            self._begin_uncounted()
+        if is_dynamic_count:
+            self._begin_dynamic_count()
         first = carried
         while True:
             _, *state = self._circuit_state(first)
@@ -233,10 +233,10 @@ class Circuit(StraightCircuit):
                 gates_apart.clear()
                 gates_apart = None
                 continue
-            if not counts or self._uncounted is not None:
+            if not counts or self._dynamic_count is not None:
                 break
             # There is a loop of unknown length in it.
-            self._begin_uncounted()
+            self._begin_dynamic_count()
 
         def step(state: Any, *others: Any) -> tuple[Any, Any]:
             carried, *rest = state
@@ -254,9 +254,9 @@ class Circuit(StraightCircuit):
             return run
         return RepeatedRun.once(merged(run, self.device.passes, is_last_sight=True))
 
-    def _begin_uncounted(self) -> None:
-        if self._uncounted is None:
-            self._uncounted = Uncounted.first()
+    def _begin_dynamic_count(self) -> None:
+        if self._dynamic_count is None:
+            self._dynamic_count = DynamicCount.first()
 
     def branch(
         self,
@@ -272,18 +272,18 @@ class Circuit(StraightCircuit):
         """
         self.flush_active(construct)
         frequencies: list[np.ndarray] = []
-        counts = self._uncounted is not None
+        counts = self._dynamic_count is not None
 
         def recorded(branch: Callable[[], Any]) -> Step:
-            def run(handle: Any, uncounted: Uncounted | None) -> tuple[Any, Any]:
+            def run(handle: Any, dynamic_count: DynamicCount | None) -> tuple[Any, Any]:
                 nonlocal counts
-                with self._part(handle, self._offset, uncounted):
+                with self._part(handle, self._offset, dynamic_count):
                     with self.queue():
                         result = branch()
                     handle = self._handle
                     frequencies.append(self._frequencies_vector())
-                    counts |= self._uncounted is not None
-                    return result, (handle, self._uncounted, self._params_vector())
+                    counts |= self._dynamic_count is not None
+                    return result, (handle, self._dynamic_count, self._params_vector())
 
             return run
 
@@ -294,24 +294,24 @@ class Circuit(StraightCircuit):
                 names,
                 [recorded(branch) for branch in branches],
                 self._handle,
-                self._uncounted,
+                self._dynamic_count,
             )
-            if not counts or self._uncounted is not None:
+            if not counts or self._dynamic_count is not None:
                 break
             # There is a loop of unknown length in a branch.
-            self._begin_uncounted()
+            self._begin_dynamic_count()
         n_params = max(params.shape[0] for *_, params in rest)
 
         def padded(runner: Step) -> Step:
-            def run(handle: Any, uncounted: Uncounted | None) -> tuple[Any, Any]:
-                result, (handle, uncounted, params) = runner(handle, uncounted)
+            def run(handle: Any, dynamic_count: DynamicCount | None) -> tuple[Any, Any]:
+                result, (handle, dynamic_count, params) = runner(handle, dynamic_count)
                 params = jnp.pad(params, (0, n_params - params.shape[0]))
-                return result, (handle, uncounted, params)
+                return result, (handle, dynamic_count, params)
 
             return run
 
-        result, (self._handle, self._uncounted, params) = jax.lax.switch(
-            index, [padded(runner) for runner in runners], self._handle, self._uncounted
+        result, (self._handle, self._dynamic_count, params) = jax.lax.switch(
+            index, [padded(runner) for runner in runners], self._handle, self._dynamic_count
         )
         self._params.append(params)
         # A slot stands for a parameter of each branch, and its rule must hold for all of them.

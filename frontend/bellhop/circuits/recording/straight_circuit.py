@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.derivatives.diff_method import FINITE_DIFFERENCES, DifferentiationChoice
-from bellhop.circuits.derivatives.dynamic_count import Uncounted
+from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.device import DeviceSpec, GateSet
 from bellhop.circuits.gates.gates import GateList, GateRun, RepeatedRun
@@ -61,9 +61,9 @@ class StraightCircuit(NestingCircuit):
         self._params: list[Any] = []
         self._frequencies: list[np.ndarray] = []
         # Of gates in loops whose length only the run knows; None where there are none so far.
-        self._uncounted: Uncounted | None = None
-        self._is_uncounted = False
-        self._uncounted_frequencies = NO_FREQUENCIES
+        self._dynamic_count: DynamicCount | None = None
+        self._is_dynamic_count = False
+        self._dynamic_frequencies = NO_FREQUENCIES
         self._is_fresh = True
         # Gates that wait to be applied: those that follow are of the same run.
         self._run: GateRun | RepeatedRun | None = None
@@ -134,8 +134,8 @@ class StraightCircuit(NestingCircuit):
         obstacle = self._gates_obstacle(run)
         # First, since gates that wait are applied, and counted, when it is asked for.
         handle = self._handle
-        uncounted = self._uncounted if self._is_uncounted else None
-        offset = self._offset if uncounted is None else uncounted.number
+        dynamic_count = self._dynamic_count if self._is_dynamic_count else None
+        offset = self._offset if dynamic_count is None else dynamic_count.number
         self._handle = gates_p.bind(
             handle,
             params,
@@ -148,9 +148,9 @@ class StraightCircuit(NestingCircuit):
         if not run.n_params or obstacle:
             return
         count = run.n_params if n_iterations is None else n_iterations * run.n_params
-        if uncounted is not None:
-            self._uncounted = uncounted.add(self._ticket, params, count)
-            self._uncounted_frequencies |= functools.reduce(operator.or_, run.frequencies)
+        if dynamic_count is not None:
+            self._dynamic_count = dynamic_count.add(self._ticket, params, count)
+            self._dynamic_frequencies |= functools.reduce(operator.or_, run.frequencies)
             return
         self._offset = self._offset + jnp.int32(count)
         self._params.append(params)
@@ -170,14 +170,19 @@ class StraightCircuit(NestingCircuit):
 
     @contextmanager
     def _part(
-        self, handle: Any, offset: Any, uncounted: Uncounted | None, *, is_uncounted: bool = False
+        self,
+        handle: Any,
+        offset: Any,
+        dynamic_count: DynamicCount | None,
+        *,
+        is_dynamic_count: bool = False,
     ) -> Iterator[None]:
         """Record a part of the circuit that is traced apart, from a state of its own."""
-        outer = self._handle, self._offset, self._uncounted, self._params, self._frequencies
-        was_uncounted = self._is_uncounted
-        self._handle, self._offset, self._uncounted = handle, offset, uncounted
+        outer = self._handle, self._offset, self._dynamic_count, self._params, self._frequencies
+        was_dynamic_count = self._is_dynamic_count
+        self._handle, self._offset, self._dynamic_count = handle, offset, dynamic_count
         self._params, self._frequencies = [], []
-        self._is_uncounted = was_uncounted or is_uncounted
+        self._is_dynamic_count = was_dynamic_count or is_dynamic_count
         # What is in front of it at run time is not known.
         self._is_fresh = False
         try:
@@ -185,8 +190,8 @@ class StraightCircuit(NestingCircuit):
         finally:
             self._run = None
             self._is_one_run = False
-            self._handle, self._offset, self._uncounted, self._params, self._frequencies = outer
-            self._is_uncounted = was_uncounted
+            self._handle, self._offset, self._dynamic_count, self._params, self._frequencies = outer
+            self._is_dynamic_count = was_dynamic_count
 
     def _params_vector(self) -> Any:
         return jnp.concatenate([jnp.zeros(0, real_type()), *self._params])
@@ -207,8 +212,8 @@ class StraightCircuit(NestingCircuit):
         self._is_fresh = False
         self.has_mid_circuit = True
         self.postselects |= postselect >= 0
-        if self._is_uncounted and self._uncounted is not None:
-            self._uncounted, self._handle, outcome = self._uncounted.remember(
+        if self._is_dynamic_count and self._dynamic_count is not None:
+            self._dynamic_count, self._handle, outcome = self._dynamic_count.remember(
                 self._handle, self._ticket, outcome
             )
         return outcome
@@ -224,7 +229,7 @@ class StraightCircuit(NestingCircuit):
         differentiation = self._differentiation.of(
             measured.measurements,
             self._frequencies_vector().tobytes(),
-            self._uncounted_frequencies,
+            self._dynamic_frequencies,
             is_replayed=self.has_mid_circuit or self.device.shots > 0,
         )
         self._handle, *values = measure_p.bind(
@@ -232,7 +237,7 @@ class StraightCircuit(NestingCircuit):
             measured.coefficient_vector(),
             measured.matrix_vector(),
             self._params_vector(),
-            *([] if self._uncounted is None else [self._uncounted.token]),
+            *([] if self._dynamic_count is None else [self._dynamic_count.proxy]),
             measurements=tuple(measured.measurements),
             device=self.device,
             differentiation=differentiation,

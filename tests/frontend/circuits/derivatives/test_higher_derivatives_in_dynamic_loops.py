@@ -11,7 +11,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from tests.frontend.circuits.derivatives import test_loops_of_unknown_length as loops
-from tests.frontend.circuits.derivatives import test_shifts_in_uncounted_loops as shifts
+from tests.frontend.circuits.derivatives import test_shifts_in_dynamic_loops as shifts
 from tests.frontend.circuits.derivatives.constructs import OfBellhop, OfPennyLane
 
 import bellhop
