@@ -12,7 +12,8 @@ from bellhop.autograph.modes import fall_back, is_disabled, refuse_if_strict
 from bellhop.autograph.state import Carried, State, Variables, described, is_traced, is_undefined
 from bellhop.base.source import user_site
 from bellhop.control_flow.cond import cond
-from bellhop.control_flow.for_loop import for_loop
+from bellhop.control_flow.for_loop import for_loop, n_iterations
+from bellhop.control_flow.predicates import as_integer
 from bellhop.control_flow.progress import Tracked
 from bellhop.control_flow.while_loop import while_loop
 from bellhop.errors import AutoGraphError
@@ -28,7 +29,11 @@ class TracedRange:
         if len(bounds) > 3:
             raise TypeError(f"range takes at most 3 arguments, got {len(bounds)}.")
         start, stop, step = (*bounds, 1)[:3] if len(bounds) > 1 else (0, bounds[0], 1)
-        self.bounds = start, stop, step
+        self.bounds = (
+            as_integer("range: the start", start),
+            as_integer("range: the stop", stop),
+            as_integer("range: the step", step),
+        )
 
     def __iter__(self) -> Iterator[Any]:
         raise AutoGraphError(
@@ -85,10 +90,8 @@ def _elements(target: Any) -> _Elements | None:
     if isinstance(target, range):
         return _Elements(len(target), lambda i: target.start + i * target.step)
     if isinstance(target, TracedRange):
-        start, stop, step = (jnp.asarray(bound) for bound in target.bounds)
-        count = (stop - start + step - jnp.sign(step)) // jnp.where(step == 0, 1, step)
-        length = jnp.where(step == 0, 0, jnp.maximum(0, count))
-        return _Elements(length, lambda i: start + i * step)
+        start, _, step = target.bounds
+        return _Elements(n_iterations(target.bounds), lambda i: start + i * step)
     if isinstance(target, list | tuple) and target:
         try:
             target = jnp.asarray(target)

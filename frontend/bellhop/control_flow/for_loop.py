@@ -83,20 +83,20 @@ def for_loop(
                 return as_carried("for_loop", body(_index_at(iteration, bounds), *carried), init)
 
             circuit = taker_of_gates()
-            n_iterations = len(range(*bounds)) if is_static else _n_iterations(bounds)
+            count = len(range(*bounds)) if is_static else n_iterations(bounds)
             run = repeat if circuit is None else circuit.for_loop
             bar = loop_progress(progress)
             if bar is None:
-                return unwrap(run(n_iterations, run_body, init))
+                return unwrap(run(count, run_body, init))
 
             def run_and_show(carried: tuple[Any, ...], iteration: Any) -> tuple[Any, ...]:
                 after = run_body(carried, iteration)
                 bar.advance(after=after)
                 return after
 
-            bar.begin(n_iterations)
-            last = run(n_iterations, run_and_show, init)
-            bar.end(n_iterations)
+            bar.begin(count)
+            last = run(count, run_and_show, init)
+            bar.end(count)
             return unwrap(last)
 
         return loop if progress is None else in_one_program(loop)
@@ -109,24 +109,32 @@ def _index_at(iteration: Any, bounds: Bounds) -> Any:
     return lower + iteration * step
 
 
-def _n_iterations(bounds: Bounds) -> Any:
+def n_iterations(bounds: Bounds) -> Any:
+    """Return how long a range is; none, for a step of 0.
+
+    Args:
+        bounds: as ``as_integer`` returns them.
+    """
     lower, upper, step = (jnp.asarray(bound) for bound in bounds)
     if isinstance(bounds[2], int) and bounds[2] == 1:
         # Not for its value: a division takes longer to compile than the loop.
         return jnp.maximum(0, upper - lower)
-    sign = jnp.sign(step)
-    count = (upper - lower + step - sign) // jnp.where(step == 0, 1, step)
-    return jnp.where(step == 0, 0, jnp.maximum(0, count))
+    ascends = step > 0
+    is_empty = jnp.where(ascends, upper <= lower, upper >= lower) | (step == 0)
+    # The distance of two integers may be too long for one with a sign.
+    unsigned = f"u{lower.dtype}"
+    distance = jnp.where(ascends, upper - lower, lower - upper).astype(unsigned)
+    stride = jnp.where(ascends, step, -step).astype(unsigned)
+    count = (distance - 1) // jnp.maximum(stride, 1) + 1
+    return jnp.where(is_empty, 0, count.astype(lower.dtype))
 
 
-def repeat(
-    n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
-) -> tuple[Any, ...]:
+def repeat(count: Any, body: Callable[..., Any], carried: tuple[Any, ...]) -> tuple[Any, ...]:
     """Run a loop that is not part of a circuit; the arguments are those of a circuit's."""
     carried, step = traced_step(
         "for_loop", lambda *args: (body(*args), ()), carried, jnp.asarray(0)
     )
-    if isinstance(n_iterations, int):
+    if isinstance(count, int):
         # A scan, unlike a while loop, has a derivative in reverse.
-        return jax.lax.scan(lambda *args: step(*args), carried, jnp.arange(n_iterations))[0]
-    return jax.lax.fori_loop(0, n_iterations, lambda i, carried: step(carried, i)[0], carried)
+        return jax.lax.scan(lambda *args: step(*args), carried, jnp.arange(count))[0]
+    return jax.lax.fori_loop(0, count, lambda i, carried: step(carried, i)[0], carried)

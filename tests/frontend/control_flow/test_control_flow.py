@@ -159,6 +159,24 @@ def test_for_loop_with_unsigned_and_large_bounds() -> None:
     assert int(program(np.int8(-100), np.int8(100))) == 200
 
 
+@pytest.mark.parametrize("bounds", [(0, 2**63 - 1, 2**62), (2**62, -(2**63), -(2**62)), (5, 2, 3)])
+def test_loops_over_ranges_whose_length_has_no_sign(bounds: tuple[int, int, int]) -> None:
+    def by_for_loop(*bounds: Any) -> Any:
+        return bellhop.for_loop(*bounds)(lambda i, y: (y[0] + 1, i))((0, 0))
+
+    def by_python(*bounds: Any) -> Any:
+        n = last = 0
+        for i in range(*bounds):
+            n += 1
+            last = i
+        return n, last
+
+    program = bellhop.qjit(by_python, autograph=True)
+    assert by_python(*bounds) == tuple(map(int, program(*bounds)))
+    by_loop = bellhop.qjit(lambda *bounds: by_for_loop(*bounds))
+    assert by_python(*bounds) == tuple(map(int, by_loop(*bounds)))
+
+
 def test_for_loop_with_one_bound_and_with_a_computed_step_of_zero() -> None:
     assert int(bellhop.qjit(lambda n: bellhop.for_loop(n)(lambda i, y: y + i)(0))(4)) == 6
     assert int(bellhop.qjit(lambda s: bellhop.for_loop(0, 3, s)(lambda i, y: y + 1)(0))(0)) == 0
