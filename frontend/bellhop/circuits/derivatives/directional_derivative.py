@@ -1,16 +1,25 @@
-"""The derivatives of measurements by dynamic-count parameters, in given directions.
+"""Derivatives of measured values along tangents of dynamic-count parameters, to any order.
 
-A direction is the tangent of a proxy (``dynamic_count``): a vector of a length that only the run
-knows, which stays in the circuit's session.  A derivative of order ``k`` takes ``k``
-of them and is linear in each, so its own derivative is made of such derivatives again:
+The derivative by ``x`` of the circuit in ``dynamic_count`` is traced to a second loop, for the
+tangents, and this primitive::
 
-    by a direction              the same, in the direction's tangent
-    by dynamic-count parameters one order more, in the direction that they change in
-    by static-count parameters  the same at shifted points
+    state value = quantum_measure state coefficients matrices params proxy
+    state steps = quantum_steps state
+    direction = while[ ... quantum_dynamic_count_tangent direction [angle_dot] ticket number ... ]
+    value_dot = quantum_directional_derivative[is_kept=True] state 0 steps
+        coefficients matrices params index amount proxy direction weights amounts
 
-It is a function of numbers and no step of the circuit: it is computed behind the circuit's last
-operation, for as many of those as there were where it belongs (``Place``).  That of order one,
-which the circuit has kept, has a transpose as well.
+A direction is the tangent of a proxy: it names a vector that the circuit's session holds.  The
+derivative of order ``k`` takes ``k`` directions and is linear in each of them.  So its own JVP is
+made of the same primitive, and there is no highest order:
+
+    tangent of a direction        the product rule: that direction replaced by its tangent
+    tangent of the proxy          order k + 1, with that tangent as one more direction
+    tangents of ``params``        parameter shifts: the same derivative at shifted points
+
+It runs gates again from the session's record and leaves the circuit's own state as it is, at the
+step of the circuit that ``Place`` names.  The derivative of order one that the session already has
+(``is_kept``) has a transpose too, a VJP, for reverse mode.
 """
 
 import itertools
@@ -59,12 +68,12 @@ _NOT_KEPT = -1
 
 
 class Place(NamedTuple):
-    """Where in a circuit a derivative is taken.
+    """The step of a circuit at which a derivative is taken.
 
     Attributes:
-        handle: any of the circuit.
-        steps: how many gates and projections come before.
-        kept: the number of the derivative of order one that is kept there; or none.
+        handle: any handle of the circuit.
+        steps: how many gates and projections were applied before it.
+        kept: the number of the first-order derivative that the session has there, or -1.
     """
 
     handle: Any
@@ -73,7 +82,7 @@ class Place(NamedTuple):
 
 
 def place_here(handle: Any, kept: Any = None) -> tuple[Any, Place]:
-    """Return the handle and this place, where a derivative may be kept."""
+    """Return the handle, and the current step of the circuit as a ``Place``."""
     handle, steps = steps_p.bind(handle)
     return handle, Place(handle, steps, jnp.int32(_NOT_KEPT) if kept is None else kept)
 
@@ -89,15 +98,15 @@ def directional_derivative(
     """Return the derivatives of measured values, ``f64[rows, points, values]``.
 
     Args:
-        place: where.
+        place: the step of the circuit.
         operands: coefficients, matrices, params, index and amount of the points, and the proxy.
         directions: tangents of the proxy, ``f64[rows, order]``.
-        is_kept: whether it is the derivative of order one that is kept.
-        static: what the measurements know.  The means of variances come last, and in place of
-            variances the derivatives of second moments are returned.
+        is_kept: whether it is the first-order derivative that the session already has.
+        static: the fields of ``Measuring``.  The means of variances come last, and in place of
+            the derivative of a variance that of its second moment is returned.
 
     Raises:
-        DifferentiableCompileError: where there is no rule.
+        DifferentiableCompileError: where a parameter has no shift rule.
     """
     differentiation: Differentiation = static["differentiation"]
     order = directions.shape[-1]
@@ -127,17 +136,17 @@ def jvp_by_dynamic_count(
     measuring: Measuring,
     kept: Any = None,
 ) -> tuple[Any, list[Any]]:
-    """Return the change of values when parameters change that only the run counts.
+    """Return the JVP of measured values by dynamic-count parameters.
 
-    What the device gives of a variance is the derivative of ``E[A**2]``.
+    The runtime differentiates ``E[A**2]``; that of the variance follows by the chain rule.
 
     Args:
-        handle: the circuit.
-        operands: those of the values.
-        proxy_dot: stands for the change.
-        values: at each point.
+        handle: the circuit's handle.
+        operands: those of the primitive that measured the values.
+        proxy_dot: the tangent of the proxy.
+        values: the measured values at each point.
         measuring: what is measured.
-        kept: the number of their derivative, where the circuit keeps it.
+        kept: the number of the first-order derivative, where the session has it.
     """
     handle, of_means = means_at(handle, operands, measuring)
     handle, place = place_here(handle, kept)
@@ -163,7 +172,7 @@ def jvp_by_dynamic_count(
 
 
 def dynamic_count_rule(differentiation: Differentiation) -> tuple[Any, Any]:
-    """Return the coefficients and shifts of one rule for all dynamic-count parameters."""
+    """Return coefficients and shifts of the shift rule that holds for all such parameters."""
     rule = differentiation.dynamic_count_rule()
     weights, amounts = rule.coefficients(), rule.amounts()
     if rule.unshifted[0]:
@@ -212,13 +221,13 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, is_kept: bool, **st
         ends = list(itertools.accumulate(sizes))
         for number, change in enumerate(changes):
             moved = change.weight * of_changes[..., number]
-            # That of an expectation value is one number.
+            # An expectation value is one number, at the end of its measurement's columns.
             value_dot = value_dot.at[..., ends[change.of] - 1].add(moved)
     return value, value_dot
 
 
 def _batch(operands: Sequence[Any], dims: Sequence[Any], **static: Any) -> Any:
-    # Only directions are mapped: the circuit is one.
+    # Only the directions may be mapped: they are of one circuit.
     assert [number for number, dim in enumerate(dims) if dim is not None] == [9]
     directions = jnp.moveaxis(operands[9], dims[9], 0)
     size, rows, order = directions.shape
@@ -233,7 +242,7 @@ def _transpose(
     assert is_kept
     result: list[Any] = [None] * (2 + len(operands))
     if type(values_bar) is not ad.Zero:
-        # One row, of one point, in one direction.
+        # Shape [1, 1, values]: one row, at one point.
         result[9] = vjp_p.bind(handle, values_bar[0], kept)[:, None]
     return result
 
@@ -277,13 +286,13 @@ mlir.register_lowering(directional_derivative_p, _lower, cacheable=False)
 
 
 def _with_tangent(directions: Any, directions_dot: Any) -> Any:
-    """Return rows of directions, of which one is replaced by its tangent, ``[k, rows, k]``."""
+    """Return the directions with the k-th one replaced by its tangent, for each k."""
     order = directions.shape[-1]
     is_replaced = np.eye(order, dtype=bool)[:, None, :]
     return jnp.where(is_replaced, directions_dot, directions)
 
 
 def _with_another(directions: Any, direction: Any) -> Any:
-    """Return rows of directions with one more in each."""
+    """Return the directions with one more in each row."""
     column = jnp.broadcast_to(direction, (directions.shape[0], 1))
     return jax.lax.concatenate([directions, column], 1)

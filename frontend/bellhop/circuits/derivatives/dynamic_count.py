@@ -1,26 +1,44 @@
-"""Parameters of gates in loops whose length only the run knows.
+"""Dynamic-count parameters: those of gates in loops whose length is only known at run time.
 
-Those of other gates form one vector, which goes to the measurement.  These would form one too,
-but it has no shape when the program is compiled.  So the session of the circuit holds what the
-derivative needs of it, and in the program a number stands for it, the *proxy*: it goes from the
-gates to the measurement like the vector would.  It is zero, and only its derivatives mean
-something:
+In a circuit with such a loop::
 
-    tangent of the proxy      the tangents of all parameters
-    cotangent of the proxy    the derivative of what is asked for by all parameters
+    for_loop(0, n)(lambda i: qml.RX(x * i, 0))()
+    return qml.expval(qml.Z(0))
 
-Going forward, a tangent of the proxy names a direction: a vector that the session holds, to which
-each iteration adds its part.  What is measured has derivatives in directions, of any order
-(``bellhop.circuits.derivatives.directional_derivative``).
+the jaxpr carries the number of the next parameter and a *proxy* for all of them (shown here for
+one iteration at a time; where it can be, a block of 64 is computed as vectors)::
 
-Going back, ``vjp`` hands the session the cotangents of the measured values, which it multiplies
-with its Jacobian; then the gates take what belongs to them, by their numbers (``cotangents``).
-What is measured in several bases has a Jacobian for each; a cotangent of the proxy is a bit that
-names the products with one of them, so that JAX's sum of cotangents names their sum.  Either way,
-derivatives are taken before the circuit ends.
+    state number proxy = while[
+      body={ lambda x; i state number proxy. let
+          angle = mul x i
+          state = quantum_gates[RX] state [angle] number
+          proxy = quantum_dynamic_count proxy [angle] ticket number
+          number = add number 1
+        in (state, number, proxy) }
+    ] x 0 state 1073741824 0.0
+    state value = quantum_measure state coefficients matrices params proxy
 
-Outcomes of measurements in such a loop are asked of the session as well, where the loop's values
-are computed again.
+The parameters of other gates are concatenated to ``params``, and a derivative goes from there to
+the measurement.  A vector of dynamic-count parameters would have no static shape.  So the session
+of the circuit, in the runtime, holds their tangents and cotangents, and the program passes the
+proxy from the gates to the measurement in place of the vector.  Its value is always 0.0; only its
+derivatives have a meaning:
+
+    tangent of the proxy      names a vector of the session: the tangents of all these parameters
+    cotangent of the proxy    names VJPs of the session: the cotangents of all these parameters
+
+Forward mode: each iteration adds the tangents of its parameters to the vector (``direction``), and
+``directional_derivative_p`` differentiates the measurement along it.
+
+Reverse mode: ``vjp`` multiplies the cotangents of measured values with the session's Jacobian, and
+each iteration reads the cotangents of its own parameters by their number (``cotangents``).
+Measurements in several bases have a Jacobian each.  The proxy's cotangent is one bit for each VJP,
+so that JAX's sum of cotangents names the sum of these VJPs.
+
+Both happen before the circuit ends, since its session ends with it (``after``).
+
+Reverse mode also computes the values of the loop again.  It cannot measure again, so it reads the
+outcomes of mid-circuit measurements from the session (``remember``, ``recall``).
 """
 
 from collections.abc import Sequence
@@ -38,13 +56,14 @@ from bellhop.circuits.precision import real_type
 from bellhop.control_flow.unused_values import equations
 from bellhop_mlir.dialects import quantum
 
-# The number of the first, in runtime/contract.toml: those of static-count ones are below.
+# The number of the first dynamic-count parameter, as in runtime/contract.toml; static-count ones
+# have numbers below it.
 FIRST_DYNAMIC_COUNT = 1 << 30
 
 # dynamic_count: proxy f64[], params f64[n], ticket, number i32[] -> proxy
 dynamic_count_p = Primitive("quantum_dynamic_count")
-# Its derivative: the tangents of proxy f64[...] and params f64[..., n], ticket, number -> that of
-#   the proxy
+# dynamic_count_tangent, its JVP: tangent of the proxy f64[...], tangents of the parameters
+#   f64[..., n], ticket, number -> tangent of the proxy f64[...]
 dynamic_count_tangent_p = Primitive("quantum_dynamic_count_tangent")
 # vjp: handle, cotangents f64[rows, values], number of the derivative i32[] -> cotangent of the
 #   proxy f64[rows]
@@ -64,11 +83,11 @@ after_p = Primitive("quantum_after")
 
 
 class DynamicCount(NamedTuple):
-    """What a circuit knows of these parameters.
+    """The dynamic-count parameters of a circuit so far, while it is traced.
 
     Attributes:
-        number: of the next.
-        proxy: stands for all so far.
+        number: that of the next parameter.
+        proxy: stands for all parameters so far.
     """
 
     number: Any
@@ -76,17 +95,17 @@ class DynamicCount(NamedTuple):
 
     @classmethod
     def first(cls) -> "DynamicCount":
-        """Return what is known before the first."""
+        """Return the state before the first such parameter."""
         return cls(jnp.int32(FIRST_DYNAMIC_COUNT), jnp.zeros((), real_type()))
 
     def add(self, ticket: Any, params: Any, count: Any) -> "DynamicCount":
-        """Add parameters, in the order of execution.
+        """Return the state after some more parameters, in the order of execution.
 
         Args:
-            ticket: a handle of the circuit, from wherever: it tells the session.
-            params: a vector.
-            count: how many of them there are.  The rest of the vector stands for none: without
-                a derivative, as the numbers after these are those of others.
+            ticket: any handle of the circuit; it identifies the session.
+            params: a vector of parameters.
+            count: how many of them are used.  The rest is padding, and gets no derivative, since
+                its numbers belong to the parameters of later gates.
         """
         if not isinstance(count, int):
             params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
@@ -94,10 +113,10 @@ class DynamicCount(NamedTuple):
         return DynamicCount(self.number + jnp.int32(count), proxy)
 
     def remember(self, handle: Any, ticket: Any, outcome: Any) -> tuple["DynamicCount", Any, Any]:
-        """Keep an outcome for the way back, under a number of its own.
+        """Keep an outcome in the session for reverse mode, under a number of its own.
 
         Returns:
-            what is known after it, the handle, and the outcome.
+            the state after it, the handle, and the outcome.
         """
         handle = _remember_p.bind(handle, outcome, self.number)
         outcome = _remembered_p.bind(outcome, ticket, self.number)
@@ -105,7 +124,7 @@ class DynamicCount(NamedTuple):
 
 
 def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a jaxpr that asks the session for outcomes in place of measuring."""
+    """Replace ``remembered`` by ``recall`` in a jaxpr: it reads outcomes instead of measuring."""
 
     def part(value: Any) -> Any:
         if isinstance(value, ClosedJaxpr):
@@ -127,12 +146,12 @@ def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def recalls_outcomes(closed: ClosedJaxpr) -> bool:
-    """Tell whether a jaxpr asks the session for outcomes."""
+    """Tell whether a jaxpr reads outcomes from the session."""
     return any(eqn.primitive is _recall_p for eqn in equations(closed.jaxpr))
 
 
 def reads_the_session(circuit: ClosedJaxpr) -> bool:
-    """Tell whether a circuit computes derivatives by such parameters, which its session keeps."""
+    """Tell whether a circuit reads derivatives by dynamic-count parameters from its session."""
     return any(eqn.primitive is after_p for eqn in equations(circuit.jaxpr))
 
 
@@ -153,7 +172,7 @@ def _dynamic_count_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 ad.primitive_jvps[dynamic_count_p] = _dynamic_count_jvp
-# The proxy of all rows of a batch is one: it stands for nothing when a batch is made.
+# All rows of a batch have one proxy: its value is always zero.
 batching.primitive_batchers[dynamic_count_p] = lambda args, dims: (args[0], dims[0])
 mlir.register_lowering(dynamic_count_p, lambda _, proxy, *__: [proxy])
 
@@ -164,7 +183,7 @@ def _dynamic_count_tangent_aval(proxy_dot: Any, *_: Any) -> Any:
 
 
 def _dynamic_count_tangent_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    # It is a sum: of a direction and a part of one.
+    # It is linear in both: a sum of a direction and a part of one.
     sum_ = dynamic_count_tangent_p.bind(*primals)
     dots = tangents[:2]
     if all(type(dot) is ad.Zero for dot in dots):

@@ -1,4 +1,33 @@
-"""One circuit while its quantum function is traced: its loops and conditionals."""
+"""A circuit while its quantum function is traced: its loops and conditionals.
+
+A loop of gates is split in two: its angles are computed as a vector, and one call of the runtime
+applies the gates of all iterations.  From ``for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()`` comes::
+
+    angles = mul x [0. 1. 2.]
+    state = quantum_gates[RX] state angles 0 [] 3
+
+Where an iteration does more, here a print, the loop stays one that carries the state, and the
+parameters of all iterations are stacked for the measurement::
+
+    state offset angles = scan[
+      jaxpr={ lambda x; state offset i. let
+          angle = mul x i
+          bellhop_debug_callback[target=print] i
+          state = quantum_gates[RX] state [angle] offset []
+        in (state, add offset 1, [angle]) }
+      length=3
+    ] x state 0 [0 1 2]
+
+The branches of a conditional return parameter vectors of one length, padded with zeros.  From
+``cond(x > 0, lambda: qml.RX(x, 0), lambda: qml.X(0))()`` comes::
+
+    state angles = cond[
+      branches=(
+        { lambda x offset state. let s = quantum_gates[RX] state [x] offset [] in (s, [x]) }
+        { lambda x offset state. let s = quantum_gates[X] state [] offset [] in (s, [0.0]) }
+      )
+    ] index x offset state
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,17 +49,17 @@ from bellhop.circuits.recording.iterations import (
 from bellhop.circuits.recording.straight_circuit import StraightCircuit
 from bellhop.control_flow.steps import Step, traced_branches, traced_step
 
-# The parameters of the gates of so many iterations of a loop are held at once.
+# At most so many iterations are one call, which holds the parameters of all their gates.
 _MOST_IN_ONE_CALL = 1 << 18
 
 
 class Circuit(StraightCircuit):
-    """A circuit with control flow, which becomes that of the program.
+    """A circuit with control flow, which is traced to ``scan``, ``while`` and ``cond``.
 
-    Where an iteration of a loop is no more than a run of gates and has no side effects, the
-    program computes its parameters first, and one call of the runtime applies the gates of all
-    iterations after it; where only the run knows how many these are, of a block of them.  Where
-    an iteration is no more than such a loop, the iterations of both are those of one loop.
+    If the body of a loop is only a run of gates and has no side effects, the program computes the
+    parameters of all iterations first, and one call of the runtime applies their gates.  If the
+    length is dynamic, that is done for blocks of iterations.  If the body is itself such a loop,
+    both loops become one.
     """
 
     def for_loop(
@@ -94,7 +123,8 @@ class Circuit(StraightCircuit):
         params, wires = inputs
         repeated = gates[-1]
         total = n_iterations * repeated.n_iterations
-        # No gates met at the ends of the iterations of a loop within, so none do here.
+        # At the ends of an inner loop's iterations nothing merged, or it would be more than one run;
+        # at the ends of this loop's iterations are the same gates.
         loop = merge_iterations(
             repeated.run, params, self.device.passes if repeated.n_iterations == 1 else ()
         )
@@ -140,13 +170,12 @@ class Circuit(StraightCircuit):
     def _apart_if_dynamic_count(self, gates: list[RepeatedRun]) -> list[RepeatedRun] | None:
         """Return ``gates`` where blocks of iterations may be one call of the runtime.
 
-        Those of circuits with passes may not: the compiler's pass, which lets the gates of one
-        iteration meet those of the next, sees them in a loop.
+        They may not in circuits with passes: ``merge-loop-boundaries`` needs to see the loop.
         """
         return None if self.device.passes else gates
 
     def _classical_body(self, step: Step) -> Callable[..., tuple[tuple[Any, ...], Any]]:
-        """Return what an iteration computes that is no more than a run of gates.
+        """Return the classical part of a body that is only a run of gates.
 
         Returns:
             a function of the carried values, and the number of the iteration where it has one;
@@ -229,13 +258,13 @@ class Circuit(StraightCircuit):
             again = lambda *args: recorded(*args)
             carried, run = traced_step(construct, again, first, tuple(state), *others)
             if gates_apart and run.has_effects:
-                # What it does comes after the gates of the iterations before.
+                # A side effect must come after the gates of the iterations before it.
                 gates_apart.clear()
                 gates_apart = None
                 continue
             if not counts or self._dynamic_count is not None:
                 break
-            # There is a loop of unknown length in it.
+            # The body has a loop of dynamic length: trace again, with the proxy carried.
             self._begin_dynamic_count()
 
         def step(state: Any, *others: Any) -> tuple[Any, Any]:
@@ -246,7 +275,7 @@ class Circuit(StraightCircuit):
         return carried, step, frequencies
 
     def _only_run(self) -> RepeatedRun | None:
-        """Return what is traced where it is no more than a run of gates, repeated or not."""
+        """Return what was traced as one run of gates, repeated or not; None where it is more."""
         run = self._run
         if run is None or not self._is_one_run:
             return None
@@ -267,8 +296,8 @@ class Circuit(StraightCircuit):
     ) -> Any:
         """Run the branch with a number, which may apply gates; return its result.
 
-        All branches count as many parameters as the one with the most, so that it is known
-        where the next gate's stand; those that a branch lacks are zeros that nothing uses.
+        The parameter vectors of all branches are padded to the longest, so that the offset of the
+        next gate's parameters is static; the padding has derivative zero.
         """
         self.flush_active(construct)
         frequencies: list[np.ndarray] = []
@@ -298,7 +327,7 @@ class Circuit(StraightCircuit):
             )
             if not counts or self._dynamic_count is not None:
                 break
-            # There is a loop of unknown length in a branch.
+            # A branch has a loop of dynamic length: trace again, with the proxy as an argument.
             self._begin_dynamic_count()
         n_params = max(params.shape[0] for *_, params in rest)
 
@@ -314,7 +343,7 @@ class Circuit(StraightCircuit):
             index, [padded(runner) for runner in runners], self._handle, self._dynamic_count
         )
         self._params.append(params)
-        # A slot stands for a parameter of each branch, and its rule must hold for all of them.
+        # A slot holds a parameter of either branch, so its shift rule must hold for both.
         shared = np.zeros(n_params, np.uint8)
         for of_branch in frequencies:
             shared[: len(of_branch)] |= of_branch

@@ -1,4 +1,24 @@
-"""One circuit while its quantum function is traced: queued gates become primitives."""
+"""A circuit while its quantum function is traced: queued operations become primitives.
+
+The quantum function ::
+
+    qml.RX(2 * x, 0)
+    qml.RY(0.5, 0)
+    return qml.expval(qml.Z(0))
+
+is traced to ::
+
+    { lambda ; state:u32[2] x:f64[]. let
+        angle = mul 2.0 x
+        state = quantum_gates[gates=(RX, RY(0.5))] state [angle] 0 []
+        state value = quantum_measure[measurements=(Expval(Z),)] state [] [] [angle]
+      in (state, value) }
+
+``quantum_gates`` takes the state's handle, the parameters of its gates, the offset of these among
+all parameters of the circuit, and the wires that the program computes.  Constants are part of the
+gates.  ``quantum_measure`` takes the coefficients and matrices of observables, and all parameters
+of the circuit, by which it is differentiated.
+"""
 
 import functools
 import operator
@@ -31,9 +51,9 @@ from bellhop.circuits.recording.nested import NestingCircuit, apply_control_flow
 
 
 class StraightCircuit(NestingCircuit):
-    """The state handle, and the parameters of the gates so far, in order.
+    """The handle of the state, and the parameters of all gates so far, in order of execution.
 
-    What is flushed from the queue becomes one ``gates`` primitive for each straight run.
+    Operations that are flushed from the queue become one ``gates`` primitive for each run of gates.
     """
 
     def __init__(
@@ -54,25 +74,25 @@ class StraightCircuit(NestingCircuit):
         self.wires = wires
         self.has_mid_circuit = False
         self.postselects = False
-        # The shots of each group that there is a mean of.
+        # The shots of each group, where means are taken over groups of shots.
         self.groups: tuple[int, ...] = ()
         self._gate_set = gates
         self._offset: Any = jnp.int32(0)
         self._params: list[Any] = []
         self._frequencies: list[np.ndarray] = []
-        # Of gates in loops whose length only the run knows; None where there are none so far.
+        # The dynamic-count parameters so far; None before the first loop of dynamic length.
         self._dynamic_count: DynamicCount | None = None
         self._is_dynamic_count = False
         self._dynamic_frequencies = NO_FREQUENCIES
         self._is_fresh = True
-        # Gates that wait to be applied: those that follow are of the same run.
+        # Gates that are not bound yet, since gates that follow join their run.
         self._run: GateRun | RepeatedRun | None = None
-        # Whether what is traced is no more than they.
+        # Whether nothing but these was traced in this part.
         self._is_one_run = False
 
     @property
     def handle(self) -> Any:
-        """The state after everything that was flushed."""
+        """The handle of the state after everything that was flushed."""
         return self._handle
 
     @property
@@ -112,13 +132,13 @@ class StraightCircuit(NestingCircuit):
             self._wait(run)
 
     def _wait(self, run: GateRun | RepeatedRun) -> None:
-        """Apply what waits, and let this wait."""
+        """Bind the pending run of gates, and make this one the pending one."""
         self._is_fresh = False
         self._settle()
         self._run = run
 
     def _settle(self) -> None:
-        """Apply the gates that wait."""
+        """Bind the pending run of gates."""
         run, self._run = self._run, None
         if run is None:
             return
@@ -132,7 +152,7 @@ class StraightCircuit(NestingCircuit):
 
     def _apply(self, run: GateRun, params: Any, wires: Any, n_iterations: Any = None) -> None:
         obstacle = self._gates_obstacle(run)
-        # First, since gates that wait are applied, and counted, when it is asked for.
+        # Read first: reading it binds pending gates, which moves the offset.
         handle = self._handle
         dynamic_count = self._dynamic_count if self._is_dynamic_count else None
         offset = self._offset if dynamic_count is None else dynamic_count.number
@@ -158,7 +178,7 @@ class StraightCircuit(NestingCircuit):
         self._frequencies.append(np.tile(frequencies, 1 if n_iterations is None else n_iterations))
 
     def _gates_obstacle(self, run: GateRun) -> str:
-        """Say why a derivative by the parameters of gates is none; nothing where it is one."""
+        """Return why gates cannot be differentiated by their parameters; empty where they can."""
         if not run.is_differentiable:
             names = ", ".join(dict.fromkeys(gate.name for gate in run.gates if gate.slots))
             return (
@@ -177,13 +197,13 @@ class StraightCircuit(NestingCircuit):
         *,
         is_dynamic_count: bool = False,
     ) -> Iterator[None]:
-        """Record a part of the circuit that is traced apart, from a state of its own."""
+        """Trace a loop's body or a branch, which begins with a state and offset of its own."""
         outer = self._handle, self._offset, self._dynamic_count, self._params, self._frequencies
         was_dynamic_count = self._is_dynamic_count
         self._handle, self._offset, self._dynamic_count = handle, offset, dynamic_count
         self._params, self._frequencies = [], []
         self._is_dynamic_count = was_dynamic_count or is_dynamic_count
-        # What is in front of it at run time is not known.
+        # Other gates may run before it, so nothing in it is the first operation of the circuit.
         self._is_fresh = False
         try:
             yield
@@ -245,7 +265,7 @@ class StraightCircuit(NestingCircuit):
         return values
 
     def sample(self, asked: Sequence[Asked]) -> list[Any]:
-        """Return what is asked of one round of samples."""
+        """Measure samples once, and return each result that is computed from them."""
         samples = MeasurementList(self.wires, self.where)
         samples.measurements += [
             Frequencies(what.wires, what.signs, self.groups)
@@ -256,9 +276,9 @@ class StraightCircuit(NestingCircuit):
         return self.measure(samples)
 
     def mean_of_groups(self, value: Any) -> Any:
-        """Return the mean over each group of shots of what is the same in all of them."""
+        """Return the mean over each group of shots of a value that does not depend on the shot."""
         return jnp.broadcast_to(value, (len(self.groups), *value.shape))
 
     def of_each_shot(self, value: Any) -> Any:
-        """Return what is the same in all shots, a row for each."""
+        """Return a value that does not depend on the shot, once for each shot."""
         return jnp.broadcast_to(value, (self.device.shots, *value.shape))
