@@ -1,47 +1,56 @@
 """The private names of JAX that are used as they are, for jax 0.10 and 0.11.
 
-What is replaced stands in ``_jax/patches/``, the only other place that imports private JAX.
+For example ``without_unused``, the DCE of a jaxpr, and ``transpose_jaxpr``, by the rules of each
+primitive, with ``closed`` of ``lambda x, y: (sin(x), 2.0 * y)`` and ``linear`` of ``lambda t: 3 *
+t``::
+
+    without_unused(closed, used=[True, False])
+        -> { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }, [True, False]
+    transpose_jaxpr(linear, [UndefinedPrimal(f64[])], cotangents=[2.0])
+        -> [6.0]
+
+Parts of JAX that are replaced stand in ``_jax/patches/``, the only other place with private JAX.
 
 Each name, what it is for, and why no public name serves:
 
-* ``effects``: registers the effects of callbacks, and tells which of a program's have tokens;
-  JAX's sets of effects have no public door.
-* ``callback.IOEffect``: the effect by which JAX itself refuses what it cannot batch, such as
-  a conditional on a mapped predicate; there is no public name for it.
-* ``backends_are_initialized`` and ``cpu_dispatch_is_asynchronous``: how the CPU dispatches,
-  and whether it is too late to choose; ``jax.config`` can set the option but not tell it.
-* ``make_cpu_client``: another client beside JAX's, for programs that JAX's has no room for;
-  ``jax.config`` can set neither how many it runs at a time nor a second one.
-* ``weakref_cache_key_types``: keeps JAX's caches from holding on to what a primitive's
-  parameters refer to, here users' functions; there is no public way.
-* ``trace_state_clean`` and ``is_transformed_eagerly``: whether a call stands under a
-  transformation, and whether a program is being made there.  Public JAX has only the deprecated
-  ``unsafe_*`` queries, which do not see every transformation.
-* ``lower_by``: lowers with rules that hold for one program alone; ``buffer_callback_p``: a
-  primitive that needs one.  Public rules hold for all programs.
-* ``functions_held_for``: what JAX would keep alive for a program, of which its module says nothing.
-* ``source_info_util``: the user's line that an equation is from, which JAX puts into locations.
-* ``run_compiled``: runs a compiled program without JAX's cache of fast calls, which refuses
-  a program that calls itself in its first run; ``Compiled.__call__`` has no way around it.
-* ``partitioning``: how the module that is being lowered is spread over devices; a lowering rule
-  sees it in its context only.
-* ``pxla._dce_jaxpr``: a cache of JAX's that keeps programs, and so users' functions, for ever;
-  public JAX clears all of its caches or none.
-* ``varying_axes`` and ``over_axes``: over which axes of a mesh a value differs inside
-  ``jax.shard_map``; JAX's types say it in attributes that are not documented.
-* ``without_mesh``: what the user's mesh must not reach; ``jax.set_mesh`` sets one, but none
-  cannot be set where a program is being traced.
+* ``effects``: registers the effects of callbacks, and tells which of them are ordered (have a
+  token); JAX's sets of effects are private.
+* ``callback.IOEffect``: the effect for which JAX refuses batching that would change the calls, as
+  of a conditional with a mapped predicate; it has no public name.
+* ``backends_are_initialized`` and ``cpu_dispatch_is_asynchronous``: the CPU's dispatch, and whether
+  it can still be configured; ``jax.config`` sets the option and cannot read it.
+* ``make_cpu_client``: a second CPU client, for programs beyond the number that JAX's runs at once;
+  ``jax.config`` can set neither that number nor a second client.
+* ``weakref_cache_key_types``: lets JAX's caches hold a primitive's parameters weakly, here those
+  that refer to users' functions; there is no public way.
+* ``trace_state_clean`` and ``is_transformed_eagerly``: whether a call is under a transformation,
+  and whether a program is being traced there.  Public JAX has only the deprecated ``unsafe_*``
+  queries, which do not see every transformation.
+* ``lower_by``: lowers with rules for one program only, and ``buffer_callback_p``, a primitive that
+  needs one.  ``mlir.register_lowering`` is for all programs.
+* ``functions_held_for``: the Python objects that JAX keeps alive for a lowered program; its module
+  does not name them.
+* ``source_info_util``: the user's ``file:line`` of an equation, which JAX puts into locations.
+* ``run_compiled``: runs a compiled program without JAX's C++ fast path, which refuses a program
+  that calls itself in its first run; ``Compiled.__call__`` cannot avoid it.
+* ``partitioning``: whether the module that is being lowered is partitioned over devices; a lowering
+  rule sees it only in its context.
+* ``pxla._dce_jaxpr``: a cache that keeps programs, and so users' functions, for ever; public JAX
+  clears all of its caches or none.
+* ``varying_axes`` and ``over_axes``: the axes of a mesh over which a value varies inside of
+  ``jax.shard_map``; types have them in undocumented attributes.
+* ``without_mesh``: traces without the user's mesh; ``jax.set_mesh`` sets one, but cannot unset it
+  while a program is traced.
 * ``array.ArrayImpl``: an array on a device that is not committed to it; ``jax.device_put`` commits
-  where it is told the device, and anything through NumPy forgets weak types.
-* ``raw_platform``: what JAX lowers for, ``cuda`` where the public name is ``gpu``.
-* ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform a
-  jaxpr that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take
-  functions, and run what they trace.
-* ``transpose_jaxpr`` and ``without_unused``: the transposed linear part of a loop's body, and a
-  jaxpr without what its used results do not need; the public ``jax.linear_transpose`` evaluates
-  parts that are not linear, gates among them.
-* ``traceback_util``: which frames JAX leaves out of the tracebacks that users see, and how
-  ``jax_traceback_filtering`` says; public JAX has the option alone.
+  where it is told the device, and NumPy forgets weak types.
+* ``raw_platform``: the platform that JAX lowers for, ``cuda`` where the public name is ``gpu``.
+* ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform the jaxpr
+  that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take functions, and
+  evaluate what they trace.
+* ``transpose_jaxpr`` and ``without_unused``: the transpose and the DCE of a jaxpr; the public
+  ``jax.linear_transpose`` evaluates equations that are not linear, gates among them.
+* ``traceback_util``: the frames that JAX leaves out of users' tracebacks; public JAX has only the
+  option ``jax_traceback_filtering``.
 """
 
 import contextlib
@@ -112,7 +121,7 @@ trace_state_clean = core.trace_state_clean
 
 
 def is_transformed_eagerly() -> bool:
-    """Tell whether a call stands under transformations, of which none makes a program."""
+    """Tell whether a call is under transformations such as ``grad``, but under no ``jit``."""
     trace = core.trace_ctx.trace
     if isinstance(trace, core.EvalTrace):
         return False
@@ -126,12 +135,12 @@ partial_eval_jaxpr_nounits = partial_eval.partial_eval_jaxpr_nounits
 
 
 def varying_axes(aval: Any) -> frozenset[Any]:
-    """Return the axes of the mesh of ``jax.shard_map`` over which a value of a type differs."""
+    """Return the axes of the mesh of ``jax.shard_map`` over which values of a type vary."""
     return aval.mat.varying if isinstance(aval, core.ShapedArray) else frozenset()
 
 
 def over_axes(aval: Any, axes: frozenset[Any], mesh: Any) -> Any:
-    """Return the type of a value that differs over axes of the mesh of ``jax.shard_map``."""
+    """Return the type of a value that varies over axes of the mesh of ``jax.shard_map``."""
     spec = jax.sharding.PartitionSpec(*[None] * aval.ndim)
     sharding = jax.sharding.NamedSharding(mesh, spec)
     return aval.update(sharding=sharding, manual_axis_type=aval.mat.update(varying=axes))
@@ -140,9 +149,9 @@ def over_axes(aval: Any, axes: frozenset[Any], mesh: Any) -> Any:
 def without_unused(
     closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool] | bool = False
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """Return a jaxpr with the used results alone, and which of its inputs it has still.
+    """Eliminate dead code: return the jaxpr of the used results, and which inputs it still takes.
 
-    Those are the inputs that the results need, and the ones to keep.
+    These are the inputs that the results need, and those to keep.
     """
     keep = keep if isinstance(keep, bool) else list(keep)
     jaxpr, needed = partial_eval.dce_jaxpr(closed.jaxpr, list(used), keep)
@@ -152,24 +161,24 @@ def without_unused(
 def transpose_jaxpr(
     closed: ClosedJaxpr, inputs: Sequence[Any], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Return the cotangents of the undefined ones among the inputs of a linear jaxpr."""
+    """Return the cotangents of the inputs of a linear jaxpr that are ``UndefinedPrimal``."""
     return list(ad.backward_pass(closed.jaxpr, False, closed.consts, inputs, cotangents))
 
 
 def cpu_dispatch_is_asynchronous() -> bool:
-    """Tell how the CPU backend will dispatch, or does."""
+    """Tell whether the CPU backend dispatches asynchronously, or will once it is initialized."""
     return xla_bridge._CPU_ENABLE_ASYNC_DISPATCH.value
 
 
 hide_frames_of = traceback_util.register_exclusion
 
 
-# Leaves tracebacks as they are where a newer JAX has it no more; a test tells.
+# A newer JAX without it leaves tracebacks unfiltered; a test tells.
 _filtering_mode: Any = getattr(traceback_util, "_filtering_mode", lambda: "off")
 
 
 def hide_frames(error: BaseException) -> None:
-    """Leave out of an error's traceback what JAX leaves out of its own, as its option says."""
+    """Filter the traceback of an error as JAX does its own, by ``jax_traceback_filtering``."""
     mode = _filtering_mode()
     if error.__traceback__ is None or mode == "off":
         return
@@ -180,16 +189,16 @@ def hide_frames(error: BaseException) -> None:
 
 
 def hold_weakly_in_caches(parameter_type: type[Any]) -> None:
-    """Let JAX's caches forget entries when a parameter of this type is gone."""
+    """Let JAX's caches drop an entry when its parameter of this type is garbage-collected."""
     util.weakref_cache_key_types.add(parameter_type)
 
 
 class InputOutputEffect(callback.IOEffect):
-    """Keeps calls that are neither dropped nor repeated, in no order.
+    """The effect of unordered calls that must be neither dropped nor repeated.
 
-    It equals JAX's own, which JAX looks for where batching would run both branches of a
-    conditional or go on in loops that have ended; a type of its own lets it into places that
-    JAX's is kept from, such as ``jax.checkpoint``.
+    It compares equal to JAX's own: JAX looks for that one before batching would run both branches
+    of a conditional, or go on in loops that have ended.  It is a type of its own to be allowed
+    where JAX's is not, such as in ``jax.checkpoint``.
     """
 
     def __str__(self) -> str:
@@ -203,7 +212,7 @@ class InputOutputEffect(callback.IOEffect):
 
 
 class Partitioning(enum.Enum):
-    """How a part of a module is spread over devices."""
+    """How a part of a module is partitioned over devices."""
 
     NONE = enum.auto()
     AUTOMATIC = enum.auto()
@@ -212,7 +221,7 @@ class Partitioning(enum.Enum):
 
 
 def partitioning(context: mlir.ModuleContext) -> tuple[Partitioning, int]:
-    """Return how what is being lowered is spread, and over how many devices."""
+    """Return how the module that is being lowered is partitioned, and over how many devices."""
     axes = context.axis_context
     if isinstance(axes, sharding_impls.SPMDAxisContext):
         is_manual = axes.manual_axes == frozenset(axes.mesh.axis_names)
@@ -232,9 +241,9 @@ def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
 
 
 def forget_lowering(jaxpr: Any) -> None:
-    """Let JAX forget what it kept when a jaxpr was lowered with all of its inputs.
+    """Evict a jaxpr from the cache of ``pxla._dce_jaxpr``.
 
-    Since jax 0.11 that is the jaxpr itself, in a cache that is to drop it when it dies.
+    Since jax 0.11 the entry holds the jaxpr itself, and so its weak key never dies.
     """
     evict = getattr(getattr(pxla, "_dce_jaxpr", None), "evict_weakref", None)
     if evict is not None:
@@ -242,16 +251,16 @@ def forget_lowering(jaxpr: Any) -> None:
 
 
 def mesh_is_set() -> bool:
-    """Tell whether the user's program set a mesh."""
+    """Tell whether a mesh is set (``jax.set_mesh``)."""
     abstract, concrete = sharding_impls.get_abstract_mesh(), sharding_impls.get_concrete_mesh()
     return not (abstract.empty and concrete.empty)
 
 
 @contextlib.contextmanager
 def without_mesh() -> Iterator[None]:
-    """Trace and lower as where the user's program set no mesh."""
+    """Trace and lower as if no mesh were set."""
     if not mesh_is_set():
-        # To JAX's caches, an empty mesh that was set is not the one that never was.
+        # To JAX's caches, an empty mesh differs from none.
         yield
         return
     with (
@@ -278,7 +287,7 @@ _our_effects: tuple[type[Any], ...] = ()
 
 
 def our_effects() -> tuple[type[Any], ...]:
-    """Return the types of effects that were registered."""
+    """Return the types of effects that we registered."""
     return _our_effects
 
 
@@ -298,25 +307,25 @@ def register_effect(effect_type: type[Any], *, in_checkpoint: bool = True) -> No
 
 
 def register_ordered_effect(effect_type: type[Any]) -> None:
-    """Let programs with an effect be lowered and transformed, in program order."""
+    """Likewise, for an effect that keeps program order."""
     register_effect(effect_type)
     for allowed in (effects.ordered_effects, effects.shardable_ordered_effects):
         allowed.add_type(effect_type)
 
 
 def ordered_effects(jaxpr: ClosedJaxpr) -> list[Any]:
-    """Return the effects that have tokens, in the order of these in the lowered module."""
+    """Return the ordered effects of a jaxpr, in the order of their tokens in the module."""
     return effects.ordered_effects.filter_in(jaxpr.effects)
 
 
 def run_compiled(compiled: jax.stages.Compiled, /, *args: Any, **kwargs: Any) -> Any:
-    """Run a compiled program; it may run itself while it runs."""
+    """Run a compiled program, which may call itself recursively."""
     results, *_ = compiled.call(compiled._params, *args, **kwargs)
     return results
 
 
 def refuses_traced_size(error: BaseException) -> bool:
-    """Tell whether an exception is JAX's of a shape or slice that is traced; it has no type."""
+    """Tell whether an exception is JAX's for a traced shape or slice; it has no own type."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
@@ -338,13 +347,13 @@ buffer_callback_p = buffer_callback.buffer_callback_p
 def lower_by(
     traced: Any, rules: tuple[tuple[Primitive, Callable[..., Any]], ...]
 ) -> jax.stages.Lowered:
-    """Lower a traced function for the CPU by rules that take precedence over JAX's."""
+    """Lower a traced function for the CPU, with lowering rules that override JAX's."""
     parameters = mlir.LoweringParameters(override_lowering_rules=rules)
     return traced.lower(lowering_platforms=("cpu",), _private_parameters=parameters)
 
 
 def functions_held_for(lowered: jax.stages.Lowered) -> list[Any]:
-    """Return the objects of this process that a lowered program refers to."""
+    """Return the Python objects that a lowered program refers to."""
     held = lowered._lowering.compile_args
     return [*(held["host_callbacks"] or ()), *(held["keepalive"] or ())]
 

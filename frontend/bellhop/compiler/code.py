@@ -1,4 +1,14 @@
-"""Programs: what runs, how it came about, and how it is called from a module of JAX's."""
+"""Programs: the code that runs, what it was made from, and its call from another module of JAX.
+
+``Code.module`` of ``qjit(lambda x: io_callback(f, float, x, ordered=True))`` is bytecode of ::
+
+    func.func @main(%token: !stablehlo.token, %x: tensor<f64>, %table: tensor<2xui32>)
+        -> (!stablehlo.token, tensor<f64>)
+
+``merge`` copies it into the module of the ``jax.jit`` that runs it, as ``@bellhop_main``, and
+``call`` emits there ``func.call @bellhop_main(%token, %x, %table)``.  The table's address is an
+argument, so that the code is the same in every process.
+"""
 
 import weakref
 from collections.abc import Sequence
@@ -20,17 +30,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """What of a program is embedded into a ``jax.jit``.
+    """The part of a program that is embedded into a ``jax.jit``.
 
-    It refers to no function: JAX's caches hold it for as long as they hold the ``jax.jit``,
-    which a callback may in turn refer to.
+    It refers to no Python function.  JAX's caches hold it as long as the ``jax.jit``, and a
+    callback may refer to that in turn, so that neither would ever be freed.
 
     Attributes:
         module: bytecode of StableHLO and custom calls.  ``@main`` takes the ordering
             tokens, the arguments and the table, and returns the tokens and the results.
         tokens: how many ordering tokens there are.
-        out_avals: the results.
-        delegates: what its undefined functions stand for, where it is not for the CPU.
+        out_avals: the types of the results.
+        delegates: the implementations of its undefined functions, if it is not for the CPU.
     """
 
     module: bytes
@@ -44,12 +54,12 @@ class Program:
     """A compiled program, and how it came about.
 
     Attributes:
-        code: what runs.
+        code: the part that runs.
         jaxpr: the traced function.
         lowered: the module before the passes.
         mlir_opt: the module after the optimising passes.
         stages: the module as lowered and after each pass, where asked for.
-        targets: its callbacks, as its declarations number them.
+        targets: its callbacks, in the order of their numbers in the module.
         delegates: the functions that its code needs, where it is not for the CPU.
     """
 
@@ -73,7 +83,7 @@ class Program:
 
     @property
     def prints_later(self) -> bool:
-        """Whether it leaves printing to another thread."""
+        """Whether it prints asynchronously, from another thread."""
         return any(target.flavour == "print" and target.asynchronous for target in self.targets)
 
     @property

@@ -1,4 +1,18 @@
-"""From a function to a program: traced by JAX, lowered by JAX, optimised by us."""
+"""From a Python function to a program: traced and lowered by JAX, then optimised by our passes.
+
+``compile_program(lambda x: 2 * g(x), [ShapeDtypeStruct((), float)], table)``, of a QNode ``g``,
+traces the jaxpr ::
+
+    { lambda ; a:f64[]. let b = quantum_circuit[name=g ...] a    c = mul 2.0 b in (c,) }
+
+lowers it, with what ``compiler/context.py`` gathers, to a module ::
+
+    %0 = "quantum.begin"(%arg0) ...    %1 = "quantum.gate"(%0, ...) ...    "quantum.end"(...)
+    %4 = stablehlo.multiply %cst, %3
+
+and returns the ``Program`` (``compiler/code.py``) that ``optimize`` makes of it: its bytecode, with
+custom calls in place of our operations.
+"""
 
 import math
 import re

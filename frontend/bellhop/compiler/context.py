@@ -1,4 +1,15 @@
-"""What is gathered while JAX lowers a program of ours."""
+"""The state of lowering: what is gathered while JAX lowers a program of ours.
+
+The lowering rule of a callback on ``x:f64[]`` calls ``lowering_in_progress().declare(ctx,
+target)``.  That adds the target to ``targets``, and returns a symbol for its calls; ``finish`` then
+puts the declaration into the module::
+
+    "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, id = 0,
+                       python = "module.f", site = "file.py:3"}
+
+where ``id`` is the index in ``targets``.  Where ``lowering_in_progress()`` is None, JAX lowers a
+program of its own, such as a plain ``jax.jit``.
+"""
 
 import contextlib
 import contextvars
@@ -18,27 +29,27 @@ if TYPE_CHECKING:
 
 @dataclass
 class Lowering:
-    """What is gathered while one program is lowered: its callbacks, by number."""
+    """The callbacks of the program that is being lowered, by number, and its counters."""
 
     targets: list["CallbackTarget"] = field(default_factory=list)
-    # A function that is called at two shapes has two declarations.
+    # By target and argument types: a function called with two shapes has two declarations.
     symbols: dict[Any, str] = field(default_factory=dict)
     placeholders: list[tuple[ir.Operation, str, list[Any], list[Any]]] = field(default_factory=list)
-    # What was lowered for platforms other than the program's own.
+    # Caches of what was lowered for other platforms than the program's own.
     platform_caches: dict[str, Any] = field(default_factory=dict)
     random_circuits: int = 0
 
     def number_random_circuit(self) -> int:
-        """Return the number of a circuit whose outcomes are drawn."""
+        """Return the next number of a circuit that draws random numbers."""
         self.random_circuits += 1
         return self.random_circuits - 1
 
     def declare(self, ctx: mlir.LoweringRuleContext, target: "CallbackTarget") -> str:
         """Return the symbol of a callback in the module, declaring it if it is new.
 
-        While JAX lowers, an empty function holds the symbol: other callbacks, and functions of
-        JAX's, may have the same name, and from jax 0.11 on the symbol table takes no
-        operations of dialects that it does not know.
+        While JAX lowers, an empty ``func.func`` reserves the symbol, since other callbacks and
+        JAX's functions may have the same name.  From jax 0.11 on the symbol table refuses
+        operations of unregistered dialects.
         """
         key = target, tuple((aval.shape, aval.dtype) for aval in ctx.avals_in)
         if key not in self.symbols:
@@ -55,7 +66,7 @@ class Lowering:
         return self.symbols[key]
 
     def finish(self) -> None:
-        """Put the declarations of the callbacks where their symbols were held."""
+        """Replace the empty functions by the declarations of the callbacks."""
         for number, (placeholder, symbol, inputs, results) in enumerate(self.placeholders):
             target = self.targets[number]
             with ir.InsertionPoint(placeholder), ir.Location.unknown(placeholder.context):
@@ -84,10 +95,10 @@ def _empty_function(name: str) -> ir.Operation:
 
 @dataclass(frozen=True)
 class LoweringState:
-    """What holds for all that is lowered here: in this thread, inside of these ``with`` blocks.
+    """What lowering rules read, in this thread and inside of these ``with`` blocks.
 
     Attributes:
-        program: gathers what is lowered for a program of ours; None where it is one of JAX's own.
+        program: the program of ours that is being lowered; None for one of JAX's own.
         delegates: whether callbacks are JAX's on the CPU too, as they are on other platforms.
         records: whether the device of the circuit that is lowered records its gates.
     """
@@ -97,7 +108,7 @@ class LoweringState:
     records: bool = True
 
 
-# Where nothing is lowered.
+# The state outside of any lowering.
 _NOTHING = LoweringState()
 
 _current: contextvars.ContextVar[LoweringState] = contextvars.ContextVar(
@@ -106,13 +117,13 @@ _current: contextvars.ContextVar[LoweringState] = contextvars.ContextVar(
 
 
 def lowering_state() -> LoweringState:
-    """Return the state of lowering here."""
+    """Return the current state of lowering."""
     return _current.get()
 
 
 @contextlib.contextmanager
 def lowering_with(**changes: Any) -> Iterator[None]:
-    """Change attributes of the state for what is lowered inside."""
+    """Change attributes of the state inside of the ``with`` block."""
     token = _current.set(replace(_current.get(), **changes))
     try:
         yield
@@ -121,18 +132,18 @@ def lowering_with(**changes: Any) -> Iterator[None]:
 
 
 def lowering_in_progress() -> Lowering | None:
-    """Return the lowering under way, or None where JAX lowers a program of its own."""
+    """Return the program of ours that is being lowered, or None for one of JAX's own."""
     return _current.get().program
 
 
 @contextlib.contextmanager
 def lowering() -> Iterator[Lowering]:
-    """Gather what is lowered inside for one program."""
+    """Begin a program: gather what is lowered inside of the ``with`` block."""
     gathered = Lowering()
     with lowering_with(program=gathered):
         yield gathered
 
 
 def allow_our_dialects(ctx: mlir.LoweringRuleContext) -> None:
-    """Let operations of our dialects into the module that JAX is making for us."""
+    """Allow operations of our unregistered dialects in the module that JAX is lowering."""
     ctx.module_context.context.allow_unregistered_dialects = True

@@ -1,4 +1,22 @@
-"""From a traced function to a program: MLIR, passes, and the table of its callbacks."""
+"""From a lowered module to a program: the passes, and the table of callbacks.
+
+For ``qjit(lambda x: pure_callback(f, float)(x) + pure_callback(f, float)(x))``, as lowered::
+
+    %0 = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
+    %1 = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
+    %2 = stablehlo.add %0, %1
+
+after ``OPTIMIZATION``, which is ``f.mlir_opt``, the equal calls are one::
+
+    %0 = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
+    %1 = stablehlo.add %0, %0
+
+and after ``REGIONS`` and ``CALLS`` it is a typed-FFI custom call, with the number of the callback
+in the table of the program::
+
+    %0 = stablehlo.custom_call @bellhop_callback(%table, %x) {program = ..., index = 0}
+    %1 = stablehlo.add %0, %0
+"""
 
 import hashlib
 import weakref

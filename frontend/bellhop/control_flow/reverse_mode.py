@@ -1,16 +1,29 @@
-"""Reverse mode of loops whose length the program computes.
+"""Reverse mode of ``lax.while_loop``, whose length is only known at run time.
 
-JAX differentiates ``lax.while_loop`` forward and splits off its linear part, but does not
-transpose it: the values that each iteration's linear part needs are as many as there are
-iterations, and arrays have one shape.  Here they are computed again, from checkpoints in an array
-of fixed length.
+JAX differentiates ``while`` forward and splits off the linear part, but does not transpose it: the
+linear part needs residuals of each iteration, and an array of these would have no static shape.
+Here residuals are computed again, from checkpoints in an array of fixed length.
 
-The iterations are counted first.  Then they are reversed, the last one first; the values before an
-iteration are computed from the nearest checkpoint before it, and further checkpoints are left on
-the way.  While all iterations fit, each is computed once more; of more iterations each is computed
-again once for every level of checkpoints, and a level has half of the places that are still free.
-The idea, and the best places, are those of A. Griewank, "Achieving logarithmic growth of temporal
-and spatial complexity in reverse automatic differentiation" (1992).
+The gradient of ``y, i = x, 0; while i < n: y, i = sin(y * x), i + 1`` by ``x`` is three loops::
+
+    n_iterations = while[ count the iterations, y = sin(y * x) ] 0 x
+    _ _ _ x_bar y_bar = while[
+      body={ lambda x; n_left kept checkpoints x_bar y_bar. let
+          kept checkpoints = while[ advance from the last checkpoint to iteration n_left - 1 ]
+          y = checkpoints[kept]
+          z_bar = mul y_bar (cos (mul y x))
+          x_bar = add x_bar (mul y z_bar)
+          y_bar = mul z_bar x
+        in (sub n_left 1, sub kept 1, checkpoints, x_bar, y_bar) }
+    ] x n_iterations 0 [x ...] 0.0 1.0
+    add x_bar y_bar
+
+So iterations are reversed from the last to the first.  The carried values before an iteration are
+computed from the nearest checkpoint before it, and new checkpoints are left on the way.  While all
+iterations fit into the checkpoints, each is computed once more.  Beyond that, each is computed
+again once for every level of checkpoints, and a level takes half of the free places.  The idea,
+and the optimal schedule, are those of A. Griewank, "Achieving logarithmic growth of temporal and
+spatial complexity in reverse automatic differentiation" (1992).
 """
 
 import contextlib
@@ -34,16 +47,16 @@ from bellhop.control_flow.unused_values import equations, needed_values, prune_l
 from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import trace_state, tracing_with
 
-# Checkpoints may take so much memory, but are no fewer and no more than that.
+# The memory of checkpoints, and their least and greatest number.
 _CHECKPOINT_BYTES = 1 << 22
 _FEWEST, _MOST = 32, 1024
 
 
 @contextlib.contextmanager
 def reverse_mode_of_loops(where: str) -> Iterator[None]:
-    """Let JAX transpose loops whose length the program computes.
+    """Let JAX transpose ``while`` inside of the ``with`` block.
 
-    Elsewhere they keep JAX's own error: ``jax.grad`` means what JAX says.
+    Elsewhere it remains JAX's own error: ``jax.grad`` behaves as documented by JAX.
 
     Args:
         where: what is differentiated, for errors.
@@ -55,12 +68,12 @@ def reverse_mode_of_loops(where: str) -> Iterator[None]:
 
 
 def has_loop_of_unknown_length(closed: ClosedJaxpr) -> bool:
-    """Tell whether there is one in a jaxpr, at any depth."""
+    """Tell whether a jaxpr has a ``while``, at any depth."""
     return any(eqn.primitive is while_p for eqn in equations(closed.jaxpr))
 
 
 def side_effects_error(where: str) -> DifferentiableCompileError:
-    """Return the error of a loop that can only be gone through once."""
+    """Return the error for a loop with side effects, which cannot be computed again."""
     return DifferentiableCompileError(
         f"{where}: a loop whose length is computed in the program is differentiated, and there "
         "are side effects in it: they would come twice, since the way back computes its values "
@@ -70,12 +83,12 @@ def side_effects_error(where: str) -> DifferentiableCompileError:
 
 @dataclass(frozen=True)
 class _Loop:
-    """A loop's values that its linear part needs, and the transpose of that part.
+    """The non-linear part of a loop, as far as residuals need it, and the transposed linear part.
 
     Attributes:
-        first: the values before the first iteration.
-        goes_on: takes values; tells whether there is another iteration.
-        forward: takes values; returns the next, and the residuals of the iteration.
+        first: the carried values before the first iteration.
+        goes_on: takes carried values; tells whether there is another iteration.
+        forward: takes carried values; returns the next ones, and the iteration's residuals.
         reverse: takes the residuals of an iteration and the cotangents after it; returns those of
             the linear constants, and those before the iteration.
     """
@@ -112,7 +125,7 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     is_known_const, is_known = _inverted(are_linear_consts), _inverted(are_linear)
     n_linear = sum(are_linear_consts) + sum(are_linear)
 
-    # What nobody needs for the linear part is left out first: gates, for one.
+    # DCE first: what the linear part does not need is not computed again (gates, for one).
     n_residuals = len(linear.in_avals) - n_linear
     linear, used = without_unused(
         linear, [True] * len(linear.out_avals), [False] * n_residuals + [True] * n_linear
@@ -152,7 +165,7 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
             )
         ],
     )
-    # A tangent that the loop carries may begin as a known zero, which has no cotangent.
+    # A carried tangent may begin as a known zero, whose cotangent nobody wants.
     of_args = [
         *_filled(of_consts, are_linear_consts),
         *_filled(of_carried, are_linear),
@@ -162,7 +175,7 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     results = [
         ct if ad.is_undefined_primal(arg) else None for ct, arg in zip(results, args, strict=True)
     ]
-    # The condition's constants came twice where it is one of a batch.
+    # For a mapped condition, its constants were prepended to those of the body.
     return results[len(args) - _count(params) :]
 
 
@@ -173,13 +186,13 @@ def _count(params: dict[str, Any]) -> int:
 def _reversed(
     loop: _Loop, of_consts: list[Any], of_carried: list[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Reverse all iterations of a loop, from the cotangents after it."""
+    """Return the cotangents of constants and first values, from those after the loop."""
 
     def advance(values: list[Any]) -> list[Any]:
         return loop.forward(values)[0]
 
     def nearer(last: Any, kept: Any) -> Any:
-        """Go on from the last checkpoint towards an iteration, and leave another on the way."""
+        """Advance from the last checkpoint towards an iteration, and leave another checkpoint."""
         top, numbers, checkpoints = kept
         distance = last - numbers[top]
         free = places - 1 - top
@@ -222,7 +235,7 @@ def _reversed(
 
 
 def _places(values: Sequence[Any]) -> int:
-    """Return how many checkpoints there is memory for."""
+    """Return the number of checkpoints."""
     size = sum(math.prod(value.shape) * value.dtype.itemsize for value in values)
     return min(max(_CHECKPOINT_BYTES // max(size, 1), _FEWEST), _MOST)
 
@@ -230,7 +243,7 @@ def _places(values: Sequence[Any]) -> int:
 def _split_body(
     body: ClosedJaxpr, are_linear_consts: list[bool], are_linear: list[bool]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool]]:
-    """Split an iteration in its known and its linear part; return also which values are linear."""
+    """Partially evaluate the body, to a fixpoint of which carried values are linear."""
     while True:
         known, linear, found, _ = partial_eval_jaxpr_nounits(
             body, [*are_linear_consts, *are_linear], instantiate=are_linear
@@ -241,7 +254,7 @@ def _split_body(
 
 
 def _body_of_a_batch(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a body for a batch of loops, each of which stands still where it has ended."""
+    """Return the body of a batched loop: elements that have ended keep their values."""
     n_consts = len(body.in_avals) - len(body.out_avals)
 
     def step(*args: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from bellhop._jax.patches.unused_values_of_loops import leave_unused_values_out
+from bellhop._jax.patches.unused_values_of_loops import register_dce_rule_of_while
 from bellhop._jax.private import without_unused
 
 
@@ -87,4 +87,4 @@ def _without_unused(used: list[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprE
 
 def prune_loops() -> None:
     """Let JAX leave out of loops what nobody uses, from now on."""
-    leave_unused_values_out(_without_unused)
+    register_dce_rule_of_while(_without_unused)

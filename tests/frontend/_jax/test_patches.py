@@ -86,7 +86,7 @@ FILES = [path for path in Path(patches.__file__).parent.glob("*.py") if path.ste
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
 def test_a_patch_says_what_for_and_until_when(file):
     text = ast.get_docstring(ast.parse(file.read_text()))
-    for topic in ("Replaced", "Versions", "Upstream", "Put in", "Test"):
+    for topic in ("Replaced", "Versions", "Upstream", "Installed", "Test"):
         assert re.search(rf"^{topic}: ", text, re.MULTILINE), topic
     for test in re.findall(r"test_\w+\.py", text):
         assert list(Path(__file__).parents[2].rglob(test)), test

@@ -1,7 +1,15 @@
-"""Parts of JAX that are replaced: a file for each, put in when a program first needs it.
+"""Patches of JAX, one file each, installed when a program first needs them.
 
-Importing bellhop replaces nothing.  Each file says what is replaced and why, in which versions,
-what of JAX would make it needless, when it is put in, and which test tells that it can go.
+A patch is a function that replaces something of JAX, once::
+
+    @patch("the dead-code rule of while", "unused values of loops are not computed")
+    def register_dce_rule_of_while(rule): partial_eval.dce_rules.setdefault(while_p, rule)
+
+    register_dce_rule_of_while(rule)      # installed, once per process
+    in_force()                            # {"the dead-code rule of while": "unused values ..."}
+
+Importing bellhop installs none.  The docstring of each file says what is replaced and why, in which
+versions, what in upstream JAX would make it needless, when it is installed, and the test for it.
 """
 
 import functools
@@ -14,16 +22,16 @@ import jax
 from bellhop.errors import CompileError
 
 _in_force: dict[str, str] = {}
-# One may put in another.
+# A patch may install another one.
 _lock = threading.RLock()
 
 
 def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator of what puts a patch in: it does at its first call, and never again.
+    """Return a decorator for a function that installs a patch: only its first call does.
 
     Args:
-        replaced: the part of JAX.
-        reason: what for.
+        replaced: the part of JAX that is replaced.
+        reason: what the patch is for.
     """
 
     def decorate(install: Callable[..., None]) -> Callable[..., None]:
@@ -42,10 +50,10 @@ def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callabl
 
 
 def original(owner: Any, name: str) -> Any:
-    """Return the part of JAX that a patch is to replace.
+    """Return the part of JAX that a patch replaces.
 
     Raises:
-        CompileError: naming it, where this JAX has it no more.
+        CompileError: where this version of JAX does not have it.
     """
     try:
         return getattr(owner, name)
@@ -57,5 +65,5 @@ def original(owner: Any, name: str) -> Any:
 
 
 def in_force() -> dict[str, str]:
-    """Return what is replaced so far, and what for."""
+    """Return the patches that are installed: what each replaces, and its reason."""
     return dict(_in_force)

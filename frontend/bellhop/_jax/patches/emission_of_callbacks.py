@@ -1,10 +1,11 @@
-"""JAX's own callbacks in our programs are lowered to calls of ours.
+"""JAX's own callbacks in our programs are lowered to calls of our runtime.
 
-Replaced: ``emit_python_callback``, by which JAX lowers them: it gives their functions to the
-executable of the module that is lowered, and ours is embedded into another.  Elsewhere it is JAX's.
+Replaced: ``emit_python_callback``, by which JAX lowers them.  It ties their functions to the
+executable of the module that is lowered, and our module becomes a part of another executable.
+Outside of our programs it is JAX's.
 Versions: 0.10 and 0.11.
-Upstream: public rules for the primitives, or functions that are not numbered by the executable.
-Put in: when a program is first lowered.
+Upstream: public lowering rules, or functions that are not numbered by the executable.
+Installed: when a program is first lowered.
 Test: ``test_callbacks_of_jax.py``.
 """
 
@@ -19,11 +20,11 @@ from bellhop._jax.patches import original, patch
 
 @patch("emit_python_callback", "JAX's own callbacks in our programs are calls of ours")
 def emit_callbacks_by(emit: Callable[..., Any], where: Callable[[], bool]) -> None:
-    """Lower JAX's own callbacks in another way than JAX does.
+    """Lower JAX's own callbacks by ``emit``.
 
     Args:
         emit: takes and returns what ``emit_python_callback`` does.
-        where: tells whether to, for what is being lowered.
+        where: tells whether ``emit`` is for the module that is being lowered.
     """
     emit_by_jax = original(callback, "emit_python_callback")
 

@@ -1,11 +1,11 @@
-"""Programs with callbacks in a plain ``jax.jit`` run without JAX's fast calls, to their end.
+"""Programs with callbacks in a plain ``jax.jit`` run without JAX's fast calls, synchronously.
 
 Replaced: ``pjit._get_fastpath_data``, ``MeshExecutable.create_cpp_call`` and
-``ExecuteReplicated.__call__``.  The C++ of fast calls raises ``ValueError(text)`` whatever failed;
-a program that begins late finds nothing alive if its ``jit`` was dropped.
+``ExecuteReplicated.__call__``.  JAX's C++ fast path raises ``ValueError(text)`` for any failure;
+and a run that starts late, after its ``jit`` was dropped, would find its callbacks freed.
 Versions: 0.10 and 0.11.
 Upstream: fast calls raise ``JaxRuntimeError``; nothing public chooses.
-Put in: when one of our calls is first lowered in a plain ``jax.jit``.
+Installed: when one of our calls is first lowered in a plain ``jax.jit``.
 Test: ``test_stable_plain_jit.py``.
 """
 
@@ -21,12 +21,12 @@ from jax._src.interpreters import pxla  # noqa: TID251
 from bellhop._jax.patches import original, patch
 from bellhop_runtime._interrupts import uninterrupted
 
-# Whether who calls makes exceptions of such texts, and waits.
+# Whether the caller itself makes exceptions of such texts, and waits for the run.
 translated: contextvars.ContextVar[bool] = contextvars.ContextVar("translated", default=False)
 
 
 def keeps(executable: Any, is_meant: Callable[[Any], bool]) -> bool:
-    """Tell whether an executable keeps something alive that is meant."""
+    """Tell whether an executable keeps an object alive for which ``is_meant`` is true."""
     kept = getattr(getattr(executable, "unsafe_call", None), "keepalive", None)
     return any(map(is_meant, kept or ()))
 
@@ -35,10 +35,10 @@ def keeps(executable: Any, is_meant: Callable[[Any], bool]) -> bool:
     "the fast calls of jit and of Compiled", "exceptions of callbacks in a plain jax.jit stay whole"
 )
 def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[], None]) -> None:
-    """Keep programs out of JAX's cache of fast calls, and wait for them, by what they keep alive.
+    """Keep programs out of JAX's fast calls, and wait for their runs, by what they keep alive.
 
-    A program begins late where an argument is still on its way, and must find what it needs
-    alive then, though its ``jit`` may be dropped as soon as the call has returned.
+    A run starts late if an argument is not ready yet.  What it needs must still be alive then, but
+    its ``jit`` may be dropped as soon as the call has returned.
 
     Args:
         is_meant: tells of an object that a program keeps alive whether this is one.

@@ -1,9 +1,9 @@
-"""Public names that JAX 0.11 removed and PennyLane 0.45 asks for.
+"""Public names that JAX 0.11 removed and PennyLane 0.45 uses.
 
-Replaced: ``jax.core.is_concrete`` and ``jax.core.concrete_or_error`` are put back.
+Replaced: ``jax.core.is_concrete`` and ``jax.core.concrete_or_error`` are defined again.
 Versions: 0.11.
-Upstream: PennyLane asks ``jax.core.Tracer`` instead.
-Put in: when a program with PennyLane is first traced.
+Upstream: PennyLane tests for ``jax.core.Tracer`` instead.
+Installed: when a program with PennyLane is first traced.
 Test: ``tests/frontend/circuits`` on jax 0.11.
 """
 
@@ -14,7 +14,7 @@ from bellhop._jax.patches import original, patch
 
 
 def put_back_former_names() -> None:
-    """Let PennyLane find what it looks for, where JAX has it under another name only."""
+    """Define names again that PennyLane uses, where JAX has them only as private ones."""
     if jax.__version_info__ >= (0, 11):
         _put_in()
 

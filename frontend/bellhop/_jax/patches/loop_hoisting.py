@@ -1,13 +1,13 @@
-"""Reverse mode of a loop hoists no call with effects out of it.
+"""Reverse mode of ``scan`` hoists no call with effects out of the loop.
 
-Replaced: ``_scan_known_hoisting``, and under ``jax.checkpoint`` the partial evaluation of ``scan``,
-which move out of the loop whatever does not change in it, calls with effects included, which then
-run once instead of once an iteration, and which forget the rules of ``jax.custom_jvp`` functions in
-it, so that it has no second derivative.  Loops without calls of Python are JAX's still; JAX's own
-calls count, since a program of ours may hold them.
+Replaced: ``_scan_known_hoisting``, and under ``jax.checkpoint`` the partial evaluation of ``scan``.
+They hoist loop-invariant equations, calls with effects included, which then run once instead of
+once an iteration.  They also drop the rules of ``jax.custom_jvp`` functions in the loop, so that it
+has no second derivative.  Loops that call no Python are still JAX's; JAX's own callbacks count as
+Python, since a program of ours may hold them.
 Versions: 0.10 and 0.11.
-Upstream: ``scan`` asks an effect whether it may be hoisted.
-Put in: when a program, or one of our calls, is first traced.
+Upstream: effects say whether they may be hoisted.
+Installed: when a program, or one of our calls, is first traced.
 Test: ``test_reported_jax.py``.
 """
 

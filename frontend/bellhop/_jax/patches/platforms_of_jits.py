@@ -3,7 +3,7 @@
 Replaced: the lowering rule of ``jit``; all but regions of our own programs go on to JAX's.
 Versions: 0.10 and 0.11.
 Upstream: public JAX lowers a module for one platform, or all of it for several.
-Put in: by the first ``accelerate``.
+Installed: by the first ``accelerate``.
 Test: ``tests/frontend/accelerate``, on a machine with a GPU.
 """
 

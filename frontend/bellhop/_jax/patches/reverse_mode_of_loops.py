@@ -1,9 +1,9 @@
-"""Loops of computed length have a reverse mode, where our own derivatives ask for it.
+"""A transpose rule of ``while``, for our own derivatives.
 
-Replaced: the transposition rule of ``while``, which is an error of JAX's; elsewhere it still is.
+Replaced: the transpose rule of ``while_p``, which raises in JAX; elsewhere it still does.
 Versions: 0.10 and 0.11.
 Upstream: none; JAX leaves it to ``jax.custom_vjp``.
-Put in: by the first derivative that asks for it.
+Installed: by the first derivative that needs it.
 Test: ``test_derivatives_of_long_loops.py``.
 """
 
@@ -18,5 +18,5 @@ from bellhop._jax.patches import patch
 
 @patch("the transposition rule of while", "loops of computed length have a reverse mode")
 def transpose_loops_by(make_rule: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Replace the rule by one that is made of JAX's."""
+    """Register ``make_rule(the rule of JAX)`` as transpose rule of ``while_p``."""
     ad.primitive_transposes[while_p] = make_rule(ad.primitive_transposes[while_p])

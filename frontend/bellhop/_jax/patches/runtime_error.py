@@ -1,9 +1,9 @@
-"""A failed run in a plain ``jax.jit`` raises the exception that its callback raised.
+"""A failed run of a plain ``jax.jit`` raises the exception that its callback raised.
 
-Replaced: ``jax.errors.JaxRuntimeError.__new__``, which XLA's C++ calls with a text.
+Replaced: ``jax.errors.JaxRuntimeError.__new__``, which XLA's C++ calls with the text of the error.
 Versions: 0.10 and 0.11.
 Upstream: an error of an FFI handler that carries a Python object.
-Put in: when one of our calls is first lowered in a plain ``jax.jit``.
+Installed: when one of our calls is first lowered in a plain ``jax.jit``.
 Test: ``test_exceptions_in_plain_jit.py``.
 """
 
@@ -17,17 +17,17 @@ from bellhop._jax.patches import patch
 
 @patch("jax.errors.JaxRuntimeError.__new__", "a plain jax.jit raises what a callback raised")
 def raise_what_failed(exception_behind: Callable[[str], BaseException | None]) -> None:
-    """Let a failed run raise the exception that is behind its text, where there is one.
+    """Let ``JaxRuntimeError(text)`` return the exception that the text stands for, if any.
 
-    XLA's C++ makes its error by calling ``jax.errors.JaxRuntimeError`` with a text, so what the
-    class answers is what is raised.  Texts that nothing is behind make the same as before.
+    XLA's C++ raises what ``jax.errors.JaxRuntimeError(text)`` returns.  Texts that stand for no
+    exception make a ``JaxRuntimeError`` as before.
     """
     error_type = jax.errors.JaxRuntimeError
     make = error_type.__new__
 
     def new(cls: type[Exception], *args: Any, **kwargs: Any) -> BaseException:
         if cls is error_type and args:
-            # Python asks again with an answer that is not of the class.
+            # Python calls the class again with an exception that is no instance of it.
             if isinstance(args[0], BaseException):
                 return args[0]
             exception = exception_behind(args[0]) if isinstance(args[0], str) else None

@@ -1,10 +1,10 @@
-"""A failed run on several devices leaves no token to the next.
+"""The tokens of a failed run on several devices are not passed to the next run.
 
-Replaced: ``ExecuteReplicated._handle_token_bufs``, which takes the tokens of a run over as they
-are; then every later run with such an effect fails alike.
+Replaced: ``ExecuteReplicated._handle_token_bufs``, which keeps the tokens of a failed run too; then
+every later run with such an effect fails with the same error.
 Versions: 0.10 and 0.11.
-Upstream: JAX looks at the tokens before it keeps them.
-Put in: when one of our calls is first lowered in a plain ``jax.jit``.
+Upstream: JAX checks the tokens before it keeps them.
+Installed: when one of our calls is first lowered in a plain ``jax.jit``.
 Test: ``test_spread_programs.py``.
 """
 
@@ -20,7 +20,7 @@ from bellhop._jax.private import our_effects
 
 @patch("ExecuteReplicated._handle_token_bufs", "runs after a failed one on several devices work")
 def drop_tokens_of_failures() -> None:
-    """Raise where a run on several devices failed, before its tokens are those of the next."""
+    """Raise the error of a run on several devices before its tokens are kept for the next."""
     take_over = original(pxla.ExecuteReplicated, "_handle_token_bufs")
 
     def take_over_good_ones(run: Any, token_buffers: Any, runtime_tokens: Any) -> None:

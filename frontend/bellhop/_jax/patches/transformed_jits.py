@@ -1,12 +1,12 @@
 """A ``jit`` under transformations, with something of ours in it, may call itself.
 
-Replaced: ``jit_p.impl``.  JAX looks its fast calls up in a cache that holds the entry of a program
-during its first run, and for ever during those of what is kept out of fast calls: a callback that
-calls the same function again is refused there, and one that waits for a thread that does waits
-for ever.  What calls no Python keeps its fast calls, with exceptions made of their texts here.
+Replaced: ``jit_p.impl``.  JAX's cache of fast calls locks the entry of a program during its first
+run, and of a program that is kept out of fast calls during each run.  So a callback that calls the
+same function is refused, and one that waits for another thread that does so waits for ever.
+Programs that call no Python keep fast calls; their exceptions are made from the texts here.
 Versions: 0.10 and 0.11.
-Upstream: a cache of fast calls that holds no entry while it runs a program.
-Put in: when a qjit function is first transformed outside of any program.
+Upstream: a cache of fast calls that locks no entry while a program runs.
+Installed: when a qjit function is first transformed outside of any program.
 Test: ``test_eager_transformations.py``.
 """
 
@@ -37,18 +37,18 @@ def run_without_entries(
     """
     run_by_jax = original(jit_p, "impl")
     run_jaxpr = original(pjit, "_pjit_call_impl_python")
-    ways: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
+    chosen: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
 
     def run(*args: Any, jaxpr: Any, **params: Any) -> Any:
-        way = ways.get(jaxpr)
-        if way is None:
-            way = ways[jaxpr] = run_slowly if is_meant(jaxpr.jaxpr) else run_by_jax
-        return way(*args, jaxpr=jaxpr, **params)
+        evaluate = chosen.get(jaxpr)
+        if evaluate is None:
+            evaluate = chosen[jaxpr] = run_slowly if is_meant(jaxpr.jaxpr) else run_by_jax
+        return evaluate(*args, jaxpr=jaxpr, **params)
 
     def run_slowly(*args: Any, jaxpr: Any, **params: Any) -> Any:
         results, compiled, *_ = run_jaxpr(*args, jaxpr=jaxpr, **params)
         if not keeps(compiled, calls_python):
-            ways[jaxpr] = run_fast
+            chosen[jaxpr] = run_fast
         return results
 
     def run_fast(*args: Any, **params: Any) -> Any:

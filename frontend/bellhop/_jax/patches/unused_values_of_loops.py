@@ -1,10 +1,10 @@
-"""Loops of computed length carry no value that nobody uses.
+"""A DCE rule of ``while``: carried values that nobody uses are not computed.
 
-Replaced: nothing; added is a dead-code rule of ``while``, where JAX has none.  Without it such a
-loop is left out as a whole or not at all; what computes an unused value may be all gates of a loop.
-Versions: 0.10; one of JAX's own stays.
-Upstream: a rule of JAX's.  Our own jaxprs could be pruned by ourselves instead.
-Put in: when a circuit is first traced, and by the first derivative of ``bellhop.grad``.
+Replaced: nothing; a rule is added where JAX has none.  Without it DCE drops a ``while`` as a whole
+or not at all, and with an unused carried value stays what computes it, such as all gates of a loop.
+Versions: 0.10; JAX's own rule, where there is one, stays.
+Upstream: a rule in JAX.
+Installed: when a circuit is first traced, and by the first derivative of ``bellhop.grad``.
 Test: ``test_derivatives_of_long_loops.py``.
 """
 
@@ -19,6 +19,6 @@ from bellhop._jax.patches import patch
 
 
 @patch("the dead-code rule of while", "unused values of loops are not computed")
-def leave_unused_values_out(rule: Callable[[list[bool], JaxprEqn], Any]) -> None:
-    """Register what is left of a loop some of whose results nobody uses, where JAX does not."""
+def register_dce_rule_of_while(rule: Callable[[list[bool], JaxprEqn], Any]) -> None:
+    """Register a DCE rule of ``while_p``, if JAX has none."""
     partial_eval.dce_rules.setdefault(while_p, rule)

@@ -1,10 +1,22 @@
-"""A batch: many circuits of the same operations, each with parameters of its own, in one.
+"""A batch: ``vmap`` of a circuit, whose rows are the same gates with other parameters.
 
-``vmap`` of a circuit makes one.  Its body is mapped as any function is, but for the handle of the
-state, which stays one for all rows: gates get an axis of rows in their parameters, and the
-runtime runs the rows when they are measured, on several threads.  What makes rows apply other
-gates (a condition or a number of iterations that is mapped) maps the handle too, and that is what
-tells such circuits: these run one after another.
+``jax.vmap(g)(x)`` of the QNode in ``straight_circuit`` is traced to the body of one row::
+
+    values = quantum_circuit[body={ lambda ; state x:f64[]. let ... } batch=Batch(3, (True,))] x
+
+When it is lowered, ``rows_together`` maps the body, but not the handle of the state::
+
+    { lambda ; state:u32[2] x:f64[3]. let
+        angles = mul 2.0 x
+        params = stack[axis=1] angles                                       f64[3,1]
+        state = quantum_gates[(RX, RY(0.5))] state params 0 []
+        state values = quantum_measure[(Expval(Z),)] state [] [] params     f64[3]
+      in (state, values) }
+
+The runtime keeps the gates until the batch is measured, and then runs the rows on several threads.
+
+Rows whose gates differ (a predicate or a loop's length is mapped) would map the handle too.  The
+batching rules here refuse that (``RowsDivergeError``), and such rows run one after another.
 """
 
 import functools
@@ -32,7 +44,7 @@ from bellhop.circuits.operations.measurement_primitives import (
 )
 from bellhop.circuits.operations.state_primitives import HANDLE, gates_p
 
-# The parameters of so many numbers are held at once: 64 MiB.
+# At most so many parameters are held at once, all rows together: 64 MiB.
 _NUMBERS_IN_ONE_CALL = 1 << 23
 
 _HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
@@ -44,7 +56,7 @@ class Batch:
 
     Attributes:
         rows: how many there are.
-        mapped: for each input, whether it has an axis of rows in front.
+        mapped: for each input, whether its leading axis is that of the rows.
     """
 
     rows: int
@@ -52,21 +64,21 @@ class Batch:
 
     @property
     def axes(self) -> list[int | None]:
-        """The mapped axis of each input, as ``jax.vmap`` takes it."""
+        """The ``in_axes`` of ``jax.vmap`` for the inputs."""
         return [0 if mapped else None for mapped in self.mapped]
 
 
 def batched(
     batch: Batch | None, operands: Sequence[Any], dims: Sequence[int | None]
 ) -> tuple[Batch, list[Any]]:
-    """Return the batch of all elements of a mapped axis, and its inputs.
+    """Return the batch of all elements of a mapped axis, and its inputs (for the batching rule).
 
-    A batch of batches is one batch, whose rows are those of the first element, of the second, ...
+    A batch of batches becomes one batch: the rows of the first element, then of the second, ...
 
     Args:
         batch: the rows of each element, if it has any.
-        operands: inputs with the mapped axis.
-        dims: where that is in each of them.
+        operands: the inputs.
+        dims: the mapped axis of each input, or None.
     """
     size = next(
         operand.shape[dim] for operand, dim in zip(operands, dims, strict=True) if dim is not None
@@ -93,18 +105,18 @@ def batched(
 
 
 class RowsDivergeError(Exception):
-    """Rows of a batch apply other gates."""
+    """Rows of a batch do not apply the same gates."""
 
 
 def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
-    """Return the jaxpr of a whole batch; None where its rows cannot run together.
+    """Return the jaxpr of all rows of a batch; None where these cannot run together.
 
     Args:
-        closed: that of a row, from handle and inputs to handle and results.
+        closed: the jaxpr of a row, from handle and inputs to handle and results.
         batch: the rows.
     """
     if reads_the_session(closed):
-        # Each row has a session of its own then.
+        # Derivatives are read from the session, so each row needs one of its own.
         return None
     row = functools.partial(_run_row, closed)
 
@@ -125,7 +137,7 @@ def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
 
 
 def rows_at_once(closed: ClosedJaxpr) -> int:
-    """Return how many rows one call may have, so that their parameters take little memory."""
+    """Return how many rows may run together, by the memory of their parameters."""
     numbers = max(
         (eqn.invars[3].aval.size for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p),
         default=0,
@@ -134,10 +146,10 @@ def rows_at_once(closed: ClosedJaxpr) -> int:
 
 
 def map_in_parts(function: Any, batch: Batch, inputs: Sequence[Any], rows: int) -> Any:
-    """Call a function of one row for all rows, ``rows`` of them at a time.
+    """Call a function of one row for all rows: ``jax.lax.map`` with ``rows`` as batch size.
 
     Args:
-        function: takes the inputs of a row, or mapped those of several.
+        function: takes the inputs of a row; it is mapped where ``rows`` is more than 1.
         batch: all rows.
         inputs: those of the batch.
         rows: 1 to run them one after another.
@@ -157,7 +169,7 @@ def map_in_parts(function: Any, batch: Batch, inputs: Sequence[Any], rows: int) 
 
 
 def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[Any]:
-    """Run a circuit of one row; what is measured of it belongs to that row."""
+    """Evaluate the jaxpr of a row under ``vmap``, with measurements that are always mapped."""
     jaxpr = closed.jaxpr
     values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     values.update(zip(jaxpr.invars, (handle, *inputs), strict=True))
@@ -175,14 +187,14 @@ def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[A
         for eqn in group:
             operands = list(map(of, eqn.invars))
             before, after = eqn.invars[0], eqn.outvars[0]
-            # Without parameters that are mapped, all rows would be measured as one.
+            # Depends on the row, so that measurements of unmapped parameters are mapped too.
             operands[3] = jax.lax.select(row >= 0, operands[3], operands[3])
             if eqn.primitive is jacobian_p:
                 if before not in jacobians:
                     raise RowsDivergeError
                 results = [operands[0], jacobians[before]]
             elif differentiated.get(after) == eqn.params["measurements"]:
-                # The circuit is gone when it is measured, so its derivative is taken then.
+                # Rows are run and dropped when measured: the Jacobian is computed in that call.
                 *results, jacobians[after] = measure_with_jacobian_p.bind(*operands, **eqn.params)
             else:
                 results = eqn.primitive.bind(*operands, **eqn.params)
@@ -200,10 +212,10 @@ _MEASURING = (measure_p, replay_p, replay_jacobian_p)
 def _rows_first(
     operands: Sequence[Any], dims: Sequence[int | None], *, shared: Sequence[int] = (0,)
 ) -> list[Any]:
-    """Return operands with the axis of rows in front.
+    """Move the axis of rows of each operand to the front.
 
     Raises:
-        RowsDivergeError: where one that all rows share is mapped.
+        RowsDivergeError: if an operand that rows must share is mapped, such as the handle.
     """
     if any(dims[number] is not None for number in shared):
         raise RowsDivergeError
@@ -226,7 +238,7 @@ def _measure_rows(
     shared = (0, *range(4, len(operands)))
     handle, coefficients, matrices, *rest = _rows_first(operands, dims, shared=shared)
     if dims[1] is not None or dims[2] is not None:
-        # They become the data of the observables, one vector.
+        # They become one vector, the data of the observables, so both are mapped.
         rows = rest[0].shape[0]
         coefficients, matrices = (
             value if dim is not None else jnp.broadcast_to(value, (rows, *value.shape))
@@ -242,7 +254,7 @@ for _primitive in (*_MEASURING, measure_with_jacobian_p):
 
 
 def of_rows(aval: Any, batch: Batch | None) -> ShapedArray:
-    """Return the type of a result of all rows."""
+    """Return the type of a result, with the axis of rows for a batch."""
     if batch is None:
         return aval
     return ShapedArray((batch.rows, *aval.shape), np.dtype(aval.dtype))

@@ -1,8 +1,29 @@
-"""The primitive that a QNode is: one circuit, from allocation to release.
+"""The primitive that a QNode is traced to: one circuit, from allocation to release.
 
-Differentiation must keep every quantum operation where its inputs are known, and a batch is
-another circuit only when it is lowered; so the circuit's own jaxpr, that of a row, is a parameter
-of the primitive.
+A call ``g(x)`` of the QNode in ``straight_circuit`` becomes ::
+
+    value = quantum_circuit[
+      body={ lambda ; state x. let ... quantum_gates ... quantum_measure ... in (state, value) }
+      batch=None derivative_order=0 randomness=NONE ...
+    ] x
+
+and ``jax.grad(g)(x)`` a circuit that also returns its Jacobian, with classical equations after it,
+which JAX transposes as usual::
+
+    _ jacobian = quantum_circuit[
+      body={ lambda ; state x. let
+          ...
+          state value = quantum_measure ...
+          state jacobian = quantum_jacobian ...
+        in (state, value, jacobian) }
+      derivative_order=1 ...
+    ] x
+    angle_bar = dot_general [1.0] jacobian
+    x_bar = mul 2.0 angle_bar
+
+The body is a parameter of the primitive for two reasons.  Differentiation must leave each quantum
+operation inside of the circuit, among its known inputs.  And ``vmap`` only notes a ``Batch`` beside
+the body of one row, which is mapped when the circuit is lowered.
 """
 
 import enum
@@ -49,15 +70,15 @@ from bellhop_mlir.dialects import quantum
 
 
 class Randomness(enum.Enum):
-    """What becomes of the random outcomes in a circuit.
+    """How a circuit treats random outcomes.
 
     Values:
-        NONE: there are none.
-        SAMPLES: its measurements at the end are made of samples.
-        OUTCOMES: those of its mid-circuit measurements are drawn.
-        CONDITIONED: they are, until postselections hold.
-        ANEW: they are, in circuits that may not be the same each time.
-        TREE: the circuit runs with each combination of them, and its results are summed.
+        NONE: it has none.
+        SAMPLES: terminal measurements are computed from samples.
+        OUTCOMES: the outcomes of mid-circuit measurements are drawn.
+        CONDITIONED: likewise, again until all postselections hold.
+        ANEW: as CONDITIONED, for circuits that may differ from run to run.
+        TREE: the circuit runs once for each combination of outcomes; results are summed.
     """
 
     NONE = "none"
@@ -69,18 +90,18 @@ class Randomness(enum.Enum):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether other random numbers come at each run."""
+        """Whether each run draws random numbers."""
         return self not in (Randomness.NONE, Randomness.TREE)
 
     @property
     def has_drawn_outcomes(self) -> bool:
-        """Whether these are outcomes of mid-circuit measurements."""
+        """Whether outcomes of mid-circuit measurements are drawn."""
         return self.is_drawn and self is not Randomness.SAMPLES
 
-    def tree(self, record: int) -> int:
-        """Return what the runtime calls it, of a circuit that was differentiated so often."""
-        # In a second derivative, outcomes that do not happen count too.
-        of_tree = 2 if record > 1 else 1
+    def tree(self, derivative_order: int) -> int:
+        """Return the runtime's ``tree`` attribute of a circuit, see ``runtime/contract.toml``."""
+        # Second derivatives need the branches with probability zero too.
+        of_tree = 2 if derivative_order > 1 else 1
         return {Randomness.TREE: of_tree, Randomness.CONDITIONED: 3, Randomness.ANEW: 4}.get(
             self, 0
         )
@@ -104,14 +125,14 @@ circuit_p.multiple_results = True
 
 
 class CircuitBody:
-    """The jaxpr of a circuit: handle and inputs to handle and results.
+    """The jaxpr of a circuit, from handle and inputs to handle and results.
 
     Attributes:
         closed: the jaxpr.
         where: the QNode and its line, for errors.
-        site: its line.
-        again: makes another jaxpr with the same results, which is the one to differentiate;
-            None where that is the same.
+        site: ``file:line`` of the call.
+        again: traces a jaxpr with the same results to differentiate instead of this one (one whose
+            derivatives are in forward mode); None to differentiate this one.
     """
 
     def __init__(
@@ -139,26 +160,31 @@ def bind(
     *,
     device: DeviceSpec,
     name: str,
-    record: int,
+    derivative_order: int,
     randomness: Randomness = Randomness.NONE,
     batch: Batch | None = None,
 ) -> list[Any]:
-    """Run a circuit.
+    """Bind the primitive: run a circuit.
 
     Args:
         body: takes the handle of a fresh state and the inputs; returns the handle after the
-            last operation and the results; in a tree, those of one run.
+            last operation and the results (in a tree, those of one run).
         inputs: arrays; in a batch, those of all rows.
         device: where it runs.
         name: the QNode's name.
-        record: how often it was differentiated; if so, the gates are recorded.
-        randomness: what becomes of random outcomes.
-        batch: the rows, where there are many circuits of this body.
+        derivative_order: how often it was differentiated; if it was, the device records its gates.
+        randomness: how random outcomes are treated.
+        batch: the rows, if it is a batch.
     """
-    # Here, since rules of transformations come before abstract evaluation.
+    # Patches JAX here, since rules of transformations run before abstract evaluation.
     keep_effects_in_loops()
     prune_loops()
-    static = {"device": device, "name": name, "record": record, "randomness": randomness}
+    static = {
+        "device": device,
+        "name": name,
+        "derivative_order": derivative_order,
+        "randomness": randomness,
+    }
     return circuit_p.bind(*inputs, body=body, batch=batch, **static)
 
 
@@ -176,7 +202,7 @@ def _aval(
 
 @circuit_p.def_impl
 def _run_now(*inputs: Any, **params: Any) -> Any:
-    # A circuit is one operation, also to ``jax.disable_jit``.
+    # Under ``jax.disable_jit`` too, a circuit is compiled as a whole.
     with jax.disable_jit(False):
         return jax.jit(lambda *args: circuit_p.bind(*args, **params))(*inputs)
 
@@ -188,14 +214,14 @@ def _jvp(
     body: CircuitBody,
     device: DeviceSpec,
     name: str,
-    record: int,
+    derivative_order: int,
     randomness: Randomness,
     batch: Batch | None,
 ) -> tuple[list[Any], list[Any]]:
-    """Linearize the circuit: one that returns residuals as well, and linear algebra after it.
+    """Linearize: a circuit that also returns residuals, and linear equations after it.
 
-    The second part holds no quantum operation, so JAX transposes and batches it as usual.  Both
-    parts of a batch are those of a row, for all rows.
+    The linear part has no quantum operation, so JAX transposes and batches it as usual.  Of a
+    batch, the body of a row is linearized, and the linear part is mapped with ``vmap``.
     """
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
     if differ(primals):
@@ -220,14 +246,14 @@ def _jvp(
     static: dict[str, Any] = {
         "device": device,
         "name": name,
-        "record": record + 1,
+        "derivative_order": derivative_order + 1,
         "randomness": randomness,
         "batch": batch,
     }
     given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
     if linear.out_avals and (randomness is Randomness.TREE or has_loop_of_unknown_length(linear)):
-        # Each run has residuals of its own, so each gives its derivative, and these add up.
-        # In loops of unknown length the residuals have no shape.
+        # In a tree each run has residuals of its own, and in loops of dynamic length residuals have
+        # no static shape. So the circuit itself computes its derivative, and returns that.
         derived = functools.partial(
             run_with_derivative, known, linear, n_out, len(given), body.where
         )
@@ -268,10 +294,10 @@ def _batch(
     batch: Batch | None,
     **static: Any,
 ) -> tuple[list[Any], list[int]]:
-    """Run the circuits of all elements as one batch.
+    """Make one batch of the circuits of all elements.
 
-    One after another run those that measure in the middle, as they go ways of their own, and
-    those that have effects, which are in the order of the elements.
+    Circuits with mid-circuit measurements, whose branches differ by element, and circuits with
+    effects, which keep the order of elements, run one after another instead.
     """
     params = {"body": body, "randomness": randomness, "batch": batch, **static}
     is_straight = randomness in (Randomness.NONE, Randomness.SAMPLES)
@@ -306,7 +332,7 @@ def _lower(
     body: CircuitBody,
     device: DeviceSpec,
     name: str,
-    record: int,
+    derivative_order: int,
     randomness: Randomness,
     batch: Batch | None,
 ) -> Any:
@@ -314,7 +340,7 @@ def _lower(
         "body": body,
         "device": device,
         "name": name,
-        "record": record,
+        "derivative_order": derivative_order,
         "randomness": randomness,
     }
     lowering = lowering_in_progress()
@@ -340,8 +366,8 @@ def _lower(
         kwargs=device.kwargs,
         qubits=device.qubits,
         shots=device.shots,
-        record=bool(record),
-        tree=randomness.tree(record),
+        record=bool(derivative_order),
+        tree=randomness.tree(derivative_order),
         seeded=is_drawn,
         rows=0 if batch is None else batch.rows,
         name=name,
@@ -352,10 +378,10 @@ def _lower(
     inner = ctx.replace(
         primitive=None, avals_in=[HANDLE, *ctx.avals_in], avals_out=[HANDLE, *ctx.avals_out]
     )
-    symbol = f"circuit_{name}_recorded" if record else f"circuit_{name}"
+    symbol = f"circuit_{name}_recorded" if derivative_order else f"circuit_{name}"
     if randomness is Randomness.TREE:
         closed = through_tree(closed)
-    with lowering_with(records=bool(record)):
+    with lowering_with(records=bool(derivative_order)):
         state, *results = mlir.core_call_lowering(
             inner, state, *operands, name=symbol, call_jaxpr=closed
         )

@@ -1,9 +1,28 @@
-"""Circuits that go through the outcomes of their mid-circuit measurements: sums over runs.
+"""Circuits that run once for each combination of outcomes of their mid-circuit measurements.
 
-Each run of the circuit projects its state on some outcomes, so that the square of its norm is
-their probability, and its values have that probability as a factor.  The results are the sums
-over all runs.  So are their derivatives, which each run has to give by itself: what residuals
-it has, and how many runs there are, depends on the outcomes.
+The jaxpr of one run, ``once``, of ``qml.RX(x, 0); measure(0); return qml.expval(qml.Z(0))``::
+
+    { lambda ; state x. let
+        state = quantum_gates[RX] state [x] 0 []
+        state outcome = quantum_mid_measure state 0
+        state p value = quantum_measure[(Expval(I), Expval(Z))] state [] [] [x]
+      in (state, p, value) }
+
+and that of all runs, ``through_tree(once)``, whose results are the sums over the runs::
+
+    state p value _ = while[
+      cond={ lambda ; state p value more. let in (more,) }
+      body={ lambda x; state p value more. let
+          state p1 value1 = once state x
+          state more counts = quantum_restart state
+        in (state, add p p1, add value value1, more) }
+    ] x state 0.0 0.0 True
+
+A run projects the state on its outcomes without normalizing it.  So the squared norm is the
+probability of these outcomes, and each value has that probability as a factor.
+
+Residuals, and how many runs there are, depend on outcomes.  So each run computes its own derivative
+(``run_with_derivative``), a Jacobian of fixed shape, and Jacobians are summed like values.
 """
 
 import itertools
@@ -31,7 +50,7 @@ from bellhop.control_flow.unused_values import equations
 
 
 def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
-    """Return the circuit that makes all runs of one; its results are the sums of theirs."""
+    """Return the jaxpr of all runs, whose results are the sums of those of one run."""
 
     def run(state: tuple[Any, list[Any], Any], *inputs: Any) -> tuple[Any, list[Any], Any]:
         handle, sums, _ = state
@@ -60,19 +79,19 @@ def run_with_derivative(
     *,
     forward: bool = False,
 ) -> ClosedJaxpr:
-    """Return a run that gives its derivative as well, from one that was linearized.
+    """Return the jaxpr of a run that also returns its Jacobian, from its linearization.
 
     Args:
-        known: from handle and inputs to handle, values and residuals.
-        linear: from residuals and tangents to the values' tangents, which are real.
+        known: takes handle and inputs; returns handle, values and residuals.
+        linear: takes residuals and tangents; returns the tangents of values, which are real.
         n_out: how many of the results of ``known`` are handle and values.
         n_tangents: how many of the inputs of ``linear`` are tangents.
         where: the QNode and its line, for errors.
-        forward: whether the derivative is to be differentiated again, and so made of what can be.
+        forward: whether the Jacobian must be in forward mode, which can be differentiated again.
 
     Returns:
-        from handle and inputs to handle, values, and for each value that has a tangent and each
-        real part of a tangent the derivative, ``[*value.shape, *tangent.shape]``.
+        takes handle and inputs; returns handle, values, and for each value that has a tangent and
+        each real part of a tangent a Jacobian, ``[*value.shape, *tangent.shape]``.
     """
     n_residuals = len(linear.in_avals) - n_tangents
     likes = _structs(linear.in_avals[n_residuals:])
@@ -80,7 +99,7 @@ def run_with_derivative(
     linear = recalling(linear)
     linear, are_used = without_unused(linear, [True] * len(linear.out_avals), keep)
     if any(eqn.primitive in (gates_p, mid_measure_p) for eqn in equations(linear.jaxpr)):
-        # What has an effect stays, and with it what it depends on.
+        # Equations with effects survive DCE, and with them what they depend on.
         raise side_effects_error(where)
     reads_session = recalls_outcomes(linear) or any(
         eqn.primitive is dynamic_count_tangent_p for eqn in equations(linear.jaxpr)
@@ -96,7 +115,7 @@ def run_with_derivative(
         residuals = [value for value, yes in zip(residuals, are_used, strict=False) if yes]
         values = results[: n_out - 1]
         if reads_session:
-            # A handle among the residuals is not used before the circuit was run.
+            # A handle among the residuals must not be read before the circuit has run.
             residuals = [
                 after_p.bind(value, handle) if _is_handle(value) else value for value in residuals
             ]
@@ -124,9 +143,9 @@ def run_with_derivative(
 def _with_all_that_is_read(
     function: Callable[..., list[Any]], inputs: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Return what a function gives, and all that it reads of sessions, used or not.
+    """Return the results of a function, and everything that it reads from sessions, used or not.
 
-    A read that nothing depends on may come at any time, and so after the end of the circuit.
+    A read that nothing depends on might be scheduled after the end of the circuit.
     """
     closed = jax.make_jaxpr(function)(*inputs)
     jaxpr = closed.jaxpr
@@ -143,7 +162,7 @@ def _with_all_that_is_read(
 
 
 def _by_columns(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> list[Any]:
-    """Return the derivatives of a linear function, in forward mode alone."""
+    """Return the Jacobians of a linear function, by forward mode."""
     sizes = [x.size for x in inputs]
     columns = jnp.eye(sum(sizes))
     ends = [0, *itertools.accumulate(sizes)]
@@ -165,7 +184,7 @@ def _by_rows(
     results: Sequence[Any],
     where: str,
 ) -> list[Any]:
-    """Return the derivatives of a linear function, whose results are real, in reverse alone."""
+    """Return the Jacobians of a linear function with real results, by reverse mode."""
     sizes = [math.prod(aval.shape) for aval in results]
     ends = [0, *itertools.accumulate(sizes)]
     rows = jnp.eye(ends[-1])
@@ -186,7 +205,7 @@ def _by_rows(
 def apply_derivative(
     derivatives: Sequence[Any], tangents: Sequence[Any], n_values: int
 ) -> list[Any]:
-    """Return the tangents of values, by the derivatives of ``run_with_derivative``."""
+    """Return the tangents of values, from the Jacobians of ``run_with_derivative``."""
     parts = [part for tangent in tangents for part in _parts(tangent)]
     by_value = [derivatives[i * len(parts) : (i + 1) * len(parts)] for i in range(n_values)]
     return [
@@ -196,7 +215,7 @@ def apply_derivative(
 
 
 def _parts(tangent: Any) -> list[Any]:
-    """Return the real arrays that an array is made of."""
+    """Return an array as real arrays: itself, or real and imaginary part."""
     return [jnp.real(tangent), jnp.imag(tangent)] if _is_complex(tangent) else [tangent]
 
 

@@ -111,7 +111,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             [*consts, *([row] if has_rows else []), *inputs],
             device=traced.device,
             name=name,
-            record=0,
+            derivative_order=0,
             randomness=traced.randomness,
         )
 

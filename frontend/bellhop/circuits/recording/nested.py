@@ -1,7 +1,12 @@
-"""Inverses and controls of whole quantum functions, control flow in them included.
+"""Adjoint and control of whole quantum functions, with the loops and conditionals in them.
 
-While such a function is traced, a part stands in for the circuit: it takes the operations and
-the control flow, and hands them on to the circuit changed.
+For ``f = lambda: for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()``::
+
+    qml.adjoint(f)()    applies    for_loop(0, 3)(lambda i: qml.adjoint(qml.RX(x * (2 - i), 0)))()
+    qml.ctrl(f, 1)()    applies    for_loop(0, 3)(lambda i: qml.ctrl(qml.RX(x * i, 0), 1))()
+
+While ``f`` is traced, a ``_Part`` is the current circuit: it takes the operations and the control
+flow, and passes them on to the real circuit, changed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,10 +27,10 @@ from bellhop.tracing.state import circuit_scope, current_circuit
 
 
 class Applied:
-    """What an inverted or controlled function applied, with its loops and conditionals.
+    """What an inverted or controlled quantum function applied to the circuit.
 
     Attributes:
-        operations: in order, as far as they stand outside of loops and conditionals.
+        operations: in order; those in loops and conditionals are left out.
     """
 
     def __init__(self, circuit: Any) -> None:
@@ -34,17 +39,17 @@ class Applied:
         self.operations: list[Any] = []
 
     def add(self, operations: Sequence[Any]) -> None:
-        """Add the wires of operations."""
+        """Note the wires of operations."""
         self._wires += (wire for op in operations for wire in op.wires)
 
     @property
     def operation(self) -> Any:
-        """The only operation; None where there are others."""
+        """The operation, if there is exactly one; else None."""
         return self.operations[0] if len(self.operations) == 1 else None
 
     @property
     def wires(self) -> qml.wires.Wires:
-        """The wires of all operations; those of the circuit, where the program computes some."""
+        """The wires of all operations; all wires of the circuit, if some are traced."""
         if not any(map(is_dynamic, self._wires)):
             return qml.wires.Wires.all_wires(list(map(qml.wires.Wires, self._wires)))
         circuit = self._circuit
@@ -54,12 +59,13 @@ class Applied:
 
 
 class NestingCircuit(QueuedCircuit):
-    """A circuit whose control flow may stand where something else collects operations."""
+    """A circuit that takes control flow also while a tape of PennyLane's is the active queue."""
 
     def for_control_flow(self) -> Any:
-        """Return what takes loops and conditionals: not the circuit where something else collects.
+        """Return what takes loops and conditionals.
 
-        That is a tape, mostly, of which the circuit takes them later.
+        That is the circuit; or, while a tape collects operations that the circuit gets later, an
+        object that puts the control flow on the tape.
         """
         if self.is_collecting() or not qml.QueuingManager.recording():
             return self
@@ -74,18 +80,18 @@ class _Part(NestingCircuit):
         self.applied = Applied(circuit) if applied is None else applied
 
     def note(self, operations: Sequence[Any]) -> None:
-        """Keep what is applied."""
+        """Note operations that were applied."""
         self.applied.add(operations)
         if self._is_whole:
             self.applied.operations += operations
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run a quantum function, whose operations this part takes."""
+        """Run a quantum function with this part as the current circuit."""
         with circuit_scope(self), self.queue():
             return function(*args)
 
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
-        """Refuse: what is measured has no inverse, and is not controlled."""
+        """Refuse: a measurement has no adjoint and no controlled form."""
         raise CompileError(
             f"{self.where}: a measure ({site}) stands in an adjoint or ctrl of a function, which "
             "cannot hold measurements. Measure outside of it."
@@ -93,7 +99,7 @@ class _Part(NestingCircuit):
 
 
 class _Changed(_Part):
-    """Applies other operations in place of those that it takes."""
+    """Applies ``change(operations)`` in place of operations; of the bodies of loops too."""
 
     def __init__(
         self,
@@ -125,14 +131,14 @@ class _Changed(_Part):
             return circuit.branch(construct, index, names, list(map(self._inside, branches)))
 
     def _inside(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        # Around the circuit that runs it: an inverse runs it again, for another one.
+        # Wraps the current circuit, not ours: an inverse runs the function again, for another.
         return lambda *args: _Changed(
             current_circuit(), self._change, self.rewrites, self.applied
         ).run(function, *args)
 
     @contextmanager
     def _in_circuit(self, construct: str) -> Iterator[Any]:
-        """Let the circuit take control flow that stands in our queue."""
+        """Let the circuit trace control flow, with our queue in place of its own."""
         self.flush_active(construct)
         circuit: Any = self._circuit
         outer, circuit._queue = circuit._queue, self._queue
@@ -144,7 +150,7 @@ class _Changed(_Part):
 
 
 class _Inverted(_Part):
-    """Collects what undoes operations and control flow, in order of what it undoes."""
+    """Collects a function that undoes each operation, loop or conditional, in order."""
 
     def __init__(self, circuit: QueuedCircuit, applied: Applied | None = None) -> None:
         super().__init__(circuit, applied)
@@ -163,7 +169,7 @@ class _Inverted(_Part):
         self.flush_active("for_loop")
         values_at = lambda place: ()
         if carried:
-            # Its values forward, for the way back: gates are left out.
+            # The carried values of each iteration, without gates, for the loop backwards.
             forward = lambda values, iteration: (self._values_of(body, values, iteration), values)
             carried, step = traced_step("for_loop", forward, carried, jnp.asarray(0))
             first = carried
@@ -173,7 +179,7 @@ class _Inverted(_Part):
                 )
                 values_at = lambda place: jax.tree.map(lambda value: value[place], saved)
             else:
-                # How many there are to save is not known, so they are computed again.
+                # The length is dynamic, so they cannot be saved, and are computed again.
                 values_at = lambda place: jax.lax.fori_loop(
                     0, place, lambda iteration, values: step(values, iteration)[0], first
                 )
@@ -199,7 +205,7 @@ class _Inverted(_Part):
     def _undo_loop(
         self, n_iterations: Any, body: Callable[..., Any], values_at: Callable[[Any], Any]
     ) -> None:
-        """Undo the iterations of a loop, the last first, each with the values it had."""
+        """Undo the iterations of a loop, the last first, each with the values that it had."""
 
         def backward(_: tuple[()], iteration: Any) -> tuple[()]:
             place = n_iterations - 1 - iteration
@@ -230,13 +236,13 @@ class _Inverted(_Part):
 
 
 class ValuesAlone(_Inverted):
-    """Runs control flow for what it computes; its gates are left out.
+    """Runs a quantum function only for what it returns: no gates are applied.
 
-    It tells the wires of these.
+    ``applied`` has their wires.
     """
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Leave operations out."""
+        """Note the wires of operations, which are not applied."""
         self.applied.add(operations)
 
     def _values_of(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -246,10 +252,10 @@ class ValuesAlone(_Inverted):
 def invert(
     circuit: QueuedCircuit, function: Callable[[], Any], applied: Applied | None = None
 ) -> Applied:
-    """Apply the inverse of a quantum function to a circuit.
+    """Apply the adjoint of a quantum function to a circuit.
 
-    A function with loops that carry values, or with conditionals, is traced twice: forward for
-    its values, and backward for its gates.
+    Loops that carry values, and conditionals, are traced twice: forward for their values, and
+    backward for their gates.
     """
     part = _Inverted(circuit, applied)
     part.run(function)
@@ -261,7 +267,7 @@ def invert(
 def control(
     circuit: QueuedCircuit, wires: Any, values: Any, function: Callable[[], Any]
 ) -> Applied:
-    """Apply a quantum function to a circuit, every operation with controls."""
+    """Apply a quantum function to a circuit, with control wires for every operation."""
 
     def controlled(operations: Sequence[Any]) -> list[Any]:
         return [qml.ctrl(op, control=wires, control_values=values) for op in operations]
@@ -272,9 +278,9 @@ def control(
 
 
 def fold(function: Callable[..., Any], times: int) -> Callable[..., Any]:
-    """Return a quantum function that is undone and done again so many times after it was run.
+    """Return the folded quantum function ``U (U^-1 U)^times``, of zero-noise extrapolation.
 
-    What prepares the state is done once.
+    Preparations of the initial state come once.
     """
 
     def folded(*args: Any, **kwargs: Any) -> Any:
@@ -299,7 +305,7 @@ def _without_preparations(operations: Sequence[Any]) -> list[Any]:
 
 
 def apply_control_flow(circuit: QueuedCircuit, op: Any) -> None:
-    """Apply an operation that is control flow to a circuit that is applying operations."""
+    """Apply an operation that stands for control flow (``ControlFlow``) to a circuit."""
     with circuit_scope(circuit), circuit.queue():
         _play(circuit, op)
 
@@ -315,10 +321,10 @@ def _play(circuit: Any, op: Any) -> None:
 
 
 class _Deferred:
-    """Takes control flow for a circuit while operations are collected by something else.
+    """Puts control flow on the active queue, as a ``ControlFlow`` operation for the circuit.
 
-    What it returns is needed before its gates are applied: it is traced for its values first, and
-    for its gates then.
+    Its results are needed now and its gates are applied later, so it is traced twice: first for its
+    values, then for its gates.
     """
 
     def __init__(self, circuit: QueuedCircuit) -> None:

@@ -123,8 +123,8 @@ class Circuit(StraightCircuit):
         params, wires = inputs
         repeated = gates[-1]
         total = n_iterations * repeated.n_iterations
-        # At the ends of an inner loop's iterations nothing merged, or it would be more than one run;
-        # at the ends of this loop's iterations are the same gates.
+        # At the ends of an inner loop's iterations nothing merged, or it would be more than one
+        # run; at the ends of this loop's iterations are the same gates.
         loop = merge_iterations(
             repeated.run, params, self.device.passes if repeated.n_iterations == 1 else ()
         )

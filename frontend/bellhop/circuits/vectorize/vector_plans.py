@@ -1,7 +1,22 @@
-"""What is computed alike, and how to compute it as one array.
+"""Finds scalars that are computed alike, and computes them as one vector.
 
-This is the vectorisation of straight-line code by superwords (Larsen and Amarasinghe, 2000).
-What a vectorised equation does for each element is left to the equation's own batching rule.
+For the operands of ``pack e i m q`` in ::
+
+    { lambda ; a:f64[4]. let
+        d = mul a[0] 0.1    e = sin d
+        h = mul a[1] 0.2    i = sin h
+        l = mul a[2] 0.3    m = sin l
+        p = mul a[3] 0.4    q = sin p
+        r = pack e i m q
+      in (r,) }
+
+``Planner.plan([e, i, m, q])`` returns a plan, which evaluates to ::
+
+    { lambda ; a:f64[4]. let f = mul a [0.1 0.2 0.3 0.4]    g = sin f in (g,) }
+
+A plan is a tree, here ``_Alike(sin, [_Alike(mul, [..., _Constants([0.1 0.2 0.3 0.4])])])`` with the
+``_Slices`` of ``a`` below.  Each equation of the result is the scalar one under ``jax.vmap``.  This
+is the superword-level parallelism of Larsen and Amarasinghe (2000).
 """
 
 import dataclasses
@@ -21,30 +36,30 @@ from bellhop.circuits.precision import real_type
 from bellhop.circuits.vectorize.elementwise import is_elementwise
 from bellhop.circuits.vectorize.pack import pack
 
-# Fewer scalars than this are not worth a vector.
+# Fewer scalars than this are not vectorized.
 _FEWEST = 4
 
-# An expression is cut into pieces of this depth, each of which is vectorised by itself.
+# Expressions are cut into pieces of this depth, and each piece is vectorized by itself.
 _DEPTH = 64
 
-# What constants have in common.
+# The kind of constants, see ``Planner._kind``.
 _CONSTANT = "constant"
 
-# Gives the value of a variable.
+# Returns the value of a variable.
 Read = Callable[[Any], Any]
 
 
 class Plan:
-    """How the values of a list of atoms are computed, with an axis for the list in front.
+    """How the values of a list of atoms are computed as one array.
 
     Attributes:
-        is_mapped: whether it has that axis; without it all values are the same.
+        is_mapped: whether the array has a leading axis for the list; else all values are the same.
     """
 
     is_mapped = True
 
     def evaluate(self, read: Read) -> Any:
-        """Return the values."""
+        """Return the array of values."""
         raise NotImplementedError
 
     def inputs(self) -> Iterator[Any]:
@@ -54,7 +69,7 @@ class Plan:
 
 @dataclasses.dataclass
 class _Same(Plan):
-    """One value for all."""
+    """All atoms have the same value."""
 
     atom: Any
     is_mapped = False
@@ -71,7 +86,7 @@ class _Same(Plan):
 
 @dataclasses.dataclass
 class _Constants(Plan):
-    """Constants of the program."""
+    """The atoms are constants."""
 
     values: np.ndarray
 
@@ -84,7 +99,7 @@ class _Constants(Plan):
 
 @dataclasses.dataclass
 class _Scalars(Plan):
-    """Values that have nothing in common."""
+    """The atoms have nothing in common: they are stacked."""
 
     atoms: Sequence[Any]
 
@@ -99,7 +114,7 @@ class _Scalars(Plan):
 
 @dataclasses.dataclass
 class _Alike(Plan):
-    """Results of the same computation of other operands."""
+    """The atoms are results of the same primitive: ``jax.vmap`` of it, for planned operands."""
 
     compute: Callable[..., Any]
     operands: Sequence[Plan]
@@ -115,7 +130,7 @@ class _Alike(Plan):
 
 @dataclasses.dataclass
 class _Slices(Plan):
-    """Slices of one size at other places."""
+    """The atoms are slices of one size: a slice or a gather."""
 
     array: Plan
     starts: np.ndarray
@@ -143,7 +158,7 @@ class _Slices(Plan):
 
 @dataclasses.dataclass
 class _Joined(Plan):
-    """Lists one after another, brought into order."""
+    """Atoms of several plans: their concatenation, permuted into the order of the list."""
 
     parts: Sequence[Plan]
     counts: Sequence[int]
@@ -169,7 +184,7 @@ class _Joined(Plan):
 def _gather(
     array: Any, starts: np.ndarray, sizes: tuple[int, ...], dropped: tuple[int, ...]
 ) -> Any:
-    """Return slices of an array, without some of their axes."""
+    """Return slices of an array, stacked, with some of their axes dropped."""
     dimensions = lax.GatherDimensionNumbers(
         offset_dims=tuple(range(1, 1 + len(sizes) - len(dropped))),
         collapsed_slice_dims=dropped,
@@ -185,10 +200,10 @@ def _gather(
 
 
 class Planner:
-    """Finds out what of a jaxpr is computed alike.
+    """Finds values of a jaxpr that are computed alike.
 
-    Values of one depth do not depend on each other, and operands are of less depth, so a plan
-    is right and comes to an end.
+    Only values of the same depth are planned together.  These do not depend on each other, and
+    their operands have a smaller depth, so a plan is correct and finite.
     """
 
     def __init__(self, equations: Sequence[Any]) -> None:
@@ -198,7 +213,7 @@ class Planner:
         for eqn in equations:
             if is_elementwise(eqn):
                 depth = 1 + max((self._depth(atom) for atom in eqn.invars), default=0)
-                # Not counted anew in each piece: values of a chain are not of one depth.
+                # Depths go on from piece to piece, so that values of a chain have different ones.
                 self._depths[eqn.outvars[0]] = depth
                 if depth % _DEPTH:
                     self._equations[eqn.outvars[0]] = eqn
@@ -207,10 +222,10 @@ class Planner:
         return 0 if isinstance(atom, Literal) else self._depths.get(atom, 0)
 
     def plan(self, atoms: Sequence[Any]) -> Plan | None:
-        """Return how to compute a list of values of one type as vectors.
+        """Return how to compute a list of atoms of one type as a vector.
 
         Returns:
-            None where they are few, or have nothing in common.
+            the plan; None for few atoms, or atoms that have nothing in common.
         """
         if len(atoms) < _FEWEST:
             return None
@@ -220,7 +235,7 @@ class Planner:
     def _plan(self, atoms: Sequence[Any]) -> Plan:
         key = tuple(map(id, atoms))
         if key not in self._plans:
-            # With the atoms, so that none of them goes and leaves its id to another.
+            # Holds the atoms, so that no id is used again.
             self._plans[key] = atoms, self._new_plan(atoms)
         return self._plans[key][1]
 
@@ -252,7 +267,7 @@ class Planner:
         return _Joined(parts, [len(positions) for positions in places], order)
 
     def _kind(self, atom: Any) -> Hashable:
-        """Return what atoms that are computed alike have in common."""
+        """Return a key that is equal for atoms that are computed alike."""
         if isinstance(atom, Literal):
             return _CONSTANT
         eqn = self._equations.get(atom)
