@@ -115,7 +115,8 @@ class Profile:
         # Where nobody looks on, lines are as long as it takes.
         width = shutil.get_terminal_size((160, 24)).columns
         written = io.StringIO()
-        Console(width=width, file=written).print(self)
+        # In a notebook, rich shows what it is to write.
+        Console(width=width, file=written, force_jupyter=False).print(self)
         return written.getvalue().rstrip("\n")
 
     __repr__ = __str__

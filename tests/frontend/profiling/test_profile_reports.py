@@ -1,5 +1,6 @@
 """What a profile is shown as: a table, a trace, a plot."""
 
+import builtins
 import json
 import sys
 import threading
@@ -30,6 +31,15 @@ def test_shown_it_is_the_table():
     shown = profile._repr_mimebundle_([], [])
     assert "calls" in shown["text/plain"]
     assert "<pre" in shown["text/html"]
+
+
+def test_printed_in_a_notebook_it_is_text(monkeypatch):
+    # What rich takes for one.
+    shell = type("ZMQInteractiveShell", (), {})
+    monkeypatch.setattr(builtins, "get_ipython", shell, raising=False)
+    with bellhop.profile() as profile:
+        bellhop.qjit(lambda x: x + 1)(1.0)
+    assert "calls" in str(profile)
 
 
 def test_trace(tmp_path):
