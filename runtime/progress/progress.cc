@@ -75,6 +75,8 @@ void end_where(bool failed, const auto& is_meant) {
 constexpr std::chrono::microseconds kShort{100};
 constexpr int64_t kStride = 16;
 
+constexpr int64_t kUnknown = -1;
+
 int64_t now() {
   return std::chrono::steady_clock::now().time_since_epoch() /
          std::chrono::nanoseconds{1};
@@ -157,10 +159,15 @@ int64_t advance(const std::shared_ptr<Callback>& callback, int64_t run_id,
   if (is_new) {
     if (done == 0) return kStride;  // the end of a loop that has ended
     if (total < 0 && !begins && bar != nullptr) total = bar->total;
+    if (total >= 0 && done > total) {
+      // The loop that seemed to have ended is longer than was told.
+      if (bar != nullptr) done += bar->count;
+      total = kUnknown;
+    }
     const auto [begun, wakes] = begin(callback, bar, run_id, device, total);
     bar = begun;
     if (wakes) tap(callback, {});
-  } else if (total >= 0) {
+  } else if (total >= bar->count + done) {
     bar->total.store(total, std::memory_order_relaxed);
   }
   if (begins) done = 0;

@@ -50,7 +50,8 @@ def progress(over: Any, desc: str = "") -> Any:
     bar stays where the loop last told how far it is.
 
     Args:
-        over: how many iterations the loop has; or an iterable.
+        over: how many iterations the loop has; or an iterable.  A loop that has more begins
+            another bar, one without an end where the iterations told at once are too many for it.
         desc: what stands before the bar.
 
     Returns:

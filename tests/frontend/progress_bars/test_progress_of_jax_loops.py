@@ -53,6 +53,13 @@ def test_a_body_that_runs_more_often_than_was_told_has_another_bar(total, shown)
     assert set(shown()) == {("more", total, total)}
 
 
+@pytest.mark.parametrize(("total", "n"), [(0, 3), (2, 30), (3, 7)])
+def test_a_bar_that_was_told_too_little_counts(total, n, shown):
+    f = bellhop.qjit(lambda xs: jax.lax.scan(bellhop.progress(total, "more")(step), 0.0, xs))
+    f(jnp.arange(float(n)))
+    assert shown()[-1] == ("more", n, None)
+
+
 def test_a_body_of_several_loops_has_one_bar(shown):
     body = bellhop.progress(55, "all")(step)
 
