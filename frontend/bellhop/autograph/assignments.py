@@ -3,6 +3,7 @@
     x[i, j] = y          x = ag__.set_at(x, ((i, j),), y)
     x[i][j] += y         x = ag__.update_at(x, (i, j), "add", y)
     x = y = z            value = z; x = value; y = value
+    x[i], y = z          item, y = z; x = ag__.set_at(x, (i,), item)
 
 Where the array or container belongs to an enclosing function or is global, an assignment to the
 name would make a variable of this function of it: it is changed in place, which arrays of the
@@ -129,6 +130,8 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return self._store(base, call)
 
     def _assign(self, target: Any, value: Any) -> Any:
+        if isinstance(target, ast.Tuple | ast.List):
+            return self._assign_to_several(target, value)
         if not isinstance(target, ast.Subscript):
             return None
         base, path = _path(target)
@@ -136,6 +139,28 @@ class _Assignments(converter.Base):  # type: ignore[misc]
             "ag__.set_at(base, path, value)", base=base, path=path, value=value
         )
         return self._store(base, call)
+
+    def _assign_to_several(self, target: Any, value: Any) -> Any:
+        items: list[tuple[Any, Any]] = []
+
+        def named(part: Any) -> Any:
+            if isinstance(part, ast.Subscript):
+                name = self.ctx.namer.new_symbol("item", ())
+                items.append((part, ast.Name(id=name, ctx=ast.Load())))
+                return ast.Name(id=name, ctx=ast.Store())
+            if isinstance(part, ast.Tuple | ast.List):
+                return type(part)(elts=list(map(named, part.elts)), ctx=part.ctx)
+            if isinstance(part, ast.Starred):
+                return ast.Starred(value=named(part.value), ctx=part.ctx)
+            return part
+
+        targets = [named(target)]
+        if not items:
+            return None
+        statements = [ast.Assign(targets=targets, value=value, type_comment=None)]
+        for part, item in items:
+            statements += self._assign(part, item)
+        return statements
 
     def _store(self, base: Any, changed: Any) -> Any:
         if isinstance(base, ast.Name) and base.id not in self._owned[-1]:

@@ -17,6 +17,7 @@ from bellhop.autograph.state import (
     Variables,
     described,
     is_array_like,
+    is_return_flag,
     is_same,
     is_traced,
     is_undefined,
@@ -203,7 +204,7 @@ class _Conditional:
         """
         completed = list(after)
         for position, value in enumerate(after):
-            if not isinstance(value, UndefinedReturnValue):
+            if not self._is_never_read(value, after):
                 continue
             other = self.results.get(position)
             if states and is_array_like(states[0][position]):
@@ -212,13 +213,22 @@ class _Conditional:
                 completed[position] = other.with_zeros()
         return tuple(completed)
 
+    def _is_never_read(self, value: Any, after: State) -> bool:
+        """Tell whether a variable has no value after a branch, and nobody will ask for it."""
+        if isinstance(value, UndefinedReturnValue):
+            return True
+        return is_undefined(value) and any(
+            is_return_flag(name) and flag is True
+            for name, flag in zip(self._variables.names, after, strict=True)
+        )
+
     def _check(self, one: State, other: State) -> None:
         where = f"the if at {user_site()}"
         for position, (name, a, b) in enumerate(
             zip(self._variables.names, one, other, strict=True)
         ):
             what = described(name, a)
-            if isinstance(a, UndefinedReturnValue) and is_array_like(b):
+            if self._is_never_read(a, one) and is_array_like(b):
                 raise _ResultIsOf(position, b)
             if is_undefined(a) != is_undefined(b):
                 raise AutoGraphError(

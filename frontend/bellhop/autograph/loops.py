@@ -6,10 +6,21 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from malt.operators.variables import UndefinedReturnValue
 
+from bellhop.autograph.branches import Result
 from bellhop.autograph.containers import left_alone
 from bellhop.autograph.modes import fall_back, is_disabled, refuse_if_strict
-from bellhop.autograph.state import Carried, State, Variables, described, is_traced, is_undefined
+from bellhop.autograph.state import (
+    Carried,
+    State,
+    Variables,
+    described,
+    is_array_like,
+    is_return_flag,
+    is_traced,
+    is_undefined,
+)
 from bellhop.base.source import user_site
 from bellhop.control_flow.cond import cond
 from bellhop.control_flow.for_loop import for_loop, n_iterations
@@ -128,7 +139,9 @@ def for_stmt(
     before = variables.get()
     try:
         with left_alone("for loop", body):
-            after = _compiled_for(elements, extra_test, body, variables)
+            after = _with_result(
+                variables, lambda: _compiled_for(elements, extra_test, body, variables)
+            )
     except Exception as error:
         if not elements.is_static:
             raise
@@ -167,7 +180,9 @@ def _compiled_for(
     carried = Carried(variables, before)
 
     def iterate(i: Any, leaves: Sequence[Any]) -> list[Any]:
-        return carried.after(variables.run(carried.values(leaves), body, elements.element(i)))
+        after = variables.run(carried.values(leaves), body, elements.element(i))
+        _look_for_result(before, after)
+        return carried.after(after)
 
     def goes_on(leaves: Sequence[Any]) -> Any:
         assert extra_test is not None
@@ -223,7 +238,8 @@ def while_stmt(
         return
     try:
         with left_alone("while loop", body):
-            after = _compiled_while(test, body, variables)
+            after = _with_result(variables, lambda: _compiled_while(test, body, variables))
+        after = _after_endless(test, variables, after)
     except Exception as error:
         if is_traced(first):
             raise
@@ -250,14 +266,59 @@ def _compiled_while(test: Test, body: Body, variables: Variables) -> State:
 
     @while_loop(holds)
     def loop(*leaves: Any) -> Any:
-        return _returned(carried.after(variables.run(carried.values(leaves), body)))
+        after = variables.run(carried.values(leaves), body)
+        _look_for_result(before, after)
+        return _returned(carried.after(after))
 
     return carried.values(_leaves(loop(*carried.leaves), len(carried.leaves)))
 
 
+class _ResultIs(Exception):
+    """The function returns in the loop, which must carry what it returns."""
+
+    def __init__(self, position: int, of: Result) -> None:
+        super().__init__()
+        self.position = position
+        self.of = of
+
+
+def _look_for_result(before: State, after: State) -> None:
+    for position, (old, new) in enumerate(zip(before, after, strict=True)):
+        if isinstance(old, UndefinedReturnValue) and new is not old and is_array_like(new):
+            raise _ResultIs(position, Result.of(new))
+
+
+def _with_result(variables: Variables, compiled: Callable[[], State]) -> State:
+    """Compile a loop; where the function returns in it, begin with zeros for the result.
+
+    Nobody reads them: what reads it stands in a conditional on having returned.
+    """
+    before = variables.get()
+    while True:
+        variables.set(before)
+        try:
+            return compiled()
+        except _ResultIs as result:
+            before = _replaced(before, result.position, result.of.with_zeros())
+
+
+def _after_endless(test: Test, variables: Variables, after: State) -> State:
+    """Return the variables after a loop that ends by a return alone: the function has returned."""
+    for position, name in enumerate(variables.names):
+        if is_return_flag(name) and is_traced(after[position]):
+            variables.set(_replaced(after, position, False))
+            if test() is True:
+                return _replaced(after, position, True)
+    return after
+
+
+def _replaced(state: State, position: int, value: Any) -> State:
+    return (*state[:position], value, *state[position + 1 :])
+
+
 def _check_defined(what: str, variables: Variables, values: State) -> None:
     for name, value in zip(variables.names, values, strict=True):
-        if is_undefined(value):
+        if is_undefined(value) and not isinstance(value, UndefinedReturnValue):
             raise AutoGraphError(
                 f"{described(name, value)} has no value before the {what} at {user_site()}, whose "
                 "length the program computes, so that it might have none after it. Give it one "

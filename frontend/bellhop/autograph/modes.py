@@ -51,8 +51,8 @@ def refuse_if_strict(what: str, why: str) -> None:
     """
     if sys.modules["bellhop"].autograph_strict_conversion:
         raise AutoGraphError(
-            f"{what} ({user_site()}) is not converted and runs as Python: {why}. Put it under "
-            "bellhop.disable_autograph where that is meant."
+            f"{what} ({user_site()}) is not converted, and conversion is strict: {why}. Put it "
+            "under bellhop.disable_autograph where Python is to run it."
         )
 
 
@@ -64,11 +64,15 @@ def fall_back(what: str, error: BaseException) -> None:
     """
     bellhop = sys.modules["bellhop"]
     cause = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    message = f"{what} ({user_site()}) is not converted and runs as Python: {cause}"
+    statement = f"{what} ({user_site()})"
     if bellhop.autograph_strict_conversion:
-        raise AutoGraphError(message) from error
+        raise AutoGraphError(
+            f"{statement} is not converted, and conversion is strict: {cause.rstrip('.')}. Put it "
+            "under bellhop.disable_autograph where Python is to run it."
+        ) from error
     if not bellhop.autograph_ignore_fallbacks:
         warn_user(
-            f"{message}\nTo silence this, set bellhop.autograph_ignore_fallbacks = True; to make "
-            "it an error, bellhop.autograph_strict_conversion = True."
+            f"{statement} is not converted and runs as Python: {cause}\nTo silence this, set "
+            "bellhop.autograph_ignore_fallbacks = True; to make it an error, "
+            "bellhop.autograph_strict_conversion = True."
         )

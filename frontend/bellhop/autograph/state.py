@@ -49,6 +49,11 @@ def described(name: str, value: Any) -> str:
     return "the result of the function" if is_result else f"'{name}'"
 
 
+def is_return_flag(name: str) -> bool:
+    """Tell whether a variable says that the function has returned."""
+    return name.startswith("do_return")
+
+
 def is_array_like(value: Any) -> bool:
     """Tell whether a value is a pytree of arrays and numbers, which a program can carry."""
     leaves = jax.tree.leaves(value)

@@ -12,7 +12,6 @@ from typing import Any
 from malt.converters import (
     break_statements,
     call_trees,
-    conditional_expressions,
     continue_statements,
     control_flow,
     directives,
@@ -26,7 +25,14 @@ from malt.core import converter, unsupported_features_checker
 from malt.impl.api import PyToPy
 from malt.operators.function_wrappers import FunctionScope
 
-from bellhop.autograph import assertions, assignments, branches, loops
+from bellhop.autograph import (
+    assertions,
+    assignments,
+    branches,
+    conditional_expressions,
+    loops,
+    match_statements,
+)
 from bellhop.autograph.inner_arguments import keep_to_their_functions
 from bellhop.autograph.state import is_traced, is_undefined
 from bellhop.base.source import (
@@ -123,6 +129,7 @@ class Transformer(PyToPy):
         of this one.
         """
         unsupported_features_checker.verify(node)
+        node = match_statements.transform(node)
         node = self.initial_analysis(node, ctx)
         for step in _STEPS:
             node = step.transform(node, ctx)

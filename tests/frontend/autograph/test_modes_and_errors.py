@@ -62,7 +62,8 @@ def test_fallbacks_can_be_silent(monkeypatch):
 
 
 def test_fallbacks_can_be_errors(strict):
-    with pytest.raises(bellhop.AutoGraphError, match=rf"{HERE}:{line_of(indexes_a_list, 2)}\)"):
+    message = rf"{HERE}:{line_of(indexes_a_list, 2)}\) is not converted, and conversion is strict"
+    with pytest.raises(bellhop.AutoGraphError, match=message):
         bellhop.qjit(indexes_a_list, autograph=True)(1.0)
 
 
@@ -256,7 +257,9 @@ def test_a_loop_over_what_is_no_array_is_refused_in_strict_mode(monkeypatch):
             x = x + len(word)
         return x
 
-    with pytest.raises(bellhop.AutoGraphError, match="goes over a list, which is no range"):
+    with pytest.raises(
+        bellhop.AutoGraphError, match="and conversion is strict: it goes over a list"
+    ):
         f(1.0)
 
     @bellhop.qjit(autograph=True)

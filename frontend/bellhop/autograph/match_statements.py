@@ -1,0 +1,72 @@
+"""``match`` of values: a chain of ``if``, which the other steps convert.
+
+    match x:                 value = x
+        case 1 | 2: ...      if value == 1 or value == 2: ...
+        case _ if y < 0:     elif y < 0: ...
+        case _: ...          else: ...
+
+Patterns that look into an object have no such form, and are refused.
+"""
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from malt.pyct import anno
+
+from bellhop.errors import AutoGraphError
+
+
+def transform(node: ast.AST) -> Any:
+    """Rewrite the match statements of a function, before anything else is asked of it."""
+    return _Matches().visit(node)
+
+
+class _Matches(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self._number = 0
+
+    def visit_Match(self, node: ast.Match) -> Any:
+        self.generic_visit(node)
+        self._number += 1
+        name = f"matched_{self._number}"
+        value: Callable[[], ast.expr] = lambda: ast.Name(id=name, ctx=ast.Load())
+        store: ast.stmt = ast.Assign(
+            targets=[ast.Name(id=name, ctx=ast.Store())], value=node.subject
+        )
+        chain: list[ast.stmt] = []
+        for case in reversed(node.cases):
+            test = _test(case.pattern, value, node)
+            if case.guard is not None:
+                test = case.guard if test is None else _joined(ast.And(), [test, case.guard])
+            chain = case.body if test is None else [ast.If(test=test, body=case.body, orelse=chain)]
+        statements = [store, *chain]
+        for statement in statements:
+            ast.fix_missing_locations(ast.copy_location(statement, node))
+        return statements
+
+
+def _test(pattern: ast.pattern, value: Callable[[], ast.expr], node: ast.Match) -> Any:
+    """Return the condition of a pattern, or None where it always holds."""
+    match pattern:
+        case ast.MatchValue(value=constant):
+            return ast.Compare(left=value(), ops=[ast.Eq()], comparators=[constant])
+        case ast.MatchSingleton(value=None):
+            none = ast.Constant(value=None, kind=None)
+            return ast.Compare(left=value(), ops=[ast.Is()], comparators=[none])
+        case ast.MatchOr(patterns=patterns):
+            tests = [_test(part, value, node) for part in patterns]
+            return None if None in tests else _joined(ast.Or(), tests)
+        case ast.MatchAs(pattern=None, name=None):
+            return None
+    origin = anno.getanno(node, anno.Basic.ORIGIN, default=None)
+    site = f"{origin.loc.filename}:{origin.loc.lineno}" if origin is not None else "of it"
+    raise AutoGraphError(
+        f"the match statement ({site}) has the pattern {ast.unparse(pattern)}, and only numbers, "
+        "strings, None, alternatives of these and _ are converted. Write it as if and elif, or "
+        "put it in a function under bellhop.disable_autograph."
+    )
+
+
+def _joined(operator: ast.boolop, tests: list[ast.expr]) -> ast.expr:
+    return ast.BoolOp(op=operator, values=tests)

@@ -1,0 +1,105 @@
+"""Statements in forms that AutoGraph alone does not convert, against Python."""
+
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bellhop
+
+
+def nested_expressions(x):
+    return (10 if (1 if x > 2 else 0) == 1 else 20) if x > 1 else (30 if x > 0 else 40)
+
+
+def matched(x):
+    match x + 0:
+        case 1:
+            y = 10
+        case 2 | 3:
+            y = 15
+        case _ if x > 50:
+            return 16
+        case None:
+            y = 17
+        case _:
+            y = 20
+    return y + 1
+
+
+def return_in_an_elif(x):
+    if x > 2:
+        y = 1
+    elif x > 1:
+        return 7
+    else:
+        y = 2
+    return y + 1
+
+
+def endless(x):
+    while True:
+        x = 2 * x
+        if x > 20:
+            return x
+
+
+def endless_with_a_break(x):
+    while True:
+        x = 2 * x - 5
+        if x > 20:
+            return x
+        if x < 0:
+            break
+    return 0
+
+
+def returned_from_a_loop(x):
+    for i in range(x):
+        if i * i > 2:
+            return i
+    return -1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        nested_expressions,
+        matched,
+        return_in_an_elif,
+        endless,
+        endless_with_a_break,
+        returned_from_a_loop,
+    ],
+)
+def test_values(function):
+    with warnings.catch_warnings(action="error"):
+        compiled = bellhop.qjit(function, autograph=True)
+        for x in (1, 2, 3, 7, 60):
+            assert compiled(x) == function(x)
+
+
+def test_elements_are_swapped():
+    def swapped(x):
+        x[0], x[1] = x[1], x[0]
+        (x[2], y), *rest = (x[0], 5.0), x[1], 2.0
+        return x, y, rest
+
+    x, *others = bellhop.qjit(swapped, autograph=True)(jnp.arange(3.0))
+    expected, *expected_others = swapped(np.arange(3.0))
+    np.testing.assert_array_equal(x, expected)
+    assert others == expected_others
+
+
+def test_patterns_that_look_inside_are_refused():
+    def function(x):
+        match x:
+            case [a, _]:
+                return a
+        return x
+
+    line = function.__code__.co_firstlineno + 1
+    message = rf"{__file__}:{line}\) has the pattern \[a, _\], and only numbers.*Write it as if"
+    with pytest.raises(bellhop.AutoGraphError, match=message):
+        bellhop.qjit(function, autograph=True)(jnp.ones(2))
