@@ -5,10 +5,13 @@ BIN    := $(VENV)/bin
 WERROR ?= OFF
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test test-half test-other-half stress soak fuzz sanitize docs linkcheck lint format bench wheel clean
+.PHONY: help demo test test-rest test-full test-long durations stress soak fuzz sanitize docs linkcheck lint format bench wheel clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
-	@echo "make test    set up and run the tests"
+	@echo "make test    set up and run every behaviour once: at most 5 minutes on two cores"
+	@echo "make test-full  the same, and then what it leaves out: at most 15 minutes"
+	@echo "make test-long  what that leaves out, sanitizers, both ends of the supported JAX"
+	@echo "make durations  record what quick tests take, for make lint"
 	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once"
 	@echo "make soak    run millions of callbacks and look at the memory that they leave"
 	@echo "make fuzz    draw programs for MINUTES=10 and hold them against plain Python"
@@ -33,19 +36,36 @@ $(VENV)/.installed-%: $(BIN)/python $(SOURCES)
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/h2_vqe.py
 
-# In two processes, which take about as long, for machines of two cores. What each prints stands
-# together.
-HALF := $(addprefix tests/,frontend/circuits frontend/accelerate frontend/autograph frontend/observe \
-  runtime)
+# The tiers of tests are told of in CONTRIBUTING.md.
+QUICK := quick or not (matrix or subprocess or memory or hessian or large or long)
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 test: $(VENV)/.installed-dev
-	@$(MAKE) -j2 -k $(if $(filter output-sync,$(.FEATURES)),--output-sync) \
-	  test-half test-other-half
+	$(PYTEST) -m "$(QUICK)"
 
-test-half: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(HALF)
+test-rest: $(VENV)/.installed-dev
+	$(PYTEST) -m "not long and not ($(QUICK))"
 
-test-other-half: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(HALF:%=--ignore=%)
+# One after the other, also under make -j.
+test-full:
+	$(MAKE) test
+	$(MAKE) test-rest
+
+# Stress and soak are among the long tests.
+test-long: $(VENV)/.installed-dev
+	$(PYTEST) -m long
+	$(MAKE) sanitize
+	$(MAKE) $(JAX_ENDS:%=test-with-jax-%)
+
+# Both ends of the supported JAX, each in an environment of its own.
+JAX_ENDS := 0.10.0 0.11.0
+test-with-jax-%: $(BIN)/python
+	$(MAKE) VENV=build/jax-$* build/jax-$*/.installed-dev
+	build/jax-$*/bin/python -m pip install --quiet jax==$* jaxlib==$*
+	$(MAKE) VENV=build/jax-$* test-full
+
+durations: $(VENV)/.installed-dev
+	$(PYTEST) --record-durations -m "$(QUICK)"
 
 stress soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m long --durations=0 -vs tests/integration/test_$@.py
@@ -87,6 +107,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(shell find runtime -name '*.cc' -o -name '*.h')
 	$(BIN)/python -m pytest -q tests/runtime/test_includes.py
+	$(BIN)/python -m pytest -qq --collect-only --check-durations -m "$(QUICK)" > /dev/null
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix

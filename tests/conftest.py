@@ -15,6 +15,7 @@ from collections.abc import Callable  # noqa: E402
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
+from tests import durations, tiers  # noqa: E402
 from tests.patience import PATIENCE  # noqa: E402
 
 # A shell has what it starts in the background ignore Ctrl-C, which tests send.
@@ -36,8 +37,27 @@ for profile, derandomize in {"random": False, "same": True}.items():
 hypothesis.settings.load_profile("same")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    durations.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("record_durations"):
+        config.pluginmanager.register(durations.Recorder())
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is marked ``gpu`` where JAX sees none."""
+    tiers.mark(items)
+    _skip_where_there_is_no_gpu(items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if session.config.getoption("check_durations"):
+        durations.check(session.items)
+
+
+def _skip_where_there_is_no_gpu(items: list[pytest.Item]) -> None:
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return

@@ -9,7 +9,10 @@ import pytest
 
 import bellhop
 
-pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+pytestmark = [
+    pytest.mark.subprocess,
+    pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ def run(name: str) -> str:
     return completed.stdout
 
 
+@pytest.mark.subprocess
 def test_callbacks_and_gpus_prints_the_documented_values():
     output = run("callbacks_and_gpus.py")
     for value in (
@@ -40,6 +41,7 @@ def test_callbacks_and_gpus_prints_the_documented_values():
         assert value in output
 
 
+@pytest.mark.subprocess
 def test_h2_vqe_reaches_the_known_energy_and_logs_from_inside():
     output = run("h2_vqe.py")
     logged = [line for line in output.splitlines() if line.startswith("step")]

@@ -64,6 +64,7 @@ def test_a_missing_package_is_named(monkeypatch):
     assert finding.advice.endswith("pip install pennylane-lightning")
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize(
     ("arguments", "status"), [(["doctor"], None), (["--help"], 0), (["nurse"], 2)]
 )

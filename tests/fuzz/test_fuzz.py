@@ -3,12 +3,14 @@
 import sys
 import time
 
+import pytest
 from tests.fuzz.child import Child
 from tests.fuzz.judge import judge
 from tests.fuzz.search import Search
 from tests.fuzz.verdict import AGREES, Verdict
 
 
+@pytest.mark.subprocess
 def test_programs_that_it_draws_agree():
     search = Search(judge, deadline=time.monotonic() + 600, shrinking=0)
     failure = search.batch(seed=0, most=16)

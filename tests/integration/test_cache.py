@@ -42,6 +42,7 @@ def _run(folder):
     return int(lines["hits"]), int(lines["misses"]), run.stdout
 
 
+@pytest.mark.subprocess
 def test_a_second_process_compiles_nothing_of_the_main_job(tmp_path):
     pytest.importorskip("optax")
     _, misses, first = _run(tmp_path)

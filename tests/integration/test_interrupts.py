@@ -154,6 +154,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_control_c(program):
     text, argument = PROGRAMS[program]

@@ -140,6 +140,7 @@ print("RESULT", len(devices), [float(v) for v in (*values, *gradients.ravel(), t
 """
 
 
+@pytest.mark.subprocess
 def test_values_over_two_processes():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

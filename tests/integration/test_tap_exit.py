@@ -8,6 +8,8 @@ import textwrap
 import pytest
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.subprocess
+
 BEGIN = """
     import bellhop, jax, os, sys, threading, time, numpy as np
 

@@ -9,6 +9,7 @@ from transformations.table import document
 DOCUMENT = Path(__file__).parents[2] / "doc" / "transformations.md"
 
 
+@pytest.mark.axes(cell=lambda cell: (cell.flavour.name, cell.column, cell.form))
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_cell(cell):
     if not cell.flavour.runs_here:
@@ -16,5 +17,6 @@ def test_cell(cell):
     check(cell)
 
 
+@pytest.mark.matrix
 def test_documentation_is_what_was_observed():
     assert DOCUMENT.read_text() == document(), "run: python -m tests.integration.transformations"

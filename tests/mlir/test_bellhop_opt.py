@@ -141,6 +141,7 @@ def test_main_uses_the_streams_of_the_process(
     assert "no pass is called 'hoist'" in capsys.readouterr().err
 
 
+@pytest.mark.subprocess
 def test_tool_runs_as_a_process() -> None:
     command = [sys.executable, "-m", "bellhop_mlir.opt", "--pass=outline-regions"]
     done = subprocess.run(command, input=CALL, capture_output=True, text=True, timeout=PATIENCE)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.subprocess
+
 USER_CODE = Path(__file__).with_name("user_code.py")
 PACKAGES = ("bellhop", "bellhop_mlir", "bellhop_runtime")
 STRICT = ["--strict", "--follow-imports=silent", "--config-file=", "--no-incremental"]

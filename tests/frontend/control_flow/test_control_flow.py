@@ -285,6 +285,7 @@ def test_arrays_that_change_their_shape(loop: Any) -> None:
         loop(*arguments, allow_array_resizing=True)
 
 
+@pytest.mark.subprocess
 def test_control_flow_does_not_import_pennylane() -> None:
     script = (
         "import sys, bellhop\n"

@@ -50,6 +50,7 @@ def test_a_file_gets_the_end_alone(run_script, tmp_path):
     assert log.count("slow") <= 1 + seconds // 9
 
 
+@pytest.mark.subprocess
 def test_a_terminal_sees_it_move():
     pty = pytest.importorskip("pty")
     import fcntl

@@ -339,6 +339,7 @@ int main() {
 """
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_queue_has_no_races_and_no_leaks(sanitizer, tmp_path):
     compiler = shutil.which("c++")

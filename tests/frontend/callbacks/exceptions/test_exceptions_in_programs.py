@@ -169,6 +169,7 @@ def test_results_before_the_exception_are_not_mixed_up(raising):
     )
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize(
     ("statement", "code", "text"),
     [

@@ -58,12 +58,14 @@ def faults(megabytes: int) -> tuple[int, int]:
     return max(returned, in_place), fresh
 
 
+@pytest.mark.subprocess
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")
 def test_memory_of_8_mb_is_kept_between_calls():
     # In pages of 4 KiB they are 2048.
     assert faults(8)[0] < 300
 
 
+@pytest.mark.subprocess
 @pytest.mark.skipif(
     not HUGE_PAGES.exists() or "[never]" in HUGE_PAGES.read_text(),
     reason="the kernel has no huge pages",

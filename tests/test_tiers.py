@@ -1,0 +1,36 @@
+"""What the tiers of tests leave out stands in what they run."""
+
+import itertools
+
+import pytest
+from tests.tiers import covering
+
+MATRICES = {
+    "square": list(itertools.product("abc", range(3))),
+    "oblong": list(itertools.product("ab", range(9), "xyz")),
+    "with holes": [row for row in itertools.product("abcd", "abcd", range(3)) if row[0] <= row[1]],
+    "uneven": [("a", 1), ("a", 2, True), ("b", 2, False)],
+    "one axis": [(value,) for value in range(5)],
+}
+
+
+@pytest.mark.parametrize("strength", [1, 2])
+@pytest.mark.parametrize("rows", MATRICES.values(), ids=MATRICES)
+def test_every_combination_stands_in_a_chosen_row(rows, strength):
+    def combinations(rows):
+        size = min(strength, len(rows[0]))
+        return {pair for row in rows for pair in itertools.combinations(enumerate(row), size)}
+
+    assert combinations([rows[index] for index in covering(rows, strength)]) == combinations(rows)
+
+
+def test_few_rows_are_enough():
+    assert len(covering(MATRICES["square"], 1)) == 3
+    assert len(covering(MATRICES["oblong"], 1)) == 9
+    assert 27 <= len(covering(MATRICES["oblong"], 2)) <= 32
+
+
+def test_rows_that_are_taken_in_any_case_are_kept():
+    rows = MATRICES["oblong"]
+    assert covering(rows, 2, {5, 7}) >= {5, 7}
+    assert covering(rows, 1, set(range(len(rows)))) == set(range(len(rows)))
