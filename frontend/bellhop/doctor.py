@@ -145,7 +145,7 @@ def _circuits() -> Iterator[Finding]:
     """Try a circuit on every plugin whose devices compiled programs can use."""
     import pennylane as qml
 
-    from bellhop.circuits.in_program.default_qubit import is_traced_device
+    from bellhop.circuits.in_program.default_qubit import is_default_qubit
 
     for entry_point in importlib.metadata.entry_points(group="pennylane.plugins"):
         name = entry_point.name
@@ -155,7 +155,7 @@ def _circuits() -> Iterator[Finding]:
             # PennyLane itself lists devices whose packages are optional.
             yield Finding(f"circuit on {name}", None, f"not usable: {' '.join(str(error).split())}")
             continue
-        if not (hasattr(device, "get_c_interface") or is_traced_device(device)):
+        if not (hasattr(device, "get_c_interface") or is_default_qubit(device)):
             continue
 
         @qml.qnode(device)

@@ -121,7 +121,7 @@ def callback(
         asynchronous: whether the program goes on without waiting for the calls, which then
             are made by another thread, in order, as those of ``bellhop.tap`` are;
             ``bellhop.barrier_wait`` waits for them and raises what they raised.
-        partitioned: whether, in a ``jax.jit`` that spreads arrays over devices, each device calls
+        partitioned: whether, in a ``jax.jit`` partitioned over devices, each device calls
             it with its own part, in any order; without it one call is made, with whole arrays.
             A ``qjit`` program runs on one device.
         kwargs: as ``args``.  ``callback`` among them is JAX's name for ``callback_fn``, and asks

@@ -1,4 +1,4 @@
-"""A callback in a program that the compiler spreads: what fails on one device fails on all.
+"""A callback in a program that XLA partitions: what fails on one device fails on all.
 
 Devices wait for each other where they exchange results, and XLA ends the process when one of
 them failed before that and never comes.  So the first device brings along which exception there

@@ -26,7 +26,7 @@ from bellhop.compiler.delegation import is_delegated, lower_by_jax
 from bellhop.compiler.plain_jit import lower_alone
 from bellhop.compiler.target import CallbackTarget
 from bellhop.mesh.manual_axes import varying_as
-from bellhop.mesh.partitioning import is_spread, on_first_device
+from bellhop.mesh.partitioning import is_partitioned, on_first_device
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_runtime import Callback
 
@@ -184,13 +184,13 @@ def _lower(
     target: CallbackTarget,
 ) -> Any:
     lowering = lowering_in_progress()
-    if target.partitioned and lowering is None and is_spread(ctx.module_context):
+    if target.partitioned and lowering is None and is_partitioned(ctx.module_context):
         # JAX's callback is one that XLA leaves to each device.  There is no order among these.
         lower_by_jax(ctx, target, "tap" if target.asynchronous else kind, operands, None)
         ctx.set_tokens_out(ctx.tokens_in)
         return []
     if lowering is None and not is_delegated(ctx.module_context.platforms[0]):
-        if is_spread(ctx.module_context) and not target.asynchronous:
+        if is_partitioned(ctx.module_context) and not target.asynchronous:
             call, settle = attempted(
                 primitive, io_callback_p, target, _call_with_arrays, len(operands)
             )

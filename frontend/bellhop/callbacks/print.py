@@ -34,7 +34,7 @@ def print(
             waits for it.
         ordered: taken because ``jax.debug.print`` takes it; what is printed keeps program
             order either way.
-        partitioned: whether, in a ``jax.jit`` that spreads arrays over devices, each device prints
+        partitioned: whether, in a ``jax.jit`` partitioned over devices, each device prints
             its own part, in any order; without it whole arrays are printed, once.  A ``qjit``
             program runs on one device.
         skip_format_check: whether fields and values may differ; what is too much is left out.

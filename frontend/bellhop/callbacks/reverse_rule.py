@@ -81,7 +81,7 @@ class ReverseRule:
                 raise self._forward_mode_error()
             _, args = jax.tree.unflatten(tree, saved)
             leaves, arguments = jax.tree.flatten(avals)
-            tangents = jax.tree.unflatten(arguments, _spread(leaves, active, moving))
+            tangents = jax.tree.unflatten(arguments, _filled(leaves, active, moving))
             _, tangent = checked_pair(self.jvp(args, tangents), self.name)
             tangent = checked_tangent(tangent, self.name, self.out_tree, self.result_avals)
             tangents = jax.tree.leaves(vary_with(args, tangent))
@@ -98,7 +98,7 @@ class ReverseRule:
     def _of_result(self, inexact: Sequence[Any] | None) -> Any:
         """Return tangents or cotangents of the result, of which those of integers are zero."""
         given = [yes and inexact is not None for yes in self._inexact]
-        return jax.tree.unflatten(self.out_tree, _spread(self.result_avals, given, inexact or ()))
+        return jax.tree.unflatten(self.out_tree, _filled(self.result_avals, given, inexact or ()))
 
     def _forward_mode_error(self) -> DifferentiableCompileError:
         return DifferentiableCompileError(
@@ -109,7 +109,7 @@ class ReverseRule:
         )
 
 
-def _spread(avals: Sequence[Any], given: Sequence[bool], tangents: Sequence[Any]) -> list[Any]:
+def _filled(avals: Sequence[Any], given: Sequence[bool], tangents: Sequence[Any]) -> list[Any]:
     """Return the tangents of values, zero where none is given."""
     each = iter(tangents)
     return [

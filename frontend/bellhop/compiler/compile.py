@@ -98,7 +98,7 @@ def compile_program(
 
 
 def _check_devices(module: ir.Module) -> None:
-    """Refuse a program that is to be spread over devices."""
+    """Refuse a program that is to be partitioned over devices."""
     for op in module.body.operations:
         if op.operation.name != "sdy.mesh":
             continue
@@ -106,6 +106,6 @@ def _check_devices(module: ir.Module) -> None:
         if math.prod(sizes) > 1:
             raise CompileError(
                 f"a qjit program runs on one host device, and this one holds a jax.shard_map or a "
-                f"sharding over {math.prod(sizes)}. Spread it from outside: jax.jit in place of "
+                f"sharding over {math.prod(sizes)}. Partition it from outside: jax.jit in place of "
                 "qjit, around jax.shard_map of a function of QNodes and callbacks."
             )

@@ -2,7 +2,7 @@
 
 Nothing of ours is committed to a device, so JAX takes the device of arguments that are, and its
 default otherwise; and results are committed where arguments were.  What JAX would run elsewhere,
-on another platform or spread over devices, is refused while it is traced or lowered, before
+on another platform or partitioned over devices, is refused while it is traced or lowered, before
 anything runs; then arguments are gathered, and it runs on the host.
 """
 

@@ -16,7 +16,7 @@ from bellhop.base.print_options import keep_print_options
 from bellhop.compiler.code import Code, call, merge, table_handle
 from bellhop.compiler.compile import compile_program
 from bellhop.compiler.failures import raise_failures_of_plain_jits
-from bellhop.mesh.partitioning import is_spread, on_first_device
+from bellhop.mesh.partitioning import is_partitioned, on_first_device
 from bellhop_runtime import CallbackTable
 
 
@@ -86,7 +86,7 @@ def lower_alone(
             "call is not in the module. Compile it with bellhop.qjit, and use f.save(path) and "
             "bellhop.load(path)."
         )
-    if is_spread(context):
+    if is_partitioned(context):
         return on_first_device(ctx, functools.partial(primitive.bind, **params), operands)
     programs = _Programs.of(context)
     avals = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_in)

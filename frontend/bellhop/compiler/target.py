@@ -38,7 +38,7 @@ class CallbackTarget:
         transforms: what the call has been through, for a function that takes that as its last
             positional argument: pairs of a name and parameters.  None where it does not.
         takes_device: whether the function is given ``device=``, the device of the call.
-        partitioned: whether each device of a program that the compiler spreads calls it, with its
+        partitioned: whether each device of a program that XLA partitions calls it, with its
             own part of the arguments.
     """
 

@@ -135,7 +135,7 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     known, used_consts, needed = needed_values(
         known, sum(is_known_const), needed, used[:n_residuals]
     )
-    is_needed = _spread(needed, is_known)
+    is_needed = _flags(needed, is_known)
     cond, used = without_unused(cond, [True], [False] * n_cond + is_needed)
     if known.effects or cond.effects:
         raise side_effects_error(where)
@@ -197,8 +197,8 @@ def _reversed(
         distance = last - numbers[top]
         free = places - 1 - top
         half = jnp.maximum(free // 2, 1)
-        spread = jnp.where(free < 2, distance, (distance + half - 1) // half)
-        stride = jnp.where(distance <= free, 1, spread)
+        even = jnp.where(free < 2, distance, (distance + half - 1) // half)
+        stride = jnp.where(distance <= free, 1, even)
         values = lax.fori_loop(0, stride, lambda _, values: advance(values), at(checkpoints, top))
         checkpoints = [
             lax.dynamic_update_index_in_dim(stack, value, top + 1, 0)
@@ -285,7 +285,7 @@ def _filled(values: Iterable[Any], places: Sequence[bool]) -> list[Any]:
     return [next(rest) if yes else None for yes in places]
 
 
-def _spread(chosen: Iterable[bool], places: Sequence[bool]) -> list[bool]:
+def _flags(chosen: Iterable[bool], places: Sequence[bool]) -> list[bool]:
     return [bool(yes) for yes in _filled(chosen, places)]
 
 

@@ -1,1 +1,1 @@
-"""Programs of JAX's that are spread over devices, and our calls in them."""
+"""Programs of JAX's that are partitioned over devices, and our calls in them."""

@@ -1,4 +1,4 @@
-"""Meshes whose axes are explicit: there the type of an array says how it is spread.
+"""Meshes whose axes are explicit: there the type of an array says how it is partitioned.
 
 What runs on one device is traced apart from such a mesh, and a loop over the elements of an array
 has to see all of them.

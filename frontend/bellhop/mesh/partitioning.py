@@ -1,4 +1,4 @@
-"""Our calls in programs that the compiler spreads over several devices.
+"""Our calls in programs that XLA partitions over several devices.
 
 Such a program means what it means on one device, so each call is made once, on the first device,
 with whole arrays, and all devices get its results.  In ``jax.shard_map``, each device makes its
@@ -19,11 +19,11 @@ from bellhop._jax.private import Partitioning, partitioning, without_mesh
 _AXIS = "bellhop_devices"
 
 
-def is_spread(context: mlir.ModuleContext) -> bool:
-    """Tell whether the compiler spreads what is being lowered.
+def is_partitioned(context: mlir.ModuleContext) -> bool:
+    """Tell whether XLA partitions what is being lowered.
 
     Raises:
-        NotImplementedError: where it spreads it over some axes of a mesh only, inside
+        NotImplementedError: where it partitions it over some axes of a mesh only, inside
             ``jax.shard_map``.
     """
     kind, _ = partitioning(context)
@@ -67,14 +67,14 @@ def on_first_device(
         results = jax.lax.cond(is_first, lambda *args: list(function(*args)), nothing, *args)
         return list(settle(*(jax.lax.all_gather(result, _AXIS)[0] for result in results)))
 
-    spread = jax.shard_map(
+    partitioned = jax.shard_map(
         call, mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False
     )
     # The program may have a mesh of its own, in its context and in the types of its arrays.
     plain = [jax.core.ShapedArray(aval.shape, aval.dtype) for aval in ctx.avals_in]
     inner = ctx.replace(avals_in=plain)
     with without_mesh():
-        results = mlir.lower_fun(spread, multiple_results=True)(inner, *operands)
+        results = mlir.lower_fun(partitioned, multiple_results=True)(inner, *operands)
     if inner.tokens_out is not None:
         ctx.set_tokens_out(inner.tokens_out)
     return results

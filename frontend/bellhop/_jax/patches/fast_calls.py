@@ -65,8 +65,8 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[],
             return run_by_jax(run, *args)
         before()
         # Where one device's part fails, the others wait for it, and XLA ends the process.
-        is_spread = len(run.xla_executable.local_devices()) > 1
-        with uninterrupted() if is_spread else contextlib.nullcontext():
+        is_partitioned = len(run.xla_executable.local_devices()) > 1
+        with uninterrupted() if is_partitioned else contextlib.nullcontext():
             return jax.block_until_ready(run_by_jax(run, *args))
 
     pxla.ExecuteReplicated.__call__ = run_to_the_end  # type: ignore[method-assign]

@@ -5,7 +5,7 @@ every later run with such an effect fails with the same error.
 Versions: 0.10 and 0.11.
 Upstream: JAX checks the tokens before it keeps them.
 Installed: when one of our calls is first lowered in a plain ``jax.jit``.
-Test: ``test_spread_programs.py``.
+Test: ``test_partitioned_programs.py``.
 """
 
 from typing import Any

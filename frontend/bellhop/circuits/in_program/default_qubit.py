@@ -21,7 +21,7 @@ from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.gates import DECOMPOSITION_DEPTH, check_is_gate
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.held_states import held
-from bellhop.circuits.in_program.shots import ShotsOfWay
+from bellhop.circuits.in_program.shots import ShotsOfBranch
 from bellhop.circuits.measure.computed_wires import on_known_wires, probabilities_on_known_wires
 from bellhop.circuits.measure.density_matrices import is_of_density_matrix, of_density_matrix
 from bellhop.circuits.measure.observables import Factor, Named
@@ -59,12 +59,12 @@ _EXACT_METHODS = ("best", "backprop", "adjoint", "parameter-shift")
 _METHODS_WITH_SHOTS = ("best", "parameter-shift")
 
 
-def is_traced_device(device: Any) -> bool:
+def is_default_qubit(device: Any) -> bool:
     """Tell whether circuits on a PennyLane device are traced into the program."""
     return isinstance(device, qml.devices.DefaultQubit)
 
 
-class TracedCircuit(NestingCircuit):
+class DefaultQubitCircuit(NestingCircuit):
     """A circuit whose state is an array with one axis of two for each qubit.
 
     Args:
@@ -79,7 +79,7 @@ class TracedCircuit(NestingCircuit):
     probability of these outcomes.
 
     Attributes:
-        n_outcomes: how many measurements there are at most, on any way through the circuit.
+        n_outcomes: how many measurements there are at most, on any branch through the circuit.
         fault: the first with wires that the program computes.
     """
 
@@ -89,7 +89,7 @@ class TracedCircuit(NestingCircuit):
         where: str,
         outcomes: Any,
         rows: Rows,
-        shots: ShotsOfWay | None,
+        shots: ShotsOfBranch | None,
         faults: WireFaults,
     ) -> None:
         super().__init__(where, rows)
@@ -251,19 +251,19 @@ class TracedCircuit(NestingCircuit):
     def statistics(
         self, processes: Sequence[Any], diff_method: str, *, is_single: bool
     ) -> list[Statistic]:
-        """Measure; the values are exact, or with mid-circuit measurements those of one way.
+        """Measure; the values are exact, or with mid-circuit measurements those of one branch.
 
         Args:
             processes: PennyLane's measurement processes.
             diff_method: of the QNode.
-            is_single: whether one way alone is gone.
+            is_single: whether one branch alone is gone.
         """
         self.take_observables(processes)
         processes = [on_known_wires(self, process) for process in processes]
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
         with qml.QueuingManager.stop_recording():
             if self.n_outcomes:
-                self._leave_other_ways()
+                self._leave_other_branches()
             shots = 0 if self._shots is None else self._shots.is_here.size
             self._state = held(self._state, len(self.wires), shots, self._where)
             if self._shots is not None:
@@ -280,12 +280,12 @@ class TracedCircuit(NestingCircuit):
         guard = lambda value: undifferentiable(value, obstacle)
         return [replace(s, values=jax.tree.map(guard, s.values)) for s in statistics]
 
-    def _leave_other_ways(self) -> None:
-        # Bits that this way through the circuit has no measurement for count once.
-        is_way = self._outcomes >> self._place.astype(jnp.uint32) == 0
-        self._state = jnp.where(is_way, self._state, 0)
+    def _leave_other_branches(self) -> None:
+        # Bits that this branch through the circuit has no measurement for count once.
+        is_branch = self._outcomes >> self._place.astype(jnp.uint32) == 0
+        self._state = jnp.where(is_branch, self._state, 0)
 
-    def _sampled(self, processes: Sequence[Any], shots: ShotsOfWay) -> list[Statistic]:
+    def _sampled(self, processes: Sequence[Any], shots: ShotsOfBranch) -> list[Statistic]:
         return [
             replace(statistic, values=jax.tree.map(shots.here, statistic.values))
             if statistic.is_of_shots
@@ -318,11 +318,11 @@ class TracedCircuit(NestingCircuit):
         return inner_product(self._state, self._state)
 
     def _measured(self, process: Any, *, is_single: bool) -> Statistic:
-        """Return the statistic of a measurement, which is a sum over all ways.
+        """Return the statistic of a measurement, which is a sum over all branches.
 
         Args:
             process: PennyLane's measurement process.
-            is_single: whether there is one way only.
+            is_single: whether there is one branch only.
         """
         if process.mv is not None and self.n_outcomes:
             numbers, finish = exact_of_outcomes(process, self._where)
@@ -339,7 +339,7 @@ class TracedCircuit(NestingCircuit):
         if isinstance(process, mp.StateMP) and self.n_outcomes:
             if not is_single:
                 raise state_of_mixture(self._where)
-            # What is divided by the probability of the way, as all that is measured is.
+            # What is divided by the probability of the branch, as all that is measured is.
             return Statistic(jnp.ravel(self._state) * jnp.sqrt(self.weight()))
         return Statistic(self._of_state(process))
 

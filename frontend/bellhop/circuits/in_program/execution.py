@@ -26,8 +26,8 @@ from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.rewrites import rewrites_of
 from bellhop.circuits.gates.wires import WireMap
-from bellhop.circuits.in_program.default_qubit import TracedCircuit
-from bellhop.circuits.in_program.shots import ShotsOfWay, draw_ways, group_of_shot
+from bellhop.circuits.in_program.default_qubit import DefaultQubitCircuit
+from bellhop.circuits.in_program.shots import ShotsOfBranch, draw_branches, group_of_shot
 from bellhop.circuits.measure.statistics import Statistic
 from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.kept_shots import drops_shots, possible
@@ -84,10 +84,10 @@ def run_traced(
     def run(outcomes: Any, drawn: Drawn, key: Any, row: Any, *inputs: Any) -> Any:
         nonlocal statistics, trees, n_outcomes, method, postselects, precision, rows
         rows = Rows(row, where)
-        is_here = drawn.way_of_shot == outcomes
-        here = ShotsOfWay(key, is_here, drawn.total, shots.copies, drawn.n_kept)
-        on_way = here if shots.total else None
-        circuit = TracedCircuit(wires, where, outcomes, rows, on_way, wire_faults)
+        is_here = drawn.branch_of_shot == outcomes
+        here = ShotsOfBranch(key, is_here, drawn.total, shots.copies, drawn.n_kept)
+        on_branch = here if shots.total else None
+        circuit = DefaultQubitCircuit(wires, where, outcomes, rows, on_branch, wire_faults)
         circuit.rewrites = rewrites
         precision = circuit.precision
         with circuit_scope(circuit), circuit.queue():
@@ -137,8 +137,8 @@ def run_traced(
             operands = [outcomes, *drawn, key, row, *inputs]
             return list(eval_jaxpr(closed.jaxpr, closed.consts, *operands))
 
-        def of_all_ways(drawn: Drawn) -> Any:
-            ways = jnp.arange(2**n_outcomes, dtype=jnp.uint32)
+        def of_all_branches(drawn: Drawn) -> Any:
+            branches = jnp.arange(2**n_outcomes, dtype=jnp.uint32)
 
             def add(sums: list[Any], outcomes: Any) -> Any:
                 weight, fault, *values = once(outcomes, drawn)
@@ -146,7 +146,7 @@ def run_traced(
 
             # Sums on the way, since values may be large: density matrices are.
             zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in closed.out_avals[2:]]
-            sums, (weights, faults) = jax.lax.scan(add, zeros, ways)
+            sums, (weights, faults) = jax.lax.scan(add, zeros, branches)
             return weights, faults, sums
 
         def values_of(flat: list[Any]) -> Any:
@@ -156,17 +156,17 @@ def run_traced(
             _, faults, *flat = once(jnp.uint32(0), nothing_drawn)
             flat = wire_faults.checked(flat, faults, None)
             return finished(values_of(flat), statistics, out_tree, shots, precision)
-        weights, faults, flat = of_all_ways(nothing_drawn)
+        weights, faults, flat = of_all_branches(nothing_drawn)
         total = possible(jnp.sum(weights))
         if not is_random:
             flat = [value / total for value in wire_faults.checked(flat, faults, weights)]
             return finished(values_of(flat), statistics, out_tree, shots, precision)
         drops = postselects and drops_shots(qnode)
         if method == SINGLE_BRANCH:
-            way, is_kept = draw_ways(key, weights, 1, drops=drops)
-            way, is_kept = way[0], is_kept[0]
-            drawn = nothing_drawn._replace(way_of_shot=jnp.full(shots.total, way))
-            weight, _, *flat = once(way, drawn)
+            branch, is_kept = draw_branches(key, weights, 1, drops=drops)
+            branch, is_kept = branch[0], is_kept[0]
+            drawn = nothing_drawn._replace(branch_of_shot=jnp.full(shots.total, branch))
+            weight, _, *flat = once(branch, drawn)
             values = values_of(wire_faults.checked(flat, faults, weights))
             if not shots.total:
                 values = [
@@ -174,9 +174,9 @@ def run_traced(
                     for s, value in zip(statistics, values, strict=True)
                 ]
         else:
-            ways, is_kept = draw_ways(key, weights, shots.total, drops=drops)
+            branches, is_kept = draw_branches(key, weights, shots.total, drops=drops)
             n_kept = jnp.zeros(len(sizes)).at[group_of_shot(shots.copies)].add(is_kept)
-            _, _, flat = of_all_ways(Drawn(ways, jnp.sum(weights), n_kept))
+            _, _, flat = of_all_branches(Drawn(branches, jnp.sum(weights), n_kept))
             values = values_of(wire_faults.checked(flat, faults, weights))
         if postselects:
             values = [
@@ -192,17 +192,19 @@ class Drawn(NamedTuple):
     """What was drawn for the shots of a circuit.
 
     Attributes:
-        way_of_shot: the outcomes that each shot fell to.
+        branch_of_shot: the outcomes that each shot fell to.
         total: the probability of all.
         n_kept: how many shots of each group fell to any.
     """
 
-    way_of_shot: Any
+    branch_of_shot: Any
     total: Any
     n_kept: Any
 
 
-def _computed(circuit: TracedCircuit, leaf: Any, shots: Shots, *, is_of_shots: bool) -> Statistic:
+def _computed(
+    circuit: DefaultQubitCircuit, leaf: Any, shots: Shots, *, is_of_shots: bool
+) -> Statistic:
     """Return the statistic of a value that the quantum function computed."""
     value = jnp.asarray(leaf)
     if is_of_shots:

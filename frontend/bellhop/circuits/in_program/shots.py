@@ -1,7 +1,7 @@
 """Shots of circuits on ``default.qubit``: samples of a state that is an array of the program.
 
-With mid-circuit measurements each shot first falls to one combination of outcomes, a *way*
-through the circuit; each way draws samples for its own shots, and what it makes of them adds up
+With mid-circuit measurements each shot first falls to one combination of outcomes, a *branch*
+through the circuit; each branch draws samples for its own shots, and what it makes of them adds up
 with what the others do.
 
 Means over shots are differentiated by the likelihood ratio of the samples: the mean of ``f`` has
@@ -25,15 +25,15 @@ from bellhop.circuits.operations.kept_shots import possible
 
 
 @dataclass
-class ShotsOfWay:
-    """The shots of a circuit, seen from one way through its outcomes.
+class ShotsOfBranch:
+    """The shots of a circuit, seen from one branch through its outcomes.
 
     Attributes:
         key: for random numbers.
-        is_here: for each shot, whether it fell to this way.
-        total: the probability of all ways, less than one where some are postselected.
+        is_here: for each shot, whether it fell to this branch.
+        total: the probability of all branches, less than one where some are postselected.
         groups: the shots of each group that there is a mean of.
-        n_kept: how many of these fell to any way.
+        n_kept: how many of these fell to any branch.
     """
 
     key: Any
@@ -44,7 +44,7 @@ class ShotsOfWay:
     _rounds: int = 0
 
     def sample(self, state: Any, asked: Sequence[Asked]) -> list[Any]:
-        """Return what is asked of one round of samples of the state of this way."""
+        """Return what is asked of one round of samples of the state of this branch."""
         probabilities = jnp.square(jnp.abs(state)).reshape(-1)
         self._rounds += 1
         key = jax.random.fold_in(self.key, self._rounds)
@@ -57,11 +57,11 @@ class ShotsOfWay:
         ]
 
     def mean_of_groups(self, value: Any, probability: Any) -> Any:
-        """Return what this way adds to the mean of a value over each group.
+        """Return what this branch adds to the mean of a value over each group.
 
         Args:
-            value: of this way.
-            probability: of this way.
+            value: of this branch.
+            probability: of this branch.
         """
         weights = self._weights(jnp.broadcast_to(probability, self.is_here.shape))
         sums = jnp.zeros(len(self.groups), weights.dtype).at[self._group_of_shot()].add(weights)
@@ -69,7 +69,7 @@ class ShotsOfWay:
         return jnp.tensordot(shares, value, axes=0)
 
     def here(self, samples: Any) -> Any:
-        """Return samples with zeros in place of the shots of other ways."""
+        """Return samples with zeros in place of the shots of other branches."""
         is_here = self.is_here.reshape(-1, *[1] * (samples.ndim - 1))
         return jnp.where(is_here, samples, jnp.zeros_like(samples))
 
@@ -96,25 +96,25 @@ def group_of_shot(groups: Sequence[int]) -> np.ndarray:
     return np.repeat(np.arange(len(groups)), groups)
 
 
-def draw_ways(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[Any, Any]:
-    """Draw the way that each shot falls to.
+def draw_branches(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[Any, Any]:
+    """Draw the branch that each shot falls to.
 
     Args:
         key: for random numbers.
-        weights: the probability of each way.
+        weights: the probability of each branch.
         shots: how many.
         drops: whether a shot is lost with the probability that they do not add up to.
 
     Returns:
-        the number of the way of each shot, beyond all for those that are not kept; and whether
+        the number of the branch of each shot, beyond all for those that are not kept; and whether
         it is kept, as all are or none if none is dropped.
     """
     weights = jax.lax.stop_gradient(weights)
     total = jnp.sum(weights)
     lost = jnp.maximum(1 - total, 0) if drops else jnp.zeros_like(total)
-    ways = draw(key, jnp.append(weights, lost), shots)
-    is_kept = (ways < len(weights)) & ~jnp.isnan(possible(total))
-    return jnp.where(is_kept, ways, len(weights)).astype(jnp.uint32), is_kept
+    branches = draw(key, jnp.append(weights, lost), shots)
+    is_kept = (branches < len(weights)) & ~jnp.isnan(possible(total))
+    return jnp.where(is_kept, branches, len(weights)).astype(jnp.uint32), is_kept
 
 
 def draw(key: Any, probabilities: Any, shots: int) -> Any:

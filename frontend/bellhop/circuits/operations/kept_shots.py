@@ -29,7 +29,7 @@ def drops_shots(qnode: qml.QNode) -> bool:
 
 
 def possible(total: Any) -> Any:
-    """Return the probability of all ways that postselections leave, or NaN where none is left.
+    """Return the probability of all branches that postselections leave, or NaN where none is left.
 
     What is less likely than the errors of a state is impossible.
     """

@@ -21,7 +21,7 @@ from bellhop.circuits.gates.device import GateSet, check_options, device_spec
 from bellhop.circuits.gates.gridsynth import take_computed_angles
 from bellhop.circuits.gates.rewrites import global_folding, passes_by_transforms, rewrites_of
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
-from bellhop.circuits.in_program.default_qubit import is_traced_device
+from bellhop.circuits.in_program.default_qubit import is_default_qubit
 from bellhop.circuits.in_program.execution import run_traced
 from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
 from bellhop.circuits.pennylane.tape_transforms import call_on_tape, needs_tape
@@ -71,7 +71,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     check_number_of_shots(qnode, where)
     if needs_tape(qnode):
         return call_on_tape(qnode, args, kwargs, where, call_qnode)
-    if is_traced_device(qnode.device):
+    if is_default_qubit(qnode.device):
         return _call_in_program(run_traced, qnode, args, kwargs, where)
     if is_null_device(qnode.device):
         return _call_in_program(run_null, qnode, args, kwargs, where)

@@ -58,7 +58,7 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
         of = functools.partial(read, values=values)
         for step in steps:
             if isinstance(step, int):
-                values[equations[step].outvars[0]] = _spread(
+                values[equations[step].outvars[0]] = _broadcast(
                     plans[step].evaluate(of), len(equations[step].invars)
                 )
             else:
@@ -114,6 +114,6 @@ def _live_steps(
     return steps[::-1]
 
 
-def _spread(value: Any, count: int) -> Any:
+def _broadcast(value: Any, count: int) -> Any:
     """Return a value with the axis of the pack; a plan without one is the same for all."""
     return value if np.ndim(value) else jnp.broadcast_to(value, (count,))

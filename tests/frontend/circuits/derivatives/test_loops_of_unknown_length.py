@@ -316,7 +316,7 @@ def test_tangent_that_is_a_python_number():
     np.testing.assert_allclose(slope, -2 * np.sin(0.6), atol=1e-9)
 
 
-def test_on_a_traced_device():
+def test_on_default_qubit():
     """A circuit on default.qubit is part of the program, and so are its loops."""
     cost = lambda theta, x, n: measured(in_one_another, DEFAULT)(theta, x, n)[1]
     compiled = bellhop.qjit(bellhop.grad(cost, argnums=[0, 1]))

@@ -138,7 +138,7 @@ def test_value_and_derivative(assert_close: Any, body: Any) -> None:
         assert_close(derivative, list(expected(qml.numpy.array(x, requires_grad=True))))
 
 
-def test_traced_device(assert_close: Any) -> None:
+def test_default_qubit(assert_close: Any) -> None:
     ours = qml.QNode(circuit(Compiled, inverse_of_controlled), qml.device("default.qubit", wires=5))
     theirs = qml.QNode(circuit(Unrolled, inverse_of_controlled), qml.device("default.qubit"))
     assert_close(bellhop.qjit(ours)(0.7), [np.asarray(number) for number in theirs(0.7)])

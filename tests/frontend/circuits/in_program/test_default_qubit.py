@@ -400,6 +400,6 @@ def test_error_names_the_circuit(name: str) -> None:
     def failing(x: Any) -> Any:
         return body(x)
 
-    where = r"the QNode 'failing' \(.*test_traced_device\.py:\d+\)"
+    where = r"the QNode 'failing' \(.*test_default_qubit\.py:\d+\)"
     with pytest.raises(bellhop.CompileError, match=f"{where}.*{re.escape(message)}"):
         bellhop.qjit(failing)(0.3)

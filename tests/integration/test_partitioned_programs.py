@@ -1,4 +1,4 @@
-"""Programs that the compiler spreads over two devices: each call once, with whole arrays."""
+"""Programs that XLA partitions over two devices: each call once, with whole arrays."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_what_a_partitioned_one_raises_is_the_same_object(halves):
     assert raised.value is error
 
 
-def test_the_result_may_be_spread_and_arguments_still_on_their_way(seen):
+def test_the_result_may_be_partitioned_and_arguments_still_on_their_way(seen):
     call = call_of("pure", seen)
     for _ in range(3):
         y = jax.jit(call, in_shardings=HALVES, out_shardings=HALVES)(np.arange(8.0))
