@@ -108,7 +108,7 @@ def id_tap(
         ``arg``, or ``result`` if given.
 
     Raises:
-        TypeError: where there are other keyword arguments.
+        TypeError: where there is no function, or there are other keyword arguments.
         ValueError: where ``device_index`` is not 0.
 
     Example:
@@ -124,6 +124,7 @@ def id_tap(
             f"id_tap takes no keyword arguments for the function, got {', '.join(kwargs)}. Give "
             "it functools.partial(tap_func, ...) or a closure."
         )
+    _check_callable("id_tap", tap_func)
     _check_device_index(device_index)
     leaves, in_tree = jax.tree.flatten(((arg,), {}))
     target = tap_target(
@@ -220,6 +221,7 @@ def call(
         Array(0., dtype=float64)
     """
     del callback_flavor
+    _check_callable("call", callback_func)
     _check_device_index(device_index)
     shapes, out_tree = jax.tree.flatten(result_shape)
     leaves, in_tree = jax.tree.flatten(((arg,), {}))
@@ -282,6 +284,14 @@ class _InOrder:
 
     def __hash__(self) -> int:
         return hash(self._function)
+
+
+def _check_callable(name: str, function: Any) -> None:
+    if not callable(function):
+        raise TypeError(
+            f"host_callback.{name} takes a function first, got {function!r} of type "
+            f"{type(function).__name__}."
+        )
 
 
 def _check_device_index(device_index: int) -> None:

@@ -170,6 +170,9 @@ def test_wrong_arguments_are_refused():
         hcb.call(np.sin, 1.0, result_shape="text")
     with pytest.raises(TypeError, match="takes no keyword arguments for the function, got what"):
         hcb.id_tap(print, 1.0, what="x")
+    for use in (hcb.id_tap, hcb.call):
+        with pytest.raises(TypeError, match=rf"{use.__name__} takes a function first, got 3"):
+            use(3, 1.0)
     with pytest.raises(ValueError, match="device_index=1 does not work on a CPU"):
         hcb.id_tap(print, 1.0, device_index=1)
 

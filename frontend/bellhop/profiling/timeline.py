@@ -40,7 +40,8 @@ def plot_timeline(
         ax.broken_barh(_ranges(begin + waited, length - waited), place, color=color)
         ax.broken_barh(_ranges(begin, waited), place, color=color, alpha=0.3)
     ax.set_yticks(range(len(rows)), [f"{name} ({kind})" for kind, name, *_ in rows])
-    ax.set_ylim(len(rows) - 0.5, -0.5)
+    # matplotlib warns of limits that are the same, where there are no rows.
+    ax.set_ylim(max(len(rows), 1) - 0.5, -0.5)
     ax.set_xlabel("time (ms)")
     return ax
 

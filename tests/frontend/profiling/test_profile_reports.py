@@ -69,6 +69,14 @@ def test_an_empty_trace(tmp_path):
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"] == []
 
 
+def test_an_empty_plot():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    with bellhop.profile() as p:
+        pass
+    assert list(p.plot().get_yticklabels()) == []
+
+
 def test_plot():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
