@@ -1,4 +1,4 @@
-"""Arguments of functions inside a function are no variables of it.
+"""Arguments of a nested function are not variables of the function around it.
 
 malt's analysis takes the name of such an argument for one that the enclosing block binds, where
 it looks for annotations.  A conditional or a loop with a lambda in it then has a variable of that

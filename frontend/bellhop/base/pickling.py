@@ -1,4 +1,4 @@
-"""What stands in the place of a function is pickled as functions are: by name.
+"""Objects that replace a function, as decorators make, are pickled by name, as functions are.
 
 A pickle imports and calls whatever it names, of bellhop's as of anything; what comes from others
 is a file that ``bellhop.load`` reads.

@@ -1,4 +1,4 @@
-"""What a bwd rule returns, checked against the arguments that it is of."""
+"""Checks the cotangents that a ``bwd`` rule returns against the callback's arguments."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Waiting for what programs left to the thread of taps."""
+"""barrier: wait for taps and asynchronous callbacks, which a thread of its own calls."""
 
 import atexit
 import sys

@@ -1,4 +1,4 @@
-"""The forward rule of a pure callback: what it must return."""
+"""The ``fwd`` rule of a pure callback: checks what it returns."""
 
 from collections.abc import Sequence
 from typing import Any

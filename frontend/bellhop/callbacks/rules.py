@@ -1,4 +1,4 @@
-"""The rules of a pure callback's derivative: what is one, and what is said where one fails."""
+"""The derivative rules of pure callbacks: errors that name the rule, and its residuals."""
 
 import functools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""vmap_method: how a callback meets a mapped axis."""
+"""vmap_method: how ``jax.vmap`` batches a callback."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What users call a measurement process."""
+"""The name of a measurement process as users call it, such as ``expval``."""
 
 from typing import Any
 

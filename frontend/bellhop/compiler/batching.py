@@ -1,4 +1,4 @@
-"""The batching rule of what must run once for each mapped element."""
+"""The batching rule of primitives that run once for each mapped element: a loop."""
 
 import functools
 from collections.abc import Sequence

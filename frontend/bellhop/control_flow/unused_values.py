@@ -1,7 +1,14 @@
-"""Loops whose length the program computes, without what nobody uses.
+"""The DCE rule of ``while``, and walks through the equations of a jaxpr.
 
-JAX leaves such a loop out as a whole or not at all.  What computes only a value that nobody uses
-may be all of a loop's gates: in the linear part of a circuit, for one.
+Here nobody uses ``b``, which JAX, without a rule, computes with the rest of the loop::
+
+    a b = while[body={ lambda ; a b. let c = sin a    d = cos b in (c, d) } ...] x y
+
+The rule makes of it ::
+
+    a = while[body={ lambda ; a. let c = sin a in (c,) } ...] x
+
+In the linear part of a circuit, what computes unused values may be all gates of a loop.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +21,7 @@ from bellhop._jax.private import without_unused
 
 
 def equations(jaxpr: Any) -> Iterator[JaxprEqn]:
-    """Yield the equations of a jaxpr, and those of the jaxprs in their parameters."""
+    """Yield all equations of a jaxpr, those of nested jaxprs included."""
     for eqn in jaxpr.eqns:
         yield eqn
         for inner in _jaxprs_in(eqn):
@@ -22,7 +29,7 @@ def equations(jaxpr: Any) -> Iterator[JaxprEqn]:
 
 
 def leaf_equations(jaxpr: Any) -> Iterator[JaxprEqn]:
-    """Yield those equations of a jaxpr that hold no others."""
+    """Yield the equations of a jaxpr that have no nested jaxpr."""
     return (eqn for eqn in equations(jaxpr) if next(_jaxprs_in(eqn), None) is None)
 
 
@@ -38,17 +45,17 @@ def _jaxprs_in(eqn: JaxprEqn) -> Iterator[Any]:
 def needed_values(
     body: ClosedJaxpr, n_consts: int, carried: Sequence[bool], others: Sequence[bool] = ()
 ) -> tuple[ClosedJaxpr, list[bool], list[bool]]:
-    """Leave out of a loop's body what is not needed for what it carries.
+    """Eliminate dead code of a loop's body, to a fixpoint of the carried values that are needed.
 
     Args:
-        body: from constants and carried values to carried values and others.
+        body: takes constants and carried values; returns carried values and other results.
         n_consts: how many constants there are.
         carried: which of the carried values are needed, by the loop's condition or after it.
         others: which of the other results are needed.
 
     Returns:
-        the body, which of its constants it takes, and which carried values: those that the
-        needed ones of a later iteration need, too.
+        the body, which of its constants it still takes, and which values it still carries: the
+        needed ones, and those that they are computed from in earlier iterations.
     """
     carried = list(carried)
     while True:
@@ -58,7 +65,7 @@ def needed_values(
         carried = inputs[n_consts:]
 
 
-def _without_unused(used: list[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
+def _dce_rule(used: list[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
     if eqn.effects:
         return [True] * len(eqn.invars), eqn
     if not any(used):
@@ -86,5 +93,5 @@ def _without_unused(used: list[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprE
 
 
 def prune_loops() -> None:
-    """Let JAX leave out of loops what nobody uses, from now on."""
-    register_dce_rule_of_while(_without_unused)
+    """Register the DCE rule of ``while`` with JAX."""
+    register_dce_rule_of_while(_dce_rule)

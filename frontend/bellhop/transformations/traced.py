@@ -25,7 +25,7 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _prepared() -> contextlib.AbstractContextManager[None]:
-    """Put in what tracing needs of JAX and, once it is imported, of PennyLane."""
+    """Install the patches of JAX that tracing needs and, once it is imported, of PennyLane."""
     keep_effects_in_loops()
     if "pennylane" not in sys.modules:
         return contextlib.nullcontext()

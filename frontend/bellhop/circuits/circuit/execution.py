@@ -1,4 +1,4 @@
-"""How often a circuit runs, and what its results are made of."""
+"""Traces a QNode's circuit; decides how often it runs and how results are computed of the runs."""
 
 import dataclasses
 import itertools

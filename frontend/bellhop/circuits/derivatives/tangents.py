@@ -1,4 +1,4 @@
-"""Tangents of what is in a circuit."""
+"""Zero tangents, of values in circuits that have no derivative."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,17 +9,17 @@ from jax.interpreters import ad
 
 
 def is_given(tangent: Any) -> bool:
-    """Tell whether a tangent may be other than zero."""
+    """Tell whether a tangent is not a symbolic zero."""
     return type(tangent) is not ad.Zero and tangent.size > 0
 
 
 def zero_tangent(value: Any) -> Any:
-    """Return the tangent of what does not change."""
+    """Return the symbolic zero tangent of a value."""
     return ad.Zero(jax.typeof(value).to_tangent_aval())
 
 
 def without_tangents(primitive: Primitive) -> None:
-    """Let derivatives pass by what has none: they reach the measurements and stop there."""
+    """Register a JVP rule with zero tangents, for primitives that gates' derivatives bypass."""
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
         del tangents

@@ -1,7 +1,8 @@
-"""States that are arrays of the program, and so as many at once as ``jax.vmap`` has rows.
+"""Refuses batches of ``default.qubit`` circuits whose states need more memory than there is.
 
-How many these are, nobody knows while a circuit is traced; the batching rule of what marks its
-state does, outer batches of the state included.
+A state is an array of the program, so ``jax.vmap`` has one for each row.  How many rows there are
+is not known while a circuit is traced.  So a primitive marks the state, and its batching rule
+checks.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""Which shots a postselection leaves, and what stands for the others.
+"""Which shots postselection keeps, and the values in place of the others.
 
-A shot is *kept* where all postselections of its run held.  By default the others are drawn
-again, from the beginning, so that all are kept unless none can be; with
-``postselect_mode="hw-like"`` they are dropped, as on hardware.
+A shot is *kept* if all postselections of its run hold.  By default the others are drawn again from
+the beginning, so that all are kept, unless none can be.  With ``postselect_mode="hw-like"`` they
+are dropped, as on hardware.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
-"""Computed wires that are not there, where the circuit is a part of the program.
+"""Errors of computed wires that do not exist, in circuits on ``default.qubit``.
 
-Nothing may be raised in the middle of it: a branch that is not taken may be computed all the same,
-and so is what follows outcomes that do not happen.  So a circuit carries its first fault along as
-it does its state, and is checked once, behind its end.
+An error must not be raised inside of such a circuit: under ``jax.vmap`` branches that are not taken
+are computed too, and so is what follows impossible outcomes.  So a circuit carries its first fault
+beside its state, and is checked once, after its end.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,15 @@
-"""Loops whose iterations are computed first and used afterwards, all of them or by blocks."""
+"""Splits loops of gates: classical values of all iterations first, then their gates.
+
+For the body ``lambda _, i: ((), x * i)`` of 3 iterations, which carries nothing::
+
+    stack_iterations(body, (), 3)       (), mul x [0 1 2]          independent: vectors
+    use_iterations(body, (), n, use, state)                        dynamic length: blocks of 64
+
+        state = while first < n:  use(state, mul x [first ... first + 63], min(64, n - first))
+
+Iterations that depend on each other are computed by ``scan``, or by an inner ``while`` for each
+block.
+"""
 
 import math
 from collections.abc import Callable
@@ -26,7 +37,7 @@ Use = Callable[[Any, Any, Any], Any]
 def stack_iterations(
     body: Callable[[Any, Any], tuple[Any, Any]], carried: Any, n_iterations: int
 ) -> tuple[Any, Any]:
-    """Return what is carried after a loop, and the results of all iterations.
+    """Return the carried values after a loop, and the stacked results of all iterations.
 
     Iterations that do not depend on each other, and compute element by element, are computed as
     vectors; others one after another.
@@ -137,7 +148,7 @@ def use_iterations_while(
 def _independent(
     body: Callable[[Any, Any], tuple[Any, Any]], carried: Any
 ) -> Callable[[Any], Any] | None:
-    """Return what gives the results of iterations that are as well computed as vectors.
+    """Return a function to ``vmap`` for the results, if iterations are independent.
 
     Returns:
         a function of the number of the iteration; None where iterations depend on each other, or do
@@ -157,6 +168,6 @@ def _independent(
 
 
 def _block_size(results: Any) -> int:
-    """Return how many iterations of such results a block has."""
+    """Return the number of iterations in a block, by the size of their results."""
     numbers = sum(math.prod(result.shape) for result in jax.tree.leaves(results))
     return max(1, min(_MOST_IN_A_BLOCK, _NUMBERS_IN_A_BLOCK // max(1, numbers)))
