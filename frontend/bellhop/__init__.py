@@ -5,7 +5,7 @@ are how they reach Python and other devices; QNodes run on PennyLane Lightning.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bellhop.base.config import configure_jax, configure_taps
 
@@ -61,15 +61,23 @@ _AUTOGRAPH = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import what needs diastatic-malt, or looks into the installation, when it is asked for."""
-    if name == "__version__":
-        metadata = importlib.import_module("importlib.metadata")
-        return globals().setdefault(name, metadata.version("pennylane-bellhop"))
-    if name in _AUTOGRAPH:
-        module = importlib.import_module(f"bellhop.autograph.{_AUTOGRAPH[name]}")
-        return globals().setdefault(name, getattr(module, name))
-    raise AttributeError(f"module 'bellhop' has no attribute '{name}'")
+if TYPE_CHECKING:
+    # A function that answers for every name would hide from type checkers what there is.
+    from bellhop.autograph.modes import disable_autograph
+    from bellhop.autograph.run_autograph import autograph_source, run_autograph
+
+    __version__: str
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import what needs diastatic-malt, or looks into the installation, when asked for."""
+        if name == "__version__":
+            metadata = importlib.import_module("importlib.metadata")
+            return globals().setdefault(name, metadata.version("pennylane-bellhop"))
+        if name in _AUTOGRAPH:
+            module = importlib.import_module(f"bellhop.autograph.{_AUTOGRAPH[name]}")
+            return globals().setdefault(name, getattr(module, name))
+        raise AttributeError(f"module 'bellhop' has no attribute '{name}'")
 
 
 __all__ = [

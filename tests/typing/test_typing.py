@@ -5,15 +5,21 @@ import json
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
 from tests.patience import PATIENCE
 
+import bellhop
+from bellhop.tracing.options import OptionsByName
+
 pytestmark = pytest.mark.subprocess
 
 USER_CODE = Path(__file__).with_name("user_code.py")
 PACKAGES = ("bellhop", "bellhop_mlir", "bellhop_runtime")
+# A text is no array; a number is none, and an argument is missing; names that there are not.
+WRONG = ('scaled("text")', "layer(1)", "bellhop.nope()", "bellhop.qjit(scaled, sed=3)")
 STRICT = ["--strict", "--follow-imports=silent", "--config-file=", "--no-incremental"]
 
 
@@ -45,14 +51,13 @@ def _basedpyright(files, folder):
 # basedpyright is pyright with its own Node: PyPI is all that it needs.
 @pytest.fixture(scope="module", params=[_mypy, _basedpyright], ids=["mypy", "pyright"])
 def checked(request, tmp_path_factory):
-    """Check code as users write it, and the same with two wrong lines at its end, in one run."""
+    """Check code as users write it, and the same with wrong lines at its end, in one run."""
     pytest.importorskip(request.param.__name__[1:])
     folder = tmp_path_factory.mktemp("typed")
     right, wrong = folder / "right.py", folder / "wrong.py"
     accepted = USER_CODE.read_text()
     right.write_text(accepted)
-    # A text is no array; a number is none, and an argument is missing.
-    wrong.write_text(accepted + '\nscaled("text")\nlayer(1)\n')
+    wrong.write_text("\n".join([accepted, *WRONG, ""]))
     run = request.param([right, wrong], folder)
     assert "error" in run.stdout, run.stderr
     return run
@@ -78,7 +83,12 @@ def test_user_code_runs(tmp_path):
     assert run.returncode == 0, run.stderr
 
 
+def test_the_options_of_qjit_are_those_of_compile_options():
+    fields = typing.get_type_hints(bellhop.CompileOptions)
+    assert typing.get_type_hints(OptionsByName) == fields
+
+
 def test_wrong_types_are_found(checked):
-    last = len(USER_CODE.read_text().splitlines()) + 3
-    assert errors(checked, "wrong") == {last - 1, last}, checked.stdout
+    first = len(USER_CODE.read_text().splitlines()) + 2
+    assert errors(checked, "wrong") == set(range(first, first + len(WRONG))), checked.stdout
     assert checked.returncode == 1

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 import jax
 
@@ -39,7 +39,7 @@ from bellhop.errors import CompileError
 from bellhop.run.crowding import RUNS_FOR_EACH_CLIENT, runs
 from bellhop.run.embedding import EffectsOnly, wait_for
 from bellhop.run.runner import Runner
-from bellhop.tracing.options import CompileOptions, compile_options
+from bellhop.tracing.options import CompileOptions, OptionsByName, compile_options
 from bellhop.tracing.state import current_circuit
 from bellhop.transformations.traced import traced
 from bellhop.transformations.transformed import Transformed
@@ -468,9 +468,11 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
 
 
 @overload
-def qjit(fn: Callable[P, R], **options: Any) -> QJIT[P, R]: ...
+def qjit(fn: Callable[P, R], **options: Unpack[OptionsByName]) -> QJIT[P, R]: ...
 @overload
-def qjit(fn: None = None, **options: Any) -> Callable[[Callable[P, R]], QJIT[P, R]]: ...
+def qjit(
+    fn: None = None, **options: Unpack[OptionsByName]
+) -> Callable[[Callable[P, R]], QJIT[P, R]]: ...
 def qjit(fn: Any = None, **options: Any) -> Any:
     """Compile a hybrid quantum-classical function.
 

@@ -4,7 +4,7 @@ import dataclasses
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any, TextIO, TypedDict
 
 from bellhop.passes import pass_names
 from bellhop.tracing.foreign import check_foreign_option
@@ -93,7 +93,24 @@ class CompileOptions:
         return number
 
 
-def compile_options(options: dict[str, Any]) -> CompileOptions:
+class OptionsByName(TypedDict, total=False):
+    """The options of ``CompileOptions`` as keyword arguments; none of them need be given."""
+
+    autograph: bool
+    autograph_include: Sequence[Any]
+    target: str
+    keep_intermediate: bool | int | str | None
+    verbose: bool
+    logfile: TextIO | None
+    static_argnums: int | Iterable[int] | None
+    static_argnames: str | Iterable[str] | None
+    donate_argnums: int | Iterable[int] | None
+    disable_assertions: bool
+    circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None
+    seed: int | None
+
+
+def compile_options(options: Mapping[str, Any]) -> CompileOptions:
     """Return options given by name.
 
     Raises:
