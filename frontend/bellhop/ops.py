@@ -37,7 +37,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
     Args:
         fn: an operation, a class of operations, or a quantum function.  In a circuit that is
             compiled the function may hold loops and conditionals.  What a loop of unknown length
-            carries is computed again for each iteration on the way back.
+            carries is computed again for each iteration of the reverse loop.
         lazy: whether an operation may stay what it is, marked as inverted.
 
     Returns:

@@ -1,9 +1,9 @@
 """Callbacks in programs for other devices than the CPU are JAX's own callbacks there.
 
-A program of ours calls Python on the host.  What runs on a GPU or TPU reaches Python by JAX's
+Our runtime calls Python on the host.  A program on a GPU or TPU calls it by JAX's
 ``pure_callback``, ``io_callback``, ``debug.callback`` and ``buffer_callback``, which know the
-platform; around the user's function stands what stands there on the CPU: read-only arrays,
-checked results, and exceptions that reach the caller as they are.
+platform.  The user's function is wrapped as on the CPU: arrays are read-only, results are checked,
+and exceptions reach the caller unchanged.
 """
 
 import contextlib

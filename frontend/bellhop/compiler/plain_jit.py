@@ -1,4 +1,11 @@
-"""Our primitives in a program of JAX's own: each is a program there."""
+"""Our primitives in a plain ``jax.jit``: each is compiled as a program of its own there.
+
+``jax.jit(lambda x: 2 * pure_callback(f, float)(x))`` is lowered by JAX.  The lowering rule of the
+callback compiles a program of it alone, merges that into JAX's module, and emits a call::
+
+    %0 = call @bellhop_main(%x, %zeros) : (tensor<f64>, tensor<2xui32>) -> tensor<f64>
+    %1 = stablehlo.multiply %cst, %0
+"""
 
 import functools
 from collections.abc import Hashable, Sequence

@@ -76,7 +76,7 @@ def side_effects_error(where: str) -> DifferentiableCompileError:
     """Return the error for a loop with side effects, which cannot be computed again."""
     return DifferentiableCompileError(
         f"{where}: a loop whose length is computed in the program is differentiated, and there "
-        "are side effects in it: they would come twice, since the way back computes its values "
+        "are side effects in it: they would happen twice, since reverse mode computes its values "
         "again. Take them out of the loop, give it a known length, or use method='fd'."
     )
 

@@ -28,7 +28,7 @@ def grad(
 
     Circuits are differentiated by their ``diff_method``, callbacks by their registered rules,
     the rest by JAX, in reverse: loops whose length the program computes too, whose values are
-    computed again on the way back.
+    computed again by reverse mode.
 
     Args:
         fn: the function; a QNode, a qjit function or any Python function of both.

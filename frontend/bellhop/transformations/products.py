@@ -72,12 +72,12 @@ def vjp(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> tuple[Any, Any]:
-    """Return the value of a function and the derivative of a weighted sum of its results.
+    """Return the value of a function and its vector-Jacobian product with cotangents.
 
     Args:
         f: the function, with any pytree of arrays as result.
         params: a sequence with all its arguments.
-        cotangents: the weights: a pytree with the leaves of the result, in order.
+        cotangents: a pytree with the leaves of the result, in order.
         method: as of ``grad``.
         h: as of ``grad``.
         argnums: as of ``grad``.
@@ -105,16 +105,16 @@ def vjp(
     if method == "fd":
         slopes: Any
         value = function(*primals)
-        weights = _weights(f, cotangents, value)
+        checked = _checked_cotangents(f, cotangents, value)
         approximated = by_finite_differences(function, h)
         slopes = jax.jacfwd(
-            lambda *args: _weighted(approximated(*args), weights),
+            lambda *args: _dot(approximated(*args), checked),
             argnums=tuple(range(len(primals))),
         )(*primals)
     else:
         with reverse_mode_of_loops(_where("vjp", f)):
             value, pullback = jax.vjp(function, *primals)
-            slopes = pullback(_weights(f, cotangents, value))
+            slopes = pullback(_checked_cotangents(f, cotangents, value))
     return value, slopes if isinstance(argnums, Sequence) else slopes[0]
 
 
@@ -145,7 +145,7 @@ def _of_differentiated(
     return function, [jax.tree.map(jnp.asarray, params[position]) for position in positions]
 
 
-def _weights(f: Function, cotangents: Any, value: Any) -> Any:
+def _checked_cotangents(f: Function, cotangents: Any, value: Any) -> Any:
     leaves, tree = jax.tree.flatten(value)
     given = jax.tree.leaves(cotangents)
     if len(given) != len(leaves):
@@ -153,16 +153,16 @@ def _weights(f: Function, cotangents: Any, value: Any) -> Any:
             f"{_where('vjp', f)}: the result has {len(leaves)} arrays, so there must be as many "
             f"cotangents; there are {len(given)}."
         )
-    for index, (weight, leaf) in enumerate(zip(given, leaves, strict=True)):
-        _check_like("vjp", f, f"the cotangent of result {index}", weight, leaf)
-    return jax.tree.unflatten(tree, [_like(w, v) for w, v in zip(given, leaves, strict=True)])
+    for index, (cotangent, leaf) in enumerate(zip(given, leaves, strict=True)):
+        _check_like("vjp", f, f"the cotangent of result {index}", cotangent, leaf)
+    return jax.tree.unflatten(tree, [_like(ct, v) for ct, v in zip(given, leaves, strict=True)])
 
 
-def _weighted(value: Any, weights: Any) -> Any:
+def _dot(value: Any, cotangents: Any) -> Any:
     return sum(
-        jnp.sum(weight * leaf)
-        for weight, leaf in zip(jax.tree.leaves(weights), jax.tree.leaves(value), strict=True)
-        if weight.dtype != jax.dtypes.float0
+        jnp.sum(cotangent * leaf)
+        for cotangent, leaf in zip(jax.tree.leaves(cotangents), jax.tree.leaves(value), strict=True)
+        if cotangent.dtype != jax.dtypes.float0
     )
 
 

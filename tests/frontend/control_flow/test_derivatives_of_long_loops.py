@@ -170,7 +170,7 @@ def test_side_effects(capfd):
 
         return bellhop.for_loop(0, n, 1)(body)(x)
 
-    match = r"grad of 'inside' \(.*side effects in it: they would come twice"
+    match = r"grad of 'inside' \(.*side effects in it: they would happen twice"
     with pytest.raises(bellhop.DifferentiableCompileError, match=match):
         bellhop.qjit(bellhop.grad(inside))(2.0, 3)
 

@@ -1,10 +1,23 @@
-"""Derivatives of what runs in a circuit, to any order.
+"""The JVP rules of the primitives in a circuit, to any order.
 
-Gates pass none.  Derivatives are taken where the measurements are made, by the vector of all gate
-parameters, the coefficients of observables, and their matrices.  By parameters there are two
-native ways: the adjoint Jacobian, and to run the recorded gates again with shifted parameters.
-Either can be done at many points at once, so the derivative of one is the other at shifted
-points.
+Gates have no JVP rule of their own: tangents go from the vector of gate parameters to the
+measurement.  There, derivatives by parameters, coefficients and matrices of observables are taken::
+
+    state value = quantum_measure[Expval(Z)] state [] [] params
+
+has, by the adjoint method, the JVP ::
+
+    state jacobian = quantum_jacobian[Expval(Z)] state [] [] params     f64[1, n]
+    value_dot = dot_general jacobian params_dot
+
+and by parameter shift ::
+
+    state shifted = quantum_replay[Expval(Z)] state [] [] params index amount
+    value_dot = dot_general weights shifted      weights: coefficients of the rule times params_dot
+
+``quantum_replay`` runs the recorded gates again, at each point of ``index`` and ``amount``, and
+``quantum_replay_jacobian`` gives the Jacobians at such points.  So the derivative of either is
+again one of these, at more points.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,11 @@
-"""Measuring a circuit again, at points where its parameters are shifted.
+"""Measurements at points where parameters are shifted, and the operands that say where.
 
-The operands of that are the coefficients of observables, the data of their matrices, the parameters
-of gates, of each point the numbers of those that are shifted and by how much, and the proxy of
-dynamic-count parameters, where there are such.
+The operands are ``coefficients, matrices, params, index, amount, *proxy``.  Point ``p`` adds
+``amount[p, m]`` to the parameter ``index[p, m]`` for each ``m``.  A derivative by parameter shift
+takes points with one more ``m``: for 2 parameters and the rule of ``RX``::
+
+    index [[]] amount [[]]
+      ->  index [[0], [1], [0], [1]]  amount [[pi/2], [pi/2], [-pi/2], [-pi/2]]
 """
 
 from collections.abc import Sequence
@@ -25,14 +28,14 @@ from bellhop.errors import DifferentiableCompileError
 
 @dataclass(frozen=True)
 class Measuring:
-    """What all primitives that measure know when the program is compiled."""
+    """The static parameters of all primitives that measure."""
 
     measurements: tuple[Measurement, ...]
     device: DeviceSpec
     differentiation: Differentiation
 
     def params(self) -> dict[str, Any]:
-        """Return the parameters of such a primitive."""
+        """Return these as keyword arguments of ``bind``."""
         return {
             "measurements": self.measurements,
             "device": self.device,
@@ -44,7 +47,7 @@ class Measuring:
         return replace(self, measurements=tuple(measurements))
 
     def means(self) -> list[Measurement]:
-        """Return the expectation values of what there are variances of."""
+        """Return the expectation value for each variance."""
         return [mean for m in self.measurements if (mean := m.mean()) is not None]
 
     def with_means(self) -> "Measuring":
@@ -53,7 +56,7 @@ class Measuring:
 
 
 def all_shifts(operands: Sequence[Any], measuring: Measuring) -> tuple[ShiftRule, Sequence[Any]]:
-    """Return a rule, and operands of which each point is shifted in every way of it."""
+    """Return the shift rule, and the operands with each point shifted by each of its shifts."""
     coefficients, matrices, params, index, amount, *proxy = operands
     refuse_differences_of_differences(measuring.differentiation, index.shape[1])
     rule = measuring.differentiation.rule(params.shape[0])

@@ -1,9 +1,8 @@
-"""Rotations by angles that the program computes are merged while a circuit is traced.
+"""Merges rotations by traced angles, while a circuit is traced.
 
-``RX(a) RX(b)`` is ``RX(a + b)``, and a sum that is a part of the program is differentiated by JAX:
-whatever differentiates the circuit sees one gate with one parameter.  So this comes before
-everything else, where a QNode asks for it with ``passes``.  Gates that the compiler sees as well,
-those with constant parameters, are left to its passes of the same names.
+``RX(a) RX(b)`` becomes ``RX(a + b)``.  JAX differentiates the sum, and what differentiates the
+circuit sees one gate with one parameter; so this comes before differentiation.  A QNode asks for it
+with ``passes``.  Gates with constant parameters are left to the compiler's passes of those names.
 """
 
 from collections.abc import Callable, Sequence

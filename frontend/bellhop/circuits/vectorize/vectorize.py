@@ -2,7 +2,7 @@
 
 A circuit of unrolled gates computes each angle by itself and packs all of them: thousands of
 equations that differ in a constant or an index.  XLA makes a kernel of each, in about 10 ms,
-and reverse mode one for each way back.  What is packed is therefore computed as vectors,
+and reverse mode another one.  What is packed is therefore computed as vectors,
 before anything differentiates, batches or lowers the circuit:
 
     c = slice[0:1] a; d = squeeze c; e = sin d; f = mul e 0.5
