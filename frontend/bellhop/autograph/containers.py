@@ -1,7 +1,7 @@
 """Python's containers that a converted statement changes in place.
 
-A statement is traced apart from what is around it, so a value of its own that it leaves in a list
-means nothing outside.  What it left is found, and taken out again.
+A converted statement is traced as a function of its own, so a tracer that it puts into a list has
+leaked.  That is an error, and the container gets its former contents back.
 """
 
 import contextlib

@@ -1,8 +1,12 @@
-"""The tangents of a callback with ``fwd`` and ``bwd``: a linear map that reverse mode transposes.
+"""``tangents_p``: the tangent of a callback with ``fwd`` and ``bwd``, as a linear primitive.
 
-A derivative of ``f`` runs ``fwd`` and binds ``tangents_p`` to the residuals and the tangents of the
-arguments.  Its transpose calls ``bwd``.  Forward mode asks for its value: that is the ``jvp`` rule
-where there is one, and else an error.
+The JVP of ``f(x)`` with both rules::
+
+    y residuals = fwd x
+    y_dot = tangents residuals x_dot
+
+Reverse mode transposes ``tangents`` to a call of ``bwd`` with the residuals and ``y_bar``.  Forward
+mode evaluates it, by the ``jvp`` rule; without that rule it is an error.
 """
 
 from collections.abc import Callable, Sequence

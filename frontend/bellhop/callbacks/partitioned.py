@@ -1,8 +1,8 @@
-"""A callback in a program that XLA partitions: what fails on one device fails on all.
+"""Callbacks in a program that XLA partitions: an exception on one device is raised on all.
 
-Devices wait for each other where they exchange results, and XLA ends the process when one of
-them failed before that and never comes.  So the first device brings along which exception there
-is, if any, and all of them raise it.
+Devices wait for each other where they exchange results.  If one of them failed before that, XLA
+would end the process.  So the first device, which makes the call, sends the number of the
+exception along with the results, and all devices raise it.
 """
 
 import functools

@@ -1,9 +1,9 @@
-"""Programs beyond what JAX's CPU client runs at a time.
+"""Further CPU clients, for programs beyond the number that JAX's client runs at once.
 
-The client runs 32 programs on a device and lets the next one wait.  A program whose callback
-calls programs holds its place until they are done, so a chain of 33, or 32 threads whose
-callbacks use JAX, would wait for ever.  Programs beyond a part of that number run on a client
-of their own, of which there are as many as it takes.
+JAX's CPU client runs 32 programs at once, and the next one waits.  A program whose callback calls
+other programs runs until these are done.  So a chain of 33 of them, or 32 threads whose callbacks
+use JAX, would wait for ever.  When a part of that number is running, further programs run on
+clients of their own, as many as are needed.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""How a program of ours stands in a ``jax.jit``: what goes in, and what comes out."""
+"""The ``jax.jit`` that a program is embedded into: its static arguments, and its results."""
 
 from collections.abc import Callable
 from typing import Any

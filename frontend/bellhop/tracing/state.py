@@ -1,4 +1,4 @@
-"""How a function of the user's is traced for a program of ours: one state, for all who trace."""
+"""The state of tracing a user's function: one context variable, for everything that traces."""
 
 import contextlib
 import contextvars

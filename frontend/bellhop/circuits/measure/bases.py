@@ -1,4 +1,4 @@
-"""Bases in which wires are sampled, shared by the measurements that agree on them."""
+"""Measurement bases of wires: compatible measurements share one, and so their samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

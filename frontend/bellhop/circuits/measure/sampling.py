@@ -1,8 +1,8 @@
-"""Measurements with shots: what is asked of samples, and what is made of the answers.
+"""Measurements with shots: which samples and frequencies they need, and their results from these.
 
-Expectation values, variances and probabilities are made of frequencies: means over shots of
-what is linear in the state, so that devices differentiate them as they do exact values.
-Everything that depends on coefficients and eigenvalues comes after, as algebra of the program.
+Expectation values, variances and probabilities are computed from frequencies.  Their expectation
+is a probability, so devices differentiate them like exact values.  Coefficients and eigenvalues are
+applied to them afterwards, in classical equations.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,9 +1,8 @@
-"""What measurements are made of: values of one run of the circuit, and what finishes them.
+"""How results are computed: values that one run of the circuit gives, and a function of them.
 
-A circuit without shots gives exact values.  With shots every measurement is made of samples:
-of means over groups of shots, or of the samples themselves (``sampling``).  Where a circuit runs
-through the outcomes of mid-circuit measurements, the sum over its runs is taken, each weighted
-with its probability.
+Without shots, values are exact.  With shots they are frequencies (means over groups of shots) or
+samples (``sampling``).  For a circuit that runs once for each combination of outcomes, values are
+summed over its runs, weighted by probability, before the function is applied.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
 """The primitives that measure a circuit, and those that its derivatives are made of.
 
-All take the handle of the state, the coefficients of observables, the data of their matrices, and
-the parameters of the gates so far; they return the handle after them first.  In a ``batch``, data
-and parameters may have an axis of rows in front, and results but for the handle have one.
+All take the handle of the state, the coefficients and matrices of observables, and the parameters
+of the gates so far; their first result is the next handle.  In a ``batch``, all operands but the
+handle may have a leading axis of rows, and all results but the handle have one.
 """
 
 import math
@@ -39,10 +39,10 @@ replay_p = Primitive("quantum_replay")
 # replay_jacobian: the same -> handle, f64[rows, expvals, p]
 replay_jacobian_p = Primitive("quantum_replay_jacobian")
 # shift: handle, coefficients f64[c], matrices f64[m], params f64[p], weights f64[terms],
-#   amounts f64[terms] -> handle, the number i32[] under which its session keeps the derivative by
-#   dynamic-count parameters
+#   amounts f64[terms] -> handle, the number i32[] of a derivative by dynamic-count parameters, by
+#   parameter shift, which the session keeps
 shift_p = Primitive("quantum_shift")
-# steps: handle -> handle, how many gates and projections it kept so far i32[]
+# steps: handle -> handle, the number i32[] of gates and projections recorded so far
 steps_p = Primitive("quantum_steps")
 for _primitive in (
     measure_p,

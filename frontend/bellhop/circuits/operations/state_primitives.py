@@ -1,7 +1,7 @@
 """The primitives that change the state of a circuit: gates, mid-circuit measurements, restarts.
 
-All take the handle of the state before them and return the one after: ``uint32[2]``.  In a
-``batch``, parameters may have an axis of rows in front.
+All take the handle of the state, ``uint32[2]``, and return the handle of the state after them, so
+that data dependence is their order.  In a ``batch``, parameters may have a leading axis of rows.
 """
 
 from typing import Any

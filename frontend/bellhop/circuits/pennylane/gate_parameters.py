@@ -1,8 +1,8 @@
-"""How the parameters of a tape's gates depend on the arguments of the quantum function.
+"""The Jacobian of gate parameters by the arguments of the quantum function, for PennyLane.
 
-PennyLane's transforms that differentiate (``qml.gradients.param_shift``, ``qml.metric_tensor``)
-do so by the parameters of gates; what comes before these is classical, and its derivative is
-JAX's.  PennyLane asks for it by the methods here, which stand in for its ``CotransformCache``.
+PennyLane's differentiating transforms (``qml.gradients.param_shift``, ``qml.metric_tensor``)
+differentiate by the parameters of gates, and multiply with this classical Jacobian, which is JAX's
+here.  PennyLane gets it from its ``CotransformCache``, whose methods the class here has.
 """
 
 from collections.abc import Callable, Sequence

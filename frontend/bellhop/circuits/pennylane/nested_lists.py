@@ -1,8 +1,8 @@
-"""Lists of numbers that the program computes, as parameters of operations.
+"""Lists of traced numbers as parameters of operations.
 
-PennyLane makes arrays of lists by NumPy, which cannot hold what is being traced.  So
-``circuit([0.1, 0.2])`` would fail in a template, and a unitary written as rows of computed
-numbers too.
+PennyLane converts lists to arrays by NumPy, which fails for JAX's tracers.  So
+``circuit([0.1, 0.2])`` would fail in a template, and so would a unitary written as rows of traced
+numbers.
 """
 
 import contextlib

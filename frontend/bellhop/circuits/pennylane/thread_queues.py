@@ -1,9 +1,9 @@
-"""Queues of PennyLane's that each thread has for itself.
+"""PennyLane's stack of active queues, one for each thread.
 
-PennyLane keeps the queues that record in one list for all threads.  A lock lets one thread record
-at a time, but ``stop_recording()``, which operators and decompositions use everywhere, exchanges
-the list without it.  So where two threads trace at once, gates got lost, and the lock was kept
-for ever by a thread whose queue had gone.
+PennyLane has one stack for all threads.  A lock lets one thread record at a time, but
+``stop_recording()``, which operators and decompositions use everywhere, exchanges the stack without
+the lock.  So if two threads traced at once, gates got lost, and a thread whose queue was gone kept
+the lock for ever.
 """
 
 import threading

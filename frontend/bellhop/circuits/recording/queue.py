@@ -1,7 +1,7 @@
-"""What circuits share while their quantum functions are traced: PennyLane's queue.
+"""What all circuits share while their quantum functions are traced: PennyLane's queue.
 
-Operations are queued, and flushed wherever something else than a gate comes: control flow,
-or the end of the circuit.
+Operations are queued by PennyLane, and flushed before anything other than an operation: control
+flow, a mid-circuit measurement, or the end of the circuit.
 """
 
 from collections.abc import Callable, Iterable, Iterator
