@@ -16,8 +16,8 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 
 import pytest
 
-# What runs only on some machines must not stand for what runs on all.
-_CONDITIONAL = ("gpu", "skipif")
+# Cells that run only on some machines or in some tiers must not stand for those that run in all.
+_CONDITIONAL = ("gpu", "skipif", "subprocess", "memory", "hessian", "large")
 # Fixtures that start an interpreter.
 _STARTS_A_PROCESS = {"run_script"}
 
@@ -31,7 +31,7 @@ def mark(items: Iterable[pytest.Item]) -> None:
         if _STARTS_A_PROCESS & set(item.fixturenames):
             item.add_marker(pytest.mark.subprocess)
         if hasattr(item, "callspec") and not item.get_closest_marker("long"):
-            conditional = any(item.get_closest_marker(name) for name in _CONDITIONAL)
+            conditional = any(map(item.get_closest_marker, _CONDITIONAL))
             matrices[item.parent, item.originalname, conditional].append(item)
     for cells in matrices.values():
         rows = [_values(cell) for cell in cells]

@@ -30,6 +30,7 @@ def test_gradient_of_each_row(assert_close):
     assert "quantum.jacobian" not in mapped.mlir_opt
 
 
+@pytest.mark.large
 def test_gradient_of_a_sum_over_rows(assert_close):
     def loss(function):
         return lambda x, y: jnp.sum(jax.vmap(function, in_axes=(0, None))(x, y) ** 2)
@@ -43,6 +44,7 @@ def test_gradient_of_a_sum_over_rows(assert_close):
     assert rows_of(f) == [5]
 
 
+@pytest.mark.large
 def test_derivatives_of_all_kinds(assert_close):
     for derivative, function in ((jax.jacobian, several), (jax.hessian, one_value)):
         mapped = bellhop.qjit(jax.vmap(derivative(compiled(function)), in_axes=(0, None)))
@@ -67,6 +69,7 @@ def test_gradient_by_coefficients_and_matrices_of_rows(assert_close):
     assert_close(mapped(X, Y), expected)
 
 
+@pytest.mark.large
 def test_gradient_of_batches_of_batches(assert_close):
     x, y = random(2, 2), random(2)
 

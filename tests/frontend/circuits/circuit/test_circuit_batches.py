@@ -53,6 +53,7 @@ AXES = st.tuples(*[st.sampled_from([None, 0, 1, -1]), st.sampled_from([None, 0])
 )
 
 
+@pytest.mark.large
 @settings(max_examples=12)
 @given(axes=AXES, out_axes=st.sampled_from([0, 1, -1]), rows=st.integers(1, 4))
 def test_axes(axes, out_axes, rows):

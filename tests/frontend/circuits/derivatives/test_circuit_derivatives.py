@@ -301,6 +301,7 @@ def test_transformation_around_qjit(assert_close: Any, name: str, setting: str) 
     assert_close(SETTINGS[setting](transform, on_lightning(energy))(0.4), expected)
 
 
+@pytest.mark.large
 def test_gradient_outside_qjit(assert_close: Any) -> None:
     expected = jax.grad(by_formula(energy), argnums=(0, 1))(0.4, 0.7)
     assert_close(bellhop.grad(on_lightning(energy), argnums=(0, 1))(0.4, 0.7), expected)

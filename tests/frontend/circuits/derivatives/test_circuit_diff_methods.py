@@ -99,13 +99,13 @@ ORDERS = {
     "third": lambda f: jax.jacfwd(jax.jacrev(jax.jacfwd(f)), argnums=1),
 }
 CASES = [
-    ("best", "expvals", "hessian"),
-    ("best", "expvals", "vjp of vjp"),
-    ("best", "expvals", "third"),
+    pytest.param("best", "expvals", "hessian", marks=pytest.mark.hessian),
+    pytest.param("best", "expvals", "vjp of vjp", marks=(pytest.mark.hessian, pytest.mark.quick)),
+    pytest.param("best", "expvals", "third", marks=pytest.mark.hessian),
     ("best", "all kinds", "jacobian"),
-    ("best", "all kinds", "hessian"),
+    pytest.param("best", "all kinds", "hessian", marks=pytest.mark.hessian),
     ("parameter-shift", "expvals", "jvp"),
-    ("parameter-shift", "expvals", "third"),
+    pytest.param("parameter-shift", "expvals", "third", marks=pytest.mark.hessian),
     ("parameter-shift", "all kinds", "jacobian"),
     ("finite-diff", "all kinds", "jacobian"),
 ]
@@ -172,6 +172,7 @@ def test_rule_of_a_gate_is_the_adjoint_method(gate: Any) -> None:
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
 
 
+@pytest.mark.large
 def test_matrices_by_finite_differences() -> None:
     @qml.qnode(qml.device("lightning.qubit", wires=2), diff_method="finite-diff")
     def circuit(x: Any) -> Any:
@@ -204,6 +205,7 @@ def observed_by_matrices(c: Any, d: Any, x: Any) -> Any:
     return jnp.stack([expectation(psi, first), expectation(psi, two)])
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("method", ["best", "parameter-shift"])
 def test_derivatives_by_coefficients_and_matrices(method: str) -> None:
     node = qml.QNode(observed, qml.device("lightning.qubit", wires=2), diff_method=method)
@@ -215,6 +217,7 @@ def test_derivatives_by_coefficients_and_matrices(method: str) -> None:
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
 
 
+@pytest.mark.hessian
 def test_hessian_with_callbacks_and_regions_on_both_sides() -> None:
     @bellhop.pure_callback
     def sine(x: Any) -> float:
@@ -240,6 +243,7 @@ def test_hessian_with_callbacks_and_regions_on_both_sides() -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.hessian
 @pytest.mark.parametrize("setting", ["vmap of hessian", "hessian of vmap", "hessian in scan"])
 def test_second_derivative_of_many_circuits(setting: str) -> None:
     angles = jnp.array([0.1, 0.5])

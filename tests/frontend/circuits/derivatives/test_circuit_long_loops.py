@@ -45,10 +45,9 @@ def by_matrices(n_iterations: int) -> Any:
     return energy
 
 
-METHODS = ["adjoint", "parameter-shift"]
-
-
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", ["adjoint", pytest.param("parameter-shift", marks=pytest.mark.large)]
+)
 def test_gradient_is_right_and_its_program_small(method: str) -> None:
     sizes = []
     for n_iterations in (SHORT, LONG if method == "adjoint" else 2 * SHORT):
@@ -63,6 +62,7 @@ def test_gradient_is_right_and_its_program_small(method: str) -> None:
     assert sizes[1] < 1.01 * sizes[0]
 
 
+@pytest.mark.hessian
 def test_second_derivative() -> None:
     compiled = bellhop.qjit(jax.hessian(looped(20), argnums=(0, 1)))(*POINT)
     expected = jax.jit(jax.hessian(by_matrices(20), argnums=(0, 1)))(*POINT)

@@ -16,6 +16,8 @@ from tests.frontend.circuits.derivatives.constructs import OfBellhop, OfPennyLan
 
 import bellhop
 
+pytestmark = pytest.mark.hessian
+
 THETA = jnp.linspace(0.2, 1.1, 3)
 X = 0.4
 ONE_WIRE = qml.device("lightning.qubit", wires=1)

@@ -107,6 +107,7 @@ def test_prepared_states(assert_close: Any, device: str, name: str) -> None:
     assert_close(bellhop.qjit(node(circuit, device))(0.3), expected)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("method", ["best", "parameter-shift"])
 def test_derivative(assert_close: Any, device: str, method: str) -> None:

@@ -146,6 +146,7 @@ def test_derivative_beside_traced_amplitudes(assert_close: Any, lightning: Any) 
     assert_close(ours(AMPLITUDES, 0.4), theirs(AMPLITUDES, 0.4))
 
 
+@pytest.mark.large
 def test_derivative_by_a_matrix_of_one_wire(assert_close: Any, lightning: Any) -> None:
     generator = UNITARIES[1] + UNITARIES[1].conj().T
 

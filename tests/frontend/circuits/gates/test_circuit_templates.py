@@ -67,6 +67,7 @@ def test_template(compare: Any, name: str) -> None:
     compare(circuit, 0.37)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("n_wires", [1, 2])
 def test_special_unitary_with_angles_of_the_program(n_wires):
     def circuit(angles):

@@ -67,6 +67,7 @@ def apply_piece(piece: tuple[Any, ...], x: Any) -> None:
         body(0)
 
 
+@pytest.mark.large
 @settings(max_examples=10)
 @given(
     program=st.lists(pieces, min_size=1, max_size=2),

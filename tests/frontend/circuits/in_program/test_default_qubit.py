@@ -93,7 +93,7 @@ def wires_of_any_labels(x: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "wires"),
     [
-        (gates_of_every_kind, 2),
+        pytest.param(gates_of_every_kind, 2, marks=pytest.mark.large),
         (measurements_of_every_kind, 2),
         (measurements_of_every_kind, None),
         (wires_of_any_labels, [7, "b"]),
@@ -107,6 +107,7 @@ def test_value(assert_close: Any, function: Any, wires: Any) -> None:
         assert_close(compiled, node(np.array(point)))
 
 
+@pytest.mark.large
 def test_precision_of_32_bits() -> None:
     nodes = [on_default_qubit(f) for f in (gates_of_every_kind, measurements_of_every_kind)]
     expected = [node(np.array([0.4, 0.7])) for node in nodes]
@@ -202,6 +203,7 @@ def on_wires_of_python(x: Any, y: Any) -> Any:
     return qml.expval(qml.Z(0) @ qml.X(1) @ qml.Y(2)), qml.probs()
 
 
+@pytest.mark.large
 def test_wires_that_the_program_computes(assert_close: Any) -> None:
     ours, reference = (on_default_qubit(f, 3) for f in (on_computed_wires, on_wires_of_python))
     assert_close(bellhop.qjit(ours)(*POINT), reference(*POINT))
@@ -255,7 +257,13 @@ TRANSFORMATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", TRANSFORMATIONS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.hessian if name == "hessian" else ())
+        for name in TRANSFORMATIONS
+    ],
+)
 def test_transformation(assert_close: Any, name: str) -> None:
     transform = TRANSFORMATIONS[name]
     ours, reference = (joined(on_default_qubit(f)) for f in (smooth, smooth_in_python))
@@ -280,6 +288,8 @@ def test_in_a_region_on_another_device(assert_close: Any, name: str) -> None:
     assert_close(compiled(0.4), transform(lambda x: jnp.cos(6 * x) ** 2)(0.4))
 
 
+@pytest.mark.quick
+@pytest.mark.hessian
 def test_third_derivative(assert_close: Any) -> None:
     node = on_default_qubit(of_one_qubit, 1)
     third = bellhop.qjit(jax.jacfwd(jax.grad(jax.jacfwd(node))))
@@ -309,7 +319,15 @@ def test_circuits_of_two_devices_with_a_callback_between(assert_close: Any) -> N
     assert_close(bellhop.qjit(program)(0.4), expected)
 
 
-@pytest.mark.parametrize("method", ["best", "backprop", "adjoint", "parameter-shift"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param("best", marks=pytest.mark.large),
+        pytest.param("backprop", marks=pytest.mark.large),
+        "adjoint",
+        "parameter-shift",
+    ],
+)
 def test_exact_methods(assert_close: Any, method: str) -> None:
     node = on_default_qubit(smooth_in_python, diff_method=method)
     expected = jax.jacobian(joined(on_default_qubit(smooth_in_python)))(*POINT)

@@ -43,7 +43,7 @@ def postselected(x: Any, y: Any, measure: Any, cond: Any) -> Any:
     return qml.expval(qml.X(0)), qml.probs(op=[second]), qml.var(qml.Z(0))
 
 
-@pytest.mark.parametrize("circuit", [straight, postselected])
+@pytest.mark.parametrize("circuit", [pytest.param(straight, marks=pytest.mark.large), postselected])
 def test_values_and_gradient(circuit: Any) -> None:
     compiled = qml.QNode(
         lambda x, y: circuit(x, y, bellhop.measure, bellhop.cond),
@@ -97,6 +97,7 @@ def by_hand(x: float) -> tuple[Any, Any]:
     return energy, np.array([1 + energy, 1 - energy]) / 2
 
 
+@pytest.mark.large
 def test_control_flow() -> None:
     circuit = qml.QNode(in_control_flow, qml.device("default.qubit", wires=1))
     energy, probs = bellhop.qjit(circuit)(0.7)

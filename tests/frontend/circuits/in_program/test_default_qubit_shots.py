@@ -52,6 +52,7 @@ def assert_near(actual: Any, expected: Any, tolerance: float = 1.3 * ERROR) -> N
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
 
 
+@pytest.mark.large
 def test_values_and_derivatives() -> None:
     jacobian = lambda qnode: bellhop.jacobian(qnode, argnums=[0, 1])
     program = bellhop.qjit(
@@ -62,6 +63,7 @@ def test_values_and_derivatives() -> None:
     assert_near(program(*POINT), expected, 1.5 * ERROR)
 
 
+@pytest.mark.quick
 def test_the_mean_of_many_estimates_is_the_derivative() -> None:
     """Also where an outcome hardly happens."""
 
@@ -79,6 +81,7 @@ def test_the_mean_of_many_estimates_is_the_derivative() -> None:
             assert np.all(np.abs(np.mean(estimates, axis=0) - np.array(exact)) <= 5 * error + 1e-12)
 
 
+@pytest.mark.large
 def test_samples_are_those_of_one_round() -> None:
     def statistics(x: Any, y: Any) -> Any:
         prepare(x, y)
@@ -140,6 +143,7 @@ OURS = bellhop.measure, lambda holds, gates: bellhop.cond(holds)(gates)()
 THEIRS = qml.measure, lambda holds, gates: qml.cond(holds, gates)()
 
 
+@pytest.mark.large
 def test_mid_circuit_measurements() -> None:
     ours = lambda shots: node(lambda x, y: with_outcomes(OURS, x, y), shots)
     device = qml.device("default.qubit")
@@ -183,6 +187,7 @@ def coin(x: Any) -> Any:
 HALF = np.pi / 2
 
 
+@pytest.mark.quick
 def test_seeds() -> None:
     one, other, none = (bellhop.qjit(node(coin, 64), seed=seed) for seed in (5, 5, None))
     first, again = one(HALF), one(HALF)
@@ -215,6 +220,7 @@ def test_in_a_region() -> None:
     assert program(HALF).shape == (64, 1)
 
 
+@pytest.mark.large
 def test_precision_of_32_bits() -> None:
     with jax.enable_x64(False):
         values = bellhop.qjit(node(circuit), seed=1)(jnp.float32(0.4), jnp.float32(0.7))

@@ -130,6 +130,7 @@ def test_traced_hermitian_matrix(assert_close: Any, lightning: Any, reference: A
     assert_close(bellhop.qjit(lightning(circuit))(jnp.array(MATRIX)), reference(circuit)(MATRIX))
 
 
+@pytest.mark.large
 def test_derivative_beside_a_traced_hermitian_matrix(assert_close: Any, lightning: Any) -> None:
     def circuit(matrix: Any, x: Any) -> Any:
         prepare(x)

@@ -46,8 +46,15 @@ MEASUREMENTS = {
 }
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
-@pytest.mark.parametrize("name", MEASUREMENTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("expval", marks=pytest.mark.quick),
+        *(name for name in MEASUREMENTS if name != "expval"),
+    ],
+)
 def test_values_and_derivatives(name, device):
     compiled = qnode(MEASUREMENTS[name], device)
     reference = qnode(MEASUREMENTS[name], "default.qubit")
@@ -64,6 +71,7 @@ def test_values_and_derivatives(name, device):
             np.testing.assert_allclose(slope, expected, atol=1e-9)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
 def test_probabilities(device):
     measure = lambda x, i: (qml.probs(wires=[i, (i + 1) % N]), qml.probs(wires=[2, i]))

@@ -109,7 +109,9 @@ def test_distributions(device: str, method: str, mode: str) -> None:
     np.testing.assert_allclose(probs_z, of_pairs, atol=1e-12)
 
 
-@pytest.mark.parametrize("device", ["default.qubit", "lightning.qubit"])
+@pytest.mark.parametrize(
+    "device", [pytest.param("default.qubit", marks=pytest.mark.large), "lightning.qubit"]
+)
 def test_shapes_types_and_fill(device: str) -> None:
     options = {"mcm_method": "one-shot", "postselect_mode": "pad-invalid-samples"}
     nodes = [

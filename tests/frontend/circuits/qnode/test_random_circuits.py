@@ -3,6 +3,7 @@
 from typing import Any
 
 import pennylane as qml
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def observable(terms: Any) -> Any:
     )
 
 
+@pytest.mark.large
 @settings(max_examples=50)
 @given(
     program=st.lists(gates(), min_size=1, max_size=12),

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -146,6 +147,7 @@ def _slope(f: Callable[[float], Any], h: float = 2e-5) -> Any:
     return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
 
 
+@pytest.mark.large
 @settings(max_examples=8)
 @given(statements(), st.tuples(numbers, numbers))
 def test_program(program: Any, point: Any) -> None:

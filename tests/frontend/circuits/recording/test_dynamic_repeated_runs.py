@@ -242,6 +242,7 @@ def test_side_effects_stay_between_the_gates(length, capfd):
     assert iterations_of_calls(circuit) == [1]
 
 
+@pytest.mark.large
 def test_batches():
     ours = qnode(of_what_is_carried, for_loop)
     theirs = qnode(of_what_is_carried, in_python, device="default.qubit", interface="jax")

@@ -116,6 +116,7 @@ def test_value_and_derivatives(
     assert ITERATIONS in iterations_of_calls(compiled)
 
 
+@pytest.mark.hessian
 @pytest.mark.parametrize("gates", ONE_CALL[:2], ids=lambda gates: gates.__name__)
 def test_second_derivative(gates: Any, lightning: Any, point: np.ndarray) -> None:
     ours = lightning(circuit_of(gates, compiled_loop), 2)

@@ -186,6 +186,7 @@ def _first(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: function(*args)[0]
 
 
+@pytest.mark.large
 def test_a_long_chain_is_computed_once(lightning: Any, reference: Any, assert_close: Any) -> None:
     """Its pieces are not vectors of the same depth, each element of which is computed again."""
     steps = 150
