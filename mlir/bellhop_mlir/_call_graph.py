@@ -1,4 +1,4 @@
-"""Which function refers to which, and what follows from that."""
+"""The call graph of a module: which function refers to which, and what reaches what."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

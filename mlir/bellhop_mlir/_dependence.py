@@ -1,4 +1,4 @@
-"""What in a block depends on what."""
+"""Data dependence between the operations of a block: what each uses, and what uses it."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Moving operations into a region, and functions into their callers."""
+"""Outlining operations into a region, and inlining functions into their callers."""
 
 import re
 from collections import Counter

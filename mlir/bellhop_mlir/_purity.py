@@ -1,4 +1,4 @@
-"""Which operations and functions do no more than compute their results."""
+"""Which operations and functions are pure: without side effects."""
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import CallGraph, reaching, references

@@ -1,4 +1,4 @@
-"""cancel-inverses: gates that undo one another go."""
+"""cancel-inverses: adjacent gates that are inverse to each other are removed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

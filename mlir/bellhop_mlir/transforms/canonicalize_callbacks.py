@@ -1,4 +1,4 @@
-"""canonicalize-callbacks: pure calls that are dead or were made already go."""
+"""canonicalize-callbacks: dead and duplicate pure calls are removed."""
 
 from collections import defaultdict
 from collections.abc import Hashable

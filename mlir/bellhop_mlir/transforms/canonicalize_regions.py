@@ -1,4 +1,4 @@
-"""canonicalize-regions: no value crosses to a device that need not."""
+"""canonicalize-regions: values that need not be on another device are not transferred."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""delegate-callbacks: callback calls become calls of functions that somebody else defines."""
+"""delegate-callbacks: callback calls become calls of undefined functions, for JAX to define."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""hoist-callbacks: pure calls that do not change in a loop are made once, or not at all."""
+"""hoist-callbacks: loop-invariant pure calls are hoisted, or kept where XLA must not hoist them."""
 
 import functools
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""merge-loop-boundaries: the end of a loop's body meets the beginning of its next iteration."""
+"""merge-loop-boundaries: gates at the end of an iteration merge with those that begin the next."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
