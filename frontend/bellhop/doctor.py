@@ -13,6 +13,7 @@ from rich.table import Table
 import bellhop
 from bellhop._jax.patches import in_force
 from bellhop._jax.private import cpu_dispatch_is_asynchronous
+from bellhop.base.devices import all_devices
 
 _PACKAGES = ("pennylane-bellhop", "jax", "jaxlib", "numpy", "pennylane", "pennylane-lightning")
 _OPTIONAL = ("pennylane-lightning-kokkos", "torch", "optax")
@@ -71,7 +72,7 @@ def _findings() -> Iterator[Finding]:
     yield _versions()
     yield _settings()
     yield _try("callback", "call a Python function", _run_callback)
-    for device in _jax_devices():
+    for device in all_devices():
         yield _try(f"region on {device}", device.device_kind, lambda: _run_region(device))  # noqa: B023
     yield from _circuits()
     yield _compiler()
@@ -106,11 +107,6 @@ def _settings() -> Finding:
         "The CPU dispatches asynchronously, so callbacks that use JAX may hang. Import bellhop "
         "before JAX is used, or set JAX_CPU_ENABLE_ASYNC_DISPATCH=0.",
     )
-
-
-def _jax_devices() -> list[jax.Device]:
-    devices = list(jax.devices())
-    return devices + [device for device in jax.devices("cpu") if device not in devices]
 
 
 def _try(topic: str, detail: str, program: Callable[[], None]) -> Finding:

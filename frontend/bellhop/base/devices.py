@@ -62,14 +62,14 @@ def _device_of_name(name: str) -> jax.Device:
         devices = {device.id: device for device in jax.devices(platform or "''")}
         return devices[int(number)] if number else devices[min(devices)]
     except (RuntimeError, KeyError, ValueError) as error:
-        there_are = ", ".join(device_name(device) for device in _all_devices())
+        there_are = ", ".join(device_name(device) for device in all_devices())
         raise ValueError(
             f"accelerate: there is no device '{name}'; there are {there_are}."
         ) from error
 
 
-def _all_devices() -> list[jax.Device]:
-    # jax.devices() leaves the CPU out where there is anything else.
+def all_devices() -> list[jax.Device]:
+    """Return the devices of JAX's default backend and those of the CPU, which it leaves out."""
     devices = list(jax.devices())
     return devices + [device for device in jax.devices("cpu") if device not in devices]
 

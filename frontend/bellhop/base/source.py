@@ -103,3 +103,8 @@ def definition_site(function: Callable[..., Any]) -> str:
     if code is None:
         return qualified_name(function)
     return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def made_of(what: str, function: Callable[..., Any]) -> str:
+    """Return how errors name what is made of a function, such as a derivative."""
+    return f"{what} of '{function_name(function)}' ({definition_site(function)})"

@@ -46,7 +46,7 @@ class LinearMap:
 
     def __call__(self, saved: Leaves, tangents: Leaves) -> list[Any]:
         """Return the tangents of the results, as what can be transposed."""
-        return tangents_p.bind(*saved, *tangents, linear=self)
+        return tangents_p.bind(*saved, *tangents, linear=self) if self.result_avals else []
 
     def split(self, operands: Leaves) -> tuple[Leaves, Leaves]:
         """Return the saved leaves, and the tangents."""

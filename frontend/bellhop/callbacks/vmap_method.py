@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.declared_types import array_type
+from bellhop.compiler.batching import for_each
 from bellhop.compiler.target import CallbackTarget
 
 VMAP_METHODS = (
@@ -103,16 +103,13 @@ def call_each(
     """Call once for each element of the mapped axes of a target, the first axis outermost."""
     if not target.loops:
         return bind(*operands, target=target)
-    is_mapped, element = target.loops[0], target.of_one_element()
-    mapped = [x for x, yes in zip(operands, is_mapped, strict=True) if yes]
-
-    def call(carry: tuple[()], elements: Sequence[Any]) -> tuple[tuple[()], list[Any]]:
-        of_element = iter(elements)
-        args = [next(of_element) if yes else x for x, yes in zip(operands, is_mapped, strict=True)]
-        return carry, call_each(bind, args, element)
-
-    unroll = target.vmap_method == "sequential_unrolled"
-    return jax.lax.scan(call, (), mapped, unroll=unroll)[1]
+    element = target.of_one_element()
+    return for_each(
+        lambda *args: call_each(bind, args, element),
+        operands,
+        target.loops[0],
+        unroll=target.vmap_method == "sequential_unrolled",
+    )
 
 
 def call_each_now(

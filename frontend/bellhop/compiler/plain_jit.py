@@ -17,7 +17,6 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.patches.fast_calls import run_without_fast_calls
-from bellhop._jax.patches.tokens_of_failures import drop_tokens_of_failures
 from bellhop._jax.private import ordered_effects
 from bellhop.base.print_options import keep_print_options
 from bellhop.compiler.code import Code, call, merge, table_handle
@@ -54,7 +53,6 @@ class _Programs:
         # A fast call could raise no more than the text of what a callback or a circuit raised.
         run_without_fast_calls(_is_ours, keep_print_options)
         raise_failures_of_plain_jits()
-        drop_tokens_of_failures()
         programs = cls()
         context.add_keepalive(programs)
         return programs

@@ -43,7 +43,8 @@ from jax.interpreters import ad
 
 from bellhop._jax.patches.reverse_mode_of_loops import transpose_loops_by
 from bellhop._jax.private import partial_eval_jaxpr_nounits, transpose_jaxpr, without_unused
-from bellhop.control_flow.unused_values import equations, needed_values, prune_loops
+from bellhop.base.equations import equations_of
+from bellhop.control_flow.unused_values import needed_values, prune_loops
 from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import trace_state, tracing_with
 
@@ -69,7 +70,7 @@ def reverse_mode_of_loops(where: str) -> Iterator[None]:
 
 def has_loop_of_unknown_length(closed: ClosedJaxpr) -> bool:
     """Tell whether a jaxpr has a ``while``, at any depth."""
-    return any(eqn.primitive is while_p for eqn in equations(closed.jaxpr))
+    return any(eqn.primitive is while_p for eqn in equations_of(closed.jaxpr))
 
 
 def side_effects_error(where: str) -> DifferentiableCompileError:

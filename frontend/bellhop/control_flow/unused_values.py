@@ -1,4 +1,4 @@
-"""The DCE rule of ``while``, and walks through the equations of a jaxpr.
+"""The DCE rule of ``while``.
 
 Here nobody uses ``b``, which JAX, without a rule, computes with the rest of the loop::
 
@@ -11,35 +11,12 @@ The rule makes of it ::
 In the linear part of a circuit, what computes unused values may be all gates of a loop.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.patches.unused_values_of_loops import register_dce_rule_of_while
 from bellhop._jax.private import without_unused
-
-
-def equations(jaxpr: Any) -> Iterator[JaxprEqn]:
-    """Yield all equations of a jaxpr, those of nested jaxprs included."""
-    for eqn in jaxpr.eqns:
-        yield eqn
-        for inner in _jaxprs_in(eqn):
-            yield from equations(inner)
-
-
-def leaf_equations(jaxpr: Any) -> Iterator[JaxprEqn]:
-    """Yield the equations of a jaxpr that have no nested jaxpr."""
-    return (eqn for eqn in equations(jaxpr) if next(_jaxprs_in(eqn), None) is None)
-
-
-def _jaxprs_in(eqn: JaxprEqn) -> Iterator[Any]:
-    for value in eqn.params.values():
-        for inner in value if isinstance(value, tuple | list) else [value]:
-            if hasattr(inner, "eqns"):
-                yield inner
-            elif hasattr(inner, "jaxpr") and hasattr(inner.jaxpr, "eqns"):
-                yield inner.jaxpr
 
 
 def needed_values(

@@ -1,12 +1,13 @@
 """From the jaxpr of a program to its picture."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from bellhop._jax.private import scan_counts
 from bellhop.accelerate import REGION_NAME
+from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.drawing.graph import Graph, Group, Kind, Node
 
 # Numbers of the nodes that a value comes from.
@@ -97,7 +98,7 @@ class _Walk:
             for source, atom in zip(sources, eqn.invars, strict=True):
                 self.flow(source, node.number, atom)
             return [frozenset([node.number])] * len(eqn.outvars)
-        if any(_has_boxes(inner) for inner in _inner_jaxprs(eqn)):
+        if any(_has_boxes(inner) for inner in inner_jaxprs(eqn)):
             structure: Callable[..., list[Sources]] = _STRUCTURES.get(
                 eqn.primitive.name, _Walk._inline
             )
@@ -126,7 +127,7 @@ class _Walk:
         return _NOWHERE.union(*(self._needs.get(n, frozenset([n])) for n in numbers))
 
     def _inline(self, eqn: Any, sources: list[Sources], group: Group) -> list[Sources]:
-        [inner] = list(_inner_jaxprs(eqn))[:1]
+        [inner] = list(inner_jaxprs(eqn))[:1]
         return self.walk(inner, sources[len(sources) - len(inner.invars) :], group)
 
     def _scan(self, eqn: Any, sources: list[Sources], group: Group) -> list[Sources]:
@@ -203,17 +204,5 @@ def _operation(eqn: Any) -> str:
     return str(eqn.params.get("name") or eqn.primitive.name).strip("_")
 
 
-def _inner_jaxprs(eqn: Any) -> Iterator[Jaxpr]:
-    for value in eqn.params.values():
-        for item in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(item, ClosedJaxpr):
-                yield item.jaxpr
-            elif isinstance(item, Jaxpr):
-                yield item
-
-
 def _has_boxes(jaxpr: Jaxpr) -> bool:
-    return any(
-        _box(eqn) is not None or any(_has_boxes(inner) for inner in _inner_jaxprs(eqn))
-        for eqn in jaxpr.eqns
-    )
+    return any(_box(eqn) is not None for eqn in equations_of(jaxpr))

@@ -1,24 +1,21 @@
 """Calls of tensor functions in traced programs, and their derivatives of any order."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import hold_weakly_in_caches
-from bellhop.base.declared_types import array_type
 from bellhop.base.source import user_site
+from bellhop.callbacks.linear_map import LinearMap, is_perturbed, zero_tangent
 from bellhop.callbacks.primitive import pure_callback_p
-from bellhop.compiler.batching import call_one_by_one
 from bellhop.compiler.target import CallbackTarget
 from bellhop.frameworks.torch_functions import TensorFunction
-from bellhop.mesh.manual_axes import vary_with, varying_as
+from bellhop.mesh.manual_axes import vary_with
 
 
 @dataclass(frozen=True)
@@ -88,11 +85,11 @@ def run(call: Call, *operands: Any) -> list[Any]:
         return _run(call, args)
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        active = tuple(map(_is_differentiated, tangents))
-        nonzero = [tangent for tangent, yes in zip(tangents, active, strict=True) if yes]
-        moved = iter(_push(call, active, primals, nonzero)) if nonzero else None
+        active = tuple(map(is_perturbed, tangents))
+        moving = list(itertools.compress(tangents, active))
+        moved = iter(_push(call, active, primals)(primals, moving) if moving else ())
         out = [
-            next(moved) if moved is not None and _is_inexact(aval) else _zero_tangent(aval)
+            next(moved) if moving and _is_inexact(aval) else zero_tangent(aval)
             for aval in call.result_avals
         ]
         return run(call, *primals), out
@@ -101,98 +98,15 @@ def run(call: Call, *operands: Any) -> list[Any]:
     return primal(*vary_with(operands, operands))
 
 
-def _is_differentiated(tangent: Any) -> bool:
-    if isinstance(tangent, jax.custom_derivatives.SymbolicZero | ad.Zero):
-        return False
-    return jax.typeof(tangent).dtype != jax.dtypes.float0
-
-
-def _zero_tangent(aval: ShapedArray) -> Any:
-    if _is_inexact(aval):
-        return jnp.zeros(aval.shape, aval.dtype)
-    return np.zeros(aval.shape, jax.dtypes.float0)
-
-
-# The tangents of the results: linear in the tangents, which follow the arguments.
-push_p = Primitive("bellhop_torch_tangents")
-push_p.multiple_results = True
-
-
-def _push(
-    call: Call, active: tuple[bool, ...], args: Sequence[Any], tangents: Sequence[Any]
-) -> list[Any]:
-    if not any(call._inexact):
-        return []
-    return push_p.bind(*args, *tangents, call=call, active=active)
-
-
-@push_p.def_impl
-def _push_now(*operands: Any, call: Call, active: tuple[bool, ...]) -> list[Any]:
-    return _run(call.jvp(active), operands)
-
-
-@push_p.def_abstract_eval
-def _push_abstract(*avals: Any, call: Call, active: tuple[bool, ...]) -> Sequence[ShapedArray]:
-    return varying_as(avals, call.jvp(active).result_avals)
-
-
-def _push_transpose(
-    cotangents: Sequence[Any], *operands: Any, call: Call, active: tuple[bool, ...]
-) -> list[Any]:
-    args, tangents = operands[: len(active)], operands[len(active) :]
-    unknown = list(map(ad.is_undefined_primal, tangents))
-    places = [i for i, yes in enumerate(active) if yes]
-    wanted = {place for place, yes in zip(places, unknown, strict=True) if yes}
-    asked = tuple(i in wanted for i in range(len(active)))
-    found = iter(run(call.vjp(asked, args), *args, *map(ad.instantiate_zeros, cotangents)))
-    return [None] * len(args) + [next(found) if yes else None for yes in unknown]
-
-
-def _push_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, call: Call, active: tuple[bool, ...]
-) -> tuple[list[Any], list[Any]]:
-    results = push_p.bind(*primals, call=call, active=active)
-    differentiated = tuple(map(_is_differentiated, tangents))
-    nonzero = [tangent for tangent, yes in zip(tangents, differentiated, strict=True) if yes]
-    args = len(active)
-    if any(differentiated[:args]):
-        moved = _push(call.jvp(active), differentiated, primals, nonzero)
-    else:
-        # Linear in the tangents: only those that move.
-        places = [i for i, yes in enumerate(active) if yes]
-        moving = {place for place, yes in zip(places, differentiated[args:], strict=True) if yes}
-        still_active = tuple(i in moving for i in range(args))
-        moved = _push(call, still_active, primals[:args], nonzero)
-    return results, moved
-
-
-def _push_batch(
-    operands: Sequence[Any], dims: Sequence[Any], *, call: Call, active: tuple[bool, ...]
-) -> tuple[list[Any], list[int]]:
-    if call.vmap_method.startswith("seq"):
-        return call_one_by_one(push_p, operands, dims, call=call, active=active)
-    size = next(
-        jnp.shape(operand)[dim]
-        for operand, dim in zip(operands, dims, strict=True)
-        if dim is not None
+def _push(call: Call, active: tuple[bool, ...], args: Sequence[Any]) -> LinearMap:
+    """Return the map of active tangents of the arguments to those of the results."""
+    pushed, pulled = call.jvp(active), call.vjp(active, args)
+    return LinearMap(
+        transpose=lambda args, cotangents: run(pulled, *args, *cotangents),
+        evaluate=lambda args, tangents: run(pushed, *args, *tangents),
+        saved=len(args),
+        result_avals=pushed.result_avals,
     )
-    placed = [
-        jnp.broadcast_to(operand, (size, *jnp.shape(operand)))
-        if dim is None
-        else jnp.moveaxis(operand, dim, 0)
-        for operand, dim in zip(operands, dims, strict=True)
-    ]
-    where = f"call_torch (called from {call.site}), mapped by vmap,"
-    avals = tuple(array_type(where, (size, *aval.shape), aval.dtype) for aval in call.result_avals)
-    batched = Call(call.function, avals, call.vmap_method, call.site)
-    results = push_p.bind(*placed, call=batched, active=active)
-    return results, [0] * len(results)
-
-
-ad.primitive_transposes[push_p] = _push_transpose
-ad.primitive_jvps[push_p] = _push_jvp
-batching.primitive_batchers[push_p] = _push_batch
-mlir.register_lowering(push_p, mlir.lower_fun(_push_now, multiple_results=True))
 
 
 def call_of(function: TensorFunction, avals: Sequence[ShapedArray], vmap_method: str) -> Call:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.base.source import definition_site, function_name
+from bellhop.base.source import function_name, made_of
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
 from bellhop.errors import DifferentiableCompileError
 from bellhop.transformations.finite_differences import by_finite_differences, check_method
@@ -146,7 +146,7 @@ def _derivative(
         if method == "fd":
             derived = _forward(name, by_finite_differences(checked, h), differentiated, args)
         else:
-            with reverse_mode_of_loops(_where(name, fn)):
+            with reverse_mode_of_loops(made_of(name, fn)):
                 derived = _TRANSFORMS[name](checked, argnums=differentiated)(*args)
         if not scalar:
             return derived
@@ -163,10 +163,6 @@ def _forward(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> 
     return (fn(*args), slope) if name == "value_and_grad" else slope
 
 
-def _where(name: str, fn: Function) -> str:
-    return f"{name} of '{function_name(fn)}' ({definition_site(fn)})"
-
-
 def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> None:
     """Refuse arguments that have no derivative, or are not there.
 
@@ -177,13 +173,13 @@ def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[An
     for argnum in (argnums,) if isinstance(argnums, int) else argnums:
         if not -len(args) <= argnum < len(args):
             raise ValueError(
-                f"{_where(name, fn)} differentiates argument {argnum}, and it is called with "
+                f"{made_of(name, fn)} differentiates argument {argnum}, and it is called with "
                 f"{len(args)}. Choose another one: argnums counts from 0."
             )
         for leaf in jax.tree.leaves(args[argnum]):
             if not _is_inexact(leaf):
                 raise DifferentiableCompileError(
-                    f"{_where(name, fn)}: argument {argnum} is of type {_type_name(leaf)}, which "
+                    f"{made_of(name, fn)}: argument {argnum} is of type {_type_name(leaf)}, which "
                     "has no derivative. Pass floats (1.0, not 1), or choose other arguments with "
                     "argnums."
                 )
@@ -206,17 +202,17 @@ def _check_result(name: str, fn: Function, result: Any, *, scalar: bool) -> None
     if scalar and (len(leaves) != 1 or jnp.shape(leaves[0]) != ()):
         shapes = [jnp.shape(leaf) for leaf in leaves]
         raise DifferentiableCompileError(
-            f"{_where(name, fn)}: the result must be one scalar, and it has the shapes "
+            f"{made_of(name, fn)}: the result must be one scalar, and it has the shapes "
             f"{shapes}. Use jacobian for other results."
         )
     for leaf in leaves:
         if not _is_inexact(leaf):
             raise DifferentiableCompileError(
-                f"{_where(name, fn)}: the result is of type {_type_name(leaf)}, which has no "
+                f"{made_of(name, fn)}: the result is of type {_type_name(leaf)}, which has no "
                 "derivative. Return floats."
             )
         if jnp.issubdtype(jnp.result_type(leaf), jnp.complexfloating):
             raise DifferentiableCompileError(
-                f"{_where(name, fn)}: the result is of type {_type_name(leaf)}; only real "
+                f"{made_of(name, fn)}: the result is of type {_type_name(leaf)}; only real "
                 "results are differentiated. Take jnp.real or jnp.abs of it."
             )

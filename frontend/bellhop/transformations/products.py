@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.base.source import definition_site, function_name
+from bellhop.base.source import made_of
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
 from bellhop.transformations.finite_differences import by_finite_differences, check_method
 from bellhop.transformations.grad import Argnums, Function, check_arguments
@@ -52,7 +52,7 @@ def jvp(
     check_method("jvp", method, h)
     if not isinstance(tangents, Sequence) or len(tangents) != len(positions):
         raise TypeError(
-            f"{_where('jvp', f)}: {len(positions)} arguments are differentiated (argnums), so "
+            f"{made_of('jvp', f)}: {len(positions)} arguments are differentiated (argnums), so "
             f"there must be a sequence of as many tangents; it is {tangents!r}."
         )
     for position, tangent in zip(positions, tangents, strict=True):
@@ -112,7 +112,7 @@ def vjp(
             argnums=tuple(range(len(primals))),
         )(*primals)
     else:
-        with reverse_mode_of_loops(_where("vjp", f)):
+        with reverse_mode_of_loops(made_of("vjp", f)):
             value, pullback = jax.vjp(function, *primals)
             slopes = pullback(_checked_cotangents(f, cotangents, value))
     return value, slopes if isinstance(argnums, Sequence) else slopes[0]
@@ -123,7 +123,7 @@ def _positions(name: str, f: Function, params: Sequence[Any], argnums: Argnums |
         raise TypeError(f"{name} takes a function, got {f!r} of type {type(f).__name__}.")
     if not isinstance(params, Sequence):
         raise TypeError(
-            f"{_where(name, f)} takes the arguments of the function in a sequence, got "
+            f"{made_of(name, f)} takes the arguments of the function in a sequence, got "
             f"{type(params).__name__}. Write [x] for one argument x."
         )
     positions = 0 if argnums is None else argnums
@@ -150,7 +150,7 @@ def _checked_cotangents(f: Function, cotangents: Any, value: Any) -> Any:
     given = jax.tree.leaves(cotangents)
     if len(given) != len(leaves):
         raise TypeError(
-            f"{_where('vjp', f)}: the result has {len(leaves)} arrays, so there must be as many "
+            f"{made_of('vjp', f)}: the result has {len(leaves)} arrays, so there must be as many "
             f"cotangents; there are {len(given)}."
         )
     for index, (cotangent, leaf) in enumerate(zip(given, leaves, strict=True)):
@@ -181,22 +181,18 @@ def _like(tangent: Any, primal: Any) -> Any:
 def _check_like(name: str, f: Function, what: str, tangent: Any, primal: Any) -> None:
     if jax.tree.structure(tangent) != jax.tree.structure(primal):
         raise TypeError(
-            f"{_where(name, f)}: {what} has the structure {jax.tree.structure(tangent)}; it must "
+            f"{made_of(name, f)}: {what} has the structure {jax.tree.structure(tangent)}; it must "
             f"be {jax.tree.structure(primal)}."
         )
     for one, other in zip(jax.tree.leaves(tangent), jax.tree.leaves(primal), strict=True):
         if jnp.shape(one) != jnp.shape(other):
             raise TypeError(
-                f"{_where(name, f)}: {what} has the shape {jnp.shape(one)}; it must be "
+                f"{made_of(name, f)}: {what} has the shape {jnp.shape(one)}; it must be "
                 f"{jnp.shape(other)}."
             )
         dtype = jnp.result_type(other)
         # A Python number takes the type of what it stands for.
         if jnp.issubdtype(dtype, jnp.inexact) and jnp.result_type(one, other) != dtype:
             raise TypeError(
-                f"{_where(name, f)}: {what} is {jnp.result_type(one)}; it must be {dtype}."
+                f"{made_of(name, f)}: {what} is {jnp.result_type(one)}; it must be {dtype}."
             )
-
-
-def _where(name: str, f: Function) -> str:
-    return f"{name} of '{function_name(f)}' ({definition_site(f)})"

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from bellhop._jax.patches.transformed_jits import run_without_entries
+from bellhop.base.equations import equations_of
 from bellhop.base.signature import Static
 from bellhop.compiler.failures import python_failure
 from bellhop.compiler.plain_jit import calls_python
-from bellhop.control_flow.unused_values import equations
 
 
 class Transformed:
@@ -52,7 +52,7 @@ class Transformed:
 def _is_ours(jaxpr: Any) -> bool:
     """Tell whether something of ours is in a jaxpr."""
     ours = "bellhop_", "quantum_"
-    return any(eqn.primitive.name.startswith(ours) for eqn in equations(jaxpr))
+    return any(eqn.primitive.name.startswith(ours) for eqn in equations_of(jaxpr))
 
 
 _in_view: set[weakref.ref[Transformed]] = set()

@@ -43,6 +43,7 @@ from bellhop.circuits.operations.measurement_primitives import (
     replay_p,
 )
 from bellhop.circuits.operations.state_primitives import HANDLE, gates_p
+from bellhop.compiler.batching import for_each
 
 # At most so many parameters are held at once, all rows together: 64 MiB.
 _NUMBERS_IN_ONE_CALL = 1 << 23
@@ -154,18 +155,7 @@ def map_in_parts(function: Any, batch: Batch, inputs: Sequence[Any], rows: int) 
         inputs: those of the batch.
         rows: 1 to run them one after another.
     """
-    mapped = [value for value, yes in zip(inputs, batch.mapped, strict=True) if yes]
-
-    def call(elements: Sequence[Any]) -> Any:
-        element = iter(elements)
-        return function(
-            *(
-                next(element) if yes else value
-                for value, yes in zip(inputs, batch.mapped, strict=True)
-            )
-        )
-
-    return jax.lax.map(call, mapped, batch_size=None if rows == 1 else rows)
+    return for_each(function, inputs, batch.mapped, batch_size=None if rows == 1 else rows)
 
 
 def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[Any]:

@@ -36,7 +36,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax.private import without_unused
-from bellhop.base.equations import evaluate, read
+from bellhop.base.equations import equations_of, evaluate, read
 from bellhop.circuits.derivatives.directional_derivative import directional_derivative_p
 from bellhop.circuits.derivatives.dynamic_count import (
     after_p,
@@ -46,7 +46,6 @@ from bellhop.circuits.derivatives.dynamic_count import (
 )
 from bellhop.circuits.operations.state_primitives import HANDLE, gates_p, mid_measure_p, restart_p
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops, side_effects_error
-from bellhop.control_flow.unused_values import equations
 
 
 def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
@@ -98,15 +97,15 @@ def run_with_derivative(
     keep = [False] * n_residuals + [True] * n_tangents
     linear = recalling(linear)
     linear, are_used = without_unused(linear, [True] * len(linear.out_avals), keep)
-    if any(eqn.primitive in (gates_p, mid_measure_p) for eqn in equations(linear.jaxpr)):
+    if any(eqn.primitive in (gates_p, mid_measure_p) for eqn in equations_of(linear.jaxpr)):
         # Equations with effects survive DCE, and with them what they depend on.
         raise side_effects_error(where)
     reads_session = recalls_outcomes(linear) or any(
-        eqn.primitive is dynamic_count_tangent_p for eqn in equations(linear.jaxpr)
+        eqn.primitive is dynamic_count_tangent_p for eqn in equations_of(linear.jaxpr)
     )
     forward |= any(
         eqn.primitive is directional_derivative_p and not eqn.params["is_kept"]
-        for eqn in equations(linear.jaxpr)
+        for eqn in equations_of(linear.jaxpr)
     )
 
     def run(handle: Any, *inputs: Any) -> list[Any]:

@@ -51,9 +51,9 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import ir_type
+from bellhop.base.equations import equations_of, with_inner_jaxprs
 from bellhop.circuits.derivatives.tangents import zero_tangent
 from bellhop.circuits.precision import real_type
-from bellhop.control_flow.unused_values import equations
 from bellhop_mlir.dialects import quantum
 
 # The number of the first dynamic-count parameter, as in runtime/contract.toml; static-count ones
@@ -126,19 +126,12 @@ class DynamicCount(NamedTuple):
 def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Replace ``remembered`` by ``recall`` in a jaxpr: it reads outcomes instead of measuring."""
 
-    def part(value: Any) -> Any:
-        if isinstance(value, ClosedJaxpr):
-            return recalling(value)
-        if type(value) is tuple and any(isinstance(each, ClosedJaxpr) for each in value):
-            return tuple(map(part, value))
-        return value
-
     def changed(eqn: Any) -> Any:
         if eqn.primitive is _remembered_p:
             return eqn.replace(primitive=_recall_p, invars=eqn.invars[1:])
-        return eqn.replace(params={name: part(value) for name, value in eqn.params.items()})
+        return with_inner_jaxprs(eqn, recalling)
 
-    if not any(eqn.primitive is _remembered_p for eqn in equations(closed.jaxpr)):
+    if not any(eqn.primitive is _remembered_p for eqn in equations_of(closed.jaxpr)):
         return closed
     return ClosedJaxpr(
         closed.jaxpr.replace(eqns=list(map(changed, closed.jaxpr.eqns))), closed.consts
@@ -147,12 +140,12 @@ def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 def recalls_outcomes(closed: ClosedJaxpr) -> bool:
     """Tell whether a jaxpr reads outcomes from the session."""
-    return any(eqn.primitive is _recall_p for eqn in equations(closed.jaxpr))
+    return any(eqn.primitive is _recall_p for eqn in equations_of(closed.jaxpr))
 
 
 def reads_the_session(circuit: ClosedJaxpr) -> bool:
     """Tell whether a circuit reads derivatives by dynamic-count parameters from its session."""
-    return any(eqn.primitive is after_p for eqn in equations(circuit.jaxpr))
+    return any(eqn.primitive is after_p for eqn in equations_of(circuit.jaxpr))
 
 
 @dynamic_count_p.def_abstract_eval

@@ -14,8 +14,8 @@ import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
+from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.circuits.operations.state_primitives import restart_p
-from bellhop.control_flow.unused_values import leaf_equations
 from bellhop.errors import CompileError
 
 # In place of a sample that was dropped, as PennyLane has it.
@@ -64,7 +64,11 @@ def until_kept(once: ClosedJaxpr) -> ClosedJaxpr:
 
 def may_differ(once: ClosedJaxpr) -> bool:
     """Tell whether two runs with the same outcomes may differ, by what Python tells them."""
-    return any(eqn.effects and eqn.outvars for eqn in leaf_equations(once.jaxpr))
+    return any(
+        eqn.effects and eqn.outvars
+        for eqn in equations_of(once.jaxpr)
+        if next(inner_jaxprs(eqn), None) is None
+    )
 
 
 def filled(samples: Any, is_kept: Any, where: str) -> Any:

@@ -26,7 +26,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.extend.core.primitives import jit_p
 
-from bellhop.base.equations import evaluate, inputs_of, read
+from bellhop.base.equations import evaluate, inputs_of, read, with_inner_jaxprs
 from bellhop.circuits.vectorize.pack import pack_p
 from bellhop.circuits.vectorize.vector_plans import Plan, Planner
 
@@ -69,25 +69,7 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _with_vectorized_parts(eqn: Any) -> Any:
-    """Vectorise the jaxprs of an equation: bodies of loops, and branches."""
-
-    def part(value: Any) -> Any:
-        if isinstance(value, ClosedJaxpr):
-            return vectorized(value)
-        if isinstance(value, tuple) and any(isinstance(each, ClosedJaxpr) for each in value):
-            return _same_or_new(value, tuple(map(part, value)))
-        return value
-
-    if eqn.primitive is jit_p:
-        return eqn
-    params = {name: part(value) for name, value in eqn.params.items()}
-    if all(params[name] is value for name, value in eqn.params.items()):
-        return eqn
-    return eqn.replace(params=params)
-
-
-def _same_or_new(old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[Any, ...]:
-    return old if all(map(lambda a, b: a is b, old, new)) else new
+    return eqn if eqn.primitive is jit_p else with_inner_jaxprs(eqn, vectorized)
 
 
 def _live_steps(
