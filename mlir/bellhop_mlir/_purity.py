@@ -3,6 +3,7 @@
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import CallGraph, reaching, references
 from bellhop_mlir._walk import functions, operations
+from bellhop_mlir.dialects.callback_kinds import KINDS
 
 # Of the dialects whose operations otherwise only compute.
 _IMPURE = frozenset(
@@ -55,7 +56,7 @@ def _is_pure_itself(op: ir.Operation) -> bool:
     if name.startswith("quantum."):
         return False
     if name == "callback.call":
-        return ir.StringAttr(op.attributes["kind"]).value == "pure"
+        return KINDS[ir.StringAttr(op.attributes["kind"]).value].is_pure
     if name == "stablehlo.custom_call":
         return not (
             "has_side_effect" in op.attributes

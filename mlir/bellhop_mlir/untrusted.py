@@ -14,6 +14,7 @@ from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir._call_graph import CallGraph, call_graph, references
 from bellhop_mlir._walk import functions, operations
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_mlir.errors import VerificationError
 from bellhop_mlir.lapack import verify_call
 
@@ -39,7 +40,7 @@ _REFUSED = (
     ),
 )
 # Those of other kinds are made by later passes.
-_KINDS = ("pure", "io", "debug", "tap", "progress")
+_KINDS = [kind.name for kind in KINDS.values() if kind.is_traced]
 
 _TOKEN = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[<>]=|[][(){}<>]|^\s*[#!][\w.]+ *=|\{-#', re.M

@@ -90,7 +90,7 @@ def test_list_names_every_pass_with_a_summary() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hoist", "no pass is called 'hoist'; there are fuse-gates, outline-regions, "),
+        ("hoist", "no pass is called 'hoist'; there are fuse-gates, order-effects, "),
         ("fuse-gates{", "no pass is called 'fuse-gates{'"),
         (
             "inline-accelerate{speed=1}",

@@ -1,5 +1,6 @@
 """Python functions and classes by name, as another process finds them, if it is let."""
 
+import contextlib
 import dataclasses
 import functools
 import importlib
@@ -10,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import jax
 
 from bellhop.archive.schema import Malformed
+from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import CompileError
 
 
@@ -32,8 +34,8 @@ class Ours:
     """What is part of bellhop, and harmless.
 
     Attributes:
-        name: one of ``_OURS``.
-        arguments: what it is called with, where it makes the function.
+        name: ``module:qualname`` of an ``OwnFunction``, or of Python's ``print``.
+        arguments: what it is made of; None for ``print``.
     """
 
     kind: Literal["bellhop"]
@@ -43,17 +45,8 @@ class Ours:
 
 Function: TypeAlias = Named | Ours
 
-_OURS = {
-    "print": "builtins:print",
-    "print_memref": "bellhop.callbacks.print:_print_memref",
-    "print_formatted": "bellhop.callbacks.print:_Formatter",
-    "debug_assert": "bellhop.callbacks.assertion:_Assertion",
-    "progress": "bellhop.progress_bars.bars:LoopLabel",
-    "wire_check": "bellhop.circuits.operations.wire_faults:WireCheck",
-}
-_NAMES_OF_OURS = {path: name for name, path in _OURS.items()}
-# Those that make a function of their arguments.
-_MAKERS = ("print_formatted", "debug_assert", "progress", "wire_check")
+# Python's own, which needs no trust either.
+_PRINT = "builtins:print"
 _OF_LINALG = "jax.numpy.linalg:"
 
 
@@ -101,12 +94,7 @@ class Allowed:
     def function(self, function: Function) -> Callable[..., Any]:
         """Return the function that ``encode_function`` described."""
         if isinstance(function, Ours):
-            if function.name not in _OURS or (function.name in _MAKERS) != (
-                function.arguments is not None
-            ):
-                raise Malformed(f"it calls a function '{function.name}' that bellhop does not have")
-            found = function_at(_OURS[function.name])
-            return found if function.arguments is None else found(*function.arguments)
+            return _our_function(function)
         found = self._object(function.name)
         return getattr(found, "__wrapped__", found) if function.wrapped else found
 
@@ -137,6 +125,21 @@ class Allowed:
                 f"the saved program calls {name}, which cannot be imported here: {error}. Put its "
                 "module where Python finds it."
             ) from error
+
+
+def _our_function(ours: Ours) -> Callable[..., Any]:
+    """Make a function of our own, of which a file may hold nothing but strings."""
+    if ours == Ours("bellhop", _PRINT, None):
+        return print
+    module, _, qualname = ours.name.partition(":")
+    room = module.split(".")
+    # None of these does anything when it is imported.
+    if room[0] == "bellhop" and "__main__" not in room and ours.arguments is not None:
+        with contextlib.suppress(ImportError, AttributeError, ValueError, TypeError):
+            found = _at(module, qualname)
+            if isinstance(found, type) and issubclass(found, OwnFunction):
+                return found(*ours.arguments)
+    raise Malformed(f"it calls a function '{ours.name}' that bellhop does not have")
 
 
 def _named(record: Any) -> Iterator[Named]:
@@ -191,8 +194,6 @@ def function_at(name: str) -> Any:
 def encode_function(function: Callable[..., Any], what: str) -> Function:
     """Return how another process makes a callback's function.
 
-    Objects that say by ``aot_arguments`` what they are made from are made anew.
-
     Raises:
         CompileError: where another process cannot.
     """
@@ -201,12 +202,11 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
             f"{what} cannot be saved: it is a functools.partial. Define a function at the top "
             "level of a module."
         )
-    arguments = getattr(function, "aot_arguments", None)
-    if arguments is not None:
-        return Ours("bellhop", _NAMES_OF_OURS[name_of(type(function), what)], arguments)
+    if isinstance(function, OwnFunction):
+        return Ours("bellhop", name_of(type(function), what), function.arguments)
     name = name_of(function, what)
-    if name in _NAMES_OF_OURS:
-        return Ours("bellhop", _NAMES_OF_OURS[name], None)
+    if name == _PRINT:
+        return Ours("bellhop", name, None)
     # A decorated function is known by the name of the callback that it became.
     return Named("named", name, wrapped=function_at(name) is not function)
 

@@ -123,8 +123,8 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
     for op in _named(module, "callback.call"):
         call = CallOp(op)
         target = targets[FuncOp(declared[call.callee]).id]
-        waits_for = {"tap": target.asynchronous, "progress": target.flavour == "progress"}
-        if any((call.kind == kind) != is_meant for kind, is_meant in waits_for.items()):
+        is_awaited, is_of_loop = call.traits.is_awaited, call.traits.is_host_only
+        if (is_awaited, is_of_loop) != (not target.asynchronous, target.bars is not None):
             raise Malformed(f"its module makes a call of kind {call.kind} of a {target.flavour}")
 
 

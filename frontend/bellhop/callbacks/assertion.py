@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from bellhop.callbacks.callback import call_for_effect
+from bellhop.compiler.own_function import OwnFunction
 from bellhop.compiler.target import describe, is_array_like
 from bellhop.tracing.state import current_options
 
@@ -52,24 +53,11 @@ def debug_assert(condition: Any, error: str) -> None:
         call_for_effect(_Assertion(error), (condition,), {}, "debug_assert")
 
 
-class _Assertion:
-    """Checks a condition; equal messages are equal callbacks."""
+class _Assertion(OwnFunction):
+    """Checks a condition; it is made of the error."""
 
-    def __init__(self, error: str) -> None:
-        self._error = error
-        self.__name__ = "debug_assert"
-
-    @property
-    def aot_arguments(self) -> tuple[str]:
-        """What another process makes an equal one from."""
-        return (self._error,)
+    __name__ = "debug_assert"
 
     def __call__(self, condition: Any) -> None:
         if not all(map(np.all, jax.tree.leaves(condition))):
-            raise RuntimeError(self._error)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Assertion) and self._error == other._error
-
-    def __hash__(self) -> int:
-        return hash(self._error)
+            raise RuntimeError(*self.arguments)

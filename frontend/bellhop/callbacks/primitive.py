@@ -184,9 +184,10 @@ def _lower(
     target: CallbackTarget,
 ) -> Any:
     lowering = lowering_in_progress()
+    kind = "tap" if target.asynchronous else kind
     if target.partitioned and lowering is None and is_partitioned(ctx.module_context):
         # JAX's callback is one that XLA leaves to each device.  There is no order among these.
-        lower_by_jax(ctx, target, "tap" if target.asynchronous else kind, operands, None)
+        lower_by_jax(ctx, target, kind, operands, None)
         ctx.set_tokens_out(ctx.tokens_in)
         return []
     if lowering is None and not is_delegated(ctx.module_context.platforms[0]):
@@ -205,7 +206,7 @@ def _lower(
         if lowering is None
         else functools.partial(_lower_to_dialect, declared=declared)
     )
-    results, token = lower(ctx, target, "tap" if target.asynchronous else kind, operands, token)
+    results, token = lower(ctx, target, kind, operands, token)
     if token is not None:
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({ordered_effect: token})))
     return results

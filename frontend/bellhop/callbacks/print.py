@@ -9,6 +9,7 @@ from typing import Any
 from bellhop.base.declared_types import MISSING
 from bellhop.base.print_options import print_options_of_caller
 from bellhop.callbacks.callback import call_for_effect
+from bellhop.compiler.own_function import OwnFunction
 from bellhop.compiler.target import describe
 
 
@@ -106,42 +107,37 @@ def print_memref(x: Any) -> None:
     """
     if not hasattr(x, "dtype") and not isinstance(x, bool | int | float | complex):
         raise TypeError(f"print_memref takes one array or number, got a {type(x).__name__}.")
-    call_for_effect(_print_memref, (x,), {}, "print_memref")
+    call_for_effect(_MemrefPrinter(), (x,), {}, "print_memref")
 
 
-def _print_memref(x: Any) -> None:
-    strides = [stride // x.itemsize for stride in x.strides]
-    with print_options_of_caller():
-        builtins.print(
-            f"MemRef: dtype = {x.dtype} rank = {x.ndim} offset = 0 sizes = {list(x.shape)} "
-            f"strides = {strides} data =",
-            x,
-            sep="\n",
-        )
+class _MemrefPrinter(OwnFunction):
+    """Prints an array, and how it lies in memory."""
+
+    __name__ = "print_memref"
+    prints = True
+
+    def __call__(self, x: Any) -> None:
+        strides = [stride // x.itemsize for stride in x.strides]
+        with print_options_of_caller():
+            builtins.print(
+                f"MemRef: dtype = {x.dtype} rank = {x.ndim} offset = 0 sizes = {list(x.shape)} "
+                f"strides = {strides} data =",
+                x,
+                sep="\n",
+            )
 
 
-class _Formatter:
-    """Prints through a format string; equal strings are equal callbacks."""
+class _Formatter(OwnFunction):
+    """Prints through a format string, of which it is made."""
 
-    def __init__(self, fmt: str) -> None:
-        self._fmt = fmt
-        self.__name__ = "print"
-
-    @property
-    def aot_arguments(self) -> tuple[str]:
-        """What another process makes an equal one from."""
-        return (self._fmt,)
+    __name__ = "print"
+    prints = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
+        (fmt,) = self.arguments
         with print_options_of_caller():
-            text = self._fmt.format(*args, **kwargs)
+            text = fmt.format(*args, **kwargs)
         builtins.print(text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Formatter) and self._fmt == other._fmt
-
-    def __hash__(self) -> int:
-        return hash(self._fmt)
 
 
 def _check_fields(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

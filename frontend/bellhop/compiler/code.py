@@ -79,17 +79,17 @@ class Program:
     @property
     def prints(self) -> bool:
         """Whether it prints."""
-        return any(target.flavour == "print" for target in self.targets)
+        return any(target.prints for target in self.targets)
 
     @property
     def prints_later(self) -> bool:
         """Whether it prints asynchronously, from another thread."""
-        return any(target.flavour == "print" and target.asynchronous for target in self.targets)
+        return any(target.prints and target.asynchronous for target in self.targets)
 
     @property
     def shows_progress(self) -> bool:
         """Whether loops in it have bars."""
-        return any(target.flavour == "progress" for target in self.targets)
+        return any(target.bars is not None for target in self.targets)
 
 
 def merge(ctx: mlir.LoweringRuleContext, code: Code) -> str:

@@ -22,6 +22,7 @@ from bellhop.base.ir_types import aval_of
 from bellhop.compiler.context import lowering_state, lowering_with
 from bellhop.compiler.failures import raise_failures_of_plain_jits
 from bellhop_mlir.dialects.callback import is_token
+from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_mlir.transforms.delegate_callbacks import KIND_MARK, MARK
 from bellhop_runtime import Callback, keep_failure
 
@@ -103,7 +104,7 @@ class Delegates:
 
 
 def _check_delegated(target: "CallbackTarget") -> None:
-    if target.flavour == "progress":
+    if target.bars is not None:
         raise NotImplementedError(
             f"the progress of a loop (at {target.site}) is shown by programs on the CPU, and this "
             "loop runs on another device, which would wait for the host in every iteration. Show "
@@ -134,7 +135,7 @@ class _Run:
         plain_jit: bool = False,
     ) -> None:
         self._callback = callback
-        self._is_tap = kind == "tap"
+        self._is_tap = not KINDS[kind].is_awaited
         self._result_avals = result_avals
         self._plain_jit = plain_jit
 
@@ -169,9 +170,9 @@ def _returning(
 ) -> Callable[..., Any]:
     """Return the call by JAX of what returns its results."""
     types = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in result_avals)
-    if kind == "pure":
+    if KINDS[kind].is_pure:
         return lambda *args: jax.pure_callback(run, types, *args)
-    if kind in ("debug", "tap"):
+    if not KINDS[kind].returns:
 
         def report(*args: Any) -> None:
             run(*args)
@@ -202,7 +203,7 @@ def _writing(
     return buffer_callback(
         run,
         types,
-        has_side_effect=kind != "pure",
+        has_side_effect=not KINDS[kind].is_pure,
         input_output_aliases=dict(target.aliases),
         command_buffer_compatible=target.command_buffer_compatible,
     )

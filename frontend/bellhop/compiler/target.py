@@ -11,6 +11,7 @@ from jax.core import ShapedArray
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.base.source import definition_site, function_name, qualified_name
+from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import DifferentiableCompileError
 from bellhop_runtime import DTYPES, Callback
 
@@ -104,8 +105,20 @@ class CallbackTarget:
             kind=self.flavour,
             name=self.name,
             definition=self._definition,
-            bars=self.function.bars if self.flavour == "progress" else None,  # type: ignore[attr-defined]
+            bars=self.bars,
         )
+
+    @property
+    def prints(self) -> bool:
+        """Whether the function prints for us."""
+        # Bellhop's own functions may stand in others.
+        own = getattr(self.function, "__wrapped__", self.function)
+        return isinstance(own, OwnFunction) and own.prints
+
+    @property
+    def bars(self) -> Any:
+        """The bars of the loop that the function counts, if it does."""
+        return self.function.bars if isinstance(self.function, OwnFunction) else None
 
     @property
     def _definition(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from bellhop.compiler.own_function import OwnFunction
 from bellhop_runtime import (
     Bars,
     CallbackTable,
@@ -31,7 +32,7 @@ _LOOK = 0.1
 _LOOK_IN_FILE = 10.0
 
 
-class LoopLabel:
+class LoopLabel(OwnFunction):
     """What the bars of one loop are called; the runtime calls it where nobody watches bars.
 
     Attributes:
@@ -41,15 +42,15 @@ class LoopLabel:
 
     __name__ = "progress"
 
+    # Loops are not the same for being called the same.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
     def __init__(self, description: str) -> None:
+        super().__init__(description)
         self.description = description
         self.bars = Bars()
         self._of_python: Any = None
-
-    @property
-    def aot_arguments(self) -> tuple[str]:
-        """What another process makes one like it from."""
-        return (self.description,)
 
     def __call__(self) -> None:
         """Watch all bars for as long as there are any."""

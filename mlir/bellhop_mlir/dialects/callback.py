@@ -23,9 +23,9 @@ from bellhop_mlir._bindings import ir, register_dialect, register_operation
 from bellhop_mlir._call_graph import call_graph, reachable
 from bellhop_mlir._walk import function_type, functions, symbol, symbols, types
 from bellhop_mlir.dialects._attributes import make_attributes, require_attributes
+from bellhop_mlir.dialects.callback_kinds import KINDS, Kind
 from bellhop_mlir.errors import VerificationError
 
-KINDS = ("pure", "io", "debug", "tap", "progress", "start", "done")
 TICKET = "tensor<2xui32>"
 # How many iterations a loop has, to a call of kind progress that does not know.
 UNKNOWN_TOTAL = -1
@@ -95,8 +95,13 @@ class CallOp(ir.OpView):
 
     @property
     def kind(self) -> str:
-        """One of ``KINDS``."""
+        """The name of its kind."""
         return ir.StringAttr(self.attributes["kind"]).value
+
+    @property
+    def traits(self) -> Kind:
+        """What may be done with it."""
+        return KINDS[self.kind]
 
     @property
     def is_ordered(self) -> bool:
@@ -257,16 +262,17 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
         )
     if callee not in declared:
         raise VerificationError(f"callback.call calls @{callee}, which no callback.func declares")
-    if is_ordered and kind == "pure":
+    traits = KINDS[kind]
+    if is_ordered and traits.is_pure:
         raise VerificationError(f"callback.call of @{callee} is pure and takes a token")
     if is_ordered and not (len(op.results) and is_token(op.results[0].type)):
         raise VerificationError(
             f"callback.call of @{callee} takes a token and does not return the next one"
         )
     skipped = 1 if is_ordered else 0
-    if kind == "tap" and len(op.results) > skipped:
+    if not traits.returns and len(op.results) > skipped:
         raise VerificationError(
-            f"callback.call of @{callee} is a tap, which nobody waits for, and has results"
+            f"callback.call of @{callee} has kind '{kind}', which returns nothing, and has results"
         )
     type_ = declared[callee].function_type
     operands, results = types(op.operands)[skipped:], types(op.results)[skipped:]

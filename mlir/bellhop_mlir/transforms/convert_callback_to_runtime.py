@@ -24,13 +24,6 @@ TABLE_MARK = "bellhop.table"
 # What refers to a function and hands it operands of its own.
 _CALLS = ("func.call", "stablehlo.composite")
 
-_TARGETS = {
-    "tap": "bellhop_tap",
-    "progress": "bellhop_progress",
-    "start": "bellhop_region_start",
-    "done": "bellhop_region_done",
-}
-
 
 @dataclass(frozen=True)
 class ConvertCallbackToRuntime:
@@ -111,7 +104,7 @@ class ConvertCallbackToRuntime:
         declaration, operands = declared[op.callee], list(op.operands)
         with ir.InsertionPoint(op.operation), op.operation.location:
             call = calls.build(
-                _TARGETS.get(op.kind, "bellhop_callback"),
+                op.traits.custom_call,
                 [table, *operands],
                 types(op.results),
                 {
@@ -119,7 +112,7 @@ class ConvertCallbackToRuntime:
                     "index": i64(declaration.id),
                     "python": declaration.attributes["python"],
                 },
-                has_side_effect=op.kind != "pure" or callback.STAYS in op.attributes,
+                has_side_effect=not op.traits.is_pure or callback.STAYS in op.attributes,
                 # The table stands before all operands, the token before all arguments.
                 aliases=[
                     (1 + op.is_ordered + argument, op.is_ordered + result)

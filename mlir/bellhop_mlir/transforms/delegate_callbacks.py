@@ -34,7 +34,7 @@ class DelegateCallbacks:
 
     Preconditions: regions have left the module.
 
-    Refused: calls of kind ``progress``.
+    Refused: calls that are the host's alone, of kind ``progress``.
     """
 
     name: ClassVar[str] = "delegate-callbacks"
@@ -45,7 +45,7 @@ class DelegateCallbacks:
         delegates: dict[tuple[str, str, bool], str] = {}
         for operation in named(module.operation, "callback.call"):
             op = callback.CallOp(operation)
-            if op.kind == "progress":
+            if op.traits.is_host_only:
                 site = ir.StringAttr(declared[op.callee].attributes["site"]).value
                 raise PassError(
                     f"the progress of a loop (at {site}) is shown by programs on the CPU, and this "

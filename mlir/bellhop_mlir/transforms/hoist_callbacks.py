@@ -10,7 +10,7 @@ from bellhop_mlir._call_graph import call_graph, drop_unused_functions, reaching
 from bellhop_mlir._outline import inline
 from bellhop_mlir._purity import impure_functions, is_pure
 from bellhop_mlir._walk import functions, integer, named, operations, producer, symbol, types
-from bellhop_mlir.dialects.callback import STAYS
+from bellhop_mlir.dialects.callback import STAYS, CallOp
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def _nested(op: ir.Operation) -> list[ir.Operation]:
 
 
 def _is_pure_call(op: ir.Operation) -> bool:
-    return op.name == "callback.call" and ir.StringAttr(op.attributes["kind"]).value == "pure"
+    return op.name == "callback.call" and CallOp(op).traits.is_pure
 
 
 def _blocks(op: ir.Operation) -> Iterable[ir.Block]:

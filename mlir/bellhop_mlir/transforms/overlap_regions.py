@@ -102,13 +102,13 @@ def _split_one(block: ir.Block, regions: set[str], impure: set[str]) -> bool:
         for op in block.operations
         if op.operation.name == "callback.call" and symbol(op.operation) in regions
     ]
-    if not any(callback.CallOp(op).kind == "pure" for op in calls):
+    if not any(callback.CallOp(op).traits.is_pure for op in calls):
         return False
     dependence = Dependence(block)
     ops = dependence.operations
     circuits = list(_circuits(dependence))
     for place, op in enumerate(ops):
-        if op not in calls or callback.CallOp(op).kind != "pure":
+        if op not in calls or not callback.CallOp(op).traits.is_pure:
             continue
         before, after = dependence.before(place), dependence.after(place)
         beside: list[_Circuit] = []

@@ -14,6 +14,7 @@ import numpy as np
 
 from bellhop.callbacks.pure_callback import PureCallback
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
+from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import CircuitError
 
 # A run through outcomes that are less likely does not happen.
@@ -84,22 +85,14 @@ class WireFaults:
         return jax.tree.map(guarded, values)
 
 
-class WireCheck:
-    """Raises a fault; equal ones are equal callbacks.
+class WireCheck(OwnFunction):
+    """Raises a fault; it is made of the QNode, the places in lines, and how many wires it has."""
 
-    Args:
-        where: the QNode.
-        places: of the faults, one a line.
-        n_wires: how many there are.
-    """
-
-    def __init__(self, where: str, places: str, n_wires: str) -> None:
-        self.aot_arguments = where, places, n_wires
-        self.__name__ = "wire_check"
+    __name__ = "wire_check"
 
     def __call__(self, faults: np.ndarray) -> np.ndarray:
         """Raise the first of some faults; return that all is well for each."""
-        where, places, n_wires = self.aot_arguments
+        where, places, n_wires = self.arguments
         for number, wire in np.reshape(faults, (-1, 2)).tolist():
             if number:
                 problem = (
@@ -109,9 +102,3 @@ class WireCheck:
                 )
                 raise CircuitError(f"{where}: {places.splitlines()[abs(number) - 1]}: {problem}.")
         return np.ones(faults.shape[:-1], bool)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WireCheck) and self.aot_arguments == other.aot_arguments
-
-    def __hash__(self) -> int:
-        return hash(self.aot_arguments)

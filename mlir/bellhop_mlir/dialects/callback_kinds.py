@@ -1,0 +1,42 @@
+"""Kinds of callback calls, and what passes may do with each: they ask here, and name none."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the compiler may do with calls of a kind.
+
+    Attributes:
+        name: as calls have it.
+        custom_call: what they become, of ``runtime/contract.toml``.
+        is_pure: whether they may be merged, dropped and moved.
+        is_awaited: whether the program goes on only when the call is over.
+        returns: whether they have results.
+        is_host_only: whether they are made by programs on the CPU alone.
+        is_traced: whether programs have them before the passes.
+    """
+
+    name: str
+    custom_call: str = "bellhop_callback"
+    is_pure: bool = False
+    is_awaited: bool = True
+    returns: bool = True
+    is_host_only: bool = False
+    is_traced: bool = True
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("pure", is_pure=True),
+        Kind("io"),
+        Kind("debug", returns=False),
+        Kind("tap", "bellhop_tap", is_awaited=False, returns=False),
+        # Returns how many iterations to do before the next one.
+        Kind("progress", "bellhop_progress", is_host_only=True),
+        # The two halves of the call of a region.
+        Kind("start", "bellhop_region_start", is_awaited=False, is_traced=False),
+        Kind("done", "bellhop_region_done", is_traced=False),
+    )
+}
