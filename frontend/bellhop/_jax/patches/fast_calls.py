@@ -8,7 +8,7 @@ Versions: 0.10 and 0.11.
 Upstream: fast calls raise ``JaxRuntimeError``, and JAX looks at tokens before it keeps them;
 nothing public chooses.
 Installed: when one of our calls is first lowered in a plain ``jax.jit``.
-Test: ``test_stable_plain_jit.py`` and ``test_spread_programs.py``.
+Test: ``test_stable_plain_jit.py`` and ``test_partitioned_programs.py``.
 """
 
 import contextlib
