@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -151,6 +152,7 @@ class Traced:
         return wrap(lambda v: self.body(function.body, v))(value)
 
 
+@pytest.mark.large
 @settings(max_examples=40)
 @given(PROGRAMS, st.integers(0, 100), st.sampled_from([bellhop.qjit, jax.jit]))
 def test_events_come_as_in_plain_python(program, start, form):

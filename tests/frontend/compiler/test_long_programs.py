@@ -104,6 +104,7 @@ def test_circuit():
     np.testing.assert_allclose(circuit(0.2), np.cos(total), atol=1e-10)
 
 
+@pytest.mark.large
 def test_thousands_of_callbacks_compile():
     pure = bellhop.pure_callback(lambda v: v + 1, float)
 

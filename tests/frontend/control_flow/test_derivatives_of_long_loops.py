@@ -63,6 +63,7 @@ def iterated_by_scan(x, n):
 X = jnp.array([0.1, 0.2, 0.3])
 
 
+@pytest.mark.large
 def test_any_number_of_iterations():
     """Those that fit in checkpoints, and those that do not."""
     slope = bellhop.qjit(bellhop.grad(lambda x, n: iterated(x, n)[1]))
@@ -71,6 +72,7 @@ def test_any_number_of_iterations():
         np.testing.assert_allclose(slope(X, n), expected, rtol=1e-9)
 
 
+@pytest.mark.large
 def test_few_checkpoints(monkeypatch):
     """Of more iterations than checkpoints, each is computed again more than once."""
     monkeypatch.setattr(reverse_mode, "_MOST", 5)
@@ -101,6 +103,7 @@ def test_loops_in_one_another():
     np.testing.assert_allclose(slope(X, 3), jax.grad(unrolled)(X, 3), rtol=1e-9)
 
 
+@pytest.mark.large
 def test_batches_of_loops():
     """Loops of several lengths in one: each stands still when it has ended."""
     of_one = lambda x, n: iterated(x, n)[1]
@@ -115,6 +118,7 @@ def test_batches_of_loops():
         np.testing.assert_allclose(row, jax.grad(iterated_by_scan)(x, n), rtol=1e-9)
 
 
+@pytest.mark.hessian
 def test_second_derivatives():
     once = bellhop.grad(lambda x, n: iterated(x, n)[1])
     hessian = bellhop.qjit(bellhop.jacobian(once))

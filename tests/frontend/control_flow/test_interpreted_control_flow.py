@@ -49,6 +49,7 @@ def circuit(x):
     return qml.expval(qml.Z(2))
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("x", [0.05, 0.15, 0.3])
 def test_circuits_that_are_not_compiled_are_what_they_are_compiled(x):
     on_python = qml.QNode(circuit, qml.device("default.qubit", wires=3))

@@ -19,6 +19,7 @@ def test_values_and_pytrees():
     assert result["n"] == 3
 
 
+@pytest.mark.hessian
 def test_derivatives_to_the_second_order():
     f = bellhop.to_torch(lambda x, y: jnp.sum(jax_function(x, y) ** 2))
     x, y = (torch.from_numpy(v).clone().requires_grad_() for v in (X, Y))

@@ -62,6 +62,7 @@ def test_derivatives_of_every_kind(derivative, method):
     )
 
 
+@pytest.mark.large
 def test_derivatives_without_a_program():
     call = bellhop.call_torch(torch_function)
     for derivative in (jax.grad, jax.hessian):

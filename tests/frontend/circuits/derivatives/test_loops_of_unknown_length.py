@@ -168,7 +168,17 @@ def measured(function, device):
     return lambda *args: jnp.stack(circuit(*args))
 
 
-@pytest.mark.parametrize("function", CIRCUITS)
+@pytest.mark.large
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(
+            function,
+            marks=pytest.mark.quick if function in (carried_and_captured, with_branches) else (),
+        )
+        for function in CIRCUITS
+    ],
+)
 def test_derivatives(function):
     compiled = bellhop.qjit(bellhop.jacobian(measured(function, LIGHTNING), argnums=[0, 1]))
     reference = jax.jacobian(measured(function, DEFAULT), argnums=(0, 1))
@@ -177,6 +187,7 @@ def test_derivatives(function):
             np.testing.assert_allclose(got, expected, atol=1e-9)
 
 
+@pytest.mark.large
 def test_a_result_is_computed_with_its_derivative():
     """In whichever way it is asked for, inside and outside of a program."""
 
@@ -206,6 +217,7 @@ def test_a_result_is_computed_with_its_derivative():
     check(products(THETA, X, 3), value, slope, value, slope @ direction)
 
 
+@pytest.mark.large
 def test_batches():
     cost = lambda theta, n: measured(carried_and_captured, LIGHTNING)(theta, X, n)[2]
     reference = lambda theta, n: measured(carried_and_captured, DEFAULT)(theta, X, n)[2]
@@ -316,6 +328,7 @@ def test_tangent_that_is_a_python_number():
     np.testing.assert_allclose(slope, -2 * np.sin(0.6), atol=1e-9)
 
 
+@pytest.mark.large
 def test_on_default_qubit():
     """A circuit on default.qubit is part of the program, and so are its loops."""
     cost = lambda theta, x, n: measured(in_one_another, DEFAULT)(theta, x, n)[1]

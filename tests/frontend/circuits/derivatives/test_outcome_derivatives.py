@@ -76,6 +76,7 @@ def joined(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: jnp.hstack(jax.tree.leaves(function(*args)))
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("name", "transform"),
     [("conditional", "jacobian"), ("postselected", "jacobian"), ("postselected", "hessian")],
@@ -119,6 +120,7 @@ def test_angles_computed_from_outcomes(assert_close: Any) -> None:
     assert_close(program(0.7), (by_hand(0.7), jax.grad(by_hand)(0.7)))
 
 
+@pytest.mark.large
 def test_measurements_in_a_loop(assert_close: Any) -> None:
     def circuit(x: Any) -> Any:
         @bellhop.for_loop(0, 3, 1)
@@ -197,6 +199,7 @@ def test_loop_until_success(assert_close: Any) -> None:
         twice(0.3)
 
 
+@pytest.mark.large
 def test_coefficients_matrices_and_complex_arguments(assert_close: Any) -> None:
     def circuit(c: Any, matrix: Any, x: Any) -> Any:
         qml.RX(x, wires=0)

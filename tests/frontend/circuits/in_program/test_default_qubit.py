@@ -319,15 +319,8 @@ def test_circuits_of_two_devices_with_a_callback_between(assert_close: Any) -> N
     assert_close(bellhop.qjit(program)(0.4), expected)
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        pytest.param("best", marks=pytest.mark.large),
-        pytest.param("backprop", marks=pytest.mark.large),
-        "adjoint",
-        "parameter-shift",
-    ],
-)
+@pytest.mark.large
+@pytest.mark.parametrize("method", ["best", "backprop", "adjoint", "parameter-shift"])
 def test_exact_methods(assert_close: Any, method: str) -> None:
     node = on_default_qubit(smooth_in_python, diff_method=method)
     expected = jax.jacobian(joined(on_default_qubit(smooth_in_python)))(*POINT)
