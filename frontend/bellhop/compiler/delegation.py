@@ -172,7 +172,7 @@ def _returning(
     types = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in result_avals)
     if KINDS[kind].is_pure:
         return lambda *args: jax.pure_callback(run, types, *args)
-    if not KINDS[kind].returns:
+    if KINDS[kind].only_reports:
 
         def report(*args: Any) -> None:
             run(*args)

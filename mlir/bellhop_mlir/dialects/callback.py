@@ -270,9 +270,9 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
             f"callback.call of @{callee} takes a token and does not return the next one"
         )
     skipped = 1 if is_ordered else 0
-    if not traits.returns and len(op.results) > skipped:
+    if traits.only_reports and not traits.is_awaited and len(op.results) > skipped:
         raise VerificationError(
-            f"callback.call of @{callee} has kind '{kind}', which returns nothing, and has results"
+            f"callback.call of @{callee} has kind '{kind}', which nobody waits for, and has results"
         )
     type_ = declared[callee].function_type
     operands, results = types(op.operands)[skipped:], types(op.results)[skipped:]

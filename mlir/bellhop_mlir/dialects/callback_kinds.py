@@ -12,7 +12,7 @@ class Kind:
         custom_call: what they become, of ``runtime/contract.toml``.
         is_pure: whether they may be merged, dropped and moved.
         is_awaited: whether the program goes on only when the call is over.
-        returns: whether they have results.
+        only_reports: whether they are made for what Python does alone.
         is_host_only: whether they are made by programs on the CPU alone.
         is_traced: whether programs have them before the passes.
     """
@@ -21,7 +21,7 @@ class Kind:
     custom_call: str = "bellhop_callback"
     is_pure: bool = False
     is_awaited: bool = True
-    returns: bool = True
+    only_reports: bool = False
     is_host_only: bool = False
     is_traced: bool = True
 
@@ -31,8 +31,8 @@ KINDS = {
     for kind in (
         Kind("pure", is_pure=True),
         Kind("io"),
-        Kind("debug", returns=False),
-        Kind("tap", "bellhop_tap", is_awaited=False, returns=False),
+        Kind("debug", only_reports=True),
+        Kind("tap", "bellhop_tap", is_awaited=False, only_reports=True),
         # Returns how many iterations to do before the next one.
         Kind("progress", "bellhop_progress", is_host_only=True),
         # The two halves of the call of a region.

@@ -119,7 +119,7 @@ func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
 // TEST: tap_with_a_result
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f has kind 'tap', which returns nothing, and has results
+// CHECK: bellhop-opt: callback.call of @f has kind 'tap', which nobody waits for, and has results
 "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
   %0, %1 = "callback.call"(%t, %x) {callee = @f, kind = "tap"} : (!stablehlo.token, tensor<f64>) -> (!stablehlo.token, tensor<f64>)
