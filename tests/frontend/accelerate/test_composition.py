@@ -40,6 +40,7 @@ def test_in_qjit(on, expected, name):
     _assert_equal(bellhop.qjit(function)(*arguments), expected(name))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", CASES)
 def test_on_its_own(other, expected, name):
     function, arguments = CASES[name](lambda f: bellhop.accelerate(f, dev=other))

@@ -80,6 +80,7 @@ CASES = [
 ]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("function", "reference", "transformations"), CASES)
 def test_functions_are_traced_and_compiled_once(function, reference, transformations, compilations):
     traces = []
