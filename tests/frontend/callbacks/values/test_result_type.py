@@ -196,7 +196,6 @@ def test_no_declaration_is_an_error_that_says_what_to_write():
         STRUCT((2,), ml_dtypes.int1),
         STRUCT((), jax.random.key(0).dtype),
     ],
-    ids=repr,
 )
 def test_unusable_declaration_is_an_error_that_names_the_function(declared):
     def simpson(x):
