@@ -1,6 +1,8 @@
 """Where in the user's code something happens, and what a function is called."""
 
+import contextlib
 import functools
+import importlib.util
 import os
 import sys
 import warnings
@@ -14,12 +16,6 @@ import jax
 PACKAGE = os.path.dirname(os.path.dirname(__file__))
 _OWN = PACKAGE + os.sep
 _JAX = os.path.dirname(jax.__file__) + os.sep
-_HIDDEN = (
-    os.sep + "pennylane" + os.sep,
-    os.sep + "malt" + os.sep,
-    os.sep + "contextlib.py",
-    os.sep + "functools.py",
-)
 
 # By file and line of code that autograph generated, the lines of the user's that these are from.
 _generated: dict[str, dict[int, tuple[str, int]]] = {}
@@ -69,7 +65,19 @@ def site_of_error(error: BaseException) -> str:
 
 
 def _is_of_user(file: str) -> bool:
-    return not file.startswith((_OWN, _JAX)) and not any(part in file for part in _HIDDEN)
+    return not file.startswith(_of_libraries())
+
+
+@functools.cache
+def _of_libraries() -> tuple[str, ...]:
+    """Return what the names of files begin with that are not the user's.
+
+    A folder of the user's may be called as a library is.
+    """
+    # To find a package is not to import it.
+    specs = map(importlib.util.find_spec, ("pennylane", "malt"))
+    folders = (os.path.dirname(spec.origin) + os.sep for spec in specs if spec and spec.origin)
+    return (_OWN, _JAX, *folders, contextlib.__file__, functools.__file__)
 
 
 def warn_user(message: str) -> None:

@@ -11,7 +11,8 @@ from tests.frontend.profiling.profiled import circuit, line_of, looped, slow
 import bellhop
 
 
-def test_table():
+def test_table(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
     f = looped(slow, 3)
     f(0.0)
     with bellhop.profile() as p:

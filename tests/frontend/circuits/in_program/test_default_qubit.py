@@ -394,11 +394,11 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "nothing returned": (lambda x: None, "a quantum function must return something"),
     "observable without a matrix": (
         lambda x: qml.expval(NoObservable(0)),
-        "the observable NoObservable, which has no matrix, on default.qubit: not supported",
+        "the observable NoObservable, which has no matrix: not supported by bellhop",
     ),
     "probs of a computed observable": (
         lambda x: qml.probs(op=x * qml.X(0)),
-        "probs of an observable that the program computes on default.qubit: not supported",
+        "probs of an observable that the program computes, on default.qubit: not supported",
     ),
 }
 

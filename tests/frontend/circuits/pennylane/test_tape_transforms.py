@@ -154,9 +154,9 @@ def test_pieces_are_decomposed_between_loops():
 
 
 def test_a_transform_that_asks_for_the_value_of_an_angle():
-    """Clifford+T circuits approximate angles, which must be known for it."""
-    changed = qml.clifford_t_decomposition(ON(terms))
-    with pytest.raises(bellhop.CompileError, match="'terms' .*clifford_t_decomposition asks for a"):
+    """The method of Solovay and Kitaev approximates angles, which must be known for it."""
+    changed = qml.clifford_t_decomposition(ON(terms), method="sk")
+    with pytest.raises(bellhop.CompileError, match="method='sk' takes no angles that the program"):
         bellhop.qjit(changed)(0.3)
     value = bellhop.qjit(changed, static_argnums=0)(0.3)
-    np.testing.assert_allclose(value, REFERENCE(terms)(0.3), atol=1e-3)
+    np.testing.assert_allclose(value, REFERENCE(terms)(0.3), atol=5e-3)

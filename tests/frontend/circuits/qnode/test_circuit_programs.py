@@ -107,7 +107,7 @@ def test_printing_inside_the_quantum_function(capsys: Any, transform: Any) -> No
         return qml.expval(qml.Z(0))
 
     bellhop.qjit(transform(node))(0.5)
-    assert capsys.readouterr().out == "x is 0.5\nturn 0\nturn 1\n"
+    assert capsys.readouterr().out == "x is 0.5\niteration 0\niteration 1\n"
 
 
 def test_two_devices_in_one_program() -> None:
