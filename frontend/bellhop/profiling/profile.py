@@ -112,8 +112,8 @@ class Profile:
     def __str__(self) -> str:
         from rich.console import Console
 
-        # Where nobody looks on, lines are as long as it takes.
-        width = shutil.get_terminal_size((160, 24)).columns
+        # Where nobody looks on, lines are as long as it takes; figures are never cut.
+        width = max(80, shutil.get_terminal_size((160, 24)).columns)
         written = io.StringIO()
         # In a notebook, rich shows what it is to write.
         Console(width=width, file=written, force_jupyter=False).print(self)

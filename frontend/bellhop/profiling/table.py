@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def table_of(rows: Sequence["Row"]) -> Table:
     """Return the table of rows."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("kind", "function"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", min_width=len(heading))
     for heading in ("calls", "total", "median", "GIL wait", "out", "in"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("line", overflow="fold")

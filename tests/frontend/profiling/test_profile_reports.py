@@ -24,6 +24,20 @@ def test_table(monkeypatch):
     assert words[-1] == f"profiled.py:{line_of(slow).rpartition(':')[2]}"
 
 
+def test_figures_and_headings_are_whole_on_a_narrow_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    f = looped(slow, 3)
+    f(0.0)
+    with bellhop.profile() as p:
+        f(0.0)
+    lines = str(p).splitlines()
+    headings = ["kind", "function", "calls", "total", "median", "GIL", "wait", "out", "in", "line"]
+    assert headings in [line.split() for line in lines]
+    (line,) = [line for line in lines if " slow " in line]
+    assert line.split()[2:3] == ["3"]
+    assert line.split()[-5:-1] == ["24", "B", "24", "B"]
+
+
 def test_shown_it_is_the_table():
     f = bellhop.qjit(lambda x: x + 1)
     with bellhop.profile() as profile:
