@@ -6,6 +6,4 @@ REFUSALS = {
     r"IO effects? not supported in (vmap|while_loop)": "JAX: effects under vmap",
     # Its steps back compute the iterations again, effects too.
     r"loop whose length is computed .* is differentiated, and there are side effects": "effects",
-    # A function that is made in a branch or a loop reads it, and might be called afterwards.
-    r"only one branch gives '|has no value before the (for|while) loop": "inner functions",
 }

@@ -14,7 +14,9 @@ from bellhop.autograph.containers import left_alone
 from bellhop.autograph.modes import is_disabled
 from bellhop.autograph.state import (
     State,
+    Unset,
     Variables,
+    can_be_unset,
     described,
     is_array_like,
     is_return_flag,
@@ -57,6 +59,8 @@ def if_stmt(
             conditional.results[missing.position] = missing.value
         except _ResultsDiffer as differing:
             conditional.sides[differing.position] = differing.sides
+        except _AreUnset as unset:
+            conditional.unset |= unset.errors
 
 
 class _ResultIsOf(Exception):
@@ -75,6 +79,14 @@ class _ResultsDiffer(Exception):
         super().__init__()
         self.position = position
         self.sides = list(map(Result.of, sides))
+
+
+class _AreUnset(Exception):
+    """What the branches give variables cannot be chosen from, so neither must return it."""
+
+    def __init__(self, errors: dict[int, str]) -> None:
+        super().__init__()
+        self.errors = errors
 
 
 class Result(NamedTuple):
@@ -128,11 +140,13 @@ class _Conditional:
         results: for branches that do not return from the function what the other one returns,
             by the position of that variable.
         sides: what each branch measures for the result, where that differs, by position.
+        unset: what is wrong with variables that it cannot choose, by position.
     """
 
     def __init__(self, pred: Any, variables: Variables, bodies: Sequence[Body]) -> None:
         self.results: dict[int, Result] = {}
         self.sides: dict[int, list[Result]] = {}
+        self.unset: dict[int, str] = {}
         self._pred = pred
         self._variables = variables
         self._bodies = bodies
@@ -165,7 +179,7 @@ class _Conditional:
 
     def _leaves(self, number: int, position: int, value: Any) -> list[Any] | None:
         """Return the arrays of a variable after a branch, as both branches return them."""
-        if not is_array_like(value):
+        if position in self.unset or not is_array_like(value):
             return None
         if position not in self.sides:
             return jax.tree.leaves(value)
@@ -175,6 +189,8 @@ class _Conditional:
 
     def _after(self, position: int, a: Any, b: Any, leaves: Any) -> Any:
         """Return a variable after it, from those after the branches and what was chosen."""
+        if position in self.unset:
+            return Unset(self._variables.names[position], self.unset[position])
         # What both branches agree on is known without the program.
         if not is_array_like(a) or _is_known(a, b):
             return a
@@ -223,40 +239,49 @@ class _Conditional:
         )
 
     def _check(self, one: State, other: State) -> None:
-        where = f"the if at {user_site()}"
-        for position, (name, a, b) in enumerate(
-            zip(self._variables.names, one, other, strict=True)
-        ):
-            what = described(name, a)
+        """Look whether it can choose between the values after one branch and the other."""
+        unset = {}
+        names = self._variables.names
+        for position, (name, a, b) in enumerate(zip(names, one, other, strict=True)):
+            if position in self.unset:
+                continue
             if self._is_never_read(a, one) and is_array_like(b):
                 raise _ResultIsOf(position, b)
-            if is_undefined(a) != is_undefined(b):
-                raise AutoGraphError(
-                    f"{where}: only one branch gives {what} a value. Give it one before, or in "
-                    "both branches."
-                )
-            if is_undefined(a) or is_same(a, b):
+            problem = self._problem(position, described(name, a), a, b)
+            if problem is None:
                 continue
-            if not (is_array_like(a) and is_array_like(b)):
-                raise AutoGraphError(
-                    f"{where}: {what} is of type {type(a).__name__} after one branch and of "
-                    f"{type(b).__name__} after the other. A compiled conditional chooses between "
-                    "arrays and numbers only."
-                )
-            if jax.tree.structure(a) != jax.tree.structure(b):
-                if position in self.sides:
-                    continue
-                if _can_be_chosen(a, b):
-                    raise _ResultsDiffer(position, (a, b))
-                if _is_measured(a) and _is_measured(b):
-                    raise AutoGraphError(
-                        f"{where}: {what} is {a} after one branch and {b} after the other. Measure "
-                        "the same after both, or expectation values."
-                    )
-                raise AutoGraphError(
-                    f"{where}: {what} has the structure {jax.tree.structure(a)} after one branch "
-                    f"and {jax.tree.structure(b)} after the other. Give it one structure."
-                )
+            error = f"the if at {user_site()}: {problem}"
+            if not can_be_unset(name):
+                raise AutoGraphError(error)
+            unset[position] = error
+        if unset:
+            raise _AreUnset(unset)
+
+    def _problem(self, position: int, what: str, a: Any, b: Any) -> str | None:
+        """Tell why it cannot choose between two values of a variable, or None."""
+        if is_undefined(a) != is_undefined(b):
+            return f"only one branch gives {what} a value. Give it one before, or in both branches."
+        if is_undefined(a) or is_same(a, b):
+            return None
+        if not (is_array_like(a) and is_array_like(b)):
+            return (
+                f"{what} is of type {type(a).__name__} after one branch and of {type(b).__name__} "
+                "after the other. A compiled conditional chooses between arrays and numbers only."
+            )
+        structures = jax.tree.structure(a), jax.tree.structure(b)
+        if structures[0] == structures[1] or position in self.sides:
+            return None
+        if _can_be_chosen(a, b):
+            raise _ResultsDiffer(position, (a, b))
+        if _is_measured(a) and _is_measured(b):
+            return (
+                f"{what} is {a} after one branch and {b} after the other. Measure the same after "
+                "both, or expectation values."
+            )
+        return (
+            f"{what} has the structure {structures[0]} after one branch and {structures[1]} after "
+            "the other. Give it one structure."
+        )
 
 
 def _is_known(one: Any, other: Any) -> bool:

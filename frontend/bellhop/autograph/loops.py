@@ -14,7 +14,9 @@ from bellhop.autograph.modes import fall_back, is_disabled, refuse_if_strict
 from bellhop.autograph.state import (
     Carried,
     State,
+    Unset,
     Variables,
+    can_be_unset,
     described,
     is_array_like,
     is_return_flag,
@@ -176,7 +178,7 @@ def _compiled_for(
     if any(map(is_undefined, before)) and elements.is_static and elements.length > 0:
         # The first iteration gives them values, of types that the others keep.
         before, first = variables.run(before, body, elements.element(0)), 1
-    _check_defined("for loop", variables, before)
+    before = _defined("for loop", variables, before)
     carried = Carried(variables, before)
 
     def iterate(i: Any, leaves: Sequence[Any]) -> list[Any]:
@@ -256,8 +258,7 @@ def _python_while(test: Test, body: Body) -> None:
 
 
 def _compiled_while(test: Test, body: Body, variables: Variables) -> State:
-    before = variables.get()
-    _check_defined("while loop", variables, before)
+    before = _defined("while loop", variables, variables.get())
     carried = Carried(variables, before)
 
     def holds(*leaves: Any) -> Any:
@@ -316,14 +317,22 @@ def _replaced(state: State, position: int, value: Any) -> State:
     return (*state[:position], value, *state[position + 1 :])
 
 
-def _check_defined(what: str, variables: Variables, values: State) -> None:
-    for name, value in zip(variables.names, values, strict=True):
-        if is_undefined(value) and not isinstance(value, UndefinedReturnValue):
-            raise AutoGraphError(
-                f"{described(name, value)} has no value before the {what} at {user_site()}, whose "
-                "length the program computes, so that it might have none after it. Give it one "
-                "before the loop."
-            )
+def _defined(what: str, variables: Variables, values: State) -> State:
+    """Return the values of variables before a loop: what has none has none in it nor after it."""
+
+    def value(name: str, value: Any) -> Any:
+        if not is_undefined(value) or isinstance(value, UndefinedReturnValue):
+            return value
+        error = (
+            f"{described(name, value)} has no value before the {what} at {user_site()}, whose "
+            "length the program computes, so that it might have none after it. Give it one before "
+            "the loop."
+        )
+        if not can_be_unset(name):
+            raise AutoGraphError(error)
+        return Unset(name, error)
+
+    return tuple(map(value, variables.names, values))
 
 
 def _returned(leaves: Sequence[Any]) -> Any:

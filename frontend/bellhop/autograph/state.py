@@ -38,6 +38,40 @@ class Variables:
         return self.get()
 
 
+class Unset(Undefined):  # type: ignore[misc]
+    """A variable that a statement leaves with no value that a program can have.
+
+    Only who reads it gets the error: analysis takes more variables for read afterwards than are,
+    those of inner functions among them.
+
+    Args:
+        name: of the variable.
+        error: what is wrong with it, and what to do.
+    """
+
+    __slots__ = ("_error",)
+
+    def __init__(self, name: str, error: str) -> None:
+        super().__init__(name)
+        self._error = error
+
+    def read(self) -> Any:
+        """Refuse: rewritten code calls this for what it is to read.
+
+        Raises:
+            AutoGraphError: always.
+        """
+        raise AutoGraphError(f"{self._error} It is read at {user_site()}.")
+
+
+def can_be_unset(name: str) -> bool:
+    """Tell whether rewritten code asks a variable before it reads it.
+
+    It does not ask elements and attributes, nor what it keeps for itself.
+    """
+    return name.isidentifier() and not name.startswith("retval_")
+
+
 def is_undefined(value: Any) -> bool:
     """Tell whether a variable has no value."""
     return isinstance(value, Undefined | UndefinedReturnValue)
@@ -101,6 +135,8 @@ class Carried:
         """
         before = zip(self._variables.names, self._values, values, self._is_array, strict=True)
         for name, old, new, is_array in before:
+            if isinstance(old, Unset):
+                continue
             if not is_array and new is not old:
                 raise AutoGraphError(
                     f"the loop at {user_site()} changes {described(name, old)}, which is of type "

@@ -103,3 +103,59 @@ def test_patterns_that_look_inside_are_refused():
     message = rf"{__file__}:{line}\) has the pattern \[a, _\], and only numbers.*Write it as if"
     with pytest.raises(bellhop.AutoGraphError, match=message):
         bellhop.qjit(function, autograph=True)(jnp.ones(2))
+
+
+def _functions_of_branches(x):
+    if x > 0:
+        scale = x * 2
+
+        def scaled(y):
+            return scale * y
+
+        x = scaled(x)
+    else:
+        offset = 1.0
+        word = "less"
+        x = (lambda y: y - offset)(x) + len(word)
+    return x
+
+
+def _functions_of_iterations(n):
+    total = 0.0
+    for i in range(n):
+        square = i * 1.0
+
+        def squared():
+            return square * square
+
+        total = total + squared()
+    while total > 10:
+        part = total / 2
+        total = (lambda: part - 1)()
+    return total
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [(_functions_of_branches, (1.5, -1.5)), (_functions_of_iterations, (0, 1, 5))],
+)
+def test_what_inner_functions_read_need_not_outlive_the_branch_or_iteration(function, arguments):
+    compiled = bellhop.qjit(function, autograph=True)
+    for argument in arguments:
+        np.testing.assert_allclose(compiled(argument), function(argument))
+
+
+def test_who_reads_a_variable_without_a_value_gets_the_error():
+    def read_later(x):
+        if x > 0:
+            y = x
+        else:
+            z = x  # noqa: F841
+
+        def later():
+            return y
+
+        return later()
+
+    with pytest.raises(bellhop.AutoGraphError, match="only one branch gives 'y'.* It is read at"):
+        bellhop.qjit(read_later, autograph=True)(1.0)
