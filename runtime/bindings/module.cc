@@ -162,6 +162,7 @@ NB_MODULE(_runtime, m) {
   nb::set_leak_warnings(false);
   if (!init_numpy() || !init_signals()) throw nb::python_error();
   keep_freed_memory();
+  m.attr("CONTRACT") = BELLHOP_CONTRACT;
   set_run_cleanups({drop_pending, fail_bars, end_sessions});
 
   m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");

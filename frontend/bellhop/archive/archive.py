@@ -27,9 +27,9 @@ from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.code import Program
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
-from bellhop_runtime import DTYPES
+from bellhop_runtime import CONTRACT, DTYPES
 
-_FORMAT = 2
+_FORMAT = 3
 _METADATA = "metadata.json"
 # Bytes that a file may come to, however small it is, and how often its own size otherwise.
 _SMALL = 2**26
@@ -87,6 +87,7 @@ _PROGRAM = {
 }
 _FILE = {
     "format": int,
+    "contract": str,
     "name": str,
     "jaxlib": str,
     "seed": int | None,
@@ -120,6 +121,7 @@ def save_programs(
         raise FileNotFoundError(f"'{name}' cannot be saved: there is no directory {path.parent}.")
     metadata = {
         "format": _FORMAT,
+        "contract": CONTRACT,
         "name": name,
         "jaxlib": jaxlib.__version__,
         "seed": seed,
@@ -207,6 +209,10 @@ def _unpack(content: bytes) -> tuple[dict[str, Any], list[str]]:
                 f"it has format {format_}, and this bellhop reads {_FORMAT}. Save it anew."
             )
         metadata = read(_FILE, metadata, _METADATA)
+        if metadata["contract"] != CONTRACT:
+            raise CompileError(
+                "its programs call the runtime of another version of bellhop. Save it anew."
+            )
         if metadata["x64"] != jax.config.jax_enable_x64:
             raise CompileError(
                 f"it was saved with jax_enable_x64={metadata['x64']}, and it is "

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bellhop_runtime._registration import DTYPES, TARGETS, register
 from bellhop_runtime._runtime import (
+    CONTRACT,
     Bars,
     Callback,
     CallbackTable,
@@ -43,6 +44,7 @@ def include_dir() -> str:
 
 
 __all__ = [
+    "CONTRACT",
     "DTYPES",
     "TARGETS",
     "Bars",

@@ -208,6 +208,7 @@ def test_files_that_are_something_else(path):
     changed = path.with_name("changed")
     for key, value, message in (
         ("format", 99, "has format 99, and this bellhop reads"),
+        ("contract", "0" * 64, "call the runtime of another version of bellhop. Save it anew"),
         ("x64", False, "saved with jax_enable_x64=False"),
     ):
         with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
