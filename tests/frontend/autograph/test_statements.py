@@ -126,12 +126,12 @@ def _functions_of_iterations(n):
         square = i * 1.0
 
         def squared():
-            return square * square
+            return square * square  # noqa: B023
 
         total = total + squared()
     while total > 10:
         part = total / 2
-        total = (lambda: part - 1)()
+        total = (lambda: part - 1)()  # noqa: B023
     return total
 
 
