@@ -62,4 +62,13 @@ XLA_FFI_Error* error(const XLA_FFI_Api* api, const std::string& message);
 // What XLA asks of every handler once, when it is registered.
 XLA_FFI_Error* describe_handler(XLA_FFI_CallFrame* frame);
 
+// Runs a handler's body, in the order of its run, where nothing ends the run before.
+template <typename Body>
+XLA_FFI_Error* handled(XLA_FFI_CallFrame* frame, Body&& body) {
+  if (frame->extension_start != nullptr) return describe_handler(frame);
+  const InOrder in_run(buffers_of(*frame));
+  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
+  return body();
+}
+
 }  // namespace bellhop

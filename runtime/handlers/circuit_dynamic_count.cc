@@ -17,9 +17,7 @@ namespace {
 ffi::Error vjp(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
                ffi::BufferR2<ffi::F64> cotangents, ffi::BufferR0<ffi::S32> derivative,
                ffi::ResultBufferR1<ffi::F64> proxy) {
-  return guarded(run, handle, [&] {
-    Lease lease = open_session(read_handle(handle));
-    require_one_circuit(lease.session);
+  return with_one_circuit({run, handle}, [&](Lease& lease) {
     const auto shape = cotangents.dimensions();
     std::ranges::fill(
         span_of(*proxy),
@@ -34,9 +32,7 @@ ffi::Error vjp(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
 ffi::Error cotangents(ffi::RunId run, HandleBuffer handle,
                       ffi::BufferR1<ffi::F64> proxy, ffi::BufferR0<ffi::S32> number,
                       ffi::ResultBufferR2<ffi::F64> result) {
-  return guarded(run, handle, [&] {
-    Lease lease = open_session(read_handle(handle));
-    require_one_circuit(lease.session);
+  return with_one_circuit({run, handle}, [&](Lease& lease) {
     const std::size_t rows = proxy.element_count();
     if (rows == 0) return;
     lease->dynamic_count.read(*proxy.typed_data(), *number.typed_data(), rows,
@@ -48,12 +44,8 @@ ffi::Error cotangents(ffi::RunId run, HandleBuffer handle,
 // Ownership: the session is borrowed.
 ffi::Error steps(ffi::RunId run, HandleBuffer handle, HandleResult result,
                  ffi::ResultBufferR0<ffi::S32> steps) {
-  return guarded(run, handle, [&] {
-    const Handle name = read_handle(handle);
-    Lease lease = open_session(name);
-    require_one_circuit(lease.session);
+  return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
     *steps->typed_data() = static_cast<std::int32_t>(lease->steps.size());
-    write_handle(result, name);
   });
 }
 
@@ -63,9 +55,7 @@ ffi::Error direction(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
                      ffi::BufferR1<ffi::F64> proxies, ffi::BufferR2<ffi::F64> parts,
                      ffi::BufferR0<ffi::S32> number,
                      ffi::ResultBufferR1<ffi::F64> results) {
-  return guarded(run, handle, [&] {
-    Lease lease = open_session(read_handle(handle));
-    require_one_circuit(lease.session);
+  return with_one_circuit({run, handle}, [&](Lease& lease) {
     const auto columns = static_cast<std::size_t>(parts.dimensions()[1]);
     if (static_cast<std::size_t>(parts.dimensions()[0]) != proxies.element_count()) {
       throw CircuitError(std::to_string(proxies.element_count()) +
@@ -85,11 +75,8 @@ ffi::Error direction(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
 ffi::Error remember(ffi::RunId run, HandleBuffer handle,
                     ffi::BufferR0<ffi::PRED> outcome, ffi::BufferR0<ffi::S32> number,
                     HandleResult result) {
-  return guarded(run, handle, [&] {
-    const Handle name = read_handle(handle);
-    Lease lease = open_session(name);
+  return with_session({run, handle, &result}, [&](Lease& lease) {
     lease->dynamic_count.remember(*number.typed_data(), *outcome.typed_data());
-    write_handle(result, name);
   });
 }
 
@@ -97,8 +84,7 @@ ffi::Error remember(ffi::RunId run, HandleBuffer handle,
 // Ownership: the session is borrowed, and ends here if the outcome was not kept.
 ffi::Error recall(ffi::RunId run, HandleBuffer handle, ffi::BufferR0<ffi::S32> number,
                   ffi::ResultBufferR0<ffi::PRED> outcome) {
-  return guarded(run, handle, [&] {
-    Lease lease = open_session(read_handle(handle));
+  return with_session({run, handle}, [&](Lease& lease) {
     *outcome->typed_data() = lease->dynamic_count.recall(*number.typed_data());
   });
 }

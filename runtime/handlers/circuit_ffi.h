@@ -107,14 +107,42 @@ ffi::Error guarded(ffi::RunId run, const Circuit& circuit, Body&& body) noexcept
   }
 }
 
-// The same for a handler that uses what it keeps for a compiled call.
-template <typename State, typename Circuit, typename Body>
-ffi::Error guarded(const State* state, ffi::RunId run, const Circuit& circuit,
+// The same for a handler that uses what it keeps for a compiled call, if it does.
+template <typename Circuit, typename Body>
+ffi::Error guarded(const void* state, ffi::RunId run, const Circuit& circuit,
                    Body&& body) noexcept {
-  happens_after(state);
+  if (state != nullptr) happens_after(state);
   ffi::Error error = guarded(run, circuit, std::forward<Body>(body));
-  happens_before(uses_of(state));
+  if (state != nullptr) happens_before(uses_of(state));
   return error;
+}
+
+// An operation on the circuit that a handle names.
+struct Operation {
+  ffi::RunId run;
+  const HandleBuffer& handle;
+  HandleResult* after = nullptr;  // where the same handle goes, as the state after it
+  const void* state = nullptr;    // as of guarded
+};
+
+// Runs the body of an operation with the circuit's session, which is its own meanwhile.
+template <typename Body>
+ffi::Error with_session(const Operation& operation, Body&& body) noexcept {
+  return guarded(operation.state, operation.run, operation.handle, [&] {
+    const Handle name = read_handle(operation.handle);
+    Lease lease = open_session(name);
+    std::forward<Body>(body)(lease);
+    if (operation.after != nullptr) write_handle(*operation.after, name);
+  });
+}
+
+// The same for an operation that there is not for a batch.
+template <typename Body>
+ffi::Error with_one_circuit(const Operation& operation, Body&& body) noexcept {
+  return with_session(operation, [&](Lease& lease) {
+    require_one_circuit(lease.session);
+    std::forward<Body>(body)(lease);
+  });
 }
 
 template <typename State, typename... Params>

@@ -13,15 +13,11 @@ namespace {
 // Ownership: the session is borrowed, and ends here if the derivative fails.
 ffi::Error jacobian(ffi::RunId run, HandleBuffer handle, HandleResult result,
                     ffi::ResultBufferR2<ffi::F64> matrix) {
-  return guarded(run, handle, [&] {
-    const Handle name = read_handle(handle);
-    Lease lease = open_session(name);
-    require_one_circuit(lease.session);
+  return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
     const auto shape = matrix->dimensions();
     adjoint_jacobian(
         lease.session, std::span(matrix->typed_data(), matrix->element_count()),
         static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1]));
-    write_handle(result, name);
   });
 }
 

@@ -15,14 +15,10 @@ ffi::Error mid_measure(Integer<"postselect"> postselect, Integer<"reset"> reset,
                        Text<"site"> site, ffi::RunId run, HandleBuffer handle,
                        ffi::BufferR0<ffi::S32> wire, HandleResult result,
                        ffi::ResultBufferR0<ffi::PRED> outcome) {
-  return guarded(run, handle, [&] {
-    const Handle name = read_handle(handle);
-    Lease lease = open_session(name);
-    require_one_circuit(lease.session);
+  return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
     const MidMeasurement measurement{postselect, reset != 0, std::string(site)};
     *outcome->typed_data() =
         measure_wire(lease.session, measurement, *wire.typed_data());
-    write_handle(result, name);
   });
 }
 

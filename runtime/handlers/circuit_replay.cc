@@ -50,9 +50,7 @@ Shifts read_shifts(const Session& session, const Indices& indices,
 ffi::Error run_again(ReplayState* state, ffi::RunId run, ffi::ThreadPool pool,
                      HandleBuffer handle, Numbers data, Numbers params, Indices indices,
                      Amounts amounts, HandleResult result, ffi::RemainingRets values) {
-  return guarded(state, run, handle, [&] {
-    const Handle name = read_handle(handle);
-    Lease lease = open_session(name);
+  return with_session({run, handle, &result, state}, [&](Lease& lease) {
     const Shifts shifts = read_shifts(lease.session, indices, amounts);
     const std::size_t runs = std::max<std::size_t>(lease->rows, 1) * shifts.rows;
     std::vector<Output> outputs;
@@ -67,7 +65,6 @@ ffi::Error run_again(ReplayState* state, ffi::RunId run, ffi::ThreadPool pool,
     }
     replay(lease.session, read_per_row(params, lease->rows), shifts,
            {state->list, read_per_row(data, lease->rows), outputs}, helpers_of(pool));
-    write_handle(result, name);
   });
 }
 
@@ -79,15 +76,12 @@ ffi::Error run_again_for_jacobian(ReplayState* state, ffi::RunId run,
                                   Numbers data, Numbers params, Indices indices,
                                   Amounts amounts, HandleResult result,
                                   ffi::Result<ffi::Buffer<ffi::F64>> jacobians) {
-  return guarded(state, run, handle, [&] {
-    const Handle name = read_handle(handle);
-    Lease lease = open_session(name);
+  return with_session({run, handle, &result, state}, [&](Lease& lease) {
     const auto numbers = read_per_row(params, lease->rows);
     replay_jacobian(
         lease.session, numbers, read_shifts(lease.session, indices, amounts),
         {state->list, read_per_row(data, lease->rows), {}},
         {span_of(*jacobians), state->list.size(), numbers.size()}, helpers_of(pool));
-    write_handle(result, name);
   });
 }
 

@@ -12,10 +12,7 @@ namespace {
 ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
                    ffi::ResultBufferR0<ffi::PRED> more,
                    ffi::ResultBufferR0<ffi::PRED> counts) {
-  return guarded(run, handle, [&] {
-    const Handle name = read_handle(handle);
-    Lease lease = open_session(name);
-    require_one_circuit(lease.session);
+  return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
     Session& session = lease.session;
     const DrawnRuns::End end = session.branches.is_tree()
                                    ? DrawnRuns::End{true, session.branches.advance()}
@@ -28,7 +25,6 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
     session.steps.clear();
     session.dynamic_count.clear();
     session.directions.clear();
-    write_handle(result, name);
   });
 }
 

@@ -90,14 +90,10 @@ ffi::Error shift(ShiftState* state, ffi::RunId run, ffi::ThreadPool pool,
                  HandleBuffer handle, Numbers data, Numbers params,
                  Numbers coefficients, Numbers amounts, HandleResult result,
                  ffi::ResultBufferR0<ffi::S32> derivative) {
-  return guarded(state, run, handle, [&] {
-    const Handle name = read_handle(handle);
-    Lease lease = open_session(name);
-    require_one_circuit(lease.session);
+  return with_one_circuit({run, handle, &result, state}, [&](Lease& lease) {
     *derivative->typed_data() = shift_dynamic_count(
         lease.session, {span_of(params)}, read_rule(*state, coefficients, amounts),
         state->list, {span_of(data)}, helpers_of(pool));
-    write_handle(result, name);
   });
 }
 
@@ -113,9 +109,7 @@ ffi::Error differentiate(DerivativeState* state, ffi::RunId run, ffi::ThreadPool
                          ffi::BufferR0<ffi::S32> steps, ffi::BufferR2<ffi::S32> index,
                          Matrix amount, Matrix directions,
                          ffi::ResultBufferR3<ffi::F64> result) {
-  return guarded(state, run, handle, [&] {
-    Lease lease = open_session(read_handle(handle));
-    require_one_circuit(lease.session);
+  return with_one_circuit({run, handle, nullptr, state}, [&](Lease& lease) {
     const auto shape = directions.dimensions();
     const DirectionRows rows{span_of(directions), static_cast<std::size_t>(shape[0]),
                              static_cast<std::size_t>(shape[1])};

@@ -99,28 +99,27 @@ void store(const XLA_FFI_Buffer& buffer, int64_t value) {
 // Threading: any XLA thread; no lock but where a loop begins or ends, never the GIL.
 // Ownership: nothing is kept but numbers; a bar that goes on shares the callback.
 XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
-  if (frame->extension_start != nullptr) return describe_handler(frame);
-  const InOrder in_run(buffers_of(*frame));
-  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
-  std::shared_ptr<Callback> published;
-  const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
-  if (callback == nullptr || (*callback)->bars == nullptr) {
-    return no_such_callback(*frame);
-  }
-  const auto operand = [&](int64_t place) -> const XLA_FFI_Buffer& {
-    return *static_cast<const XLA_FFI_Buffer*>(frame->args.args[place]);
-  };
-  const int64_t first = operand(1).dtype == XLA_FFI_DataType_TOKEN ? 2 : 1;
-  try {
-    const int64_t due = advance(*callback, run_id(*frame), device_ordinal(*frame),
-                                integer(operand(first)), integer(operand(first + 1)));
-    store(*static_cast<XLA_FFI_Buffer*>(frame->rets.rets[frame->rets.size - 1]), due);
-  } catch (const std::exception& exception) {
-    release_run(run_id(*frame));
-    return error(frame->api, std::string(exception.what()) + " (progress of " +
-                                 (*callback)->place.site + ")");
-  }
-  return nullptr;
+  return handled(frame, [&]() -> XLA_FFI_Error* {
+    std::shared_ptr<Callback> published;
+    const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
+    if (callback == nullptr || (*callback)->bars == nullptr) {
+      return no_such_callback(*frame);
+    }
+    const auto operand = [&](int64_t place) -> const XLA_FFI_Buffer& {
+      return *static_cast<const XLA_FFI_Buffer*>(frame->args.args[place]);
+    };
+    const int64_t first = operand(1).dtype == XLA_FFI_DataType_TOKEN ? 2 : 1;
+    try {
+      const int64_t due = advance(*callback, run_id(*frame), device_ordinal(*frame),
+                                  integer(operand(first)), integer(operand(first + 1)));
+      store(*static_cast<XLA_FFI_Buffer*>(frame->rets.rets[frame->rets.size - 1]), due);
+    } catch (const std::exception& exception) {
+      release_run(run_id(*frame));
+      return error(frame->api, std::string(exception.what()) + " (progress of " +
+                                   (*callback)->place.site + ")");
+    }
+    return nullptr;
+  });
 }
 
 }  // namespace

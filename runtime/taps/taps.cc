@@ -117,26 +117,25 @@ void call_now(Callback& callback, std::span<const BufferView> arguments) {
 // Threading: any XLA thread; never takes the GIL. It waits where the queue is full.
 // Ownership: the arguments are copied, and the record shares the callback.
 XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
-  if (frame->extension_start != nullptr) return describe_handler(frame);
-  const InOrder in_run(buffers_of(*frame));
-  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
-  Buffers arguments(frame->args.args, 1, frame->args.size);
-  std::shared_ptr<Callback> published;
-  const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
-  if (callback == nullptr) return no_such_callback(*frame);
-  int32_t ordinal;
-  if ((*callback)->takes_device) append_device(*frame, arguments, &ordinal);
-  CallTimer timer;
-  timer.of(CallTimer::Part::kTap, (*callback)->place, arguments.span(), {});
-  try {
-    tap(*callback, arguments.span());
-  } catch (const std::exception& exception) {
-    release_run(run_id(*frame));
-    return error(frame->api, std::string(exception.what()) + " (tap of " +
-                                 (*callback)->description + ", called from " +
-                                 (*callback)->place.site + ")");
-  }
-  return nullptr;
+  return handled(frame, [&]() -> XLA_FFI_Error* {
+    Buffers arguments(frame->args.args, 1, frame->args.size);
+    std::shared_ptr<Callback> published;
+    const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
+    if (callback == nullptr) return no_such_callback(*frame);
+    int32_t ordinal;
+    if ((*callback)->takes_device) append_device(*frame, arguments, &ordinal);
+    CallTimer timer;
+    timer.of(CallTimer::Part::kTap, (*callback)->place, arguments.span(), {});
+    try {
+      tap(*callback, arguments.span());
+    } catch (const std::exception& exception) {
+      release_run(run_id(*frame));
+      return error(frame->api, std::string(exception.what()) + " (tap of " +
+                                   (*callback)->description + ", called from " +
+                                   (*callback)->place.site + ")");
+    }
+    return nullptr;
+  });
 }
 
 }  // namespace
