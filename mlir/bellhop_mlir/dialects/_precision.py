@@ -26,7 +26,7 @@ def whole_bits(type_: ir.Type) -> int:
 class DoubleSignature(Signature):
     """The signature of an operation whose real and complex numbers are in double precision."""
 
-    def build(
+    def __call__(
         self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
     ) -> list[ir.Value]:
         """Build an operation, of operands and with results of either precision."""
@@ -35,7 +35,7 @@ class DoubleSignature(Signature):
             as_double(operand) if "f64" in form else operand
             for operand, form in zip(operands, forms, strict=False)
         ]
-        values = super().build(given, list(map(_double, results)), **attributes)
+        values = super().__call__(given, list(map(_double, results)), **attributes)
         types = self._result_types(operands, results)
         return [_as_type(value, type_) for value, type_ in zip(values, types, strict=True)]
 

@@ -38,7 +38,7 @@ class Signature:
     def _attribute_types(self) -> dict[str, str]:
         return {**self.attributes, **self.optional}
 
-    def build(
+    def __call__(
         self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
     ) -> list[ir.Value]:
         """Build an operation at the insertion point of the context; return its results.

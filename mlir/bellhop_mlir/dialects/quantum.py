@@ -43,7 +43,7 @@ from collections.abc import Callable, Mapping, Sequence
 from bellhop_mlir._bindings import ir, register_dialect
 from bellhop_mlir._walk import types
 from bellhop_mlir.dialects._attributes import require_attributes
-from bellhop_mlir.dialects._precision import DoubleSignature, whole_bits
+from bellhop_mlir.dialects._precision import DoubleSignature
 from bellhop_mlir.dialects.gate import (
     GATE_ATTRIBUTES,
     OPTIONAL_GATE_ATTRIBUTES,
@@ -64,6 +64,7 @@ _INTEGER = "tensor<i32>"
 
 _RUN = (STATE, _NUMBERS, _INTEGER, _WIRES)
 _REPLAY = (STATE, _NUMBERS, _NUMBERS, "tensor<?x?xi32>", "tensor<?x?xf64>")
+_MEASURED = {"code": "array<i64>", "sizes": "array<i64>", "squares": "array<i64>"}
 
 # By name.  What operations other than quantum.gate must have goes to the runtime as it is.
 OPERATIONS: dict[str, DoubleSignature] = {}
@@ -93,88 +94,71 @@ def state_type() -> ir.Type:
     return ir.Type.parse(STATE)
 
 
-_seed = _operation("seed", (), (SEED,), {"circuit": "i64"})
-
-
-def seed(circuit: int) -> ir.Value:
-    """Build a ``quantum.seed`` for the circuit of a number."""
-    return _seed.build([], circuit=circuit)[0]
-
-
-_begin = _operation(
+# Each builds its operation when it is called: with operands, the types of results that it leaves
+# open, and attributes.  What these mean stands in runtime/contract.toml, but for ``passes``: those
+# that transform-circuits runs, separated by spaces.
+seed = _operation("seed", (), (SEED,), {"circuit": "i64"})
+begin = _operation(
     "begin",
     ("...",),
     (STATE,),
     {
-        "library": "string",
-        "factory": "string",
-        "kwargs": "string",
-        "qubits": "i64",
-        "shots": "i64",
-        "record": "i64",
-        "tree": "i64",
-        "seeded": "i64",
-        "rows": "i64",
-        "name": "string",
-        "site": "string",
+        **dict.fromkeys(("library", "factory", "kwargs"), "string"),
+        **dict.fromkeys(("qubits", "shots", "record", "tree", "seeded", "rows"), "i64"),
+        **dict.fromkeys(("name", "site"), "string"),
     },
     {"passes": "string"},
 )
-
-
-def begin(
-    anchors: Sequence[ir.Value],
-    *,
-    library: str,
-    factory: str,
-    kwargs: str,
-    qubits: int,
-    shots: int,
-    record: bool,
-    tree: int,
-    seeded: bool,
-    rows: int,
-    name: str,
-    site: str,
-    passes: Sequence[str] = (),
-) -> ir.Value:
-    """Build a ``quantum.begin`` and return the state.
-
-    Args:
-        anchors: what it depends on; the first is the seed, if there is one.
-        library: the device's plugin.
-        factory: its name in there.
-        kwargs: what it takes.
-        qubits: how many it has.
-        shots: of each measurement; 0 for exact ones.
-        record: whether it keeps the gates.
-        tree: 1 to go through the mid-circuit outcomes that happen, 2 through all; 3 to draw
-            them until postselections hold, 4 also, remembering nothing; else 0.
-        seeded: whether there is a seed.
-        rows: those of a batch, or 0.
-        name: that of the quantum function, which profiles show.
-        site: its line.
-        passes: those of transform-circuits.
-    """
-    asked = {"passes": " ".join(passes)} if passes else {}
-    return _begin.build(
-        anchors,
-        library=library,
-        factory=factory,
-        kwargs=kwargs,
-        qubits=qubits,
-        shots=shots,
-        record=record,
-        tree=tree,
-        seeded=seeded,
-        rows=rows,
-        name=name,
-        site=site,
-        **asked,
-    )[0]
-
-
 _gate = _operation("gate", _RUN, (STATE,), GATE_ATTRIBUTES, OPTIONAL_GATE_ATTRIBUTES)
+_gates = _operation(
+    "gates",
+    (*_RUN, f"[{_INTEGER}]"),
+    (STATE,),
+    {"names": "string", "code": "array<i64>", "constants": "array<f64>"},
+)
+mid_measure = _operation(
+    "mid_measure",
+    (STATE, _INTEGER),
+    (STATE, _BOOL),
+    {"postselect": "i64", "reset": "i64", "site": "string"},
+)
+restart = _operation("restart", (STATE,), (STATE, _BOOL, _BOOL))
+measure = _operation(
+    "measure", (STATE, _NUMBERS), (STATE, "..."), {"code": "array<i64>", "jacobian": "i64"}
+)
+jacobian = _operation("jacobian", (STATE,), (STATE, "tensor<?x?xf64>"))
+replay = _operation("replay", _REPLAY, (STATE, "..."), {"code": "array<i64>"})
+replay_jacobian = _operation(
+    "replay_jacobian", _REPLAY, (STATE, "tensor<[?x]?x?x?xf64>"), {"code": "array<i64>"}
+)
+shift = _operation("shift", (STATE, *["tensor<?xf64>"] * 4), (STATE, _INTEGER), _MEASURED)
+directional_derivative = _operation(
+    "directional_derivative",
+    (
+        STATE,
+        *["tensor<?xf64>"] * 4,
+        *[_INTEGER] * 2,
+        "tensor<?x?xi32>",
+        *["tensor<?x?xf64>"] * 2,
+    ),
+    ("tensor<?x?x?xf64>",),
+    {**_MEASURED, "adjoint": "i64", "kept": "i64"},
+)
+vjp = _operation(
+    "vjp", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",), {"bits": "i64"}
+)
+cotangents = _operation("cotangents", (STATE, "tensor<?xf64>", _INTEGER), ("tensor<?x?xf64>",))
+steps = _operation("steps", (STATE,), (STATE, _INTEGER))
+direction = _operation(
+    "direction",
+    (STATE, "tensor<?xf64>", "tensor<?x?xf64>", _INTEGER),
+    ("tensor<?xf64>",),
+    {"bits": "i64"},
+)
+remember = _operation("remember", (STATE, _BOOL, _INTEGER), (STATE,))
+recall = _operation("recall", (STATE, _INTEGER), (_BOOL,))
+after = _operation("after", (STATE, "..."), (STATE,))
+end = _operation("end", (STATE,), ())
 
 
 def gate(
@@ -188,14 +172,6 @@ def gate(
         operands=[state, params, offset, wires],
         attributes=gate.attributes(),
     ).result
-
-
-_gates = _operation(
-    "gates",
-    (*_RUN, f"[{_INTEGER}]"),
-    (STATE,),
-    {"names": "string", "code": "array<i64>", "constants": "array<f64>"},
-)
 
 
 def gates(
@@ -215,221 +191,13 @@ def gates(
         constants: what slots below zero refer to.
     """
     names_ = "\n".join(names)
-    return _gates.build([state, *operands], names=names_, code=code, constants=constants)[0]
+    return _gates([state, *operands], names=names_, code=code, constants=constants)[0]
 
 
-_mid_measure = _operation(
-    "mid_measure",
-    (STATE, _INTEGER),
-    (STATE, _BOOL),
-    {"postselect": "i64", "reset": "i64", "site": "string"},
-)
-
-
-def mid_measure(
-    state: ir.Value, wire: ir.Value, *, postselect: int, reset: bool, site: str
-) -> list[ir.Value]:
-    """Build a ``quantum.mid_measure``; return the state after it and the outcome."""
-    return _mid_measure.build([state, wire], postselect=postselect, reset=reset, site=site)
-
-
-_restart = _operation("restart", (STATE,), (STATE, _BOOL, _BOOL))
-
-
-def restart(state: ir.Value) -> list[ir.Value]:
-    """Build a ``quantum.restart``.
-
-    Returns:
-        the state, whether to run again, and whether the run counts.
-    """
-    return _restart.build([state])
-
-
-_measure = _operation(
-    "measure", (STATE, _NUMBERS), (STATE, "..."), {"code": "array<i64>", "jacobian": "i64"}
-)
-
-
-def measure(
-    state: ir.Value,
-    data: ir.Value,
-    code: Sequence[int],
-    results: Sequence[ir.Type],
-    *,
-    jacobian: bool = False,
-) -> list[ir.Value]:
-    """Build a ``quantum.measure``; return the state after it and the values.
-
-    Args:
-        state: the state.
-        data: numbers of the observables.
-        code: the measurements.
-        results: types of the values.
-        jacobian: whether the last of the values is the derivative of the others.
-    """
-    return _measure.build([state, data], results, code=code, jacobian=jacobian)
-
-
-_jacobian = _operation("jacobian", (STATE,), (STATE, "tensor<?x?xf64>"))
-
-
-def jacobian(state: ir.Value, result: ir.Type) -> list[ir.Value]:
-    """Build a ``quantum.jacobian``; return the state after it and the derivative."""
-    return _jacobian.build([state], [result])
-
-
-_replay = _operation("replay", _REPLAY, (STATE, "..."), {"code": "array<i64>"})
-
-
-def replay(
-    operands: Sequence[ir.Value], code: Sequence[int], results: Sequence[ir.Type]
-) -> list[ir.Value]:
-    """Build a ``quantum.replay``; return the state after it and the values."""
-    return _replay.build(operands, results, code=code)
-
-
-_replay_jacobian = _operation(
-    "replay_jacobian", _REPLAY, (STATE, "tensor<[?x]?x?x?xf64>"), {"code": "array<i64>"}
-)
-
-
-def replay_jacobian(
-    operands: Sequence[ir.Value], code: Sequence[int], result: ir.Type
-) -> list[ir.Value]:
-    """Build a ``quantum.replay_jacobian``; return the state after it and the derivatives."""
-    return _replay_jacobian.build(operands, [result], code=code)
-
-
-_shift = _operation(
-    "shift",
-    (STATE, "tensor<?xf64>", "tensor<?xf64>", "tensor<?xf64>", "tensor<?xf64>"),
-    (STATE, _INTEGER),
-    {"code": "array<i64>", "sizes": "array<i64>", "squares": "array<i64>"},
-)
-
-
-def shift(
-    operands: Sequence[ir.Value], code: Sequence[int], sizes: Sequence[int], squares: Sequence[int]
-) -> list[ir.Value]:
-    """Build a ``quantum.shift``; return the state after it and the number of the derivative."""
-    return _shift.build(operands, code=code, sizes=sizes, squares=squares)
-
-
-_directional_derivative = _operation(
-    "directional_derivative",
-    (
-        STATE,
-        *["tensor<?xf64>"] * 4,
-        *[_INTEGER] * 2,
-        "tensor<?x?xi32>",
-        *["tensor<?x?xf64>"] * 2,
-    ),
-    ("tensor<?x?x?xf64>",),
-    {
-        "code": "array<i64>",
-        "sizes": "array<i64>",
-        "squares": "array<i64>",
-        "adjoint": "i64",
-        "kept": "i64",
-    },
-)
-
-
-def directional_derivative(
-    operands: Sequence[ir.Value],
-    measured: tuple[Sequence[int], Sequence[int], Sequence[int]],
-    result: ir.Type,
-    *,
-    adjoint: bool,
-    kept: bool,
-) -> ir.Value:
-    """Build a ``quantum.directional_derivative`` and return its value.
-
-    Args:
-        operands: see ``runtime/contract.toml``.
-        measured: code, sizes and squares of the measurements.
-        result: the type of the value.
-        adjoint: whether the device differentiates once.
-        kept: whether the first derivative was kept.
-    """
-    code, sizes, squares = measured
-    return _directional_derivative.build(
-        operands, [result], code=code, sizes=sizes, squares=squares, adjoint=adjoint, kept=kept
-    )[0]
-
-
-# How many bits of a whole number a proxy has in the program: it is more than a number.
-_PROXY_BITS = {"bits": "i64"}
-
-_vjp = _operation("vjp", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",), _PROXY_BITS)
-
-
-def vjp(state: ir.Value, cotangents: ir.Value, derivative: ir.Value, result: ir.Type) -> ir.Value:
-    """Build a ``quantum.vjp`` and return the proxy of what the session holds then."""
-    operands = [state, cotangents, derivative]
-    return _vjp.build(operands, [result], bits=whole_bits(result))[0]
-
-
-_cotangents = _operation("cotangents", (STATE, "tensor<?xf64>", _INTEGER), ("tensor<?x?xf64>",))
-
-
-def cotangents(state: ir.Value, proxy: ir.Value, number: ir.Value, result: ir.Type) -> ir.Value:
-    """Build a ``quantum.cotangents`` and return those of the parameters from a number on."""
-    return _cotangents.build([state, proxy, number], [result])[0]
-
-
-_steps = _operation("steps", (STATE,), (STATE, _INTEGER))
-
-
-def steps(state: ir.Value) -> list[ir.Value]:
-    """Build a ``quantum.steps``; return the state after it and how many steps there are."""
-    return _steps.build([state])
-
-
-_direction = _operation(
-    "direction",
-    (STATE, "tensor<?xf64>", "tensor<?x?xf64>", _INTEGER),
-    ("tensor<?xf64>",),
-    _PROXY_BITS,
-)
-
-
-def direction(state: ir.Value, proxies: ir.Value, parts: ir.Value, number: ir.Value) -> ir.Value:
-    """Build a ``quantum.direction`` and return the proxies of the sums."""
-    operands = [state, proxies, parts, number]
-    return _direction.build(operands, [proxies.type], bits=whole_bits(proxies.type))[0]
-
-
-_remember = _operation("remember", (STATE, _BOOL, _INTEGER), (STATE,))
-
-
-def remember(state: ir.Value, outcome: ir.Value, number: ir.Value) -> ir.Value:
-    """Build a ``quantum.remember`` and return the state."""
-    return _remember.build([state, outcome, number])[0]
-
-
-_recall = _operation("recall", (STATE, _INTEGER), (_BOOL,))
-
-
-def recall(state: ir.Value, number: ir.Value) -> ir.Value:
-    """Build a ``quantum.recall`` and return the outcome."""
-    return _recall.build([state, number])[0]
-
-
-_after = _operation("after", (STATE, "..."), (STATE,))
-
-
-def after(state: ir.Value, anchors: Sequence[ir.Value]) -> ir.Value:
-    """Build a ``quantum.after`` and return the state."""
-    return _after.build([state, *anchors])[0]
-
-
-_end = _operation("end", (STATE,), ())
-
-
-def end(state: ir.Value) -> None:
-    """Build a ``quantum.end``."""
-    _end.build([state])
+def passes_state_on(name: str) -> bool:
+    """Tell whether an operation takes the state and returns the state after it, both first."""
+    signature = OPERATIONS[name]
+    return signature.operands[:1] == signature.results[:1] == (STATE,)
 
 
 def verifier() -> Callable[[ir.Operation], None]:

@@ -62,7 +62,6 @@ from bellhop.compiler.batching import call_one_by_one
 from bellhop.compiler.context import allow_our_dialects, lowering_in_progress, lowering_with
 from bellhop.compiler.plain_jit import lower_alone
 from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
-from bellhop.control_flow.unused_values import prune_loops
 from bellhop.errors import DifferentiableCompileError
 from bellhop.mesh.explicit_mesh import apart_from_mesh
 from bellhop.mesh.manual_axes import differ, varying_as
@@ -178,7 +177,6 @@ def bind(
     """
     # Patches JAX here, since rules of transformations run before abstract evaluation.
     keep_effects_in_loops()
-    prune_loops()
     static = {
         "device": device,
         "name": name,
@@ -358,8 +356,9 @@ def _lower(
         closed = together
     allow_our_dialects(ctx)
     is_drawn = randomness.is_drawn
-    seeds = [quantum.seed(lowering.number_random_circuit())] if is_drawn else []
-    state = quantum.begin(
+    seeds = quantum.seed([], circuit=lowering.number_random_circuit()) if is_drawn else []
+    asked = {"passes": " ".join(device.passes)} if device.passes else {}
+    (state,) = quantum.begin(
         [*seeds, *operands],
         library=device.library,
         factory=device.factory,
@@ -372,7 +371,7 @@ def _lower(
         rows=0 if batch is None else batch.rows,
         name=name,
         site=body.site,
-        passes=device.passes,
+        **asked,
     )
 
     inner = ctx.replace(
@@ -387,7 +386,7 @@ def _lower(
         )
     if inner.tokens_out is not None:
         ctx.set_tokens_out(inner.tokens_out)
-    quantum.end(state)
+    quantum.end([state])
     return results
 
 

@@ -269,14 +269,16 @@ def _lower(
 ) -> Any:
     data, code = data_and_code(coefficients, matrices, measurements)
     operands = [handle, data, params, weights, amounts, kept, steps, index, amount, directions]
-    value = quantum.directional_derivative(
+    sizes, squares = sizes_and_squares(measurements, device)
+    return quantum.directional_derivative(
         operands,
-        (code, *sizes_and_squares(measurements, device)),
-        ir_type(ctx, ctx.avals_out[0]),
+        [ir_type(ctx, ctx.avals_out[0])],
+        code=code,
+        sizes=sizes,
+        squares=squares,
         adjoint=differentiation.method == ADJOINT,
         kept=is_kept,
     )
-    return [value]
 
 
 ad.primitive_jvps[directional_derivative_p] = _jvp

@@ -55,6 +55,7 @@ from bellhop.base.equations import equations_of, with_inner_jaxprs
 from bellhop.circuits.derivatives.tangents import zero_tangent
 from bellhop.circuits.precision import real_type
 from bellhop_mlir.dialects import quantum
+from bellhop_mlir.dialects._precision import whole_bits
 
 # The number of the first dynamic-count parameter, as in runtime/contract.toml; static-count ones
 # have numbers below it.
@@ -256,9 +257,12 @@ def _direction_aval(_: Any, proxies: Any, *__: Any) -> Any:
     return proxies
 
 
-mlir.register_lowering(
-    _direction_p, lambda _, *operands: [quantum.direction(*operands)], cacheable=False
-)
+def _direction_lower(_ctx: Any, handle: Any, proxies: Any, *others: Any) -> Any:
+    bits = whole_bits(proxies.type)
+    return quantum.direction([handle, proxies, *others], [proxies.type], bits=bits)
+
+
+mlir.register_lowering(_direction_p, _direction_lower, cacheable=False)
 
 
 @_remember_p.def_abstract_eval
@@ -278,9 +282,9 @@ def _recall_aval(*_: Any) -> Any:
 
 mlir.register_lowering(_remembered_p, lambda _, outcome, *__: [outcome])
 mlir.register_lowering(
-    _remember_p, lambda _, *operands: [quantum.remember(*operands)], cacheable=False
+    _remember_p, lambda _, *operands: quantum.remember(operands), cacheable=False
 )
-mlir.register_lowering(_recall_p, lambda _, *operands: [quantum.recall(*operands)], cacheable=False)
+mlir.register_lowering(_recall_p, lambda _, *operands: quantum.recall(operands), cacheable=False)
 
 
 @after_p.def_abstract_eval
@@ -296,16 +300,15 @@ def _after_jvp(primals: Sequence[Any], _: Sequence[Any]) -> Any:
 ad.primitive_jvps[after_p] = _after_jvp
 
 
-def _vjp_lower(ctx: Any, handle: Any, cotangents: Any, derivative: Any) -> Any:
-    return [quantum.vjp(handle, cotangents, derivative, ir_type(ctx, ctx.avals_out[0]))]
+def _vjp_lower(ctx: Any, *operands: Any) -> Any:
+    proxy = ir_type(ctx, ctx.avals_out[0])
+    return quantum.vjp(operands, [proxy], bits=whole_bits(proxy))
 
 
-def _cotangents_lower(ctx: Any, ticket: Any, proxy_bar: Any, number: Any, **_: Any) -> Any:
-    return [quantum.cotangents(ticket, proxy_bar, number, ir_type(ctx, ctx.avals_out[0]))]
+def _cotangents_lower(ctx: Any, *operands: Any, **_: Any) -> Any:
+    return quantum.cotangents(operands, [ir_type(ctx, ctx.avals_out[0])])
 
 
 mlir.register_lowering(vjp_p, _vjp_lower, cacheable=False)
 mlir.register_lowering(cotangents_p, _cotangents_lower, cacheable=False)
-mlir.register_lowering(
-    after_p, lambda _, handle, *anchors: [quantum.after(handle, anchors)], cacheable=False
-)
+mlir.register_lowering(after_p, lambda _, *operands: quantum.after(operands), cacheable=False)

@@ -139,11 +139,11 @@ def _measure_lower(
     data, code = data_and_code(coefficients, matrices, measurements)
     types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
     has_jacobian = ctx.primitive is measure_with_jacobian_p
-    return quantum.measure(state, data, code, types, jacobian=has_jacobian)
+    return quantum.measure([state, data], types, code=code, jacobian=has_jacobian)
 
 
 def _jacobian_lower(ctx: Any, state: Any, *_: Any, **__: Any) -> Any:
-    return quantum.jacobian(state, ir_type(ctx, ctx.avals_out[1]))
+    return quantum.jacobian([state], [ir_type(ctx, ctx.avals_out[1])])
 
 
 def _replay_lower(
@@ -161,9 +161,8 @@ def _replay_lower(
     data, code = data_and_code(coefficients, matrices, measurements)
     operands = [state, data, params, index, amount]
     types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
-    if ctx.primitive is replay_p:
-        return quantum.replay(operands, code, types)
-    return quantum.replay_jacobian(operands, code, types[0])
+    build = quantum.replay if ctx.primitive is replay_p else quantum.replay_jacobian
+    return build(operands, types, code=code)
 
 
 def _shift_lower(
@@ -178,11 +177,11 @@ def _shift_lower(
 ) -> Any:
     data, code = data_and_code(coefficients, matrices, measurements)
     sizes, squares = sizes_and_squares(measurements, device)
-    return quantum.shift([state, data, *others], code, sizes, squares)
+    return quantum.shift([state, data, *others], code=code, sizes=sizes, squares=squares)
 
 
 def _steps_lower(_ctx: Any, state: Any) -> Any:
-    return quantum.steps(state)
+    return quantum.steps([state])
 
 
 def sizes_and_squares(

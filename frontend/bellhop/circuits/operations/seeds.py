@@ -75,7 +75,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *anchors: Any) -> Any:
     if lowering is None:
         return lower_alone(ctx, _seed_p, anchors, {})
     allow_our_dialects(ctx)
-    return [quantum.seed(lowering.number_random_circuit())]
+    return quantum.seed([], circuit=lowering.number_random_circuit())
 
 
 mlir.register_lowering(_seed_p, _lower, cacheable=False)

@@ -73,12 +73,12 @@ def _gates_lower(
 
 def _mid_measure_lower(ctx: Any, state: Any, wire: Any, **static: Any) -> Any:
     allow_our_dialects(ctx)
-    return quantum.mid_measure(state, wire, **static)
+    return quantum.mid_measure([state, wire], **static)
 
 
 def _restart_lower(ctx: Any, state: Any) -> Any:
     allow_our_dialects(ctx)
-    return quantum.restart(state)
+    return quantum.restart([state])
 
 
 mlir.register_lowering(gates_p, _gates_lower, cacheable=False)
