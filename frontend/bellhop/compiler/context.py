@@ -12,15 +12,15 @@ program of its own, such as a plain ``jax.jit``.
 """
 
 import contextlib
-import contextvars
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import ir_type
+from bellhop.base.scoped_state import ScopedState
 from bellhop_mlir.dialects import callback as dialect
 
 if TYPE_CHECKING:
@@ -108,32 +108,14 @@ class LoweringState:
     records: bool = True
 
 
-# The state outside of any lowering.
-_NOTHING = LoweringState()
-
-_current: contextvars.ContextVar[LoweringState] = contextvars.ContextVar(
-    "bellhop_lowering_state", default=_NOTHING
-)
-
-
-def lowering_state() -> LoweringState:
-    """Return the current state of lowering."""
-    return _current.get()
-
-
-@contextlib.contextmanager
-def lowering_with(**changes: Any) -> Iterator[None]:
-    """Change attributes of the state inside of the ``with`` block."""
-    token = _current.set(replace(_current.get(), **changes))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+_state = ScopedState("bellhop_lowering_state", LoweringState())
+lowering_state = _state.now
+lowering_with = _state.changed
 
 
 def lowering_in_progress() -> Lowering | None:
     """Return the program of ours that is being lowered, or None for one of JAX's own."""
-    return _current.get().program
+    return lowering_state().program
 
 
 @contextlib.contextmanager

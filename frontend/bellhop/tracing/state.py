@@ -1,12 +1,13 @@
-"""The state of tracing a user's function: one context variable, for everything that traces."""
+"""The state of tracing a user's function: one for everything that traces."""
 
 import contextlib
-import contextvars
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
+
+from bellhop.base.scoped_state import ScopedState
 
 if TYPE_CHECKING:
     from bellhop.tracing.options import CompileOptions
@@ -55,54 +56,35 @@ class TraceState:
     transposing: str | None = None
 
 
-# Outside of all tracing.
-_NOTHING = TraceState()
-
-_current: contextvars.ContextVar[TraceState] = contextvars.ContextVar(
-    "bellhop_trace_state", default=_NOTHING
-)
-
-
-def trace_state() -> TraceState:
-    """Return the state of tracing here."""
-    return _current.get()
-
-
-@contextlib.contextmanager
-def tracing_with(**changes: Any) -> Iterator[None]:
-    """Change attributes of the state for what is traced inside."""
-    token = _current.set(replace(_current.get(), **changes))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+_state = ScopedState("bellhop_trace_state", TraceState())
+trace_state = _state.now
+tracing_with = _state.changed
 
 
 def is_tracing() -> bool:
     """Tell whether a program of ours is traced."""
-    return _current.get().is_tracing
+    return trace_state().is_tracing
 
 
 def current_options() -> "CompileOptions | None":
     """Return the options of the qjit function that is being traced, the outermost, or None."""
-    return _current.get().options
+    return trace_state().options
 
 
 def is_converting() -> bool:
     """Tell whether autograph converts the functions that are traced."""
-    state = _current.get()
+    state = trace_state()
     return state.converts or (state.options is not None and state.options.autograph)
 
 
 def disable_conversion(levels: int) -> None:
     """Enter so many more ``disable_autograph``, or leave, where negative."""
-    state = _current.get()
-    _current.set(replace(state, disabled=state.disabled + levels))
+    _state.change(disabled=trace_state().disabled + levels)
 
 
 def offer_seed(draw: Callable[[], int]) -> None:
     """Offer a seed for the program that is traced, which takes one where it has none."""
-    state = _current.get()
+    state = trace_state()
     if state.options is not None and state.options.seed is None and state.seeds is not None:
         state.seeds.append(draw())
 
@@ -117,12 +99,12 @@ def compiling(options: "CompileOptions") -> Iterator[list[int]]:
 
 def current_circuit() -> Any:
     """Return the circuit whose quantum function is being traced, or None."""
-    return _current.get().circuit
+    return trace_state().circuit
 
 
 def taker_of_gates() -> Any:
     """Return what control flow with gates belongs to, or None outside of circuits."""
-    circuit = _current.get().circuit
+    circuit = trace_state().circuit
     return None if circuit is None else circuit.for_control_flow()
 
 
