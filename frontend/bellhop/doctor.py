@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 import bellhop
-from bellhop._jax.patches import in_force
 from bellhop._jax.private import cpu_dispatch_is_asynchronous
+from bellhop._patching import in_force
 from bellhop.base.devices import all_devices
 
 _PACKAGES = ("pennylane-bellhop", "jax", "jaxlib", "numpy", "pennylane", "pennylane-lightning")
@@ -167,9 +167,9 @@ def _circuits() -> Iterator[Finding]:
 
 
 def _patches() -> Finding:
-    """Tell which parts of JAX are replaced, now that programs of all kinds have run."""
+    """Tell which parts of JAX, PennyLane and malt are replaced, now that programs have run."""
     parts = "; ".join(f"{part}: {reason}" for part, reason in in_force().items())
-    return Finding("replaced in JAX", None, parts or "nothing")
+    return Finding("replaced parts", None, parts or "nothing")
 
 
 def _compiler() -> Finding:

@@ -1,10 +1,10 @@
 """The private names of JAX that are used as they are, for jax 0.10 and 0.11.
 
-For example ``without_unused``, the DCE of a jaxpr, and ``transpose_jaxpr``, by the rules of each
+For example ``dce``, dead code elimination in a jaxpr, and ``transpose_jaxpr``, by the rules of each
 primitive, with ``closed`` of ``lambda x, y: (sin(x), 2.0 * y)`` and ``linear`` of ``lambda t: 3 *
 t``::
 
-    without_unused(closed, used=[True, False])
+    dce(closed, used=[True, False], keep=[False, False])
         -> { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }, [True, False]
     transpose_jaxpr(linear, [UndefinedPrimal(f64[])], cotangents=[2.0])
         -> [6.0]
@@ -16,7 +16,8 @@ Each name, what it is for, and why no public name serves:
 * ``effects``: registers the effects of callbacks, and tells which of them are ordered (have a
   token); JAX's sets of effects are private.
 * ``callback.IOEffect``: the effect for which JAX refuses batching that would change the calls, as
-  of a conditional with a mapped predicate; it has no public name.
+  of a conditional with a mapped predicate; it has no public name.  Nor have the effects of JAX's
+  other callbacks, by which ``calls_python`` knows them.
 * ``backends_are_initialized`` and ``cpu_dispatch_is_asynchronous``: the CPU's dispatch, and whether
   it can still be configured; ``jax.config`` sets the option and cannot read it.
 * ``make_cpu_client``: a second CPU client, for programs beyond the number that JAX's runs at once;
@@ -47,7 +48,7 @@ Each name, what it is for, and why no public name serves:
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform the jaxpr
   that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take functions, and
   evaluate what they trace.
-* ``transpose_jaxpr`` and ``without_unused``: the transpose and the DCE of a jaxpr; the public
+* ``transpose_jaxpr`` and ``dce``: the transpose and the DCE of a jaxpr; the public
   ``jax.linear_transpose`` evaluates equations that are not linear, gates among them.
 * ``traceback_util``: the frames that JAX leaves out of users' tracebacks; public JAX has only the
   option ``jax_traceback_filtering``.
@@ -65,6 +66,7 @@ from jax._src import (  # noqa: TID251
     buffer_callback,
     callback,
     core,
+    debugging,
     effects,
     sharding_impls,
     source_info_util,
@@ -82,21 +84,23 @@ __all__ = [
     "Partitioning",
     "backends_are_initialized",
     "buffer_callback_p",
+    "calls_python",
     "convert_constvars_jaxpr",
     "cpu_dispatch_is_asynchronous",
+    "dce",
     "hide_frames",
     "hide_frames_of",
     "forget_lowering",
     "functions_held_for",
     "hold_weakly_in_caches",
     "ir_type",
+    "is_ours",
     "is_transformed_eagerly",
     "jvp_jaxpr",
     "lower_by",
     "make_cpu_client",
     "mesh_is_set",
     "ordered_effects",
-    "our_effects",
     "over_axes",
     "partial_eval_jaxpr_nounits",
     "partitioning",
@@ -111,7 +115,6 @@ __all__ = [
     "uncommitted",
     "varying_axes",
     "without_mesh",
-    "without_unused",
     "scan_counts",
 ]
 
@@ -146,15 +149,11 @@ def over_axes(aval: Any, axes: frozenset[Any], mesh: Any) -> Any:
     return aval.update(sharding=sharding, manual_axis_type=aval.mat.update(varying=axes))
 
 
-def without_unused(
-    closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool] | bool = False
+def dce(
+    closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """Eliminate dead code: return the jaxpr of the used results, and which inputs it still takes.
-
-    These are the inputs that the results need, and those to keep.
-    """
-    keep = keep if isinstance(keep, bool) else list(keep)
-    jaxpr, needed = partial_eval.dce_jaxpr(closed.jaxpr, list(used), keep)
+    """Return the jaxpr of the used results, and which inputs it takes: needed ones, or kept."""
+    jaxpr, needed = partial_eval.dce_jaxpr(closed.jaxpr, list(used), list(keep))
     return ClosedJaxpr(jaxpr, closed.consts), list(needed)
 
 
@@ -284,11 +283,20 @@ def raw_platform(device: jax.Device) -> str:
 
 
 _our_effects: tuple[type[Any], ...] = ()
+_EFFECTS_OF_JAX = (
+    *(debugging.DebugEffect, debugging.OrderedDebugEffect),
+    *(callback.IOEffect, callback.OrderedIOEffect),
+)
 
 
-def our_effects() -> tuple[type[Any], ...]:
-    """Return the types of effects that we registered."""
-    return _our_effects
+def is_ours(effect: Any) -> bool:
+    """Tell whether an effect is of a type that we registered."""
+    return isinstance(effect, _our_effects)
+
+
+def calls_python(effect: Any) -> bool:
+    """Tell whether an effect is that of a call of Python's, one of ours or of JAX's own."""
+    return is_ours(effect) or isinstance(effect, _EFFECTS_OF_JAX)
 
 
 def register_effect(effect_type: type[Any], *, in_checkpoint: bool = True) -> None:

@@ -33,7 +33,7 @@ from bellhop.autograph import (
     loops,
     match_statements,
 )
-from bellhop.autograph.inner_arguments import keep_to_their_functions
+from bellhop.autograph.inner_arguments import keep_arguments_inside
 from bellhop.autograph.state import is_traced, is_undefined
 from bellhop.base.source import (
     function_name,
@@ -42,8 +42,6 @@ from bellhop.base.source import (
     user_site,
 )
 from bellhop.errors import AutoGraphError
-
-keep_to_their_functions()
 
 _OPTIONS = converter.ConversionOptions(
     recursive=True,
@@ -128,6 +126,7 @@ class Transformer(PyToPy):
         What AutoGraph makes of ``append`` takes a list of an enclosing function for a variable
         of this one.
         """
+        keep_arguments_inside()
         unsupported_features_checker.verify(node)
         node = match_statements.transform(node)
         node = self.initial_analysis(node, ctx)

@@ -42,9 +42,9 @@ from jax.extend.core.primitives import while_p
 from jax.interpreters import ad
 
 from bellhop._jax.patches.reverse_mode_of_loops import transpose_loops_by
-from bellhop._jax.private import partial_eval_jaxpr_nounits, transpose_jaxpr, without_unused
+from bellhop._jax.private import partial_eval_jaxpr_nounits, transpose_jaxpr
 from bellhop.base.equations import equations_of
-from bellhop.control_flow.unused_values import needed_values, prune_loops
+from bellhop.control_flow.unused_values import needed_values, without_unused
 from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import trace_state, tracing_with
 
@@ -62,7 +62,6 @@ def reverse_mode_of_loops(where: str) -> Iterator[None]:
     Args:
         where: what is differentiated, for errors.
     """
-    prune_loops()
     transpose_loops_by(_transpose_or)
     with tracing_with(transposing=where):
         yield

@@ -1,10 +1,11 @@
-"""The DCE rule of ``while``.
+"""Dead code elimination that reaches into ``while``.
 
-Here nobody uses ``b``, which JAX, without a rule, computes with the rest of the loop::
+Here nobody uses ``b``, which JAX computes with the rest of the loop: its DCE drops a ``while`` as a
+whole or not at all::
 
     a b = while[body={ lambda ; a b. let c = sin a    d = cos b in (c, d) } ...] x y
 
-The rule makes of it ::
+``without_unused`` makes of it ::
 
     a = while[body={ lambda ; a. let c = sin a in (c,) } ...] x
 
@@ -13,10 +14,29 @@ In the linear part of a circuit, what computes unused values may be all gates of
 
 from collections.abc import Sequence
 
-from jax.extend.core import ClosedJaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Var
+from jax.extend.core.primitives import while_p
 
-from bellhop._jax.patches.unused_values_of_loops import register_dce_rule_of_while
-from bellhop._jax.private import without_unused
+from bellhop._jax.private import dce
+from bellhop.base.equations import with_inner_jaxprs
+
+
+def without_unused(
+    closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool] | bool = False
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """Eliminate dead code: return the jaxpr of the used results, and which inputs it still takes.
+
+    These are the inputs that the results need, and those to keep.
+    """
+    keep = [keep] * len(closed.in_avals) if isinstance(keep, bool) else keep
+    closed, needed = dce(closed, used, keep)
+    # A loop that needs less may leave more unused before it, and around it.
+    while (pruned := _with_pruned_loops(closed)) is not closed:
+        kept = [keeps for keeps, yes in zip(keep, needed, strict=True) if yes]
+        closed, still = dce(pruned, [True] * len(pruned.out_avals), kept)
+        rest = iter(still)
+        needed = [yes and next(rest) for yes in needed]
+    return closed, needed
 
 
 def needed_values(
@@ -42,33 +62,43 @@ def needed_values(
         carried = inputs[n_consts:]
 
 
-def _dce_rule(used: list[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
-    if eqn.effects:
-        return [True] * len(eqn.invars), eqn
-    if not any(used):
-        return [False] * len(eqn.invars), None
-    n_cond = eqn.params["cond_nconsts"]
+def _with_pruned_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a jaxpr whose loops, at any depth, compute what is used; itself where all do."""
+    jaxpr = closed.jaxpr
+    used = {var for var in jaxpr.outvars if isinstance(var, Var)}
+    equations: list[JaxprEqn] = []
+    for eqn in reversed(jaxpr.eqns):
+        pruned = with_inner_jaxprs(eqn, _with_pruned_loops)
+        if pruned.primitive is while_p and not pruned.effects:
+            pruned = _pruned_loop(pruned, [var in used for var in pruned.outvars])
+        used.update(var for var in pruned.invars if isinstance(var, Var))
+        equations.append(pruned)
+    equations.reverse()
+    if all(new is old for new, old in zip(equations, jaxpr.eqns, strict=True)):
+        return closed
+    return ClosedJaxpr(jaxpr.replace(eqns=equations), closed.consts)
+
+
+def _pruned_loop(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+    """Return a loop of the carried values that are used; itself where all are needed."""
+    n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     _, by_condition = without_unused(eqn.params["cond_jaxpr"], [True])
     carried = [a or b for a, b in zip(used, by_condition[n_cond:], strict=True)]
-    n_body = eqn.params["body_nconsts"]
     body, by_body, carried = needed_values(eqn.params["body_jaxpr"], n_body, carried)
     condition, by_condition = without_unused(
         eqn.params["cond_jaxpr"], [True], [False] * n_cond + carried
     )
     needed = [*by_condition[:n_cond], *by_body, *carried]
+    if all(needed):
+        return eqn
     params = {
         "cond_jaxpr": condition,
         "cond_nconsts": sum(by_condition[:n_cond]),
         "body_jaxpr": body,
         "body_nconsts": sum(by_body),
     }
-    return needed, eqn.replace(
+    return eqn.replace(
         invars=[var for var, yes in zip(eqn.invars, needed, strict=True) if yes],
         outvars=[var for var, yes in zip(eqn.outvars, carried, strict=True) if yes],
         params={**eqn.params, **params},
     )
-
-
-def prune_loops() -> None:
-    """Register the DCE rule of ``while`` with JAX."""
-    register_dce_rule_of_while(_dce_rule)

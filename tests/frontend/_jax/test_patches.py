@@ -1,14 +1,16 @@
-"""What of JAX and PennyLane is replaced, and when: nothing by an import."""
+"""What of JAX, PennyLane and malt is replaced, and when: nothing by an import."""
 
 import ast
 import re
 from pathlib import Path
 
 import jax
+import numpy as np
+import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop._jax import patches
+from bellhop import _patching, doctor
 
 # Everything that belongs to a module, a class in it, or a table in it, of either.
 SNAPSHOT = """
@@ -46,7 +48,7 @@ SNAPSHOT = """
 """
 USE = """
     import jax.numpy as jnp
-    from bellhop._jax.patches import in_force
+    from bellhop._patching import in_force
     print(in_force() == {})
     f = bellhop.pure_callback(lambda x: x, float)
     bellhop.qjit(lambda x: bellhop.accelerate(jnp.sin)(f(x)))(1.0)
@@ -67,20 +69,36 @@ def test_a_part_that_jax_lacks_is_named():
     with pytest.raises(
         bellhop.CompileError, match=r"has no jax\.nothing, which bellhop has to rep"
     ):
-        patches.original(jax, "nothing")
+        _patching.original(jax, "nothing")
 
 
 def test_a_patch_is_put_in_once():
     calls = []
-    put_in = patches.patch("a part of this test", "it is counted")(calls.append)
+    put_in = _patching.patch("a part of this test", "it is counted")(calls.append)
     put_in(1)
     put_in(2)
     assert calls == [1]
-    assert patches.in_force()["a part of this test"] == "it is counted"
-    del patches._in_force["a part of this test"]
+    assert _patching.in_force()["a part of this test"] == "it is counted"
+    del _patching._in_force["a part of this test"]
 
 
-FILES = [path for path in Path(patches.__file__).parent.glob("*.py") if path.stem != "__init__"]
+def test_the_doctor_lists_what_autograph_and_circuits_replace():
+    @bellhop.qjit(autograph=True)
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        if x > 0:
+            qml.RX(x, wires=0)
+        return qml.expval(qml.Z(0))
+
+    np.testing.assert_allclose(circuit(0.3), np.cos(0.3))
+    listed = doctor._patches().detail
+    for part in ("QNode.__call__", "PennyLane's queues", "the arguments of nested functions in malt"):
+        assert part in listed
+
+
+ROOT = Path(bellhop.__file__).parent
+FILES = [path for path in (ROOT / "_jax/patches").glob("*.py") if path.stem != "__init__"]
+FILES.append(ROOT / "autograph/inner_arguments.py")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)

@@ -15,7 +15,7 @@ from typing import Any
 from jax._src import callback  # noqa: TID251
 from jax.interpreters import mlir
 
-from bellhop._jax.patches import original, patch
+from bellhop._patching import original, patch
 
 
 @patch("emit_python_callback", "JAX's own callbacks in our programs are calls of ours")

@@ -20,8 +20,8 @@ import jax
 from jax._src import dispatch, pjit  # noqa: TID251
 from jax._src.interpreters import pxla  # noqa: TID251
 
-from bellhop._jax.patches import original, patch
-from bellhop._jax.private import our_effects
+from bellhop._patching import original, patch
+from bellhop._jax.private import is_ours
 from bellhop_runtime._interrupts import uninterrupted
 
 # Whether the caller itself makes exceptions of such texts, and waits for the run.
@@ -66,7 +66,7 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[],
         return fast_ahead_by_jax(executable, *args, **kwargs)
 
     def run_to_the_end(run: Any, *args: Any) -> Any:
-        ordered = [effect for effect in run.ordered_effects if isinstance(effect, our_effects())]
+        ordered = list(filter(is_ours, run.ordered_effects))
         if not ordered and not any(map(is_meant, run.keepalive or ())):
             return run_by_jax(run, *args)
         before()

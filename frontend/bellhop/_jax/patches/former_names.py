@@ -10,7 +10,7 @@ Test: ``tests/frontend/circuits`` on jax 0.11.
 import jax
 from jax._src import core  # noqa: TID251
 
-from bellhop._jax.patches import original, patch
+from bellhop._patching import original, patch
 
 
 def put_back_former_names() -> None:

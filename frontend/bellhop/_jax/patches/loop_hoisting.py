@@ -19,19 +19,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-from jax._src import callback, core, debugging  # noqa: TID251
+from jax._src import core  # noqa: TID251
 from jax._src.interpreters import partial_eval  # noqa: TID251
 from jax._src.lax.control_flow import loops  # noqa: TID251
 from jax.extend.core import ClosedJaxpr
 from jax.extend.core.primitives import custom_jvp_call_p
 
-from bellhop._jax.patches import original, patch
-from bellhop._jax.private import our_effects
-
-_EFFECTS_OF_JAX = (
-    *(debugging.DebugEffect, debugging.OrderedDebugEffect),
-    *(callback.IOEffect, callback.OrderedIOEffect),
-)
+from bellhop._patching import original, patch
+from bellhop._jax.private import calls_python, is_ours
 
 # Primitives that have no derivative but by the rule of a function around them.
 _known_by_rules: set[Any] = set()
@@ -44,9 +39,7 @@ def keep_rules_around(primitive: Any) -> None:
 
 def _must_stay_whole(jaxpr: ClosedJaxpr) -> bool:
     """Tell whether nothing may be hoisted out of a loop of this body."""
-    calls = our_effects() + _EFFECTS_OF_JAX
-    has_effect = any(isinstance(effect, calls) for effect in jaxpr.effects)
-    return has_effect or _needs_rule(jaxpr.jaxpr, has_rule=False)
+    return any(map(calls_python, jaxpr.effects)) or _needs_rule(jaxpr.jaxpr, has_rule=False)
 
 
 def _needs_rule(jaxpr: Any, *, has_rule: bool) -> bool:
@@ -125,7 +118,7 @@ def _split_without_hoisting_effects(
     if known is not None and "call_jaxpr" in known.params:
         # The loop itself is the last; what stands before it was hoisted.
         for hoisted in known.params["call_jaxpr"].eqns[:-1]:
-            if any(isinstance(effect, our_effects()) for effect in hoisted.effects):
+            if any(map(is_ours, hoisted.effects)):
                 raise NotImplementedError(
                     "this version of JAX would call a callback in a loop under jax.checkpoint "
                     "once instead of once an iteration, since its arguments are the same in each. "

@@ -14,7 +14,7 @@ from jax._src import pjit  # noqa: TID251
 from jax.extend.core.primitives import jit_p
 from jax.interpreters import mlir
 
-from bellhop._jax.patches import original, patch
+from bellhop._patching import original, patch
 
 
 @patch("the lowering rule of jit", "regions are lowered for the devices that they run on")

@@ -13,7 +13,7 @@ from typing import Any
 from jax.extend.core.primitives import while_p
 from jax.interpreters import ad
 
-from bellhop._jax.patches import patch
+from bellhop._patching import patch
 
 
 @patch("the transposition rule of while", "loops of computed length have a reverse mode")

@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from bellhop._jax.patches import patch
+from bellhop._patching import patch
 
 
 @patch("jax.errors.JaxRuntimeError.__new__", "a plain jax.jit raises what a callback raised")

@@ -18,7 +18,7 @@ import jax
 from jax._src import pjit  # noqa: TID251
 from jax.extend.core.primitives import jit_p
 
-from bellhop._jax.patches import original, patch
+from bellhop._patching import original, patch
 from bellhop._jax.patches.fast_calls import keeps, translated
 
 

@@ -35,7 +35,6 @@ import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
-from bellhop._jax.private import without_unused
 from bellhop.base.equations import equations_of, evaluate, read
 from bellhop.circuits.derivatives.directional_derivative import directional_derivative_p
 from bellhop.circuits.derivatives.dynamic_count import (
@@ -46,6 +45,7 @@ from bellhop.circuits.derivatives.dynamic_count import (
 )
 from bellhop.circuits.operations.state_primitives import HANDLE, gates_p, mid_measure_p, restart_p
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops, side_effects_error
+from bellhop.control_flow.unused_values import without_unused
 
 
 def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop._patching import patch
 from bellhop.tracing.state import current_circuit
 
 # Operations that are written with values of their controls.
@@ -25,9 +26,9 @@ _CONTROLLED = (
 )
 
 
-@functools.cache
+@patch("PennyLane's controlled operations", "programs compute values of controls")
 def take_computed_values() -> None:
-    """Let PennyLane's controlled operations be written with such values; once a process."""
+    """Let PennyLane's controlled operations be written with such values."""
     for kind in _CONTROLLED:
         kind.__new__ = _splitting(kind)
 

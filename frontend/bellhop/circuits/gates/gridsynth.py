@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop._patching import patch
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.gates.control_flow import ControlFlow
 from bellhop.circuits.precision import real_type
@@ -36,9 +37,9 @@ _of_value = qml.ops.rs_decomposition
 _SPARE = 40
 
 
-@functools.cache
+@patch("qml.ops.rs_decomposition", "programs compute the angles")
 def take_computed_angles() -> None:
-    """Let ``qml.ops.rs_decomposition`` take angles that the program computes; once a process."""
+    """Let ``qml.ops.rs_decomposition`` take angles that the program computes."""
 
     @functools.wraps(_of_value)
     def rs_decomposition(op: Any, epsilon: float, is_qjit: bool = False, **options: Any) -> Any:

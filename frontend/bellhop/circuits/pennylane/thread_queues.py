@@ -12,6 +12,8 @@ from typing import Any
 
 from pennylane.queuing import AnnotatedQueue, QueuingManager
 
+from bellhop._patching import patch
+
 
 class _Contexts(threading.local):
     """The queues that record in this thread, innermost last: as much of a list as is asked for."""
@@ -74,6 +76,11 @@ def separate_threads() -> None:
         contexts = _Contexts()
         contexts.stack = recording
         QueuingManager._active_contexts = contexts
-        # What was decorated with stop_recording() holds the function itself.
-        QueuingManager.stop_recording.__func__.__wrapped__.__code__ = _stop_recording.__code__
-        AnnotatedQueue._lock = _NoLock()
+        _lock_nothing()
+
+
+@patch("PennyLane's queues", "threads record circuits at once")
+def _lock_nothing() -> None:
+    # What was decorated with stop_recording() holds the function itself.
+    QueuingManager.stop_recording.__func__.__wrapped__.__code__ = _stop_recording.__code__
+    AnnotatedQueue._lock = _NoLock()

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import pennylane as qml
 
+from bellhop._patching import patch
 from bellhop.circuits.pennylane.specs_levels import has_several_levels, specs_at_levels
 from bellhop.control_flow.interpretation import unrolling
 from bellhop.errors import CompileError
@@ -19,9 +20,9 @@ from bellhop.tracing.state import is_tracing
 Tool = Callable[..., Any]
 
 
-@functools.cache
+@patch("qml.specs and other tools", "they take qjit functions")
 def let_tools_know(compiled: type) -> None:
-    """Let PennyLane's functions take compiled functions, and run in them; once a process.
+    """Let PennyLane's functions take compiled functions, and run in them.
 
     Args:
         compiled: the class of compiled functions.

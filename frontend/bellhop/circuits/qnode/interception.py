@@ -11,6 +11,7 @@ from pennylane.queuing import AnnotatedQueue, process_queue
 
 from bellhop._jax.patches.former_names import put_back_former_names
 from bellhop._jax.private import convert_constvars_jaxpr
+from bellhop._patching import patch
 from bellhop.base.source import definition_site, function_name
 from bellhop.circuits.circuit import circuit_primitive
 from bellhop.circuits.circuit.execution import check_number_of_shots, is_measurement, trace_circuit
@@ -35,9 +36,9 @@ from bellhop.passes import passes_of
 from bellhop.tracing.state import circuit_scope, current_options, is_tracing
 
 
-@functools.cache
+@patch("QNode.__call__", "QNodes that a program calls are circuits of it")
 def intercept_qnodes() -> None:
-    """Make QNodes that are called while we trace part of the program; once a process."""
+    """Make QNodes that are called while we trace part of the program."""
     put_back_former_names()
     take_computed_values()
     take_computed_angles()

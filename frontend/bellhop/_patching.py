@@ -1,0 +1,70 @@
+"""Patches of other libraries: of JAX in ``_jax/patches/``, of PennyLane and malt where they serve.
+
+A patch is a function that replaces something of a library, once::
+
+    @patch("the transposition rule of while", "loops of computed length have a reverse mode")
+    def transpose_loops_by(rule): ad.primitive_transposes[while_p] = rule
+
+    transpose_loops_by(rule)      # installed, once per process
+    in_force()                    # {"the transposition rule of while": "loops of computed ..."}
+
+Importing bellhop installs none.  The docstring of each file says what is replaced and why, in which
+versions, what upstream would make it needless, when it is installed, and the test for it.
+"""
+
+import functools
+import importlib.metadata
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from bellhop.errors import CompileError
+
+_in_force: dict[str, str] = {}
+# A patch may install another one.
+_lock = threading.RLock()
+
+
+def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator for a function that installs a patch: only its first call does.
+
+    Args:
+        replaced: the part of the library that is replaced.
+        reason: what the patch is for.
+    """
+
+    def decorate(install: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(install)
+        def put_in(*arguments: Any) -> None:
+            if replaced in _in_force:
+                return
+            with _lock:
+                if replaced not in _in_force:
+                    install(*arguments)
+                    _in_force[replaced] = reason
+
+        return put_in
+
+    return decorate
+
+
+def original(owner: Any, name: str) -> Any:
+    """Return the part of a library that a patch replaces.
+
+    Raises:
+        CompileError: where the version that is installed does not have it.
+    """
+    try:
+        return getattr(owner, name)
+    except AttributeError as error:
+        library = getattr(owner, "__module__", owner.__name__).partition(".")[0]
+        package = {"malt": "diastatic-malt"}.get(library, library)
+        raise CompileError(
+            f"{package} {importlib.metadata.version(package)} has no {owner.__name__}.{name}, "
+            "which bellhop has to replace. Install jax>=0.10,<0.12 and pennylane>=0.45,<0.46."
+        ) from error
+
+
+def in_force() -> dict[str, str]:
+    """Return the patches that are installed: what each replaces, and its reason."""
+    return dict(_in_force)
