@@ -1,9 +1,9 @@
 """State that holds inside of ``with`` blocks, in one thread: that of tracing, and of lowering.
 
-    state = ScopedState("bellhop_trace_state", TraceState())
-    with state.changed(is_tracing=True):
-        state.now()      # TraceState(is_tracing=True, ...)
-    state.now()          # TraceState()
+state = ScopedState("bellhop_trace_state", TraceState())
+with state.changed(is_tracing=True):
+    state.now()      # TraceState(is_tracing=True, ...)
+state.now()          # TraceState()
 """
 
 import contextlib

@@ -144,9 +144,7 @@ directional_derivative = _operation(
     ("tensor<?x?x?xf64>",),
     {**_MEASURED, "adjoint": "i64", "kept": "i64"},
 )
-vjp = _operation(
-    "vjp", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",), {"bits": "i64"}
-)
+vjp = _operation("vjp", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",), {"bits": "i64"})
 cotangents = _operation("cotangents", (STATE, "tensor<?xf64>", _INTEGER), ("tensor<?x?xf64>",))
 steps = _operation("steps", (STATE,), (STATE, _INTEGER))
 direction = _operation(

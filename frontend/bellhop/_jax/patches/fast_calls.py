@@ -20,8 +20,8 @@ import jax
 from jax._src import dispatch, pjit  # noqa: TID251
 from jax._src.interpreters import pxla  # noqa: TID251
 
-from bellhop._patching import original, patch
 from bellhop._jax.private import is_ours
+from bellhop._patching import original, patch
 from bellhop_runtime._interrupts import uninterrupted
 
 # Whether the caller itself makes exceptions of such texts, and waits for the run.

@@ -25,8 +25,8 @@ from jax._src.lax.control_flow import loops  # noqa: TID251
 from jax.extend.core import ClosedJaxpr
 from jax.extend.core.primitives import custom_jvp_call_p
 
-from bellhop._patching import original, patch
 from bellhop._jax.private import calls_python, is_ours
+from bellhop._patching import original, patch
 
 # Primitives that have no derivative but by the rule of a function around them.
 _known_by_rules: set[Any] = set()

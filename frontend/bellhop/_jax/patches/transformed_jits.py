@@ -18,8 +18,8 @@ import jax
 from jax._src import pjit  # noqa: TID251
 from jax.extend.core.primitives import jit_p
 
-from bellhop._patching import original, patch
 from bellhop._jax.patches.fast_calls import keeps, translated
+from bellhop._patching import original, patch
 
 
 @patch("the evaluation of jits under transformations", "callbacks may call their own function")
