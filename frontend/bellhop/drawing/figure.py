@@ -59,11 +59,12 @@ def figure(graph: Graph) -> tuple[Any, Any]:
 def _places(graph: Graph) -> dict[int, tuple[float, float]]:
     """Return where each node stands: below all that it depends on."""
     rank: dict[int, int] = {}
+    results = [node.number for node in graph.nodes() if node.kind is Kind.RESULT]
     # Nodes are numbered in the order of the program.  What flows back in a loop does not count.
-    for node in sorted(graph.nodes(), key=lambda node: node.number):
-        sources = [s for s, t in graph.edges if t == node.number and s in rank]
-        above = rank.values() if node.kind is Kind.RESULT else (rank[s] for s in sources)
-        rank[node.number] = 1 + max(above, default=-1)
+    for number in sorted({node.number for node in graph.nodes()} - set(results)):
+        sources = [rank[s] for s, t in graph.edges if t == number and s in rank]
+        rank[number] = 1 + max(sources, default=-1)
+    rank |= dict.fromkeys(results, 1 + max(rank.values(), default=-1))
     rows: dict[int, list[int]] = defaultdict(list)
     for number, row in rank.items():
         rows[row].append(number)

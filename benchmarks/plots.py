@@ -1,0 +1,100 @@
+"""Plot the newest complete run for the README and the documentation.
+
+Run as `python -m benchmarks.plots`; a test looks whether the plots are of the newest run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks import records
+from benchmarks.case import FRAMEWORKS, LIMIT
+from benchmarks.records import Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PICTURES = Path(__file__).resolve().parent.parent / "doc" / "pictures"
+NAMES = {"bellhop": "Bellhop", "jax": "JAX", "catalyst": "Catalyst", LIMIT: "limit"}
+COLORS = {"bellhop": "C0", "jax": "C1", "catalyst": "C2", LIMIT: "0.6"}
+BORDERS = {
+    "callback": "one callback",
+    "callback-traffic": "callback in a loop, each",
+    "callback-vjp": "callback with a VJP, under grad",
+    "callback-8mb": "8 MB in and out of a callback",
+    "tap-loop": "tap in a loop, each",
+    "print-loop": "print in a loop, each",
+    "accelerate-other": "region on another device",
+    "accelerate-chain": "10 regions in a row there",
+}
+QUBITS = (4, 10, 16, 20)
+
+
+def borders(record: Record) -> Figure:
+    """Plot what it costs to cross each border of a program, a bar for each framework."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
+    axes = figure.subplots()
+    height = 0.2
+    for place, framework in enumerate((*FRAMEWORKS, LIMIT)):
+        times = [_microseconds(record, case, framework) for case in BORDERS]
+        rows = [row + (place - 1.5) * height for row in range(len(BORDERS))]
+        axes.barh(rows, times, height, color=COLORS[framework], label=NAMES[framework])
+    axes.set_yticks(range(len(BORDERS)), list(BORDERS.values()))
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlabel("time (us)")
+    axes.legend()
+    return figure
+
+
+def circuits(record: Record) -> Figure:
+    """Plot the times of circuits and of their gradients against the number of qubits."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    _lines(left, record, "circuit")
+    _lines(right, record, "gradient")
+    left.set_ylabel("time (us)")
+    left.legend()
+    return figure
+
+
+def _lines(axes: Axes, record: Record, kind: str) -> None:
+    for framework in (*FRAMEWORKS, LIMIT):
+        times = [_microseconds(record, f"{kind}-{qubits}", framework) for qubits in QUBITS]
+        style = ":" if framework == LIMIT else "-"
+        name = "Lightning from Python" if framework == LIMIT else NAMES[framework]
+        axes.plot(QUBITS, times, f"o{style}", color=COLORS[framework], label=name)
+    axes.set_title(kind)
+    axes.set_yscale("log")
+    axes.set_xticks(QUBITS)
+    axes.set_xlabel("qubits")
+
+
+def _microseconds(record: Record, case: str, framework: str) -> float:
+    result = record[case]
+    outcome = result.outcomes.get(framework)
+    seconds = None if outcome is None or result.wrong else outcome.run
+    return float("nan") if seconds is None else seconds / result.case.items * 1e6
+
+
+def main() -> None:
+    """Write all plots."""
+    import matplotlib as mpl
+
+    record = records.newest()
+    # The same run makes the same file.
+    mpl.rcParams |= {"svg.hashsalt": record.path.stem, "svg.fonttype": "none"}
+    for plot in (borders, circuits):
+        path = PICTURES / f"{plot.__name__}.svg"
+        plot(record).savefig(path, metadata={"Date": None, "Source": record.path.name})
+        print(f"{path.name}: from {record.path.name}")
+
+
+if __name__ == "__main__":
+    main()
