@@ -38,11 +38,7 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
-from bellhop._jax.private import (
-    hold_weakly_in_caches,
-    jvp_jaxpr,
-    partial_eval_jaxpr_nounits,
-)
+from bellhop._jax.private import hold_weakly_in_caches, jvp_jaxpr, partial_eval_jaxpr_nounits
 from bellhop.circuits.circuit.batch import (
     Batch,
     batched,
@@ -177,13 +173,15 @@ def bind(
     """
     # Patches JAX here, since rules of transformations run before abstract evaluation.
     keep_effects_in_loops()
-    static = {
-        "device": device,
-        "name": name,
-        "derivative_order": derivative_order,
-        "randomness": randomness,
-    }
-    return circuit_p.bind(*inputs, body=body, batch=batch, **static)
+    return circuit_p.bind(
+        *inputs,
+        body=body,
+        batch=batch,
+        device=device,
+        name=name,
+        derivative_order=derivative_order,
+        randomness=randomness,
+    )
 
 
 @circuit_p.def_effectful_abstract_eval
@@ -210,11 +208,10 @@ def _jvp(
     tangents: Sequence[Any],
     *,
     body: CircuitBody,
-    device: DeviceSpec,
-    name: str,
     derivative_order: int,
     randomness: Randomness,
     batch: Batch | None,
+    **static: Any,
 ) -> tuple[list[Any], list[Any]]:
     """Linearize: a circuit that also returns residuals, and linear equations after it.
 
@@ -241,13 +238,7 @@ def _jvp(
             [False] * n_in + [True] * sum(nonzero),
             instantiate=[False] * n_out + [True] * sum(out_nonzero),
         )
-    static: dict[str, Any] = {
-        "device": device,
-        "name": name,
-        "derivative_order": derivative_order + 1,
-        "randomness": randomness,
-        "batch": batch,
-    }
+    static |= {"derivative_order": derivative_order + 1, "randomness": randomness, "batch": batch}
     given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
     if linear.out_avals and (randomness is Randomness.TREE or has_loop_of_unknown_length(linear)):
         # In a tree each run has residuals of its own, and in loops of dynamic length residuals have

@@ -1,6 +1,7 @@
 """Traces a QNode's circuit; decides how often it runs and how results are computed of the runs."""
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,9 +15,10 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.circuit.circuit_primitive import Randomness
 from bellhop.circuits.gates.device import DeviceSpec
-from bellhop.circuits.measure.computed_wires import on_known_wires
-from bellhop.circuits.measure.sampling import sampled_statistics
-from bellhop.circuits.measure.statistics import Statistic, exact_statistics
+from bellhop.circuits.measure.measurements import MeasurementList
+from bellhop.circuits.measure.process import is_measurement
+from bellhop.circuits.measure.processes import as_process, exact_statistics, sampled_statistics
+from bellhop.circuits.measure.statistics import Statistic
 from bellhop.circuits.memory import check_shots_fit
 from bellhop.circuits.operations.kept_shots import (
     drops_shots,
@@ -92,13 +94,8 @@ class Traced:
     finish: Callable[[Sequence[Any]], Any]
 
 
-def is_measurement(value: Any) -> bool:
-    """Tell whether a leaf of a quantum function's result is a measurement."""
-    return isinstance(value, qml.measurements.MeasurementProcess)
-
-
 def trace_circuit(
-    record: Callable[..., tuple[Any, Any]],
+    record: Callable[..., tuple[Any, list[Any], Any]],
     inputs: Sequence[Any],
     *,
     qnode: qml.QNode,
@@ -109,80 +106,132 @@ def trace_circuit(
 
     Args:
         record: takes the handle of a fresh state and the inputs; runs the quantum function and
-            returns its circuit and its result.
+            returns its circuit, and the leaves and the structure of its result.
         inputs: arrays.
         qnode: the QNode, for its shots and its ``mcm_method``.
         device: where it runs.
         where: the QNode and its line, for errors.
     """
     shots = shots_of(qnode)
-    trees: list[Any] = []
-    statistics: list[Statistic] = []
     method = None
     postselects = False
     spec = device
-    precision = Precision()
+    results: Any = None
 
     def run(handle: Any, *inputs: Any) -> list[Any]:
-        nonlocal method, postselects, precision, spec, statistics, trees
-        circuit, result = record(handle, *inputs)
-        precision = circuit.precision
-        leaves, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
-        check_result(leaves, where)
-        method = None
-        if circuit.has_mid_circuit:
-            is_classical = not all(map(is_measurement, leaves))
-            method = chosen_method(qnode, shots, is_classical=is_classical, where=where)
+        nonlocal method, postselects, results, spec
+        circuit, leaves, out_tree = record(handle, *inputs)
+        method = chosen_method(circuit, leaves, qnode, shots)
         postselects = circuit.postselects and method != TREE
         spec = dataclasses.replace(device, shots=1 if method == ONE_SHOT else shots.total)
         circuit.device = spec
         circuit.groups = (1,) if method == ONE_SHOT else shots.copies
-        statistics = _statistics(circuit, leaves, shots, method)
-        values, values_tree = jax.tree.flatten([statistic.values for statistic in statistics])
-        trees = [out_tree, values_tree]
-        return [circuit.handle, *values]
+        circuit.is_one_shot = method == ONE_SHOT
+        processes = [as_process(leaf, circuit) for leaf in leaves]
+        asked = MeasurementList(circuit, is_tree=method == TREE)
+        if shots.total:
+            statistics = sampled_statistics(circuit, processes)
+        else:
+            statistics = exact_statistics(asked, processes)
+        results = Results(statistics, out_tree, shots, circuit.precision, where)
+        return [circuit.handle, *asked.weights, *results.values()]
 
     with apart_from_mesh(inputs) as plain:
         closed = vectorized(jax.make_jaxpr(run)(HANDLE_STRUCT, *plain))
-        out_tree, values_tree = trees
         randomness = _randomness(method, shots)
         if postselects:
             if not drops_shots(qnode):
                 randomness = Randomness.ANEW if may_differ(closed) else Randomness.CONDITIONED
             closed = until_kept(closed)
         if method == ONE_SHOT:
-            closed = _one_by_one(closed, statistics, shots, plain, postselects=postselects)
+            closed = _one_by_one(closed, results.statistics, shots, plain, postselects=postselects)
 
-    def finish(results: Sequence[Any]) -> Any:
-        is_kept, *results = results if postselects else (None, *results)
-        values = jax.tree.unflatten(values_tree, results)
-        measured = statistics
+    def finish(values: Sequence[Any]) -> Any:
+        total = is_kept = None
         if method == TREE:
-            total, *sums = values
+            total, *values = values
             total = possible(total)
-            values, measured = jax.tree.map(lambda sum_: sum_ / total, sums), statistics[1:]
         elif postselects:
-            values = [
-                kept(value, is_kept, statistic, where)
-                for value, statistic in zip(values, statistics, strict=True)
-            ]
-        return finished(values, measured, out_tree, shots, precision)
+            is_kept, *values = values
+        return results.finish(values, total=total, is_kept=is_kept)
 
     if randomness not in (Randomness.NONE, Randomness.TREE):
         offer_seed_of(qnode.device)
     return Traced(closed, spec, randomness, finish)
 
 
-def kept(values: Any, is_kept: Any, statistic: Statistic, where: str) -> Any:
-    """Return the values of a statistic with what stands for shots that were not kept."""
-    if not statistic.is_measured:
-        return values
-    if statistic.is_of_shots:
-        return jax.tree.map(lambda samples: filled(samples, is_kept, where), values)
-    # Means over shots are those of the shots that were kept already.
-    return (
-        values if is_kept.ndim else jax.tree.map(lambda v: jnp.where(is_kept, v, jnp.nan), values)
-    )
+@dataclasses.dataclass
+class Results:
+    """What a circuit returns, made of the values of its runs.
+
+    Attributes:
+        statistics: of a run, one for each leaf of what the quantum function returned.
+        tree: the structure of that.
+        shots: of the circuit.
+        precision: of measurements.
+        where: the QNode, for errors.
+    """
+
+    statistics: Sequence[Statistic]
+    tree: Any
+    shots: Shots
+    precision: Precision
+    where: str
+
+    def values(self) -> list[Any]:
+        """Return the values of a run, one array after the other."""
+        return jax.tree.leaves([statistic.values for statistic in self.statistics])
+
+    def finish(self, values: Sequence[Any], *, total: Any = None, is_kept: Any = None) -> Any:
+        """Return the results in their structure.
+
+        Args:
+            values: of all runs.
+            total: what those of measurements are to be divided by, if anything.
+            is_kept: for each shot, or for all, whether they were kept, if some may not be.
+        """
+        tree = jax.tree.structure([statistic.values for statistic in self.statistics])
+        each: list[Any] = jax.tree.unflatten(tree, list(values))
+        if total is not None:
+            each = self._changed(each, lambda _, array: array / total)
+        if is_kept is not None:
+            each = self._changed(each, lambda s, array: self._kept(s, array, is_kept))
+        if not self.shots.total:
+            return self._end(each)
+        ends = list(itertools.accumulate(self.shots.copies))
+
+        def copy(number: int) -> Any:
+            of_shots = slice(ends[number] - self.shots.copies[number], ends[number])
+
+            def part(statistic: Statistic, value: Any) -> Any:
+                place = of_shots if statistic.is_of_shots else number
+                return jax.tree.map(lambda array: array[place], value)
+
+            return self._end(list(map(part, self.statistics, each)))
+
+        return tuple(map(copy, range(len(ends)))) if self.shots.is_vector else copy(0)
+
+    def _changed(self, each: Sequence[Any], change: Callable[[Statistic, Any], Any]) -> list[Any]:
+        """Change the values of measurements, but no others."""
+        return [
+            jax.tree.map(functools.partial(change, statistic), values)
+            if statistic.is_measured
+            else values
+            for statistic, values in zip(self.statistics, each, strict=True)
+        ]
+
+    def _kept(self, statistic: Statistic, values: Any, is_kept: Any) -> Any:
+        """Return values of a statistic with what stands for shots that were not kept."""
+        if statistic.is_of_shots:
+            return filled(values, is_kept, self.where)
+        # Means over shots are those of the shots that were kept already.
+        return values if is_kept.ndim else jnp.where(is_kept, values, jnp.nan)
+
+    def _end(self, each: Sequence[Any]) -> Any:
+        results = [s.finish(values) for s, values in zip(self.statistics, each, strict=True)]
+        return jax.tree.unflatten(
+            self.tree, self._changed(results, lambda _, r: self.precision.of(r))
+        )
 
 
 def _randomness(method: str | None, shots: Shots) -> Randomness:
@@ -191,63 +240,6 @@ def _randomness(method: str | None, shots: Shots) -> Randomness:
     if method is not None:
         return Randomness.OUTCOMES
     return Randomness.SAMPLES if shots.total else Randomness.NONE
-
-
-def _statistics(
-    circuit: Any, leaves: Sequence[Any], shots: Shots, method: str | None
-) -> list[Statistic]:
-    processes = [leaf for leaf in leaves if is_measurement(leaf)]
-    circuit.take_observables(processes)
-    processes = [on_known_wires(circuit, process) for process in processes]
-    if shots.total:
-        measured = sampled_statistics(circuit, processes)
-    else:
-        measured = exact_statistics(circuit, processes, is_tree=method == TREE)
-    if method == TREE:
-        return measured
-    in_order = iter(measured)
-
-    def statistic(leaf: Any) -> Statistic:
-        if is_measurement(leaf):
-            return next(in_order)
-        value = jnp.asarray(leaf)
-        if method == ONE_SHOT:
-            return Statistic(circuit.of_each_shot(value), is_of_shots=True, is_measured=False)
-        value = circuit.mean_of_groups(value) if shots.total else value
-        return Statistic(value, is_measured=False)
-
-    return list(map(statistic, leaves))
-
-
-def finished(
-    values: Sequence[Any],
-    statistics: Sequence[Statistic],
-    out_tree: Any,
-    shots: Shots,
-    precision: Precision,
-) -> Any:
-    """Return the results of all runs, in their structure; measurements are in a precision."""
-    ends = list(itertools.accumulate(shots.copies))
-
-    def end(statistic: Statistic, value: Any) -> Any:
-        result = statistic.finish(value)
-        return precision.of(result) if statistic.is_measured else result
-
-    def result(statistic: Statistic, value: Any, number: int) -> Any:
-        of_shots = slice(ends[number] - shots.copies[number], ends[number])
-        part = of_shots if statistic.is_of_shots else number
-        return end(statistic, jax.tree.map(lambda array: array[part], value))
-
-    def copy(number: int) -> Any:
-        results = [result(s, v, number) for s, v in zip(statistics, values, strict=True)]
-        return jax.tree.unflatten(out_tree, results)
-
-    if shots.is_vector:
-        return tuple(map(copy, range(len(shots.copies))))
-    if shots.total:
-        return copy(0)
-    results = list(map(end, statistics, values))
-    return jax.tree.unflatten(out_tree, results)
 
 
 def _one_by_one(
@@ -301,17 +293,22 @@ def _one_by_one(
     return jax.make_jaxpr(loop)(HANDLE_STRUCT, *inputs)
 
 
-def chosen_method(qnode: qml.QNode, shots: Shots, *, is_classical: bool, where: str) -> str:
-    """Return how a circuit with mid-circuit measurements is run.
+def chosen_method(
+    circuit: Any, leaves: Sequence[Any], qnode: qml.QNode, shots: Shots
+) -> str | None:
+    """Return how a circuit with mid-circuit measurements is run; None for one without.
 
     Whatever it is called, with shots each of them is a run whose outcomes are drawn.
 
     Args:
+        circuit: the circuit, at its end.
+        leaves: what the quantum function returned.
         qnode: the QNode, for its ``mcm_method``.
         shots: its shots.
-        is_classical: whether it returns other values than measurements.
-        where: the QNode and its line, for errors.
     """
+    if not circuit.has_mid_circuit:
+        return None
+    is_classical = not all(map(is_measurement, leaves))
     method = qnode.execute_kwargs.get("mcm_method")
     if method == SINGLE_BRANCH:
         return SINGLE_BRANCH
@@ -319,30 +316,12 @@ def chosen_method(qnode: qml.QNode, shots: Shots, *, is_classical: bool, where: 
         return ONE_SHOT
     if method == ONE_SHOT:
         raise CompileError(
-            f"{where}: mcm_method='one-shot' needs shots. Use mcm_method='tree-traversal'."
+            f"{circuit.where}: mcm_method='one-shot' needs shots. Use mcm_method='tree-traversal'."
         )
     if is_classical and method is not None:
         raise CompileError(
-            f"{where}: it returns values that are no measurements, which mcm_method={method!r} "
-            "makes several times. Return qml.sample or qml.expval of outcomes, or set "
-            f"mcm_method={SINGLE_BRANCH!r}."
+            f"{circuit.where}: it returns values that are no measurements, which "
+            f"mcm_method={method!r} makes several times. Return qml.sample or qml.expval of "
+            f"outcomes, or set mcm_method={SINGLE_BRANCH!r}."
         )
     return SINGLE_BRANCH if is_classical else TREE
-
-
-def check_result(leaves: Sequence[Any], where: str) -> None:
-    """Refuse the result of a quantum function that is neither measurements nor numbers."""
-    is_number = lambda leaf: (
-        isinstance(leaf, jax.Array | bool | int | float | complex) or hasattr(leaf, "__array__")
-    )
-    if not leaves:
-        raise CompileError(
-            f"{where}: a quantum function must return something: measurements (a pytree of "
-            "qml.expval, qml.probs, ...), numbers or arrays."
-        )
-    for leaf in leaves:
-        if not is_measurement(leaf) and not is_number(leaf):
-            raise CompileError(
-                f"{where}: a quantum function returns measurements and numbers; it returned a "
-                f"{type(leaf).__name__}."
-            )

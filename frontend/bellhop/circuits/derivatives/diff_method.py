@@ -8,9 +8,7 @@ import pennylane as qml
 
 from bellhop.base.difference_step import difference_step
 from bellhop.circuits.gates import shift_rules
-from bellhop.circuits.measure.device_measurements import (
-    Measurement,
-)
+from bellhop.circuits.measure.device_measurements import Measurement
 from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError, DifferentiableCompileError
 

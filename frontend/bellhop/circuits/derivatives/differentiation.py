@@ -43,9 +43,7 @@ from bellhop.circuits.derivatives.shifted_points import (
     shift_weights,
 )
 from bellhop.circuits.derivatives.tangents import is_given, without_tangents, zero_tangent
-from bellhop.circuits.measure.device_measurements import (
-    Measurement,
-)
+from bellhop.circuits.measure.device_measurements import Measurement
 from bellhop.circuits.operations.measurement_primitives import (
     jacobian_p,
     measure_p,

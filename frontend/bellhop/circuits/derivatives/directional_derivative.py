@@ -47,9 +47,7 @@ from bellhop.circuits.derivatives.shifted_points import (
 )
 from bellhop.circuits.derivatives.tangents import is_given
 from bellhop.circuits.gates.device import DeviceSpec
-from bellhop.circuits.measure.device_measurements import (
-    Measurement,
-)
+from bellhop.circuits.measure.device_measurements import Measurement
 from bellhop.circuits.operations.measurement_primitives import (
     data_and_code,
     sizes_and_squares,

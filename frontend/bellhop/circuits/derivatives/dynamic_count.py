@@ -52,7 +52,7 @@ from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import ir_type
 from bellhop.base.equations import equations_of, with_inner_jaxprs
-from bellhop.circuits.derivatives.tangents import zero_tangent
+from bellhop.circuits.derivatives.tangents import without_tangents
 from bellhop.circuits.precision import real_type
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects._precision import whole_bits
@@ -81,6 +81,12 @@ _remembered_p = Primitive("quantum_remembered")
 _recall_p = Primitive("quantum_recall")
 # after: handle, arrays... -> handle
 after_p = Primitive("quantum_after")
+# The result of these is of the type of their first operand.
+for _primitive in (dynamic_count_p, dynamic_count_tangent_p, _remember_p, _remembered_p, after_p):
+    _primitive.def_abstract_eval(lambda first, *_: first)
+_direction_p.def_abstract_eval(lambda _, proxies, *__: proxies)
+_recall_p.def_abstract_eval(lambda *_: ShapedArray((), np.dtype(bool)))
+without_tangents(after_p)
 
 
 class DynamicCount(NamedTuple):
@@ -149,11 +155,6 @@ def reads_the_session(circuit: ClosedJaxpr) -> bool:
     return any(eqn.primitive is after_p for eqn in equations_of(circuit.jaxpr))
 
 
-@dynamic_count_p.def_abstract_eval
-def _dynamic_count_aval(proxy: Any, *_: Any) -> Any:
-    return proxy
-
-
 def _dynamic_count_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     proxy = dynamic_count_p.bind(*primals)
     dots = tangents[:2]
@@ -169,11 +170,6 @@ ad.primitive_jvps[dynamic_count_p] = _dynamic_count_jvp
 # All rows of a batch have one proxy: its value is always zero.
 batching.primitive_batchers[dynamic_count_p] = lambda args, dims: (args[0], dims[0])
 mlir.register_lowering(dynamic_count_p, lambda _, proxy, *__: [proxy])
-
-
-@dynamic_count_tangent_p.def_abstract_eval
-def _dynamic_count_tangent_aval(proxy_dot: Any, *_: Any) -> Any:
-    return proxy_dot
 
 
 def _dynamic_count_tangent_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -252,52 +248,17 @@ def _cotangents_batch(args: Sequence[Any], dims: Sequence[Any], *, n: int) -> An
 batching.primitive_batchers[cotangents_p] = _cotangents_batch
 
 
-@_direction_p.def_abstract_eval
-def _direction_aval(_: Any, proxies: Any, *__: Any) -> Any:
-    return proxies
-
-
 def _direction_lower(_ctx: Any, handle: Any, proxies: Any, *others: Any) -> Any:
     bits = whole_bits(proxies.type)
     return quantum.direction([handle, proxies, *others], [proxies.type], bits=bits)
 
 
 mlir.register_lowering(_direction_p, _direction_lower, cacheable=False)
-
-
-@_remember_p.def_abstract_eval
-def _remember_aval(handle: Any, *_: Any) -> Any:
-    return handle
-
-
-@_remembered_p.def_abstract_eval
-def _remembered_aval(outcome: Any, *_: Any) -> Any:
-    return outcome
-
-
-@_recall_p.def_abstract_eval
-def _recall_aval(*_: Any) -> Any:
-    return ShapedArray((), np.dtype(bool))
-
-
 mlir.register_lowering(_remembered_p, lambda _, outcome, *__: [outcome])
 mlir.register_lowering(
     _remember_p, lambda _, *operands: quantum.remember(operands), cacheable=False
 )
 mlir.register_lowering(_recall_p, lambda _, *operands: quantum.recall(operands), cacheable=False)
-
-
-@after_p.def_abstract_eval
-def _after_aval(handle: Any, *_: Any) -> Any:
-    return handle
-
-
-def _after_jvp(primals: Sequence[Any], _: Sequence[Any]) -> Any:
-    handle = after_p.bind(*primals)
-    return handle, zero_tangent(handle)
-
-
-ad.primitive_jvps[after_p] = _after_jvp
 
 
 def _vjp_lower(ctx: Any, *operands: Any) -> Any:

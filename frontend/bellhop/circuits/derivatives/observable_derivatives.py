@@ -12,11 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.measure.device_measurements import (
-    Expval,
-    Measurement,
-    Var,
-)
+from bellhop.circuits.measure.device_measurements import Expval, Measurement
 from bellhop.circuits.measure.observable_code import (
     Code,
     factors_of,
@@ -64,29 +60,22 @@ def changes_by_data(
         DifferentiableCompileError: for variances, and for matrices on many wires.
     """
     for number, measurement in enumerate(measurements):
-        if not isinstance(measurement, Expval | Var):
-            continue
         for code, weight in _terms(measurement, coefficients, coefficients_dot, matrices_dot):
-            if isinstance(measurement, Var):
-                raise DifferentiableCompileError(
-                    "a variance is differentiated by the coefficients or the matrix of its "
-                    "observable. Compute it from qml.expval of the observable and of its "
-                    "square."
-                )
+            if measurement.data_obstacle:
+                raise DifferentiableCompileError(measurement.data_obstacle)
             yield Change(number, Expval(terms=(code,)), weight)
 
 
 def _terms(
-    measurement: Expval | Var,
+    measurement: Measurement,
     coefficients: Any,
     coefficients_dot: Any | None,
     matrices_dot: Any | None,
 ) -> Iterator[tuple[Code, Any]]:
     """Yield the terms of the derivative of an observable, and their coefficients."""
-    for number, term in enumerate(measurement.terms):
+    for term, slot in measurement.observable():
         coefficient: Any = 1.0
-        if measurement.coefficients is not None:
-            slot = measurement.coefficients + number
+        if slot is not None:
             coefficient = coefficients[slot]
             if coefficients_dot is not None:
                 yield term, coefficients_dot[slot]

@@ -19,9 +19,7 @@ from bellhop.circuits.derivatives.observable_derivatives import Change, changes_
 from bellhop.circuits.derivatives.tangents import is_given
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.gates.shift_rules import ShiftRule
-from bellhop.circuits.measure.device_measurements import (
-    Measurement,
-)
+from bellhop.circuits.measure.device_measurements import Measurement
 from bellhop.circuits.operations.measurement_primitives import replay_p
 from bellhop.errors import DifferentiableCompileError
 

@@ -24,6 +24,6 @@ def without_tangents(primitive: Primitive) -> None:
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
         del tangents
         results = primitive.bind(*primals, **static)
-        return results, list(map(zero_tangent, results))
+        return results, jax.tree.map(zero_tangent, results)
 
     ad.primitive_jvps[primitive] = jvp

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from bellhop.errors import CompileError
 
 
-def is_dynamic(label: Any) -> bool:
-    """Tell whether a wire is computed in the program."""
-    return isinstance(label, jax.core.Tracer)
+def is_dynamic(value: Any) -> bool:
+    """Tell whether a wire, or a parameter, is computed in the program."""
+    return isinstance(value, jax.core.Tracer)
 
 
 def as_int32(wire: Any) -> Any:

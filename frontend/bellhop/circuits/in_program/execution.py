@@ -1,7 +1,6 @@
 """Calls of QNodes on ``default.qubit``: one run, or one for each combination of outcomes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -10,32 +9,23 @@ import numpy as np
 import pennylane as qml
 from jax.core import eval_jaxpr
 
-from bellhop.circuits.circuit.circuit_primitive import OUTCOMES_ARE_DRAWN
 from bellhop.circuits.circuit.execution import (
     ONE_SHOT,
     SINGLE_BRANCH,
-    Shots,
-    check_result,
+    Results,
     chosen_method,
-    finished,
-    is_measurement,
-    kept,
     shots_of,
 )
-from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.rewrites import rewrites_of
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.default_qubit import DefaultQubitCircuit
 from bellhop.circuits.in_program.shots import ShotsOfBranch, draw_branches, group_of_shot
-from bellhop.circuits.measure.statistics import Statistic
 from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.kept_shots import drops_shots, possible
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.operations.wire_faults import WireFaults
-from bellhop.circuits.precision import Precision
 from bellhop.errors import CompileError
-from bellhop.tracing.state import circuit_scope
 
 # A circuit runs twice as often for each mid-circuit measurement.
 _MOST_OUTCOMES = 12
@@ -69,54 +59,33 @@ def run_traced(
         CompileError: where its state does not fit into memory.
     """
     check_state_fits(len(wires), where)
-    statistics: list[Statistic] = []
-    trees: list[Any] = []
+    results: Any = None
     n_outcomes = 0
-    method = ""
+    method: str | None = None
     postselects = False
     rows = Rows(None, where)
     rewrites = rewrites_of(qnode)
     shots = shots_of(qnode)
     wire_faults = WireFaults(wires, where)
     sizes = np.array(shots.copies)
-    precision = Precision()
 
     def run(outcomes: Any, drawn: Drawn, key: Any, row: Any, *inputs: Any) -> Any:
-        nonlocal statistics, trees, n_outcomes, method, postselects, precision, rows
+        nonlocal results, n_outcomes, method, postselects, rows
         rows = Rows(row, where)
         is_here = drawn.branch_of_shot == outcomes
         here = ShotsOfBranch(key, is_here, drawn.total, shots.copies, drawn.n_kept)
         on_branch = here if shots.total else None
-        circuit = DefaultQubitCircuit(wires, where, outcomes, rows, on_branch, wire_faults)
+        circuit = DefaultQubitCircuit(wires, where, rows, wire_faults, outcomes, on_branch)
         circuit.rewrites = rewrites
-        precision = circuit.precision
-        with circuit_scope(circuit), circuit.queue():
-            result = function(*inputs)
-        leaves, out_tree = jax.tree.flatten(result, is_leaf=is_measurement)
-        check_result(leaves, where)
+        leaves, out_tree = circuit.traced(function, *inputs)
         n_outcomes, postselects = circuit.n_outcomes, circuit.postselects
-        if n_outcomes:
-            is_classical = not all(map(is_measurement, leaves))
-            method = chosen_method(qnode, shots, is_classical=is_classical, where=where)
-            _check_outcomes(n_outcomes, where)
-        measured = iter(
-            circuit.statistics(
-                list(filter(is_measurement, leaves)),
-                str(qnode.diff_method),
-                is_single=method == SINGLE_BRANCH,
-            )
-        )
-        statistics = [
-            next(measured)
-            if is_measurement(leaf)
-            else _computed(circuit, leaf, shots, is_of_shots=method == ONE_SHOT)
-            for leaf in leaves
-        ]
-        if method == SINGLE_BRANCH:
-            statistics = [_without_derivative(statistic, where) for statistic in statistics]
-        values, values_tree = jax.tree.flatten([statistic.values for statistic in statistics])
-        trees = [out_tree, values_tree]
-        return [circuit.weight(), circuit.fault, *values]
+        method = chosen_method(circuit, leaves, qnode, shots)
+        _check_outcomes(n_outcomes, where)
+        circuit.is_one_shot = method == ONE_SHOT
+        is_single = method == SINGLE_BRANCH
+        statistics = circuit.statistics(leaves, str(qnode.diff_method), is_single=is_single)
+        results = Results(statistics, out_tree, shots, circuit.precision, where)
+        return [circuit.weight(), circuit.fault, *results.values()]
 
     no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
     nothing_drawn = Drawn(
@@ -125,7 +94,6 @@ def run_traced(
     closed = jax.make_jaxpr(run)(
         jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, no_key, ROW_STRUCT, *inputs
     )
-    out_tree, values_tree = trees
     is_random = shots.total or method == SINGLE_BRANCH
     if is_random:
         offer_seed_of(qnode.device)
@@ -149,41 +117,27 @@ def run_traced(
             sums, (weights, faults) = jax.lax.scan(add, zeros, branches)
             return weights, faults, sums
 
-        def values_of(flat: list[Any]) -> Any:
-            return jax.tree.unflatten(values_tree, flat)
-
         if not n_outcomes:
-            _, faults, *flat = once(jnp.uint32(0), nothing_drawn)
-            flat = wire_faults.checked(flat, faults, None)
-            return finished(values_of(flat), statistics, out_tree, shots, precision)
-        weights, faults, flat = of_all_branches(nothing_drawn)
+            _, faults, *values = once(jnp.uint32(0), nothing_drawn)
+            return results.finish(wire_faults.checked(values, faults, None))
+        weights, faults, values = of_all_branches(nothing_drawn)
         total = possible(jnp.sum(weights))
-        if not is_random:
-            flat = [value / total for value in wire_faults.checked(flat, faults, weights)]
-            return finished(values_of(flat), statistics, out_tree, shots, precision)
+        is_kept: Any = None
         drops = postselects and drops_shots(qnode)
         if method == SINGLE_BRANCH:
             branch, is_kept = draw_branches(key, weights, 1, drops=drops)
             branch, is_kept = branch[0], is_kept[0]
             drawn = nothing_drawn._replace(branch_of_shot=jnp.full(shots.total, branch))
-            weight, _, *flat = once(branch, drawn)
-            values = values_of(wire_faults.checked(flat, faults, weights))
-            if not shots.total:
-                values = [
-                    jax.tree.map(lambda value: value / weight, value) if s.is_measured else value
-                    for s, value in zip(statistics, values, strict=True)
-                ]
-        else:
+            total, _, *values = once(branch, drawn)
+        elif shots.total:
             branches, is_kept = draw_branches(key, weights, shots.total, drops=drops)
             n_kept = jnp.zeros(len(sizes)).at[group_of_shot(shots.copies)].add(is_kept)
-            _, _, flat = of_all_branches(Drawn(branches, jnp.sum(weights), n_kept))
-            values = values_of(wire_faults.checked(flat, faults, weights))
-        if postselects:
-            values = [
-                kept(value, is_kept, statistic, where)
-                for value, statistic in zip(values, statistics, strict=True)
-            ]
-        return finished(values, statistics, out_tree, shots, precision)
+            _, _, values = of_all_branches(Drawn(branches, jnp.sum(weights), n_kept))
+        return results.finish(
+            wire_faults.checked(values, faults, weights),
+            total=None if shots.total else total,
+            is_kept=is_kept if postselects else None,
+        )
 
     return rows.run(of_row)
 
@@ -200,25 +154,6 @@ class Drawn(NamedTuple):
     branch_of_shot: Any
     total: Any
     n_kept: Any
-
-
-def _computed(
-    circuit: DefaultQubitCircuit, leaf: Any, shots: Shots, *, is_of_shots: bool
-) -> Statistic:
-    """Return the statistic of a value that the quantum function computed."""
-    value = jnp.asarray(leaf)
-    if is_of_shots:
-        value = circuit.here(circuit.of_each_shot(value))
-    elif shots.total:
-        value = jnp.broadcast_to(value, (len(shots.copies), *value.shape))
-    return Statistic(value, is_of_shots=is_of_shots, is_measured=False)
-
-
-def _without_derivative(statistic: Statistic, where: str) -> Statistic:
-    if not statistic.is_measured:
-        return statistic
-    guard = lambda value: undifferentiable(value, f"{where}: {OUTCOMES_ARE_DRAWN}")
-    return replace(statistic, values=jax.tree.map(guard, statistic.values))
 
 
 def _sum(one: Any, other: Any) -> Any:

@@ -20,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
-from bellhop.circuits.measure.sampling import Asked, Frequency
+from bellhop.circuits.measure.device_measurements import Frequencies
+from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.operations.kept_shots import possible
 
 
@@ -52,7 +53,7 @@ class ShotsOfBranch:
         weights = self._weights(probabilities[sample])
         bits = (sample[:, None] >> np.arange(state.ndim)[::-1]) & 1
         return [
-            self._frequencies(bits, weights, what) if isinstance(what, Frequency) else bits
+            self._frequencies(bits, weights, what) if isinstance(what, Frequencies) else bits
             for what in asked
         ]
 
@@ -76,7 +77,7 @@ class ShotsOfBranch:
     def _group_of_shot(self) -> np.ndarray:
         return group_of_shot(self.groups)
 
-    def _frequencies(self, bits: Any, weights: Any, what: Frequency) -> Any:
+    def _frequencies(self, bits: Any, weights: Any, what: Frequencies) -> Any:
         outcome = bits[:, np.array(what.wires, int)] @ (2 ** np.arange(len(what.wires))[::-1])
         ones = jnp.sum(bits[:, np.array(what.signs, int)], axis=1)
         signed = jnp.where(ones % 2 == 1, -weights, weights)

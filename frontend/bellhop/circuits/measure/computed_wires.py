@@ -19,33 +19,24 @@ from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError
 
-mp = qml.measurements
-
 # An observable on computed wires is a sum of so many terms at most.
 _MOST_TERMS = 4096
 
 
-def on_known_wires(circuit: Any, process: Any) -> Any:
-    """Return a measurement process of an observable on known wires.
+def on_known_wires(observable: Any, process: Any, circuit: Any) -> Any:
+    """Return an observable on known wires.
 
     Args:
+        observable: PennyLane's.
+        process: what measures it, for errors.
         circuit: the circuit, at its end, where the computed wires are checked.
-        process: PennyLane's measurement process; others than ``expval`` and ``var`` stay.
 
     Raises:
         CompileError: for an observable on so many computed wires that the sum is too long.
     """
-    is_of_values = isinstance(process, mp.ExpectationMP | mp.VarianceMP)
-    if not is_of_values or process.obs is None or not any(map(is_dynamic, process.obs.wires)):
-        return process
+    check = lambda wires: circuit.check_wires(wires, process)
     with qml.QueuingManager.stop_recording():
-        known = _on_known(
-            process.obs,
-            circuit.wires,
-            circuit.where,
-            lambda wires: circuit.check_wires(wires, process),
-        )
-        return type(process)(obs=known)
+        return _on_known(observable, circuit.wires, circuit.where, check)
 
 
 def probabilities_on_known_wires(circuit: Any, process: Any) -> Callable[[Any], Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from jax.core import ShapedArray
 
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.measure.observable_code import Code, linear_combination, with_matrices_after
@@ -23,11 +24,13 @@ class Measurement:
         number: its code begins with it.
         has_adjoint: whether the adjoint method differentiates it.
         obstacle: why it has no derivative, where it has none.
+        data_obstacle: why it has none by the coefficients and matrices of its observable.
     """
 
     number: ClassVar[int]
     has_adjoint: ClassVar[bool] = False
     obstacle: ClassVar[str] = ""
+    data_obstacle: ClassVar[str] = ""
 
     def code(self, first_matrix: int) -> tuple[int, ...]:
         """Return the runtime's code of the measurement.
@@ -41,9 +44,9 @@ class Measurement:
     def _operands(self, first_matrix: int) -> tuple[int, ...]:
         """Return what follows the number in the code."""
 
-    def result_shape(self, device: DeviceSpec) -> tuple[tuple[int, ...], Any]:
-        """Return shape and dtype of the result."""
-        return self._shape(device), self._dtype()
+    def result(self, device: DeviceSpec) -> ShapedArray:
+        """Return the type of the result."""
+        return ShapedArray(self._shape(device), np.dtype(self._dtype()))
 
     @abstractmethod
     def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
@@ -52,6 +55,10 @@ class Measurement:
     def _dtype(self) -> Any:
         """Return the dtype of the result."""
         return real_type()
+
+    def observable(self) -> tuple[tuple[Code, int | None], ...]:
+        """Return terms of its observable, and where their coefficients stand if they have some."""
+        return ()
 
     def mean(self) -> "Expval | None":
         """Return the mean that it is a square about: that of a variance, None of others."""
@@ -81,6 +88,14 @@ class _OfObservable(Measurement):
     def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return ()
 
+    def observable(self) -> tuple[tuple[Code, int | None], ...]:
+        """Return its terms."""
+        first = self.coefficients
+        return tuple(
+            (term, None if first is None else first + number)
+            for number, term in enumerate(self.terms)
+        )
+
 
 @dataclass(frozen=True)
 class Expval(_OfObservable):
@@ -95,6 +110,10 @@ class Var(_OfObservable):
     """A variance: ``E[A**2]``, which is linear in the state, less the square of the mean."""
 
     number = 1
+    data_obstacle = (
+        "a variance is differentiated by the coefficients or the matrix of its observable. "
+        "Compute it from qml.expval of the observable and of its square."
+    )
 
     def mean(self) -> Expval:
         """Return the mean of the observable."""

@@ -1,6 +1,6 @@
-"""From PennyLane's measurement processes to what a device measures, and the data of that."""
+"""What a device is asked for at the end of a circuit, and the data of that."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -8,80 +8,108 @@ import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.circuits.measure.device_measurements import Expval, Measurement, Probs, State, Var
-from bellhop.circuits.measure.observable_code import (
-    Code,
-    hermitian,
-    named,
-    product,
-)
-from bellhop.circuits.measure.observables import (
-    Factor,
-    Named,
-    NoObservableError,
-    as_sum_of_products,
+from bellhop.circuits.measure.observable_code import Code, hermitian, named, product
+from bellhop.circuits.measure.observables import Factor, Named, terms_of
+from bellhop.circuits.measure.statistics import (
+    ExactValues,
+    Make,
+    Statistic,
+    Take,
+    of_moments,
+    state_of_mixture,
 )
 from bellhop.circuits.precision import real_type
-from bellhop.circuits.process_kind import kind
-from bellhop.errors import CompileError
 
 
-class MeasurementList:
-    """Measurements of a circuit in order, with their coefficients and matrices."""
+class MeasurementList(ExactValues):
+    """Measurements of a circuit in order, with the coefficients and matrices of observables.
 
-    def __init__(self, wires: Callable[[Any], int], where: str) -> None:
-        self._wires = wires
-        self._where = where
+    Args:
+        circuit: the circuit, at its end.
+        is_tree: whether this is one of several runs.
+
+    Attributes:
+        weights: the probability of the run, where there are several.
+    """
+
+    def __init__(self, circuit: Any, *, is_tree: bool = False) -> None:
+        self._circuit = circuit
+        self._is_tree = is_tree
+        self.where = circuit.where
         self.measurements: list[Measurement] = []
         self.coefficients: list[Any] = []
         self.matrices: list[Any] = []
+        self.weights: list[Any] = []
+        if is_tree:
+            # The squared norm of the state.
+            self._add(Expval(terms=(product([]),)))
 
-    def add(self, measurement: Any) -> None:
-        """Append a PennyLane measurement process.
+    def _add(self, measurement: Measurement) -> Take:
+        index = len(self.measurements)
+        self.measurements.append(measurement)
+        return lambda values: values[index]
 
-        Raises:
-            CompileError: for kinds of measurements that are not supported.
-        """
-        mp = qml.measurements
-        if isinstance(measurement, mp.StateMP) and not isinstance(measurement, mp.DensityMatrixMP):
-            self.measurements.append(State())
-        elif isinstance(measurement, mp.ProbabilityMP):
-            self.measurements.append(Probs(self._all(measurement.wires)))
-        elif isinstance(measurement, mp.ExpectationMP):
-            self._observable(Expval, measurement)
-        elif isinstance(measurement, mp.VarianceMP):
-            self._observable(Var, measurement)
-        else:
-            raise self._unsupported(kind(measurement))
+    def weight(self) -> Take:
+        """Ask for the probability of the run, which is measured first."""
+        return lambda values: values[0] if self._is_tree else 1.0
 
-    def add_weight(self) -> None:
-        """Append the squared norm of the state."""
-        self.measurements.append(Expval(terms=(product([]),)))
+    def expval(self, observable: Any) -> Take:
+        """Ask for an expectation value."""
+        return self._observable(Expval, observable)
 
-    def _unsupported(self, what: str) -> CompileError:
-        return CompileError(
-            f"{self._where}: {what}: not supported yet by bellhop. Measure expval, var, probs, "
-            "state or density_matrix."
-        )
+    def variance(self, observable: Any) -> Make:
+        """Ask for a variance, or in one of several runs for both moments."""
+        variance = self._observable(Var, observable)
+        if not self._is_tree:
+            return lambda values: Statistic(variance(values))
+        mean = self._observable(Expval, observable)
+        # Of a state that is not normalized, what a device computes as its variance is the mean
+        # of the square less the square of the mean all the same.
+        return lambda values: of_moments(mean(values), variance(values) + mean(values) ** 2)
+
+    def probabilities(self, wires: Sequence[Any], rotations: Sequence[Any] = ()) -> Take:
+        """Ask for probabilities; those after gates come after all that needs none."""
+        if not rotations:
+            return self._add(Probs(self._all(wires)))
+
+        def rotated(_: Any) -> Any:
+            self._circuit.apply(rotations)
+            after = MeasurementList(self._circuit)
+            take = after.probabilities(wires)
+            values = after.answers()
+            self._circuit.apply([qml.adjoint(gate) for gate in reversed(rotations)])
+            return take(values)
+
+        return rotated
+
+    def amplitudes(self) -> Take:
+        """Ask for the state of the run."""
+        return self._add(State())
+
+    def state(self) -> Take:
+        """Ask for the state of the circuit, which has one run."""
+        if self._is_tree:
+            raise state_of_mixture(self.where)
+        return self.amplitudes()
+
+    def answers(self) -> list[Any]:
+        """Measure."""
+        values: list[Any] = self._circuit.measure(self)
+        self.weights = values[:1] if self._is_tree else []
+        return values
 
     def _all(self, wires: Sequence[Any]) -> tuple[int, ...]:
-        return tuple(self._wires(wire) for wire in wires)
+        return tuple(map(self._circuit.wires, wires))
 
-    def _observable(self, kind: type[Expval | Var], measurement: Any) -> None:
-        if measurement.obs is None:
-            raise self._unsupported("expval and var by eigenvalues alone")
-        try:
-            with qml.QueuingManager.stop_recording():
-                sum_of_products = as_sum_of_products(measurement.obs)
-        except NoObservableError as error:
-            raise self._unsupported(f"the observable {error}") from None
+    def _observable(self, kind: type[Expval | Var], observable: Any) -> Take:
+        sum_of_products = terms_of(observable, self.where)
         coefficients = [coefficient for coefficient, _ in sum_of_products]
         terms = tuple(product(list(map(self._factor, factors))) for _, factors in sum_of_products)
         if len(terms) == 1 and _is_one(coefficients[0]):
-            self.measurements.append(kind(terms))
-            return
+            return self._add(kind(terms))
         start = len(self.coefficients)
         self.coefficients += coefficients
-        self.measurements.append(kind(terms, start))
+        return self._add(kind(terms, start))
 
     def _factor(self, factor: Factor) -> Code:
         wires = self._all(factor.wires)

@@ -13,6 +13,8 @@ import jax
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.measure.statistics import unsupported
+
 _PAULIS = ("PauliX", "PauliY", "PauliZ")
 
 
@@ -46,17 +48,31 @@ Factor = Named | Matrix
 Term = tuple[Any, tuple[Factor, ...]]
 
 
-class NoObservableError(Exception):
+class _NoObservableError(Exception):
     """An operator cannot be measured; the text is what it is, and why not."""
 
 
-def as_sum_of_products(observable: Any) -> list[Term]:
+def terms_of(observable: Any, where: str) -> list[Term]:
     """Return pairs of coefficient and factors, at least one; no factors mean the identity.
 
+    Args:
+        observable: PennyLane's.
+        where: the QNode, for errors.
+
     Raises:
-        NoObservableError: for what cannot be written so, and where imaginary coefficients of
-            Paulis remain.
+        CompileError: for what cannot be written so, and where imaginary coefficients of Paulis
+            remain.
     """
+    try:
+        with qml.QueuingManager.stop_recording():
+            return _as_sum_of_products(observable)
+    except _NoObservableError as error:
+        raise unsupported(
+            where, f"the observable {error}", "Write it as a sum of Paulis."
+        ) from None
+
+
+def _as_sum_of_products(observable: Any) -> list[Term]:
     terms = [_disjoint(coefficient, factors) for coefficient, factors in _expand(observable)]
     # A sum of nothing is 0, which is no observable to devices.
     terms = terms or [(0.0, ())]
@@ -70,7 +86,7 @@ def as_sum_of_products(observable: Any) -> list[Term]:
             key = frozenset(factors)
             totals[key] = totals.get(key, 0.0) + coefficient
     if any(map(_is_imaginary, totals.values())):
-        raise NoObservableError(f"{observable}, which is not Hermitian")
+        raise _NoObservableError(f"{observable}, which is not Hermitian")
     return terms
 
 
@@ -120,7 +136,7 @@ def _factor(observable: Any) -> Factor:
     if observable.name in _PAULIS or observable.name == "Hadamard":
         return Named(observable.name, observable.wires[0])
     if not observable.has_matrix:
-        raise NoObservableError(f"{observable.name}, which has no matrix")
+        raise _NoObservableError(f"{observable.name}, which has no matrix")
     return Matrix(tuple(observable.wires), observable.matrix())
 
 

@@ -5,7 +5,6 @@ of the gates so far; their first result is the next handle.  In a ``batch``, all
 handle may have a leading axis of rows, and all results but the handle have one.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,9 +16,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import ir_type
 from bellhop.circuits.gates.device import DeviceSpec
-from bellhop.circuits.measure.device_measurements import (
-    Measurement,
-)
+from bellhop.circuits.measure.device_measurements import Measurement
 from bellhop.circuits.operations.state_primitives import HANDLE
 from bellhop.circuits.precision import real_type
 from bellhop.compiler.context import allow_our_dialects
@@ -56,74 +53,52 @@ for _primitive in (
     _primitive.multiple_results = True
 
 
-@measure_p.def_abstract_eval
-def _measure_aval(
-    _handle: Any,
-    _coefficients: Any,
-    _matrices: Any,
-    params: Any,
-    *_proxy: Any,
-    measurements: tuple[Measurement, ...],
-    device: DeviceSpec,
-    **_: Any,
+def _values(
+    operands: Sequence[Any], measurements: Sequence[Measurement], device: DeviceSpec, *points: int
 ) -> list[ShapedArray]:
-    rows = params.shape[:-1]
-    shapes = [measurement.result_shape(device) for measurement in measurements]
-    return [HANDLE, *(ShapedArray((*rows, *shape), np.dtype(dtype)) for shape, dtype in shapes)]
+    """Return the types of measured values; the rows of a batch come first, and then points."""
+    rows = operands[3].shape[:-1]
+    results = [measurement.result(device) for measurement in measurements]
+    return [ShapedArray((*rows, *points, *result.shape), result.dtype) for result in results]
+
+
+def _jacobian(
+    operands: Sequence[Any], measurements: Sequence[Measurement], *points: int
+) -> ShapedArray:
+    *rows, n_params = operands[3].shape
+    return ShapedArray((*rows, *points, len(measurements), n_params), real_type())
+
+
+@measure_p.def_abstract_eval
+def _measure_aval(*operands: Any, measurements: Any, device: DeviceSpec, **_: Any) -> list[Any]:
+    return [HANDLE, *_values(operands, measurements, device)]
 
 
 @measure_with_jacobian_p.def_abstract_eval
-def _measure_with_jacobian_aval(
-    *operands: Any, measurements: tuple[Measurement, ...], **static: Any
-) -> list[ShapedArray]:
-    results = _measure_aval(*operands, measurements=measurements, **static)
-    *rows, n_params = operands[3].shape
-    shape = (*rows, len(measurements), n_params)
-    return [*results, ShapedArray(shape, real_type())]
+def _both_aval(*operands: Any, measurements: Any, device: DeviceSpec, **_: Any) -> list[Any]:
+    jacobian = _jacobian(operands, measurements)
+    return [HANDLE, *_values(operands, measurements, device), jacobian]
 
 
 @jacobian_p.def_abstract_eval
-def _jacobian_aval(
-    handle: Any,
-    _coefficients: Any,
-    _matrices: Any,
-    params: Any,
-    *_proxy: Any,
-    measurements: tuple[Measurement, ...],
-    **_: Any,
-) -> list[Any]:
-    shape = (len(measurements), params.shape[0])
-    return [handle, ShapedArray(shape, real_type())]
+def _jacobian_aval(*operands: Any, measurements: Any, **_: Any) -> list[Any]:
+    return [HANDLE, _jacobian(operands, measurements)]
+
+
+@replay_p.def_abstract_eval
+def _replay_aval(*operands: Any, measurements: Any, device: DeviceSpec, **_: Any) -> list[Any]:
+    return [HANDLE, *_values(operands, measurements, device, operands[4].shape[0])]
+
+
+@replay_jacobian_p.def_abstract_eval
+def _replay_jacobian_aval(*operands: Any, measurements: Any, **_: Any) -> list[Any]:
+    return [HANDLE, _jacobian(operands, measurements, operands[4].shape[0])]
 
 
 @steps_p.def_abstract_eval
 @shift_p.def_abstract_eval
-def _shift_aval(handle: Any, *_: Any, **__: Any) -> list[Any]:
-    return [handle, ShapedArray((), np.dtype(np.int32))]
-
-
-@replay_p.def_abstract_eval
-def _replay_aval(
-    handle: Any,
-    *operands: Any,
-    measurements: tuple[Measurement, ...],
-    device: DeviceSpec,
-    **_: Any,
-) -> list[Any]:
-    # In a batch, its own rows come first.
-    rows = (*operands[2].shape[:-1], operands[3].shape[0])
-    shapes = [measurement.result_shape(device) for measurement in measurements]
-    return [handle, *(ShapedArray((*rows, *shape), np.dtype(dtype)) for shape, dtype in shapes)]
-
-
-@replay_jacobian_p.def_abstract_eval
-def _replay_jacobian_aval(
-    handle: Any, *operands: Any, measurements: tuple[Measurement, ...], **_: Any
-) -> list[Any]:
-    params, index = operands[2:4]
-    *batch, n_params = params.shape
-    shape = (*batch, index.shape[0], len(measurements), n_params)
-    return [handle, ShapedArray(shape, real_type())]
+def _number_aval(*_: Any, **__: Any) -> list[Any]:
+    return [HANDLE, ShapedArray((), np.dtype(np.int32))]
 
 
 def _measure_lower(
@@ -191,7 +166,7 @@ def sizes_and_squares(
 
     The means of variances come last, in their order.
     """
-    sizes = [math.prod(measurement.result_shape(device)[0]) for measurement in measurements]
+    sizes = [measurement.result(device).size for measurement in measurements]
     variances = [number for number, m in enumerate(measurements) if m.mean() is not None]
     means = iter(range(len(measurements) - len(variances), len(measurements)))
     squares = [next(means) if number in variances else -1 for number in range(len(measurements))]

@@ -5,7 +5,6 @@ Gates are PennyLane's own functions of it.  Wires may be labels or computed by t
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
@@ -32,7 +31,7 @@ def is_applied(op: Any) -> bool:
     if op.batch_size is not None:
         # Its parts are asked for one by one.
         return False
-    if _has_power(op) and any(map(is_traced, op.data)):
+    if _has_power(op) and any(map(is_dynamic, op.data)):
         # A power of a matrix is not differentiable everywhere, and decompositions are.
         return not op.has_decomposition
     return stopping_condition(op, allow_mcms=False) and op.has_matrix
@@ -44,11 +43,6 @@ def _has_power(op: Any) -> bool:
             return True
         op = op.base
     return False
-
-
-def is_traced(value: Any) -> bool:
-    """Tell whether the program computes a value."""
-    return isinstance(value, jax.core.Tracer)
 
 
 def after_gate(op: Any, state: Any, wires: WireMap) -> Any:

@@ -13,10 +13,10 @@ import jax
 import pennylane as qml
 from pennylane.transforms.core import CompilePipeline
 
-from bellhop.circuits.circuit.execution import is_measurement
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.clifford_t import taking_computed_angles
 from bellhop.circuits.gates.rewrites import is_piecewise, transform_name
+from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.gate_parameters import GateParameters
 from bellhop.circuits.recording.queue import QueuedCircuit
 from bellhop.errors import CompileError
@@ -62,18 +62,14 @@ def call_on_tape(
                 "bellhop. Use bellhop.grad or bellhop.jacobian of the QNode."
             )
 
-    def record(*args: Any) -> tuple[qml.tape.QuantumScript, Any]:
+    def record(*args: Any) -> tuple[qml.tape.QuantumScript, list[Any], Any]:
         recorder = _Tape(where, f"the transform {names}")
-        with circuit_scope(recorder), recorder.queue():
-            result = qnode.func(*args, **kwargs)
-        leaves = jax.tree.leaves(result, is_leaf=is_measurement)
-        processes = [leaf for leaf in leaves if is_measurement(leaf)]
-        recorder.take_observables(processes)
+        leaves, tree = recorder.traced(lambda: qnode.func(*args, **kwargs))
+        processes = list(filter(is_measurement, leaves))
         tape = qml.tape.QuantumScript(recorder.operations, processes, shots=qnode.shots)
-        return tape, result
+        return tape, leaves, tree
 
-    tape, result = record(*args)
-    leaves, tree = jax.tree.flatten(result, is_leaf=is_measurement)
+    tape, leaves, tree = record(*args)
     processes = tape.measurements
     pipeline = CompilePipeline([taking_computed_angles(each) for each in qnode.compile_pipeline])
     if pipeline.has_classical_cotransform() and pipeline[-1].kwargs.get("hybrid", True):

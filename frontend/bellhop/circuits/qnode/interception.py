@@ -14,7 +14,7 @@ from bellhop._jax.private import convert_constvars_jaxpr
 from bellhop._patching import patch
 from bellhop.base.source import definition_site, function_name
 from bellhop.circuits.circuit import circuit_primitive
-from bellhop.circuits.circuit.execution import check_number_of_shots, is_measurement, trace_circuit
+from bellhop.circuits.circuit.execution import check_number_of_shots, trace_circuit
 from bellhop.circuits.derivatives.diff_method import chosen_differentiation
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.computed_controls import take_computed_values
@@ -25,6 +25,7 @@ from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.default_qubit import is_default_qubit
 from bellhop.circuits.in_program.execution import run_traced
 from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
+from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.qnode.mitigation import current_mitigation
@@ -88,15 +89,14 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
     rows = Rows(None, where)
 
-    def record(handle: Any, row: Any, *inputs: Any) -> tuple[Circuit, Any]:
+    def record(handle: Any, row: Any, *inputs: Any) -> tuple[Circuit, list[Any], Any]:
         nonlocal rows
         args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
         rows = Rows(row, where)
         circuit = Circuit(handle, spec, gates, wires, where, differentiation, rows)
         circuit.rewrites = rewrites
-        with circuit_scope(circuit), circuit.queue():
-            result = fold(qnode.func, global_folding())(*args, **kwargs)
-        return circuit, result
+        function = fold(qnode.func, global_folding())
+        return circuit, *circuit.traced(lambda: function(*args, **kwargs))
 
     inputs = [leaves[index] for index in dynamic]
     traced = trace_circuit(record, [ROW_STRUCT, *inputs], qnode=qnode, device=spec, where=where)

@@ -4,10 +4,11 @@ Operations are queued by PennyLane, and flushed before anything other than an op
 flow, a mid-circuit measurement, or the end of the circuit.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax.extend.core import get_opaque_trace_state
 from pennylane import Identity
@@ -18,8 +19,10 @@ from bellhop.base.source import user_site
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.rewrites import Rewrite
 from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.precision import Precision
 from bellhop.errors import CompileError
+from bellhop.tracing.state import circuit_scope
 
 
 class _Queue(AnnotatedQueue):
@@ -57,7 +60,12 @@ class QueuedCircuit:
         where: the QNode, for errors.
         rows: the batches of parameters.
         precision: what counts the numbers of the circuit that this one is a part of, if it is.
+
+    Attributes:
+        is_one_shot: whether it is run for each shot.
     """
+
+    is_one_shot = False
 
     def __init__(self, where: str, rows: Rows, precision: Precision | None = None) -> None:
         self.where = self._where = where
@@ -100,6 +108,31 @@ class QueuedCircuit:
                 self._sites = queue.sites
         finally:
             self._queue = outer
+
+    def traced(self, function: Callable[..., Any], *args: Any) -> tuple[list[Any], Any]:
+        """Run a quantum function; return the leaves and the structure of its result."""
+        with circuit_scope(self), self.queue():
+            result = function(*args)
+        leaves, tree = jax.tree.flatten(result, is_leaf=is_measurement)
+        self._check_result(leaves)
+        self._take_observables(filter(is_measurement, leaves))
+        return leaves, tree
+
+    def _check_result(self, leaves: Sequence[Any]) -> None:
+        """Refuse a result that is neither measurements nor numbers."""
+        if not leaves:
+            raise CompileError(
+                f"{self._where}: a quantum function must return something: measurements (a pytree "
+                "of qml.expval, qml.probs, ...), numbers or arrays."
+            )
+        numbers = jax.Array | bool | int | float | complex
+        for leaf in leaves:
+            is_number = isinstance(leaf, numbers) or hasattr(leaf, "__array__")
+            if not is_measurement(leaf) and not is_number:
+                raise CompileError(
+                    f"{self._where}: a quantum function returns measurements and numbers; it "
+                    f"returned a {type(leaf).__name__}."
+                )
 
     def _flush(self, queue: AnnotatedQueue) -> list[Any]:
         operations, *_ = process_queue(queue)
@@ -145,7 +178,7 @@ class QueuedCircuit:
             )
         return jnp.asarray(holds)
 
-    def take_observables(self, processes: Iterable[Any]) -> None:
+    def _take_observables(self, processes: Iterable[Any]) -> None:
         """Count the numbers in observables; refuse those that control flow took for gates."""
         for process in processes:
             if process.obs is not None:

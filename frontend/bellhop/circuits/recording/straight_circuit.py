@@ -37,12 +37,8 @@ from bellhop.circuits.gates.gates import GateList, GateRun, RepeatedRun
 from bellhop.circuits.gates.merging import merged
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
-from bellhop.circuits.measure.device_measurements import (
-    Frequencies,
-    Samples,
-)
 from bellhop.circuits.measure.measurements import MeasurementList
-from bellhop.circuits.measure.sampling import Asked, Frequency
+from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.operations.measurement_primitives import measure_p
 from bellhop.circuits.operations.state_primitives import NOT_DIFFERENTIABLE, gates_p, mid_measure_p
@@ -243,8 +239,8 @@ class StraightCircuit(NestingCircuit):
         if not measured.measurements:
             return []
         for measurement in measured.measurements:
-            shape, dtype = measurement.result_shape(self.device)
-            check_result_fits(shape, dtype, self.device.qubits, self._where)
+            result = measurement.result(self.device)
+            check_result_fits(result.shape, result.dtype, self.device.qubits, self._where)
         handle = self._handle
         differentiation = self._differentiation.of(
             measured.measurements,
@@ -266,13 +262,8 @@ class StraightCircuit(NestingCircuit):
 
     def sample(self, asked: Sequence[Asked]) -> list[Any]:
         """Measure samples once, and return each result that is computed from them."""
-        samples = MeasurementList(self.wires, self.where)
-        samples.measurements += [
-            Frequencies(what.wires, what.signs, self.groups)
-            if isinstance(what, Frequency)
-            else Samples()
-            for what in asked
-        ]
+        samples = MeasurementList(self)
+        samples.measurements += asked
         return self.measure(samples)
 
     def mean_of_groups(self, value: Any) -> Any:

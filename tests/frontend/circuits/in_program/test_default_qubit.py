@@ -396,10 +396,6 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda x: qml.expval(NoObservable(0)),
         "the observable NoObservable, which has no matrix: not supported by bellhop",
     ),
-    "probs of a computed observable": (
-        lambda x: qml.probs(op=x * qml.X(0)),
-        "probs of an observable that the program computes, on default.qubit: not supported",
-    ),
 }
 
 

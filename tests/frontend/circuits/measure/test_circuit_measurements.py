@@ -144,3 +144,75 @@ def test_numbers_beside_measurements(lightning: Any) -> None:
 
     np.testing.assert_allclose(program(0.3)["z"], -np.sin(0.3), atol=1e-12)
     np.testing.assert_allclose(program(0.3)["squares"], [0.6, 2.4], atol=1e-12)
+
+
+DEVICES = ("lightning.qubit", "default.qubit")
+ROTATED = {
+    "word on an identity": lambda x: qml.Y(1) @ qml.X(0) @ qml.Identity(2),
+    "sum": lambda x: qml.X(0) + qml.Z(1),
+    "projector": lambda x: qml.Projector([1, 0], wires=[1, 0]),
+    "computed": lambda x: x * qml.X(0),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ROTATED)
+def test_probabilities_of_an_observable_are_in_its_own_order(
+    assert_close: Any, reference: Any, name: str, device: str
+) -> None:
+    def circuit(x: Any) -> Any:
+        prepare(x)
+        return qml.probs(op=ROTATED[name](x)), qml.expval(qml.X(0))
+
+    compiled = qml.QNode(circuit, qml.device(device, wires=4))
+    expected = reference(circuit)(0.3)
+    assert_close(bellhop.qjit(compiled)(0.3), expected)
+    with_shots = bellhop.qjit(qml.set_shots(compiled, 4000), seed=1)(0.3)
+    np.testing.assert_allclose(with_shots[0], expected[0], atol=0.05)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_eigenvalues_without_an_observable(assert_close: Any, reference: Any, device: str) -> None:
+    """Transforms of PennyLane's make such of what they diagonalise."""
+    mp = qml.measurements
+
+    def circuit(x: Any) -> Any:
+        prepare(x)
+        values = {"eigvals": np.array([1.0, 2.0, 3.0, -1.0]), "wires": qml.wires.Wires([2, 1])}
+        return mp.ExpectationMP(**values), mp.VarianceMP(**values)
+
+    compiled = qml.QNode(circuit, qml.device(device, wires=4))
+    expected = reference(circuit)(0.3)
+    assert_close(bellhop.qjit(compiled)(0.3), tuple(expected))
+    with_shots = bellhop.qjit(qml.set_shots(compiled, 4000), seed=1)(0.3)
+    np.testing.assert_allclose(with_shots, expected, atol=0.15)
+
+
+class Overlap(qml.measurements.StateMeasurement):
+    """A user's own: how likely the outcome of all zeros is."""
+
+    numeric_type = float
+
+    def shape(self, shots: int | None = None, num_device_wires: int = 0) -> tuple[int, ...]:
+        return ()
+
+    def process_state(self, state: Any, wire_order: Any) -> Any:
+        return qml.math.abs(state[..., 0]) ** 2
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_measurement_of_the_user_s_own(assert_close: Any, reference: Any, device: str) -> None:
+    def circuit(x: Any) -> Any:
+        prepare(x)
+        return Overlap()
+
+    compiled = bellhop.qjit(qml.QNode(circuit, qml.device(device, wires=4)))
+    assert_close(compiled(0.3), reference(circuit)(0.3))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_no_outcome(device: str) -> None:
+    circuit = qml.QNode(lambda x: qml.expval(x), qml.device(device, wires=1))
+    message = "expval of mid-circuit outcomes that there are not"
+    with pytest.raises(bellhop.CompileError, match=message):
+        bellhop.qjit(circuit)(0.3)

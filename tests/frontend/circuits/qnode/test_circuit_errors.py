@@ -99,7 +99,7 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "counts": (lambda x: qml.counts(), "counts without shots"),
     "classical shadow": (
         lambda x: qml.classical_shadow(wires=0),
-        "classical_shadow: not supported yet by bellhop. Measure expval, var, probs, "
+        "classical_shadow without shots: not supported by bellhop. Measure expval, var, probs, "
         "state or density_matrix.",
     ),
     "entropy on another wire": (lambda x: qml.vn_entropy(7), "there is no wire 7 on the device"),

@@ -1,0 +1,167 @@
+"""Circuits that are traced into the program, while their quantum functions are: control flow.
+
+What gates change is carried by the program's own loops and conditionals.  On ``default.qubit``,
+``for_loop(0, n)(lambda i: qml.RX(x * i, 0))()`` becomes::
+
+    (state, place, fault) = fori_loop(0, n, body=RX applied to state, (state, place, fault))
+
+and on ``null.qubit`` the same of ``fault`` alone.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pennylane as qml
+
+from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.control_flow import is_control_flow
+from bellhop.circuits.gates.gates import check_is_gate
+from bellhop.circuits.gates.wires import WireMap
+from bellhop.circuits.operations.wire_faults import WireFaults
+from bellhop.circuits.recording.nested import NestingCircuit, apply_control_flow
+from bellhop.control_flow.branches import choose
+from bellhop.control_flow.for_loop import repeat
+from bellhop.control_flow.while_loop import repeat_while
+from bellhop.errors import CompileError
+
+
+class ProgramCircuit(NestingCircuit):
+    """A circuit whose gates are operations of the program, or nothing.
+
+    Args:
+        wires: gives the qubit of a wire label.
+        where: the QNode, for errors.
+        rows: the batches of parameters.
+        faults: what may be wrong with its wires.
+
+    Attributes:
+        fault: the first with wires that the program computes.
+        n_outcomes: how many outcomes must be known beforehand at most, on any branch through it.
+        has_mid_circuit: whether it measures in the middle.
+    """
+
+    def __init__(self, wires: WireMap, where: str, rows: Rows, faults: WireFaults) -> None:
+        super().__init__(where, rows)
+        self.wires = wires
+        self._faults = faults
+        self.fault = faults.none()
+        self.n_outcomes = 0
+        self.has_mid_circuit = False
+        self._n_outcomes_of_part = 0
+
+    @property
+    def _now(self) -> Any:
+        """What gates change."""
+        return self.fault
+
+    @_now.setter
+    def _now(self, now: Any) -> None:
+        self.fault = now
+
+    @abstractmethod
+    def _apply_gate(self, op: Any, depth: int) -> None:
+        """Apply a gate that comes of a decomposition of some depth."""
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Apply operations, in order."""
+        with qml.QueuingManager.stop_recording():
+            for op in operations:
+                if not is_control_flow(op):
+                    self._check(op.wires, f"'{op.name}'", self.site_of(op))
+                self._apply(op)
+
+    def _apply(self, op: Any, depth: int = 0) -> None:
+        if is_control_flow(op):
+            apply_control_flow(self, op)
+        else:
+            check_is_gate(op, self._where)
+            self._apply_gate(self.rows.of(op), depth)
+
+    def check_wires(self, wires: Any, process: Any) -> None:
+        """Check the wires of a measurement process, which the program computes, when it runs."""
+        site = self.site_of(process) or self.site_of(process.obs)
+        self._check(wires, "a measurement", site)
+
+    def _check(self, labels: Sequence[Any], what: str, site: str) -> None:
+        for label in labels:
+            self.wires.of(label)
+        self.fault = self._faults.after(self.fault, labels, what, site)
+
+    def for_loop(
+        self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run a loop whose body has gates; return the carried values."""
+        self.flush_active("for_loop")
+        step = lambda state, iteration: self._after(state[0], body, state[1:], iteration)
+        self._now, *rest = repeat(n_iterations, step, (self._now, *carried))
+        if isinstance(n_iterations, int):
+            self.n_outcomes += n_iterations * self._n_outcomes_of_part
+        else:
+            self._refuse_outcomes("a for_loop whose bounds are computed in the program")
+        return tuple(rest)
+
+    def while_loop(
+        self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run a loop whose body has gates while a condition on the carried values holds."""
+        self.flush_active("while_loop")
+        goes_on = lambda state: self.evaluate_condition(condition, state[1:])
+        step = lambda state: self._after(state[0], body, state[1:])
+        self._now, *rest = repeat_while(goes_on, step, (self._now, *carried))
+        self._refuse_outcomes("a while_loop")
+        return tuple(rest)
+
+    def branch(
+        self,
+        construct: str,
+        index: Any,
+        names: Sequence[str],
+        branches: Sequence[Callable[[], Any]],
+    ) -> Any:
+        """Run the branch with a number, which may have gates; return its result."""
+        self.flush_active(construct)
+        before, counts = self._now, []
+
+        def part(branch: Callable[[], Any]) -> Callable[[], Any]:
+            def run() -> Any:
+                results = self._after(before, lambda: (branch(),))
+                counts.append(self._n_outcomes_of_part)
+                return results
+
+            return run
+
+        self._now, result = choose(construct, index, names, list(map(part, branches)))
+        self.n_outcomes += max(counts)
+        return result
+
+    def _after(self, before: Any, function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
+        """Run a part of the circuit; return what gates changed after it, and its results."""
+        outer = self._now, self.n_outcomes
+        self._now, self.n_outcomes = before, 0
+        try:
+            with self.queue():
+                results = function(*args)
+            self._n_outcomes_of_part = self.n_outcomes
+            return (self._now, *results)
+        finally:
+            self._now, self.n_outcomes = outer
+
+    def _refuse_outcomes(self, construct: str) -> None:
+        if self._n_outcomes_of_part:
+            raise CompileError(
+                f"{self._where}: a mid-circuit measurement stands in {construct}, and on "
+                "default.qubit their number must be known. Use bounds that are Python numbers, or "
+                "qml.device('lightning.qubit', wires=...)."
+            )
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Measure a wire, and return the outcome."""
+        self.flush_active("measure")
+        self._check([label], "the mid-circuit measurement", site)
+        self.has_mid_circuit = True
+        return self._measured(label, reset=reset, postselect=postselect)
+
+    @abstractmethod
+    def _measured(self, label: Any, *, reset: bool, postselect: int) -> Any:
+        """Return the outcome of a wire that is measured."""

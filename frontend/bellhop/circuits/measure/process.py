@@ -1,0 +1,169 @@
+"""Measurement processes: one class says all about a kind of PennyLane's.
+
+    without_shots   its value, of what a device measures or a state gives   expval: E[A]
+    with_shots      its value, of frequencies or of samples                 expval: f @ [1, -1]
+    null            its value on null.qubit                                 expval: 0
+
+and the same where it stands over mid-circuit outcomes.  ``processes`` has the list of them.  Shape,
+type and derivative are those of what devices measure for them, ``device_measurements``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.measure.sampling import Rounds
+from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, unsupported
+from bellhop.errors import CompileError
+
+# Numbers of one run, and what makes the result of their means over all runs.
+Means = tuple[list[Any], Callable[[Any], Any]]
+
+# On null.qubit, a result of more numbers than these is a mistake rather than a wish.
+_MOST_QUBITS = 30
+
+
+def is_measurement(value: Any) -> bool:
+    """Tell whether a leaf of a quantum function's result is a measurement."""
+    return isinstance(value, qml.measurements.MeasurementProcess)
+
+
+class Process:
+    """A measurement process at the end of a circuit; as it is, on null.qubit only.
+
+    Args:
+        name: what users call it.
+        process: PennyLane's.
+        circuit: at its end.
+
+    Attributes:
+        is_linear: whether its value is linear in its observable.
+    """
+
+    is_linear: ClassVar[bool] = False
+
+    def __init__(self, name: str, process: Any, circuit: Any) -> None:
+        self.process = process
+        self._name = name
+        self._circuit = circuit
+        self._wires = circuit.wires
+        self._where = circuit.where
+
+    def without_shots(self, asked: ExactValues) -> Make:
+        """Ask for exact values; return what makes the result of the answers."""
+        if self.process.mv is None:
+            return self._exact(asked)
+        numbers, finish = self._means_of_outcomes(self._outcomes())
+        weight = asked.weight()
+        return lambda answers: Statistic([weight(answers) * each for each in numbers], finish)
+
+    def with_shots(self, rounds: Rounds) -> Make:
+        """Ask for rounds of samples; return what makes the result of the answers."""
+        if self.process.mv is None:
+            return self._sampled(rounds)
+        statistic = self._sampled_outcomes(self._outcomes())
+        return lambda _: statistic
+
+    def null(self, shots: int | None) -> Any:
+        """Return the result on null.qubit."""
+        if self.process.mv is None:
+            result = self._null(shots)
+        else:
+            result = self._null_of_outcomes(len(self._outcomes()), shots)
+        return self._circuit.precision.of(result)
+
+    def check_wires(self) -> None:
+        """Check its wires, those that the program computes when it runs."""
+        if self.process.mv is None:
+            self._circuit.check_wires(self.process.wires, self.process)
+
+    def _exact(self, asked: ExactValues) -> Make:
+        raise self._unsupported(
+            "without shots", "Measure expval, var, probs, state or density_matrix."
+        )
+
+    def _sampled(self, rounds: Rounds) -> Make:
+        raise self._unsupported(
+            "with shots", "Measure expval, var, probs, sample or counts, or set shots to None."
+        )
+
+    def _null(self, shots: int | None) -> Any:
+        shape = self.process.shape(shots, len(self._wires))
+        return jnp.zeros(shape, self.process.numeric_type)
+
+    def _means_of_outcomes(self, outcomes: Sequence[Any]) -> Means:
+        raise self._unsupported(
+            "of mid-circuit outcomes without shots", "Set them: qml.set_shots(circuit, 100)."
+        )
+
+    def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+        numbers, finish = self._means_of_outcomes(outcomes)
+        return Statistic([self._circuit.mean_of_groups(number) for number in numbers], finish)
+
+    def _null_of_outcomes(self, n: int, shots: int | None) -> Any:
+        return jnp.zeros(())
+
+    def _outcomes(self) -> Sequence[Any]:
+        """Return the mid-circuit outcomes that it is over.
+
+        Raises:
+            CompileError: where they were not made by ``bellhop.measure`` in this circuit.
+        """
+        several = isinstance(self.process.mv, list)
+        outcomes = self.process.mv if several else [self.process.mv]
+        for value in outcomes:
+            if not isinstance(value, jax.core.Tracer) or value.shape:
+                raise CompileError(
+                    f"{self._where}: {self._name} of {value!r}, which is not the outcome of a "
+                    "mid-circuit measurement. Measure with bellhop.measure."
+                )
+        if not self._circuit.has_mid_circuit:
+            raise self._unsupported(
+                "of mid-circuit outcomes that there are not", "Measure with bellhop.measure."
+            )
+        return outcomes
+
+    def _unsupported(self, how: str, instead: str) -> CompileError:
+        return unsupported(self._where, f"{self._name} {how}", instead)
+
+    def _observable(self) -> Any:
+        """Return the observable; the diagonal one, where it is given by its eigenvalues alone."""
+        if self.process.obs is not None:
+            return self.process.obs
+        return qml.Hermitian(np.diag(self.process.eigvals()), wires=self.process.wires)
+
+    def _labels(self) -> tuple[Any, ...]:
+        """Return its wires, all where it names none."""
+        return tuple(self.process.wires) or self._wires.labels
+
+    def _known_labels(self) -> tuple[Any, ...]:
+        """Return its wires, or all where the program computes some of them."""
+        labels = self._labels()
+        return self._wires.labels if any(map(is_dynamic, labels)) else labels
+
+    def _all_in_first(self, qubits: int) -> Any:
+        """Return numbers of so many outcomes, of which the first is certain."""
+        return jnp.zeros(self._n_outcomes(qubits)).at[0].set(1.0)
+
+    def _n_outcomes(self, qubits: int) -> int:
+        if qubits > _MOST_QUBITS:
+            raise self._unsupported(f"with a result of 2**{qubits} numbers", "Measure fewer wires.")
+        return 2**qubits
+
+
+def as_index(outcomes: Sequence[Any]) -> Any:
+    """Return the number that outcomes are the bits of."""
+    index: Any = jnp.zeros((), int)
+    for outcome in outcomes:
+        index = 2 * index + jnp.asarray(outcome, int)
+    return index
+
+
+def as_number(outcome: Any) -> Any:
+    """Return an outcome, or an expression of some, as a number."""
+    return jnp.asarray(outcome, int if outcome.dtype == bool else None)

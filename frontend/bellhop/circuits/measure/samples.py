@@ -1,0 +1,145 @@
+"""Samples and counts: a value for each shot, and how often each value came."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.measure.bases import Diagonal, as_diagonals, computational
+from bellhop.circuits.measure.process import Process, as_index, as_number
+from bellhop.circuits.measure.sampling import Rounds, all_eigenvalues, packed
+from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic
+
+
+class _OfShots(Process):
+    def _exact(self, asked: ExactValues) -> Make:
+        raise self._without_shots()
+
+    def _without_shots(self) -> Exception:
+        return self._unsupported("without shots", "Set them: qml.set_shots(circuit, 100).")
+
+    def _sampled(self, rounds: Rounds) -> Make:
+        if self.process.obs is None and self.process.eigvals() is None:
+            return self._of_wires(rounds)
+        coefficient, diagonals = as_diagonals(self._observable(), self._name, self._where)
+        take = rounds.outcomes(diagonals)
+        return lambda answers: self._of_eigenvalues(coefficient, diagonals, take(answers))
+
+    def _of_wires(self, rounds: Rounds) -> Make:
+        labels = self._labels()
+        if any(map(is_dynamic, labels)):
+            self._circuit.check_wires(labels, self.process)
+            columns = jnp.stack([jnp.asarray(self._wires.of(label)) for label in labels])
+        else:
+            columns = self._columns(labels)
+        if labels:
+            take = rounds.outcomes([computational(self._known_labels())])
+        else:
+            # There is one outcome, of which no device need be asked.
+            take = lambda _: self._circuit.of_each_shot(jnp.zeros(0, np.uint8))
+        return lambda answers: self._of_bits(take(answers)[:, columns])
+
+    def _columns(self, labels: Sequence[Any]) -> Any:
+        return np.array([self._wires(label) for label in labels], int)
+
+    @abstractmethod
+    def _of_bits(self, bits: Any) -> Statistic:
+        """Return the statistic of the outcomes of wires, a row for each shot."""
+
+    @abstractmethod
+    def _of_eigenvalues(
+        self, coefficient: Any, diagonals: Sequence[Diagonal], bits: Any
+    ) -> Statistic:
+        """Return the statistic of an observable, of the outcomes of all qubits."""
+
+
+class Sample(_OfShots):
+    """A value for each shot."""
+
+    def _of_bits(self, bits: Any) -> Statistic:
+        return self._of_type(bits, int)
+
+    def _of_eigenvalues(
+        self, coefficient: Any, diagonals: Sequence[Diagonal], bits: Any
+    ) -> Statistic:
+        values = jnp.full(bits.shape[0], jnp.real(coefficient))
+        for diagonal in diagonals:
+            outcome = packed(bits[:, self._columns(diagonal.wires)])
+            values = values * jnp.asarray(diagonal.eigenvalues)[outcome]
+        return self._of_type(values, float)
+
+    def _of_type(self, values: Any, default: type) -> Statistic:
+        dtype = getattr(self.process, "_dtype", None) or default
+        return Statistic(values.astype(dtype), is_of_shots=True)
+
+    def _null(self, shots: int | None) -> Any:
+        if shots is None:
+            raise self._without_shots()
+        return super()._null(shots)
+
+    def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+        numbers = [as_number(outcome) for outcome in outcomes]
+        value = jnp.stack(numbers) if isinstance(self.process.mv, list) else numbers[0]
+        return Statistic(self._circuit.of_each_shot(value), is_of_shots=True)
+
+    def _null_of_outcomes(self, n: int, shots: int | None) -> Any:
+        if shots is None:
+            raise self._without_shots()
+        return jnp.zeros((shots, n) if isinstance(self.process.mv, list) else shots, int)
+
+
+class Counts(_OfShots):
+    """The values that there are, and how many shots gave each."""
+
+    def _of_bits(self, bits: Any) -> Statistic:
+        return _counts(packed(bits), np.arange(2 ** bits.shape[1]))
+
+    def _of_eigenvalues(
+        self, coefficient: Any, diagonals: Sequence[Diagonal], bits: Any
+    ) -> Statistic:
+        eigenvalues = coefficient * all_eigenvalues(diagonals)
+        if isinstance(eigenvalues, jax.core.Tracer):
+            raise self._unsupported(
+                "of an observable whose eigenvalues the program computes", "Use qml.sample of it."
+            )
+        columns = self._columns([wire for diagonal in diagonals for wire in diagonal.wires])
+        return _counts(packed(bits[:, columns]), np.real(eigenvalues))
+
+    def _null(self, shots: int | None) -> Any:
+        if self.process.obs is None:
+            return self._null_of_outcomes(len(self._labels()), shots)
+        return self._all_in_first_value(shots, np.unique(np.round(self.process.eigvals(), 12)))
+
+    def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+        if len(outcomes) == 1 and outcomes[0].dtype != bool:
+            raise self._unsupported(
+                "of an expression of outcomes, whose values are not known beforehand",
+                "Use qml.sample of it, or qml.counts of the outcomes.",
+            )
+        index = self._circuit.of_each_shot(as_index(outcomes))
+        return _counts(index, np.arange(2 ** len(outcomes)))
+
+    def _null_of_outcomes(self, n: int, shots: int | None) -> Any:
+        return self._all_in_first_value(shots, np.arange(self._n_outcomes(n)))
+
+    def _all_in_first_value(self, shots: int | None, values: np.ndarray) -> Any:
+        if shots is None:
+            raise self._without_shots()
+        return jnp.asarray(values), jnp.zeros(len(values), int).at[0].set(shots)
+
+
+def _counts(samples: Any, values: np.ndarray) -> Statistic:
+    """Count the values of outcomes, equal ones together, without the shots that were dropped."""
+    # Eigenvalues that differ by rounding are equal.
+    distinct, place = np.unique(np.round(values, 12), return_inverse=True)
+
+    def finish(samples: Any) -> Any:
+        n = len(distinct)
+        bins = jnp.where(samples < 0, n, jnp.asarray(place)[samples])
+        return jnp.asarray(distinct), jnp.bincount(bins, length=n + 1)[:n]
+
+    return Statistic(samples, finish, is_of_shots=True)
