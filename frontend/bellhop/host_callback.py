@@ -17,15 +17,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching
 
 from bellhop.base.declared_types import ResultTypeError, array_type
-from bellhop.base.source import definition_site, function_name, user_site
+from bellhop.base.source import definition_site, function_name
 from bellhop.callbacks import barrier
-from bellhop.callbacks.primitive import ordered_effect, register_callback
-from bellhop.callbacks.tap import tap_target
-from bellhop.callbacks.tap_primitive import tap_p
+from bellhop.callbacks.flavour import Flavour, ordered_effect
+from bellhop.callbacks.tap_flavour import Tap
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CallbackException
 from bellhop_runtime import wait_for_taps
@@ -61,23 +58,26 @@ class CallbackFlavor(enum.Enum):
     DEBUG = 3
 
 
-host_call_p = Primitive("bellhop_host_call")
-register_callback(host_call_p, "io", {ordered_effect})
-
-
 def _refuse(what: str, instead: str) -> Callable[..., Any]:
-    def rule(*args: Any, target: CallbackTarget) -> Any:
+    def rule(flavour: Flavour, *args: Any, target: CallbackTarget) -> Any:
         raise NotImplementedError(
-            f"host_callback.call of '{target.name}' (called from {target.site}) has no rule for "
+            f"{flavour.name} of '{target.name}' (called from {target.site}) has no rule for "
             f"{what}; id_tap has. Use bellhop.pure_callback, or {instead}."
         )
 
     return rule
 
 
-ad.primitive_jvps[host_call_p] = _refuse("differentiation", "jax.custom_jvp or custom_vjp")
-ad.primitive_transposes[host_call_p] = ad.primitive_jvps[host_call_p]
-batching.primitive_batchers[host_call_p] = _refuse("vmap", "jax.lax.map")
+class _HostCall(Flavour):
+    """Calls in order, which nothing transforms."""
+
+    effects = frozenset({ordered_effect})
+    jvp = transpose = _refuse("differentiation", "jax.custom_jvp or custom_vjp")
+    batch = _refuse("vmap", "jax.lax.map")
+
+
+_HOST_CALL = _HostCall("host_callback.call", primitive="host_call")
+_ID_TAP = Tap("id_tap")
 
 
 def id_tap(
@@ -127,15 +127,8 @@ def id_tap(
     _check_callable("id_tap", tap_func)
     _check_device_index(device_index)
     leaves, in_tree = jax.tree.flatten(((arg,), {}))
-    target = tap_target(
-        "id_tap",
-        tap_func,
-        in_tree,
-        site=user_site(),
-        transforms=(),
-        takes_device=tap_with_device,
-    )
-    (tapped,), _ = jax.tree.unflatten(in_tree, tap_p.bind(*leaves, target=target))
+    target = _ID_TAP.target(tap_func, in_tree, transforms=(), takes_device=tap_with_device)
+    (tapped,), _ = _ID_TAP.bind(target, leaves)
     return tapped if result is None else result
 
 
@@ -225,16 +218,11 @@ def call(
     _check_device_index(device_index)
     shapes, out_tree = jax.tree.flatten(result_shape)
     leaves, in_tree = jax.tree.flatten(((arg,), {}))
-    target = CallbackTarget(
-        flavour="host_callback.call",
-        function=_InOrder(callback_func),
-        in_tree=in_tree,
-        out_tree=out_tree,
-        result_avals=tuple(_aval(callback_func, leaf, result_shape) for leaf in shapes),
-        site=user_site(),
-        takes_device=call_with_device,
+    avals = tuple(_aval(callback_func, leaf, result_shape) for leaf in shapes)
+    target = _HOST_CALL.target(
+        _InOrder(callback_func), in_tree, (avals, out_tree), takes_device=call_with_device
     )
-    return jax.tree.unflatten(out_tree, host_call_p.bind(*leaves, target=target))
+    return _HOST_CALL.bind(target, leaves)
 
 
 def barrier_wait(logging_name: str | None = None) -> None:

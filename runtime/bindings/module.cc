@@ -181,6 +181,14 @@ NB_MODULE(_runtime, m) {
         return exception == nullptr ? nb::none() : nb::steal(exception);
       },
       "number"_a, "The exception that a failed run names, or None.");
+  m.def(
+      "look_at_failure",
+      [](int64_t number) {
+        PyObject* exception = look_at_failure(number);
+        if (exception == nullptr) throw nb::key_error(std::to_string(number).c_str());
+        return nb::steal(exception);
+      },
+      "number"_a, "The exception of a number, which goes on waiting.");
 
   m.def(
       "collection_begins", [] { ++collection; },

@@ -1,6 +1,7 @@
 // interpreter/failures.cc: what went wrong in a run, on its way to the caller.
 #include "interpreter/failures.h"
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -26,14 +27,22 @@ class Waiting {
 
   std::optional<T> take(int64_t number) {
     const std::lock_guard lock(mutex_);
-    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-      if (entry->first == number) return remove(entry);
-    }
-    return std::nullopt;
+    const auto entry = find(number);
+    return entry == entries_.end() ? std::nullopt : std::optional(remove(entry));
+  }
+
+  std::optional<T> look(int64_t number) {
+    const std::lock_guard lock(mutex_);
+    const auto entry = find(number);
+    return entry == entries_.end() ? std::nullopt : std::optional(entry->second);
   }
 
  private:
   using Entries = std::deque<std::pair<int64_t, T>>;
+
+  typename Entries::iterator find(int64_t number) {
+    return std::ranges::find(entries_, number, &Entries::value_type::first);
+  }
 
   T remove(typename Entries::iterator entry) {
     T failure = std::move(entry->second);
@@ -93,6 +102,10 @@ std::string failure_text(PyObject* exception, const std::string& where,
   PyErr_Clear();
   return text + " (raised in " + where + ") [bellhop " + mark + " " +
          std::to_string(keep_failure(exception)) + "]";
+}
+
+PyObject* look_at_failure(int64_t number) {
+  return Py_XNewRef(exceptions.look(number).value_or(nullptr));
 }
 
 PyObject* take_failure(int64_t number) {

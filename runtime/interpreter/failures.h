@@ -29,4 +29,7 @@ std::string failure_text(PyObject* exception, const std::string& where,
 // The exception or str of that number (new reference), or null. Needs the GIL.
 PyObject* take_failure(int64_t number);
 
+// The same of an exception, which goes on waiting: each device of a run raises it.
+PyObject* look_at_failure(int64_t number);
+
 }  // namespace bellhop

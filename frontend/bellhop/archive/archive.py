@@ -69,14 +69,21 @@ class _Aval:
     weak: bool
 
 
+_OF_EACH = typing.get_type_hints(CallbackTarget)
+# What those that write into their results have besides; None in others.
+_OF_WRITING = {
+    name: form | None
+    for name, form in typing.get_type_hints(BufferTarget).items()
+    if name not in _OF_EACH
+}
 # Callbacks as data: what refers to something else has a form of its own.
-_TARGET = typing.get_type_hints(CallbackTarget) | {
+_TARGET = {
+    **_OF_EACH,
+    **_OF_WRITING,
     "function": Function,
     "in_tree": Tree,
     "out_tree": Tree,
     "result_avals": tuple[_Aval, ...],
-    # None where it does not write into its results.
-    "command_buffer_compatible": bool | None,
 }
 _PROGRAM = {
     "in_tree": Tree,
@@ -254,7 +261,7 @@ def _decode(record: dict[str, Any], module: str, allowed: Allowed) -> SavedProgr
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:
     what = f"{target.flavour} '{target.name}' (called from {target.site})"
     return (
-        {"command_buffer_compatible": None}
+        dict.fromkeys(_OF_WRITING)
         | vars(target)
         | {
             "function": encode_function(target.function, what),
@@ -273,10 +280,9 @@ def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
         "out_tree": out_tree,
         "result_avals": result_avals,
     }
-    if fields["command_buffer_compatible"] is not None:
+    if all(fields[name] is not None for name in _OF_WRITING):
         return BufferTarget(**fields)
-    del fields["command_buffer_compatible"]
-    return CallbackTarget(**fields)
+    return CallbackTarget(**{name: fields[name] for name in _OF_EACH})
 
 
 def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed) -> Any:

@@ -6,9 +6,12 @@ import jax
 import numpy as np
 
 from bellhop.callbacks.callback import call_for_effect
+from bellhop.callbacks.flavour import Report
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.compiler.target import describe, is_array_like
 from bellhop.tracing.state import current_options
+
+ASSERTION = Report("debug_assert")
 
 
 def debug_assert(condition: Any, error: str) -> None:
@@ -50,7 +53,7 @@ def debug_assert(condition: Any, error: str) -> None:
             )
     options = current_options()
     if options is None or not options.disable_assertions:
-        call_for_effect(_Assertion(error), (condition,), {}, "debug_assert")
+        call_for_effect(_Assertion(error), (condition,), {}, ASSERTION)
 
 
 class _Assertion(OwnFunction):

@@ -8,11 +8,16 @@ import jax
 from jax.core import ShapedArray
 
 from bellhop.base.declared_types import result_avals
-from bellhop.base.source import function_name, user_site
-from bellhop.callbacks.primitive import io_callback_p, pure_callback_p
+from bellhop.base.source import function_name
+from bellhop.callbacks.flavour import Pure, SideEffects
 from bellhop.callbacks.vmap_method import check_vmap_method
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.target import describe, flatten_arguments
+
+BUFFER = Pure("buffer_callback", target_type=BufferTarget)
+BUFFER_WITH_EFFECTS = SideEffects(
+    "buffer_callback", primitive="buffer_callback_with_effects", target_type=BufferTarget
+)
 
 
 def buffer_callback(
@@ -85,25 +90,22 @@ def buffer_callback(
     what = f"buffer_callback '{function_name(fn)}'"
     if vmap_method is not None:
         check_vmap_method(vmap_method, what)
-    avals, out_tree = result_avals(fn, result_shape_dtypes)
-    primitive = io_callback_p if has_side_effect else pure_callback_p
+    results = result_avals(fn, result_shape_dtypes)
+    flavour = BUFFER_WITH_EFFECTS if has_side_effect else BUFFER
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, in_tree = flatten_arguments("buffer_callback", fn, args, kwargs)
-        target = BufferTarget(
-            flavour="buffer_callback",
-            function=fn,
-            in_tree=in_tree,
-            out_tree=out_tree,
-            result_avals=avals,
-            site=user_site(),
+        leaves, in_tree = flatten_arguments(flavour.name, fn, args, kwargs)
+        target = flavour.target(
+            fn,
+            in_tree,
+            results,
             vmap_method=vmap_method,
-            aliases=_checked_aliases(what, input_output_aliases or {}, leaves, avals),
+            aliases=_checked_aliases(what, input_output_aliases or {}, leaves, results[0]),
             command_buffer_compatible=command_buffer_compatible,
             in_place=in_place,
         )
-        return jax.tree.unflatten(out_tree, primitive.bind(*leaves, target=target))
+        return flavour.bind(target, leaves)
 
     # It has not the signature of the function, which takes context and outputs as well.
     del call.__wrapped__  # type: ignore[attr-defined]

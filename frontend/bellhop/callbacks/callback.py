@@ -7,16 +7,18 @@ from typing import Any, overload
 import jax
 
 from bellhop.base.declared_types import MISSING
-from bellhop.base.source import function_name, user_site
-from bellhop.callbacks.primitive import debug_callback_p
-from bellhop.compiler.target import CallbackTarget, is_array_like
+from bellhop.base.source import function_name
+from bellhop.callbacks.flavour import Report
+from bellhop.compiler.target import is_array_like
+
+CALLBACK = Report("callback")
 
 
 def call_for_effect(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    flavour: str,
+    flavour: Report,
     *,
     asynchronous: bool = False,
     partitioned: bool = False,
@@ -26,17 +28,8 @@ def call_for_effect(
     Arguments that are no arrays are known when the program is traced, and stay as they are.
     """
     function, leaves, in_tree = _with_static_arguments(function, args, kwargs)
-    target = CallbackTarget(
-        flavour=flavour,
-        function=function,
-        in_tree=in_tree,
-        out_tree=jax.tree.structure(None),
-        result_avals=(),
-        site=user_site(),
-        asynchronous=asynchronous,
-        partitioned=partitioned,
-    )
-    debug_callback_p.bind(*leaves, target=target)
+    target = flavour.target(function, in_tree, asynchronous=asynchronous, partitioned=partitioned)
+    flavour.bind(target, leaves)
 
 
 def _with_static_arguments(
@@ -167,7 +160,7 @@ def callback(
             callback_fn,
             args,
             kwargs,
-            "callback",
+            CALLBACK,
             asynchronous=asynchronous,
             partitioned=partitioned,
         )

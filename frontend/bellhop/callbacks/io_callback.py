@@ -4,14 +4,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import jax
-
 from bellhop.base.declared_types import MISSING, annotated_result_type, result_avals
-from bellhop.base.source import user_site
 from bellhop.callbacks.calling_style import calling_style
+from bellhop.callbacks.flavour import SideEffects
 from bellhop.callbacks.methods import Caller
-from bellhop.callbacks.primitive import io_callback_p, ordered_io_callback_p
-from bellhop.compiler.target import CallbackTarget, flatten_arguments, is_left_to_python
+from bellhop.compiler.target import is_left_to_python
+
+IO = SideEffects("io_callback")
+ORDERED_IO = SideEffects("io_callback", ordered=True, primitive="ordered_io_callback")
 
 
 def io_callback(
@@ -69,23 +69,14 @@ def io_callback(
     if style.result_type is MISSING:
         style.result_type = annotated_result_type(fn)
     # Most of what is called for its effect returns nothing, and says nothing of it.
-    avals, out_tree = result_avals(fn, None if style.result_type is MISSING else style.result_type)
-    primitive = ordered_io_callback_p if ordered else io_callback_p
+    results = result_avals(fn, None if style.result_type is MISSING else style.result_type)
+    flavour = ORDERED_IO if ordered else IO
 
     def caller_of(fn: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_left_to_python(args, kwargs):
                 return fn(*args, **kwargs)
-            leaves, in_tree = flatten_arguments("io_callback", fn, args, kwargs)
-            target = CallbackTarget(
-                flavour="io_callback",
-                function=fn,
-                in_tree=in_tree,
-                out_tree=out_tree,
-                result_avals=avals,
-                site=user_site(),
-            )
-            return jax.tree.unflatten(out_tree, primitive.bind(*leaves, target=target))
+            return flavour.call(fn, args, kwargs, results)
 
         return call
 

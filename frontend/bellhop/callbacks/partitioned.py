@@ -1,75 +1,56 @@
 """Callbacks in a program that XLA partitions: an exception on one device is raised on all.
 
 Devices wait for each other where they exchange results.  If one of them failed before that, XLA
-would end the process.  So the first device, which makes the call, sends the number of the
-exception along with the results, and all devices raise it.
+would end the process.  So the first device, which makes the call, sends the number that the runtime
+keeps the exception under along with the results, and all devices raise it.
 """
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
+from bellhop.callbacks.eager import call_with_arrays
 from bellhop.compiler.target import CallbackTarget
+from bellhop_runtime import keep_failure, look_at_failure
 
-# As many exceptions are kept, for devices that have yet to raise them.
-_KEPT = 64
+# A number as programs take it, whose integers may have 32 bits; zeros where there is none.
+_NUMBER = ShapedArray((2,), np.dtype(np.uint32))
 
 
-class _Attempt:
-    """Calls a target; returns the number of its exception, or 0, and the results."""
+def _attempt(target: CallbackTarget, *leaves: Any) -> tuple[Any, ...]:
+    """Call a target; return the number of its exception, and the results."""
+    try:
+        return np.zeros(_NUMBER.shape, _NUMBER.dtype), *call_with_arrays(target, leaves)
+    except BaseException as exception:
+        number = np.array([keep_failure(exception)], np.uint64).view(_NUMBER.dtype)
+    return number, *[np.zeros(aval.shape, aval.dtype) for aval in target.result_avals]
 
-    def __init__(
-        self, target: CallbackTarget, call: Callable[[CallbackTarget, Sequence[Any]], Any]
-    ) -> None:
-        self._target = target
-        self._call = call
-        self._numbers = itertools.count(1)
-        self._exceptions: dict[int, BaseException] = {}
 
-    def __call__(self, *leaves: Any) -> tuple[Any, ...]:
-        try:
-            return np.int32(0), *self._call(self._target, leaves)
-        except BaseException as exception:
-            number = next(self._numbers) % (1 << 31) or 1
-            self._exceptions.pop(number - _KEPT, None)
-            self._exceptions[number] = exception
-        return np.int32(number), *[
-            np.zeros(aval.shape, aval.dtype) for aval in self._target.result_avals
-        ]
-
-    def settle(self, number: Any) -> None:
-        """Raise what was raised, if anything was."""
-        if number:
-            raise self._exceptions[int(number)]
+def _raise_kept(number: Any) -> None:
+    """Raise what was raised, if anything was."""
+    if number.any():
+        raise look_at_failure(int(number.view(np.uint64)[0]))
 
 
 def attempted(
-    primitive: Primitive,
-    report_p: Primitive,
-    target: CallbackTarget,
-    call: Callable[[CallbackTarget, Sequence[Any]], Any],
-    arity: int,
+    primitive: Primitive, settling_p: Primitive, target: CallbackTarget, arity: int
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return a call of a target in two parts.
 
     Args:
         primitive: that of the target.
-        report_p: a primitive whose calls are always made.
+        settling_p: a primitive whose calls are always made.
         target: what is called.
-        call: calls a target with arrays and returns its results.
         arity: how many arrays the target takes.
 
     Returns:
         the call, which never fails, and what makes of its results those of the target, or raises.
     """
-    attempt = _Attempt(target, call)
 
     def part(function: Any, arity: int, out_tree: Any, *result_avals: Any) -> CallbackTarget:
         return CallbackTarget(
@@ -81,12 +62,13 @@ def attempted(
             site=target.site,
         )
 
-    number_and_results = ShapedArray((), jnp.int32), *target.result_avals
+    number_and_results = _NUMBER, *target.result_avals
+    attempt = functools.partial(_attempt, target)
     outcome = part(attempt, arity, (0,) * len(number_and_results), *number_and_results)
-    settling = part(functools.partial(attempt.settle), 1, None)
+    settling = part(functools.partial(_raise_kept), 1, None)
 
     def settle(number: Any, *results: Any) -> Sequence[Any]:
-        report_p.bind(number, target=settling)
+        settling_p.bind(number, target=settling)
         return results
 
     return functools.partial(primitive.bind, target=outcome), settle

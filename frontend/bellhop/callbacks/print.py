@@ -9,8 +9,12 @@ from typing import Any
 from bellhop.base.declared_types import MISSING
 from bellhop.base.print_options import print_options_of_caller
 from bellhop.callbacks.callback import call_for_effect
+from bellhop.callbacks.flavour import Report
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.compiler.target import describe
+
+PRINT = Report("print")
+PRINT_MEMREF = Report("print_memref")
 
 
 def print(
@@ -80,7 +84,7 @@ def print(
         _Formatter(fmt),
         args,
         kwargs,
-        "print",
+        PRINT,
         asynchronous=asynchronous,
         partitioned=partitioned,
     )
@@ -107,7 +111,7 @@ def print_memref(x: Any) -> None:
     """
     if not hasattr(x, "dtype") and not isinstance(x, bool | int | float | complex):
         raise TypeError(f"print_memref takes one array or number, got a {type(x).__name__}.")
-    call_for_effect(_MemrefPrinter(), (x,), {}, "print_memref")
+    call_for_effect(_MemrefPrinter(), (x,), {}, PRINT_MEMREF)
 
 
 class _MemrefPrinter(OwnFunction):

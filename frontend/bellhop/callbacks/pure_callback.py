@@ -12,19 +12,16 @@ from bellhop.base.pickling import PickledByName
 from bellhop.base.source import function_name, user_site
 from bellhop.callbacks.backward_rule import is_array, shape_and_dtype
 from bellhop.callbacks.calling_style import calling_style
+from bellhop.callbacks.flavour import Pure
 from bellhop.callbacks.forward_rule import checked_pair, checked_tangent
 from bellhop.callbacks.methods import method_of
-from bellhop.callbacks.primitive import pure_callback_p
 from bellhop.callbacks.reverse_rule import ReverseRule
 from bellhop.callbacks.rules import checked_rule
 from bellhop.callbacks.vmap_method import check_vmap_method
-from bellhop.compiler.target import (
-    CallbackTarget,
-    describe,
-    flatten_arguments,
-    is_left_to_python,
-)
+from bellhop.compiler.target import describe, flatten_arguments, is_left_to_python
 from bellhop.mesh.manual_axes import vary_with
+
+PURE = Pure("pure_callback")
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -144,7 +141,7 @@ class PureCallback(PickledByName):
         if has_half or (self._jvp is None and self._fwd is None):
             return self._call(args, kwargs)
         args = self._by_position(args, kwargs)
-        flatten_arguments("pure_callback", self._function, args, {})  # Refuses what is no array.
+        flatten_arguments(PURE.name, self._function, args, {})  # Refuses what is no array.
         # The rules say nothing of devices among which arguments differ: they are alike in that.
         args = vary_with(args, args)
         return self._differentiable()(*args)
@@ -172,21 +169,12 @@ class PureCallback(PickledByName):
         return bound.args[: list(bound.arguments).index(given) + 1]
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        leaves, in_tree = flatten_arguments("pure_callback", self._function, args, kwargs)
         missing = {(True, False): "bwd", (False, True): "fwd"}.get(
             (self._fwd is not None, self._bwd is not None)
         )
-        target = CallbackTarget(
-            flavour="pure_callback",
-            function=self._function,
-            in_tree=in_tree,
-            out_tree=self._out_tree,
-            result_avals=self._result_avals,
-            site=user_site(),
-            missing_rule=missing,
-            vmap_method=self._vmap_method,
-        )
-        return jax.tree.unflatten(self._out_tree, pure_callback_p.bind(*leaves, target=target))
+        results = self._result_avals, self._out_tree
+        options = {"missing_rule": missing, "vmap_method": self._vmap_method}
+        return PURE.call(self._function, args, kwargs, results, **options)
 
     def _differentiable(self) -> Callable[..., Any]:
         call = jax.custom_jvp(lambda *args: self._call(args, {}))

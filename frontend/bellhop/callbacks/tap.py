@@ -4,11 +4,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import jax
-
 from bellhop.base.source import function_name, user_site
-from bellhop.callbacks.tap_primitive import tap_p
-from bellhop.compiler.target import CallbackTarget, flatten_arguments, is_left_to_python
+from bellhop.callbacks.tap_flavour import Tap
+from bellhop.compiler.target import is_left_to_python
+
+TAP = Tap("tap")
 
 
 def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -56,8 +56,7 @@ def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     if is_left_to_python(args, kwargs):
         fn(*args, **kwargs)
         return
-    leaves, in_tree = flatten_arguments("tap", fn, args, kwargs)
-    tap_p.bind(*leaves, target=tap_target("tap", fn, in_tree, site=user_site()))
+    TAP.call(fn, args, kwargs)
 
 
 def _check_arity(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
@@ -74,26 +73,3 @@ def _check_arity(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
             f"tap of '{function_name(fn)}', called from {user_site()}: {error}. Give it the "
             "values, bellhop.tap(fn, *values): it makes the call, and is no decorator."
         ) from None
-
-
-def tap_target(
-    flavour: str,
-    function: Callable[..., Any],
-    in_tree: Any,
-    *,
-    site: str,
-    transforms: tuple[Any, ...] | None = None,
-    takes_device: bool = False,
-) -> CallbackTarget:
-    """Return what ``tap_p`` calls."""
-    return CallbackTarget(
-        flavour=flavour,
-        function=function,
-        in_tree=in_tree,
-        out_tree=jax.tree.structure(None),
-        result_avals=(),
-        site=site,
-        asynchronous=True,
-        transforms=transforms,
-        takes_device=takes_device,
-    )

@@ -11,9 +11,8 @@ from jax.core import ShapedArray
 
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.source import user_site
+from bellhop.callbacks.flavour import Pure
 from bellhop.callbacks.linear_map import LinearMap, is_perturbed, zero_tangent
-from bellhop.callbacks.primitive import pure_callback_p
-from bellhop.compiler.target import CallbackTarget
 from bellhop.frameworks.torch_functions import TensorFunction
 from bellhop.mesh.manual_axes import vary_with
 
@@ -57,6 +56,8 @@ class Call:
 
 hold_weakly_in_caches(Call)
 
+_CALL_TORCH = Pure("call_torch")
+
 
 def _is_inexact(aval: Any) -> bool:
     return jnp.issubdtype(aval.dtype, jnp.inexact)
@@ -65,16 +66,14 @@ def _is_inexact(aval: Any) -> bool:
 def _run(call: Call, operands: Sequence[Any]) -> list[Any]:
     """Call without a derivative of its own."""
     count = len(call.result_avals)
-    target = CallbackTarget(
-        flavour="call_torch",
-        function=call.function,
-        in_tree=jax.tree.structure(((0,) * len(operands), {})),
-        out_tree=jax.tree.structure(0 if count == 1 else (0,) * count),
-        result_avals=call.result_avals,
+    target = _CALL_TORCH.target(
+        call.function,
+        jax.tree.structure(((0,) * len(operands), {})),
+        (call.result_avals, jax.tree.structure(0 if count == 1 else (0,) * count)),
         site=call.site,
         vmap_method=call.vmap_method,
     )
-    return pure_callback_p.bind(*operands, target=target)
+    return _CALL_TORCH.primitive.bind(*operands, target=target)
 
 
 def run(call: Call, *operands: Any) -> list[Any]:

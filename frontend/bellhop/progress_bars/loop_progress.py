@@ -1,4 +1,4 @@
-"""The primitive that tells how far a loop is."""
+"""The flavour of callback that tells how far a loop is."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,23 +6,55 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching
-from jax.interpreters import partial_eval as pe
 
-from bellhop.base.source import user_site
-from bellhop.callbacks.primitive import (
-    ordered_effect,
-    register_callback,
-)
+from bellhop.callbacks.flavour import Flavour, ordered_effect, uninstantiated
 from bellhop.compiler.target import CallbackTarget
 from bellhop.progress_bars.bars import LoopLabel
 
 # What stands for how many iterations are done, and how many there are, in runtime/contract.toml.
 BEGINS = UNKNOWN = -1
 
-# done, total, anchors... -> how many iterations to do before the next one
-progress_p = Primitive("bellhop_progress")
+
+class _Progress(Flavour):
+    """Calls of ``done, total, anchors...`` that return how many iterations to do before the next.
+
+    The first two are the function's arguments; the call comes after the anchors.
+    """
+
+    kind = "progress"
+    effects = frozenset({ordered_effect})
+    n_arguments = 2
+
+    def run(self, *leaves: Any, target: CallbackTarget) -> list[Any]:
+        """Show it where no program runs, as in a loop of Python's."""
+        label: Any = target.function
+        done, total, *_ = leaves
+        label.advance_in_python(int(total))
+        return [jnp.asarray(done)]
+
+    def batch(
+        self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
+    ) -> tuple[list[Any], Sequence[Any]]:
+        """Show one bar for the whole batch: that of the element that is furthest."""
+        done, total, *anchors = operands
+        if dims[1] is not None:
+            total = jnp.max(total, axis=dims[1], initial=UNKNOWN)
+        return self.primitive.bind(done, total, *anchors, target=target), [None]
+
+    def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
+        """Allow all: they are anchors."""
+
+    def partial_eval(
+        self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: Any
+    ) -> tuple[Any, ...]:
+        """Under ``jax.checkpoint``, tell of the forward pass alone."""
+        del saveable
+        if any(unknown):
+            return None, eqn, [True], [True], uninstantiated(instantiated, eqn)
+        return eqn, None, [False], [False], []
+
+
+_PROGRESS = _Progress("progress")
 
 
 class LoopProgress:
@@ -33,13 +65,11 @@ class LoopProgress:
     """
 
     def __init__(self, description: str) -> None:
-        self._target = CallbackTarget(
-            flavour="progress",
-            function=LoopLabel(description),
-            in_tree=jax.tree.structure(((0, 0), {})),
-            out_tree=jax.tree.structure(0),
-            result_avals=(ShapedArray((), jax.dtypes.canonicalize_dtype(int)),),
-            site=user_site(),
+        count = ShapedArray((), jax.dtypes.canonicalize_dtype(int))
+        self._target = _PROGRESS.target(
+            LoopLabel(description),
+            jax.tree.structure(((0, 0), {})),
+            ((count,), jax.tree.structure(0)),
         )
 
     def begin(self, total: Any = UNKNOWN) -> None:
@@ -62,47 +92,4 @@ class LoopProgress:
 
     def _tell(self, done: int, total: Any, *anchors: Any) -> None:
         numbers = [jax.lax.convert_element_type(number, int) for number in (done, total)]
-        progress_p.bind(*numbers, *anchors, target=self._target)
-
-
-def _batch(
-    operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
-) -> tuple[list[Any], list[Any]]:
-    """Show one bar for the whole batch: that of the element that is furthest."""
-    done, total, *anchors = operands
-    if dims[1] is not None:
-        total = jnp.max(total, axis=dims[1], initial=UNKNOWN)
-    return progress_p.bind(done, total, *anchors, target=target), [None]
-
-
-def _jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, target: CallbackTarget
-) -> tuple[list[Any], list[Any]]:
-    del tangents
-    (told,) = progress_p.bind(*primals, target=target)
-    return [told], [ad.Zero(jax.typeof(told).to_tangent_aval())]
-
-
-def _partial_eval(
-    saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: Any
-) -> tuple[Any, ...]:
-    """Under ``jax.checkpoint``, tell of the forward pass alone."""
-    del saveable
-    if any(unknown):
-        residuals = [var for var, inst in zip(eqn.invars, instantiated, strict=True) if not inst]
-        return None, eqn, [True], [True], residuals
-    return eqn, None, [False], [False], []
-
-
-register_callback(progress_p, "progress", {ordered_effect}, declared=2)
-batching.primitive_batchers[progress_p] = _batch
-ad.primitive_jvps[progress_p] = _jvp
-pe.partial_eval_jaxpr_custom_rules[progress_p] = _partial_eval
-
-
-@progress_p.def_impl
-def _now(done: Any, total: Any, *_: Any, target: CallbackTarget) -> list[Any]:
-    """Show it where no program runs, as in a loop of Python's."""
-    label: Any = target.function
-    label.advance_in_python(int(total))
-    return [jnp.asarray(done)]
+        _PROGRESS.primitive.bind(*numbers, *anchors, target=self._target)

@@ -46,6 +46,17 @@ def test_callbacks_are_found_by_name(path, in_another_process):
     assert value == repr(expected)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_callbacks_that_write_into_their_results(path, in_place):
+    type_ = jax.ShapeDtypeStruct((2,), float)
+    callback = bellhop.buffer_callback(programs.double, type_, in_place=in_place)
+    f = bellhop.qjit(lambda x: callback(x))
+    x = np.array([1.0, 2.0])
+    f(x)
+    f.save(path)
+    np.testing.assert_array_equal(bellhop.load(path, trust=True)(x), [2.0, 4.0])
+
+
 def test_exceptions_and_effects_are_as_before(path, capsys):
     bellhop.qjit(programs.with_callbacks).save(path)
     f = bellhop.load(path, trust=True)

@@ -111,5 +111,8 @@ def test_arrays_of_narrow_types_are_not_packed():
 def test_a_kept_failure_is_taken_once():
     error = KeyError("waiting")
     number = bellhop_runtime.keep_failure(error)
+    assert bellhop_runtime.look_at_failure(number) is error
     assert bellhop_runtime.take_failure(number) is error
     assert bellhop_runtime.take_failure(number) is None
+    with pytest.raises(KeyError, match=str(number)):
+        bellhop_runtime.look_at_failure(number)

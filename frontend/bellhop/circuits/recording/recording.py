@@ -12,7 +12,7 @@ parameters of all iterations are stacked for the measurement::
     state offset angles = scan[
       jaxpr={ lambda x; state offset i. let
           angle = mul x i
-          bellhop_debug_callback[target=print] i
+          bellhop_print[target=print] i
           state = quantum_gates[RX] state [angle] offset []
         in (state, add offset 1, [angle]) }
       length=3

@@ -1,0 +1,53 @@
+"""Calls of callbacks right away, where no program is being traced."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.callbacks.vmap_method import call_each_now
+from bellhop.compiler.target import CallbackTarget
+from bellhop_runtime import Callback
+
+
+def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.ndarray]:
+    """Call a target with concrete arrays."""
+    target.check_arguments([jax.typeof(leaf) for leaf in leaves])
+    results = [np.empty(aval.shape, aval.dtype) for aval in target.result_avals]
+    callback = target.bind()
+
+    def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
+        if target.asynchronous:
+            Callback.tap(callback, arguments)
+            return
+        for argument, result in target.aliases:
+            results[result][...] = arguments[argument]
+            arguments[argument] = results[result]
+        callback(arguments, results)
+
+    arguments = [_host_array(leaf) for leaf in leaves]
+    if target.takes_device:
+        arguments.append(np.array(_device_ordinal(leaves), np.int32))
+    call_each_now(call, arguments, results, target.loops)
+    return results
+
+
+def _device_ordinal(leaves: Sequence[Any]) -> int:
+    """Return the number of the CPU device that holds the arguments; elsewhere, of the first."""
+    for leaf in leaves:
+        if isinstance(leaf, jax.Array):
+            for device in leaf.devices():
+                if device.platform == "cpu":
+                    # JAX may have dropped the device since.
+                    return device.client.local_devices().index(device)
+    return 0
+
+
+def _host_array(leaf: Any) -> np.ndarray:
+    dtype = jax.typeof(leaf).dtype
+    if jnp.issubdtype(dtype, jax.dtypes.extended):
+        # As in a compiled program, where a key is the words that it consists of.
+        return np.asarray(jax.random.key_data(leaf))
+    return np.array(leaf, dtype, order="C", copy=None)

@@ -1,0 +1,310 @@
+"""Flavours of callback: what their calls are to JAX, to the compiler and in errors.
+
+A flavour is one object, such as ::
+
+    PURE = Pure("pure_callback")
+
+and ``pure_callback(f, float)(x)`` is ``PURE.call(f, (x,), {}, results)``, which binds::
+
+    y = bellhop_pure_callback[target=pure_callback f] x
+
+The object's methods are the rules of that primitive.  Its ``kind`` is what passes and the runtime
+treat calls by, its ``target_type`` what programs and saved files keep of the function.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Effect, Primitive
+from jax.interpreters import ad, batching, mlir
+from jax.interpreters import partial_eval as pe
+
+from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops, keep_rules_around
+from bellhop._jax.private import (
+    InputOutputEffect,
+    hold_weakly_in_caches,
+    ir_type,
+    register_effect,
+    register_ordered_effect,
+)
+from bellhop.base.source import user_site
+from bellhop.callbacks.eager import call_with_arrays
+from bellhop.callbacks.partitioned import attempted
+from bellhop.callbacks.vmap_method import call_each, call_with_batch
+from bellhop.compiler.context import lowering_in_progress
+from bellhop.compiler.delegation import is_delegated, lower_by_jax
+from bellhop.compiler.plain_jit import lower_alone
+from bellhop.compiler.target import CallbackTarget, flatten_arguments
+from bellhop.mesh.manual_axes import varying_as
+from bellhop.mesh.partitioning import is_partitioned, on_first_device
+from bellhop_mlir.dialects import callback as dialect
+
+
+class CallbackEffect(Effect):
+    """Orders the calls that carry it as the program does."""
+
+    def __str__(self) -> str:
+        return "Callback"
+
+
+register_ordered_effect(CallbackEffect)
+register_effect(InputOutputEffect)
+hold_weakly_in_caches(CallbackTarget)
+ordered_effect = CallbackEffect()
+input_output_effect = InputOutputEffect()
+
+# Of a function: the types of the leaves of its result, and their structure.
+Results = tuple[tuple[Any, ...], Any]
+NO_RESULTS: Results = (), jax.tree.structure(None)
+
+
+class Flavour:
+    """One flavour; a subclass has rules of its own.
+
+    Attributes:
+        name: what the user calls; errors, pictures, profiles and saved files have it.
+        kind: one of ``bellhop_mlir.dialects.callback_kinds``.
+        effects: those of a call; ``ordered_effect`` may be among them.
+        n_arguments: how many of the operands are arguments of the function; None for all.
+        target_type: what calls the function.
+        partial_eval: the rule for ``jax.checkpoint``; None for JAX's own.
+        primitive: what a program has for a call.
+    """
+
+    kind: ClassVar[str] = "io"
+    effects: frozenset[Effect] = frozenset()
+    n_arguments: ClassVar[int | None] = None
+    partial_eval: Callable[..., tuple[Any, ...]] | None = None
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        primitive: str | None = None,
+        target_type: type[CallbackTarget] = CallbackTarget,
+    ) -> None:
+        """Make a flavour.
+
+        Args:
+            name: what the user calls.
+            primitive: what jaxprs say, where it is not that.
+            target_type: what calls the function.
+        """
+        self.name = name
+        self.target_type = target_type
+        self.primitive = Primitive(f"bellhop_{primitive or name}")
+        self.primitive.multiple_results = True
+        self.primitive.def_impl(self.run)
+        self.primitive.def_effectful_abstract_eval(self.abstract_eval)
+        batching.primitive_batchers[self.primitive] = self.batch
+        ad.primitive_jvps[self.primitive] = self.jvp
+        ad.primitive_transposes[self.primitive] = self.transpose
+        if self.partial_eval is not None:
+            pe.partial_eval_jaxpr_custom_rules[self.primitive] = self.partial_eval
+        mlir.register_lowering(self.primitive, self.lower, cacheable=False)
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        results: Results = NO_RESULTS,
+        **options: Any,
+    ) -> Any:
+        """Call a function with pytrees of arrays; ``options`` are attributes of its target.
+
+        Raises:
+            TypeError: naming the function and the argument that is no array.
+        """
+        leaves, in_tree = flatten_arguments(self.name, function, args, kwargs)
+        return self.bind(self.target(function, in_tree, results, **options), leaves)
+
+    def target(
+        self,
+        function: Callable[..., Any],
+        in_tree: Any,
+        results: Results = NO_RESULTS,
+        *,
+        site: str | None = None,
+        **options: Any,
+    ) -> CallbackTarget:
+        """Return what calls a function; ``options`` are attributes of it."""
+        avals, out_tree = results
+        return self.target_type(
+            flavour=self.name,
+            function=function,
+            in_tree=in_tree,
+            out_tree=out_tree,
+            result_avals=avals,
+            site=user_site() if site is None else site,
+            **options,
+        )
+
+    def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
+        """Call a target, and return what its function does."""
+        return jax.tree.unflatten(target.out_tree, self.primitive.bind(*leaves, target=target))
+
+    def run(self, *leaves: Any, target: CallbackTarget) -> list[Any]:
+        """Call right away, where no program is being traced."""
+        return [jnp.asarray(result) for result in call_with_arrays(target, leaves)]
+
+    def abstract_eval(
+        self, *avals: Any, target: CallbackTarget
+    ) -> tuple[Sequence[Any], frozenset[Effect]]:
+        """Return the types of the results, and the effects."""
+        keep_effects_in_loops()
+        target.check_arguments(avals)
+        return varying_as(avals, target.result_avals), self.effects
+
+    def batch(
+        self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
+    ) -> tuple[list[Any], Sequence[Any]]:
+        """Call for a mapped axis as the target's ``vmap_method`` says."""
+        return call_with_batch(self.primitive.bind, operands, dims, target)
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, target: CallbackTarget
+    ) -> tuple[list[Any], Sequence[Any]]:
+        """Return the results, and zero tangents of them, where the flavour allows that."""
+        self.check_tangents(tangents, target)
+        results = self.primitive.bind(*primals, target=target)
+        return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
+
+    def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
+        """Refuse differentiated values, since what has side effects has no derivative."""
+        if any(map(_is_differentiated, tangents)):
+            raise target.side_effect_error()
+
+    def transpose(
+        self, cotangents: Sequence[Any], *operands: Any, target: CallbackTarget
+    ) -> Sequence[Any]:
+        """Refuse what only a function said to be linear gets to: nothing says that it is."""
+        del cotangents, operands
+        raise target.derivative_error()
+
+    def lower(
+        self, ctx: mlir.LoweringRuleContext, *operands: Any, target: CallbackTarget
+    ) -> Sequence[Any]:
+        """Lower a call to our dialect, or in programs of JAX's own to what these can hold."""
+        lowering = lowering_in_progress()
+        kind = "tap" if target.asynchronous else self.kind
+        if target.partitioned and lowering is None and is_partitioned(ctx.module_context):
+            # JAX's callback is one that XLA leaves to each device; there is no order among these.
+            lower_by_jax(ctx, target, kind, operands, None)
+            ctx.set_tokens_out(ctx.tokens_in)
+            return []
+        if lowering is None and not is_delegated(ctx.module_context.platforms[0]):
+            if is_partitioned(ctx.module_context) and not target.asynchronous:
+                call, settle = attempted(self.primitive, _SETTLING.primitive, target, len(operands))
+                return on_first_device(ctx, call, operands, settle)
+            return lower_alone(ctx, self.primitive, operands, {"target": target})
+        if target.loops:
+            each = functools.partial(call_each, self.primitive.bind, target=target)
+            return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)
+        is_ordered = ordered_effect in self.effects
+        token = ctx.tokens_in.get(ordered_effect) if is_ordered else None
+        lower = lower_by_jax if lowering is None else self._lower_to_dialect
+        results, token = lower(ctx, target, kind, operands, token)
+        if token is not None:
+            ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({ordered_effect: token})))
+        return results
+
+    def _lower_to_dialect(
+        self,
+        ctx: mlir.LoweringRuleContext,
+        target: CallbackTarget,
+        kind: str,
+        operands: Sequence[Any],
+        token: Any,
+    ) -> tuple[list[Any], Any]:
+        lowering = lowering_in_progress()
+        assert lowering is not None
+        of_function = ctx.replace(avals_in=ctx.avals_in[: self.n_arguments])
+        symbol = lowering.declare(of_function, target)
+        types = [ir_type(ctx, aval) for aval in ctx.avals_out]
+        if token is None:
+            call = dialect.call(symbol, kind, list(operands), types, target.aliases)
+            return list(call.results), None
+        call = dialect.call(symbol, kind, [token, *operands], [token.type, *types], target.aliases)
+        next_token, *results = call.results
+        return results, next_token
+
+
+class Pure(Flavour):
+    """Calls that may be merged and dropped; derivatives are those of a rule around them."""
+
+    kind = "pure"
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
+        keep_rules_around(self.primitive)
+
+    def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
+        """Refuse differentiated values where a result would have a derivative."""
+        differentiated = any(type(tangent) is not ad.Zero for tangent in tangents)
+        if differentiated and any(map(_is_inexact, target.result_avals)):
+            raise target.derivative_error()
+
+
+class SideEffects(Flavour):
+    """Calls that are made exactly once, in program order if they are ordered."""
+
+    def __init__(self, name: str, *, ordered: bool = False, **options: Any) -> None:
+        # Of both: one orders it, by the other JAX refuses to run branches that are not taken.
+        self.effects = frozenset({input_output_effect} | ({ordered_effect} if ordered else set()))
+        super().__init__(name, **options)
+
+    def batch(
+        self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
+    ) -> tuple[list[Any], Sequence[Any]]:
+        """Call for each element of a mapped axis, if there is no order."""
+        if ordered_effect in self.effects:
+            raise target.order_error()
+        return super().batch(operands, dims, target=target)
+
+
+class Report(Flavour):
+    """Calls without results that show values to Python: primal ones, in program order."""
+
+    kind = "debug"
+    effects = frozenset({ordered_effect})
+
+    def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
+        """Allow all: nobody sees tangents."""
+
+    def transpose(
+        self, cotangents: Sequence[Any], *operands: Any, target: CallbackTarget
+    ) -> Sequence[Any]:
+        """Refuse tangents, which a function said to be linear shows."""
+        del cotangents, operands
+        raise target.tangent_error()
+
+    def partial_eval(
+        self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: Any
+    ) -> tuple[Any, ...]:
+        """Report when the arguments are first known, and only then."""
+        del saveable
+        if any(unknown):
+            return None, eqn, [], [], uninstantiated(instantiated, eqn)
+        return eqn, None, [], [], []
+
+
+def uninstantiated(instantiated: Sequence[bool], eqn: Any) -> list[Any]:
+    """Return the residuals that an equation under ``jax.checkpoint`` needs, which is unknown."""
+    return [var for var, yes in zip(eqn.invars, instantiated, strict=True) if not yes]
+
+
+def _is_differentiated(tangent: Any) -> bool:
+    # Integers may come with tangents of their own type, which say nothing.
+    return type(tangent) is not ad.Zero and jax.typeof(tangent).dtype != jax.dtypes.float0
+
+
+def _is_inexact(aval: Any) -> bool:
+    return jnp.issubdtype(aval.dtype, jnp.inexact)
+
+
+# Calls by which each device raises what the first one's call raised.
+_SETTLING = SideEffects("settling")
