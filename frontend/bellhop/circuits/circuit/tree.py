@@ -43,6 +43,7 @@ from bellhop.circuits.derivatives.dynamic_count import (
     recalling,
     recalls_outcomes,
 )
+from bellhop.circuits.derivatives.tangents import split
 from bellhop.circuits.operations.state_primitives import HANDLE, gates_p, mid_measure_p, restart_p
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops, side_effects_error
 from bellhop.control_flow.unused_values import without_unused
@@ -162,19 +163,10 @@ def _with_all_that_is_read(
 
 def _by_columns(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> list[Any]:
     """Return the Jacobians of a linear function, by forward mode."""
-    sizes = [x.size for x in inputs]
-    columns = jnp.eye(sum(sizes))
-    ends = [0, *itertools.accumulate(sizes)]
-    tangents = [
-        columns[:, start:end].reshape(ends[-1], *x.shape)
-        for (start, end), x in zip(itertools.pairwise(ends), inputs, strict=True)
-    ]
+    shapes = [x.shape for x in inputs]
+    tangents = split(jnp.eye(sum(map(math.prod, shapes))), shapes)
     found = jax.vmap(function, out_axes=-1)(tangents)
-    return [
-        of_output[..., start:end].reshape(*of_output.shape[:-1], *x.shape)
-        for of_output in found
-        for (start, end), x in zip(itertools.pairwise(ends), inputs, strict=True)
-    ]
+    return [part for of_output in found for part in split(of_output, shapes)]
 
 
 def _by_rows(
@@ -184,13 +176,10 @@ def _by_rows(
     where: str,
 ) -> list[Any]:
     """Return the Jacobians of a linear function with real results, by reverse mode."""
-    sizes = [math.prod(aval.shape) for aval in results]
-    ends = [0, *itertools.accumulate(sizes)]
-    rows = jnp.eye(ends[-1])
-    cotangents = [
-        rows[:, start:end].reshape(ends[-1], *aval.shape).astype(aval.dtype)
-        for (start, end), aval in zip(itertools.pairwise(ends), results, strict=True)
-    ]
+    shapes = [aval.shape for aval in results]
+    ends = [0, *itertools.accumulate(map(math.prod, shapes))]
+    rows = split(jnp.eye(ends[-1]), shapes)
+    cotangents = [row.astype(aval.dtype) for row, aval in zip(rows, results, strict=True)]
     with reverse_mode_of_loops(where):
         transpose = jax.linear_transpose(function, inputs)
         (found,) = jax.vmap(transpose)(cotangents)

@@ -94,9 +94,9 @@ def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any)
     operands = (*primals[1:4], *_no_shift(), *primals[4:])
     rows = [value[None] for value in values]
     rows_dot = [jnp.zeros_like(row) for row in rows]
-    proxies_dot = list(filter(is_given, tangents[4:]))
+    has_proxy_dot = any(map(is_given, tangents[4:]))
     kept: Any = None
-    if measuring.differentiation.method == ADJOINT and (is_given(tangents[3]) or proxies_dot):
+    if measuring.differentiation.method == ADJOINT and (is_given(tangents[3]) or has_proxy_dot):
         # The device has recorded the circuit, so it need not run again.
         handle, jacobian = jacobian_p.bind(handle, *primals[1:], **params)
         kept = jnp.int32(0)
@@ -104,24 +104,13 @@ def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any)
             rows_dot = list((jacobian @ tangents[3])[:, None])
     elif is_given(tangents[3]):
         handle, rows_dot = _moved_by_shifts(handle, operands, tangents[3], rows, measuring)
-    for proxy_dot in proxies_dot:
-        if kept is None:
-            handle, kept = shift_p.bind(
-                handle,
-                *primals[1:4],
-                *dynamic_count_rule(measuring.differentiation),
-                **measuring.with_means().params(),
-            )
-        handle, moved = jvp_by_dynamic_count(handle, operands, proxy_dot, rows, measuring, kept)
-        rows_dot = [a + b for a, b in zip(rows_dot, moved, strict=True)]
-    values_dot = [row[0] for row in rows_dot]
-
-    def evaluate(handle: Any, terms: Sequence[Measurement]) -> Any:
-        handle, *rows = replay_p.bind(handle, *operands, **measuring.of(terms).params())
-        return handle, [row[0] for row in rows]
-
-    handle, values_dot = _moved_by_data(handle, operands, tangents, values_dot, measuring, evaluate)
-    return [handle, *values], [zero_tangent(handle), *values_dot]
+    if has_proxy_dot and kept is None:
+        rule = dynamic_count_rule(measuring.differentiation)
+        more = measuring.with_means().params()
+        handle, kept = shift_p.bind(handle, *primals[1:4], *rule, **more)
+    others = *tangents[1:3], *tangents[4:]
+    handle, rows_dot = _moved_by_others(handle, operands, others, rows, rows_dot, measuring, kept)
+    return [handle, *values], [zero_tangent(handle), *(row[0] for row in rows_dot)]
 
 
 def _replay_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
@@ -135,16 +124,30 @@ def _replay_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) 
             values_dot = list(jnp.moveaxis(jacobians @ tangents[3], 1, 0))
         else:
             handle, values_dot = _moved_by_shifts(handle, operands, tangents[3], values, measuring)
-    for proxy_dot in filter(is_given, tangents[6:]):
-        handle, moved = jvp_by_dynamic_count(handle, operands, proxy_dot, values, measuring)
+    others = *tangents[1:3], *tangents[6:]
+    handle, values_dot = _moved_by_others(handle, operands, others, values, values_dot, measuring)
+    return [handle, *values], [zero_tangent(handle), *values_dot]
+
+
+def _moved_by_others(
+    handle: Any,
+    operands: Sequence[Any],
+    tangents: Sequence[Any],
+    values: Sequence[Any],
+    values_dot: list[Any],
+    measuring: Measuring,
+    kept: Any = None,
+) -> tuple[Any, list[Any]]:
+    """Add the change of values by the data of observables, and by dynamic-count parameters."""
+    for proxy_dot in filter(is_given, tangents[2:]):
+        handle, moved = jvp_by_dynamic_count(handle, operands, proxy_dot, values, measuring, kept)
         values_dot = [a + b for a, b in zip(values_dot, moved, strict=True)]
 
     def evaluate(handle: Any, terms: Sequence[Measurement]) -> Any:
         handle, *rows = replay_p.bind(handle, *operands, **measuring.of(terms).params())
         return handle, rows
 
-    handle, values_dot = _moved_by_data(handle, operands, tangents, values_dot, measuring, evaluate)
-    return [handle, *values], [zero_tangent(handle), *values_dot]
+    return _moved_by_data(handle, operands, tangents[:2], values_dot, measuring, evaluate)
 
 
 def _jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
@@ -243,7 +246,9 @@ def _moved_jacobians(
         return handle, list(jnp.moveaxis(of_terms, 1, 0))
 
     by_measurement = list(jnp.moveaxis(jacobians_dot, 1, 0))
-    handle, moved = _moved_by_data(handle, operands, tangents, by_measurement, measuring, evaluate)
+    handle, moved = _moved_by_data(
+        handle, operands, tangents[1:3], by_measurement, measuring, evaluate
+    )
     return handle, jnp.stack(moved, axis=1)
 
 
@@ -256,7 +261,7 @@ def _moved_by_data(
     evaluate: Callable[[Any, Sequence[Measurement]], tuple[Any, list[Any]]],
 ) -> tuple[Any, list[Any]]:
     """Add the change of values when the data of observables change."""
-    changes = data_changes(measuring, operands, tangents[1:3])
+    changes = data_changes(measuring, operands, tangents)
     if not changes:
         return handle, values_dot
     handle, of_products = evaluate(handle, [change.measurement for change in changes])

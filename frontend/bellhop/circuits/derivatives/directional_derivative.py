@@ -23,7 +23,6 @@ step of the circuit that ``Place`` names.  The derivative of order one that the 
 """
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -45,7 +44,7 @@ from bellhop.circuits.derivatives.shifted_points import (
     refuse_differences_of_differences,
     shift_weights,
 )
-from bellhop.circuits.derivatives.tangents import is_given
+from bellhop.circuits.derivatives.tangents import is_given, split
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.measure.device_measurements import Measurement
 from bellhop.circuits.operations.measurement_primitives import (
@@ -153,12 +152,7 @@ def jvp_by_dynamic_count(
     (moved,) = directional_derivative(
         place, operands, direction, is_kept=kept is not None, **measured
     )
-    shapes = [value.shape for value in (*values, *of_means)]
-    ends = [0, *itertools.accumulate(math.prod(shape[1:]) for shape in shapes)]
-    parts = [
-        moved[:, start:end].reshape(shape)
-        for (start, end), shape in zip(itertools.pairwise(ends), shapes, strict=True)
-    ]
+    parts = split(moved, [value.shape[1:] for value in (*values, *of_means)])
     means = iter(zip(of_means, parts[len(values) :], strict=True))
     values_dot = []
     for measurement, part in zip(measuring.measurements, parts, strict=False):

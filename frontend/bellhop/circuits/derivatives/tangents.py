@@ -1,5 +1,7 @@
-"""Zero tangents, of values in circuits that have no derivative."""
+"""Zero tangents of values in circuits that have no derivative, and parts of Jacobians."""
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,3 +29,12 @@ def without_tangents(primitive: Primitive) -> None:
         return results, jax.tree.map(zero_tangent, results)
 
     ad.primitive_jvps[primitive] = jvp
+
+
+def split(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Return parts of an array along its last axis, in which each has a shape."""
+    ends = [0, *itertools.accumulate(map(math.prod, shapes))]
+    return [
+        array[..., start:end].reshape(*array.shape[:-1], *shape)
+        for (start, end), shape in zip(itertools.pairwise(ends), shapes, strict=True)
+    ]

@@ -50,25 +50,19 @@ def diagonalized(factor: Factor) -> Diagonal:
     return Diagonal(factor.wires, _NAMES[factor.name], _rotation(factor), np.array([1.0, -1.0]))
 
 
-def as_diagonals(observable: Any, measured: str, where: str) -> tuple[Any, list[Diagonal]]:
-    """Return a coefficient and the diagonal factors that an observable is the product of.
-
-    Args:
-        observable: PennyLane's.
-        measured: what is measured of it, for errors.
-        where: the QNode, for errors.
-    """
+def as_diagonals(observable: Any, where: str) -> tuple[Any, list[Diagonal]]:
+    """Return a coefficient and the diagonal factors that an observable is the product of."""
     terms = terms_of(observable, where)
     if len(terms) == 1:
         coefficient, factors = terms[0]
         return coefficient, [diagonalized(factor) for factor in factors]
     if not observable.has_matrix:
-        raise unsupported(where, f"{measured} of {observable.name}", "Measure its terms.")
+        raise unsupported(where, f"the eigenvalues of {observable.name}", "Measure its terms.")
     wires = tuple(observable.wires)
     return 1.0, [diagonalized(Matrix(wires, observable.matrix(wire_order=wires)))]
 
 
-def rotated_as_in_pennylane(observable: Any, measured: str, where: str) -> list[Diagonal]:
+def rotated_as_in_pennylane(observable: Any, where: str) -> list[Diagonal]:
     """Return factors whose gates are those that PennyLane diagonalises an observable with.
 
     Which outcome is which eigenvalue, and which basis an eigenspace has, is PennyLane's choice.
@@ -77,7 +71,7 @@ def rotated_as_in_pennylane(observable: Any, measured: str, where: str) -> list[
     is_computed = any(isinstance(value, jax.core.Tracer) for value in observable.data)
     terms = [] if is_computed else terms_of(observable, where)
     if is_computed or (len(terms) == 1 and all(isinstance(f, Named) for f in terms[0][1])):
-        return as_diagonals(observable, measured, where)[1]
+        return as_diagonals(observable, where)[1]
     gates = tuple(observable.diagonalizing_gates())
     return [Diagonal(tuple(observable.wires), observable.hash, gates, None)]
 

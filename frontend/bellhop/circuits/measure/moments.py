@@ -47,7 +47,7 @@ class Var(_Moment):
 
     def _sampled(self, rounds: Rounds) -> Make:
         """Estimate it from samples of eigenvalues, in the observable's own eigenbasis."""
-        coefficient, diagonals = as_diagonals(self._on_known_wires(), self._name, self._where)
+        coefficient, diagonals = as_diagonals(self._on_known_wires(), self._where)
         mean, square = (product_mean(diagonals, rounds, self._wires, power=p) for p in (1, 2))
         scale = jnp.real(coefficient)
         return lambda answers: of_moments(scale * mean(answers), scale**2 * square(answers))

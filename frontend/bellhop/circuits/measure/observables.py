@@ -55,10 +55,6 @@ class _NoObservableError(Exception):
 def terms_of(observable: Any, where: str) -> list[Term]:
     """Return pairs of coefficient and factors, at least one; no factors mean the identity.
 
-    Args:
-        observable: PennyLane's.
-        where: the QNode, for errors.
-
     Raises:
         CompileError: for what cannot be written so, and where imaginary coefficients of Paulis
             remain.

@@ -35,7 +35,7 @@ class Probabilities(Process):
 
     def _rotated(self) -> list[Diagonal]:
         """Return the factors of its observable, and one for wires with identities alone."""
-        diagonals = rotated_as_in_pennylane(self.process.obs, self._name, self._where)
+        diagonals = rotated_as_in_pennylane(self.process.obs, self._where)
         labels = [wire for diagonal in diagonals for wire in diagonal.wires]
         others = [wire for wire in self.process.obs.wires if wire not in labels]
         return [*diagonals, computational(others)]

@@ -10,9 +10,8 @@ from bellhop.circuits.measure.classical import Classical
 from bellhop.circuits.measure.moments import Expval, Var
 from bellhop.circuits.measure.probabilities import Probabilities
 from bellhop.circuits.measure.process import Process, is_measurement
-from bellhop.circuits.measure.samples import Counts, Sample
+from bellhop.circuits.measure.samples import ClassicalShadow, Counts, Sample
 from bellhop.circuits.measure.sampling import Rounds
-from bellhop.circuits.measure.shadows import ClassicalShadow
 from bellhop.circuits.measure.states import DensityMatrix, OfDensityMatrix, OfState, State
 from bellhop.circuits.measure.statistics import ExactValues, Statistic
 

@@ -1,4 +1,4 @@
-"""Samples and counts: a value for each shot, and how often each value came."""
+"""Samples, counts and shadows: a value for each shot, and how often each value came."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class _OfShots(Process):
     def _sampled(self, rounds: Rounds) -> Make:
         if self.process.obs is None and self.process.eigvals() is None:
             return self._of_wires(rounds)
-        coefficient, diagonals = as_diagonals(self._observable(), self._name, self._where)
+        coefficient, diagonals = as_diagonals(self._observable(), self._where)
         take = rounds.outcomes(diagonals)
         return lambda answers: self._of_eigenvalues(coefficient, diagonals, take(answers))
 
@@ -130,6 +130,13 @@ class Counts(_OfShots):
         if shots is None:
             raise self._without_shots()
         return jnp.asarray(values), jnp.zeros(len(values), int).at[0].set(shots)
+
+
+class ClassicalShadow(Process):
+    """The outcomes and bases of random measurements, which there are on null.qubit only."""
+
+    def _null(self, shots: int | None) -> Any:
+        return super()._null(shots).astype(jnp.int8)
 
 
 def _counts(samples: Any, values: np.ndarray) -> Statistic:

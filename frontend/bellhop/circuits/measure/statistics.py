@@ -82,11 +82,7 @@ class ExactValues:
 
     @abstractmethod
     def state(self) -> Take:
-        """Ask for the state of the circuit.
-
-        Raises:
-            CompileError: where it is a mixture of several.
-        """
+        """Ask for the state of the circuit, which must not be a mixture of several."""
 
     @abstractmethod
     def answers(self) -> Any:

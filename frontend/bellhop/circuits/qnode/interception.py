@@ -1,6 +1,7 @@
 """Calls of QNodes inside our programs: trace the quantum function into a circuit."""
 
 import functools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,38 +68,53 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     mitigation = current_mitigation()
     if mitigation is not None:
         return mitigation.run(lambda: call_qnode(qnode, args, kwargs))
-    name = function_name(qnode.func)
-    where = f"the QNode '{name}' ({definition_site(qnode.func)})"
+    where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
     _check_no_debugger(qnode, where)
     check_number_of_shots(qnode, where)
     if needs_tape(qnode):
         return call_on_tape(qnode, args, kwargs, where, call_qnode)
     if is_default_qubit(qnode.device):
-        return _call_in_program(run_traced, qnode, args, kwargs, where)
-    if is_null_device(qnode.device):
-        return _call_in_program(run_null, qnode, args, kwargs, where)
-    _check_supported(qnode, where)
+        run: Any = run_traced
+    else:
+        run = run_null if is_null_device(qnode.device) else _run_on_plugin
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     # What the program does not compute stays static: numbers become constants of the gates.
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+    inputs = [leaves[index] for index in dynamic]
+
+    def function(*inputs: Any) -> Any:
+        given = dict(zip(dynamic, inputs, strict=True))
+        full = [given.get(index, leaf) for index, leaf in enumerate(leaves)]
+        args, kwargs = jax.tree.unflatten(in_tree, full)
+        return qnode.func(*args, **kwargs)
+
+    wires = _wire_map(qnode, function, inputs, where)
+    return run(fold(function, global_folding()), inputs, qnode=qnode, wires=wires, where=where)
+
+
+def _run_on_plugin(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    *,
+    qnode: qml.QNode,
+    wires: WireMap,
+    where: str,
+) -> Any:
+    """Trace a call of a QNode whose device is called by the runtime."""
+    _check_supported(qnode, where)
     gates = GateSet(qnode.device)
     differentiation = chosen_differentiation(qnode, where)
-    wires = _wire_map(qnode, leaves, in_tree, dynamic, where)
     rewrites = rewrites_of(qnode)
     spec = replace(device_spec(qnode.device, len(wires)), passes=_passes(qnode))
-
     rows = Rows(None, where)
 
     def record(handle: Any, row: Any, *inputs: Any) -> tuple[Circuit, list[Any], Any]:
         nonlocal rows
-        args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
         rows = Rows(row, where)
         circuit = Circuit(handle, spec, gates, wires, where, differentiation, rows)
         circuit.rewrites = rewrites
-        function = fold(qnode.func, global_folding())
-        return circuit, *circuit.traced(lambda: function(*args, **kwargs))
+        return circuit, *circuit.traced(function, *inputs)
 
-    inputs = [leaves[index] for index in dynamic]
     traced = trace_circuit(record, [ROW_STRUCT, *inputs], qnode=qnode, device=spec, where=where)
     consts, jaxpr = traced.closed.consts, convert_constvars_jaxpr(traced.closed)
     # Constants come first now; the handle must, for the circuit primitive.
@@ -111,28 +127,12 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             body,
             [*consts, *([row] if has_rows else []), *inputs],
             device=traced.device,
-            name=name,
+            name=function_name(qnode.func),
             derivative_order=0,
             randomness=traced.randomness,
         )
 
     return rows.run(lambda row: traced.finish(run(row)))
-
-
-def _call_in_program(
-    run: Any, qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any], where: str
-) -> Any:
-    """Trace a call of a QNode whose device is no plugin but a part of the program."""
-    leaves, in_tree = jax.tree.flatten((args, kwargs))
-    dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
-    wires = _wire_map(qnode, leaves, in_tree, dynamic, where)
-    inputs = [leaves[index] for index in dynamic]
-
-    def function(*inputs: Any) -> Any:
-        args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
-        return fold(qnode.func, global_folding())(*args, **kwargs)
-
-    return run(function, inputs, qnode=qnode, wires=wires, where=where)
 
 
 def _passes(qnode: qml.QNode) -> tuple[str, ...]:
@@ -141,14 +141,6 @@ def _passes(qnode: qml.QNode) -> tuple[str, ...]:
     if passes is None:
         passes = () if options is None else options.circuit_passes
     return (*passes, *passes_by_transforms(qnode))
-
-
-def _arguments(leaves: list[Any], in_tree: Any, dynamic: list[int], inputs: Any) -> Any:
-    """Return the arguments of a call with ``inputs`` in place of its dynamic leaves."""
-    full = list(leaves)
-    for index, value in zip(dynamic, inputs, strict=True):
-        full[index] = value
-    return jax.tree.unflatten(in_tree, full)
 
 
 def _handle_first(jaxpr: Any, n_consts: int, *, has_rows: bool) -> ClosedJaxpr:
@@ -161,20 +153,18 @@ def _handle_first(jaxpr: Any, n_consts: int, *, has_rows: bool) -> ClosedJaxpr:
 
 
 def _wire_map(
-    qnode: qml.QNode, leaves: list[Any], in_tree: Any, dynamic: list[int], where: str
+    qnode: qml.QNode, function: Callable[..., Any], inputs: Sequence[Any], where: str
 ) -> WireMap:
     if any(map(is_dynamic, qnode.device.wires or ())):
         raise CompileError(
             f"{where}: how many wires its device has is computed in the program, and XLA's arrays "
             "have one shape. Make that number static: qjit(static_argnums=...)."
         )
-    labels = qnode.device.wires or _used_wires(qnode, leaves, in_tree, dynamic, where)
+    labels = qnode.device.wires or _used_wires(function, inputs, where)
     return WireMap(labels, where)
 
 
-def _used_wires(
-    qnode: qml.QNode, leaves: list[Any], in_tree: Any, dynamic: list[int], where: str
-) -> Any:
+def _used_wires(function: Callable[..., Any], inputs: Sequence[Any], where: str) -> Any:
     """Return the wires of a circuit in PennyLane's order, for a device without its own."""
 
     def labels_of_run() -> tuple[Any, ...]:
@@ -182,21 +172,16 @@ def _used_wires(
 
         def run(*inputs: Any) -> tuple[()]:
             nonlocal labels
-            args, kwargs = _arguments(leaves, in_tree, dynamic, inputs)
             with circuit_scope(None), AnnotatedQueue() as queue:
-                result = qnode.func(*args, **kwargs)
+                result = function(*inputs)
             operations, *_ = process_queue(queue)
             operations = [op for op in operations if not is_measurement(op)]
-            processes = [
-                process
-                for process in jax.tree.leaves(result, is_leaf=is_measurement)
-                if is_measurement(process)
-            ]
+            processes = filter(is_measurement, jax.tree.leaves(result, is_leaf=is_measurement))
             in_order = qml.wires.Wires.all_wires([part.wires for part in (*operations, *processes)])
             labels = tuple(in_order)
             return ()
 
-        jax.eval_shape(run, *(leaves[index] for index in dynamic))
+        jax.eval_shape(run, *inputs)
         return labels
 
     labels = labels_of_run()
