@@ -44,8 +44,8 @@ from jax.interpreters import ad
 from bellhop._jax.patches.reverse_mode_of_loops import transpose_loops_by
 from bellhop._jax.private import partial_eval_jaxpr_nounits, transpose_jaxpr
 from bellhop.base.equations import equations_of
+from bellhop.control_flow.repeated_effects import without_effects
 from bellhop.control_flow.unused_values import needed_values, without_unused
-from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import trace_state, tracing_with
 
 # The memory of checkpoints, and their least and greatest number.
@@ -70,15 +70,6 @@ def reverse_mode_of_loops(where: str) -> Iterator[None]:
 def has_loop_of_unknown_length(closed: ClosedJaxpr) -> bool:
     """Tell whether a jaxpr has a ``while``, at any depth."""
     return any(eqn.primitive is while_p for eqn in equations_of(closed.jaxpr))
-
-
-def side_effects_error(where: str) -> DifferentiableCompileError:
-    """Return the error for a loop with side effects, which cannot be computed again."""
-    return DifferentiableCompileError(
-        f"{where}: a loop whose length is computed in the program is differentiated, and there "
-        "are side effects in it: they would happen twice, since reverse mode computes its values "
-        "again. Take them out of the loop, give it a known length, or use method='fd'."
-    )
 
 
 @dataclass(frozen=True)
@@ -125,6 +116,7 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     is_known_const, is_known = _inverted(are_linear_consts), _inverted(are_linear)
     n_linear = sum(are_linear_consts) + sum(are_linear)
 
+    known, cond = without_effects(known, where), without_effects(cond, where)
     # DCE first: what the linear part does not need is not computed again (gates, for one).
     n_residuals = len(linear.in_avals) - n_linear
     linear, used = without_unused(
@@ -137,8 +129,6 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     )
     is_needed = _flags(needed, is_known)
     cond, used = without_unused(cond, [True], [False] * n_cond + is_needed)
-    if known.effects or cond.effects:
-        raise side_effects_error(where)
     known_consts = _where(used_consts, _where(is_known_const, consts))
     known_cond_consts = _where(used[:n_cond], cond_consts)
 

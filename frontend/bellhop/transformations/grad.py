@@ -46,8 +46,8 @@ def grad(
 
     Raises:
         DifferentiableCompileError: for integer arguments, for a result that is not a scalar,
-            for callbacks or measurements that have no derivative, and for side effects in a
-            loop whose length the program computes.
+            for callbacks or measurements that have no derivative, and for results of calls with
+            side effects in a loop whose length the program computes.
         ValueError: for a method or step that there is not.
 
     Example:

@@ -174,9 +174,18 @@ def test_side_effects(capfd):
 
         return bellhop.for_loop(0, n, 1)(body)(x)
 
-    match = r"grad of 'inside' \(.*side effects in it: they would happen twice"
+    assert bellhop.qjit(bellhop.grad(inside))(2.0, 3) == 32
+    assert capfd.readouterr().out == "2.0\n4.0\n8.0\n"
+
+
+def test_results_of_side_effects_are_not_asked_for_again():
+    def drawn(x, n):
+        draw = bellhop.io_callback(lambda: np.random.default_rng(0).random(), float)
+        return bellhop.for_loop(0, n, 1)(lambda i, y: y * draw())(x)
+
+    match = r"grad of 'drawn' \(.*needs results of calls with side effects in it: they would happen"
     with pytest.raises(bellhop.DifferentiableCompileError, match=match):
-        bellhop.qjit(bellhop.grad(inside))(2.0, 3)
+        bellhop.qjit(bellhop.grad(drawn))(2.0, 3)
 
 
 def test_plain_jax_keeps_its_own_error():

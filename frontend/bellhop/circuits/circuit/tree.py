@@ -45,7 +45,8 @@ from bellhop.circuits.derivatives.dynamic_count import (
 )
 from bellhop.circuits.derivatives.tangents import split
 from bellhop.circuits.operations.state_primitives import HANDLE, gates_p, mid_measure_p, restart_p
-from bellhop.control_flow.reverse_mode import reverse_mode_of_loops, side_effects_error
+from bellhop.control_flow.repeated_effects import repeated_effects_error, without_repeated
+from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
 from bellhop.control_flow.unused_values import without_unused
 
 
@@ -96,11 +97,11 @@ def run_with_derivative(
     n_residuals = len(linear.in_avals) - n_tangents
     likes = _structs(linear.in_avals[n_residuals:])
     keep = [False] * n_residuals + [True] * n_tangents
-    linear = recalling(linear)
+    # Equations with effects survive DCE, and with them what they depend on: gates, for one.
+    linear = without_repeated(recalling(linear), known, where)
     linear, are_used = without_unused(linear, [True] * len(linear.out_avals), keep)
     if any(eqn.primitive in (gates_p, mid_measure_p) for eqn in equations_of(linear.jaxpr)):
-        # Equations with effects survive DCE, and with them what they depend on.
-        raise side_effects_error(where)
+        raise repeated_effects_error(where)
     reads_session = recalls_outcomes(linear) or any(
         eqn.primitive is dynamic_count_tangent_p for eqn in equations_of(linear.jaxpr)
     )

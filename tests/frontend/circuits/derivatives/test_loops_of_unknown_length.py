@@ -338,7 +338,9 @@ def test_on_default_qubit():
         np.testing.assert_allclose(got, wanted, atol=1e-9)
 
 
-def test_side_effects_in_a_loop_have_no_derivative():
+@pytest.mark.parametrize("loop", [bellhop.for_loop, jax.lax.fori_loop])
+@pytest.mark.parametrize("derivative", [bellhop.grad, jax.grad, jax.value_and_grad])
+def test_side_effects_happen_once(loop, derivative, capfd):
     @qml.qnode(LIGHTNING)
     def printing(x, n):
         def body(i, y):
@@ -346,9 +348,26 @@ def test_side_effects_in_a_loop_have_no_derivative():
             bellhop.debug.print("{}", i)
             return y * x
 
-        bellhop.for_loop(0, n, 1)(body)(x)
+        if loop is bellhop.for_loop:
+            bellhop.for_loop(0, n, 1)(body)(x)
+        else:
+            y = jax.lax.fori_loop(0, n, lambda i, y: (bellhop.debug.print("{}", i), y * x)[1], x)
+            qml.RX(x + y / x, wires=0)
         return qml.expval(qml.Z(0))
 
-    error = bellhop.DifferentiableCompileError
-    with pytest.raises(error, match=r"printing.*: .*side effects in it"):
-        bellhop.qjit(bellhop.grad(printing))(0.3, 2)
+    found = bellhop.qjit(derivative(printing))(0.3, 2)
+    slope = found[1] if derivative is jax.value_and_grad else found
+    np.testing.assert_allclose(slope, -np.sin(0.3 + 0.09) * (1 + 2 * 0.3), rtol=1e-9)
+    assert capfd.readouterr().out == "0\n1\n"
+
+
+def test_results_of_side_effects_are_not_asked_for_again():
+    draw = bellhop.io_callback(lambda: 0.5, float)
+
+    @qml.qnode(LIGHTNING)
+    def drawn(x, n):
+        bellhop.for_loop(0, n, 1)(lambda _: (qml.RX(x * draw(), wires=0), None)[1])()
+        return qml.expval(qml.Z(0))
+
+    with pytest.raises(bellhop.DifferentiableCompileError, match=r"drawn.*needs results of calls"):
+        bellhop.qjit(bellhop.grad(drawn))(0.3, 2)
