@@ -259,7 +259,7 @@ def _decode(record: dict[str, Any], module: str, allowed: Allowed) -> SavedProgr
 
 
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:
-    what = f"{target.flavour} '{target.name}' (called from {target.site})"
+    what = target.called
     return (
         dict.fromkeys(_OF_WRITING)
         | vars(target)

@@ -26,7 +26,6 @@ from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops, keep_rules
 from bellhop._jax.private import (
     InputOutputEffect,
     hold_weakly_in_caches,
-    ir_type,
     register_effect,
     register_ordered_effect,
 )
@@ -40,7 +39,6 @@ from bellhop.compiler.plain_jit import lower_alone
 from bellhop.compiler.target import CallbackTarget, flatten_arguments
 from bellhop.mesh.manual_axes import varying_as
 from bellhop.mesh.partitioning import is_partitioned, on_first_device
-from bellhop_mlir.dialects import callback as dialect
 
 
 class CallbackEffect(Effect):
@@ -206,31 +204,15 @@ class Flavour:
             return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)
         is_ordered = ordered_effect in self.effects
         token = ctx.tokens_in.get(ordered_effect) if is_ordered else None
-        lower = lower_by_jax if lowering is None else self._lower_to_dialect
+        lower = (
+            lower_by_jax
+            if lowering is None
+            else functools.partial(lowering.call, n_arguments=self.n_arguments)
+        )
         results, token = lower(ctx, target, kind, operands, token)
         if token is not None:
             ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({ordered_effect: token})))
         return results
-
-    def _lower_to_dialect(
-        self,
-        ctx: mlir.LoweringRuleContext,
-        target: CallbackTarget,
-        kind: str,
-        operands: Sequence[Any],
-        token: Any,
-    ) -> tuple[list[Any], Any]:
-        lowering = lowering_in_progress()
-        assert lowering is not None
-        of_function = ctx.replace(avals_in=ctx.avals_in[: self.n_arguments])
-        symbol = lowering.declare(of_function, target)
-        types = [ir_type(ctx, aval) for aval in ctx.avals_out]
-        if token is None:
-            call = dialect.call(symbol, kind, list(operands), types, target.aliases)
-            return list(call.results), None
-        call = dialect.call(symbol, kind, [token, *operands], [token.type, *types], target.aliases)
-        next_token, *results = call.results
-        return results, next_token
 
 
 class Pure(Flavour):

@@ -68,7 +68,7 @@ def call_with_batch(
         if dim is not None
     )
     # A batch of a batch is again such a call, with one more axis before the others.
-    where = f"{target.flavour} '{target.name}' (called from {target.site}), mapped by vmap,"
+    where = f"{target.called}, mapped by vmap,"
     avals = tuple(
         array_type(where, (size, *aval.shape), aval.dtype) for aval in target.result_avals
     )

@@ -78,6 +78,6 @@ class BufferTarget(CallbackTarget):
     def derivative_error(self) -> DifferentiableCompileError:
         """Return the error for a derivative that nobody defined."""
         return DifferentiableCompileError(
-            f"{self.flavour} '{self.name}' (called from {self.site}) is differentiated but has no "
+            f"{self.called} is differentiated but has no "
             "derivative. Give it one with jax.custom_jvp or jax.custom_vjp."
         )

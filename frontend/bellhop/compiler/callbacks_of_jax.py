@@ -18,7 +18,6 @@ from bellhop._jax.patches.emission_of_callbacks import emit_callbacks_by
 from bellhop._jax.private import (
     buffer_callback_p,
     functions_held_for,
-    ir_type,
     lower_by,
     site_of_equation,
 )
@@ -29,7 +28,6 @@ from bellhop.compiler.context import lowering_in_progress
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop_mlir._walk import named, source_line
-from bellhop_mlir.dialects import callback as dialect
 
 
 class _Function:
@@ -118,15 +116,7 @@ def _call(
     assert lowering is not None
     for aval in target.result_avals:
         array_type(f"{target.flavour} (called from {target.site})", aval.shape, aval.dtype)
-    symbol = lowering.declare(ctx, target)
-    types = [ir_type(ctx, aval) for aval in ctx.avals_out]
-    kind = "io" if has_side_effect else "pure"
-    if token is None:
-        call = dialect.call(symbol, kind, list(operands), types, target.aliases)
-        return list(call.results), None
-    call = dialect.call(symbol, kind, [token, *operands], [token.type, *types])
-    token, *results = call.results
-    return results, token
+    return lowering.call(ctx, target, "io" if has_side_effect else "pure", operands, token)
 
 
 def lower_for_us(traced: Any) -> ir.Module:

@@ -12,7 +12,7 @@ program of its own, such as a plain ``jax.jit``.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,37 @@ class Lowering:
             self.targets.append(target)
             self.placeholders.append((placeholder, symbol, inputs, results))
         return self.symbols[key]
+
+    def call(
+        self,
+        ctx: mlir.LoweringRuleContext,
+        target: "CallbackTarget",
+        kind: str,
+        operands: Sequence[Any],
+        token: Any,
+        *,
+        n_arguments: int | None = None,
+    ) -> tuple[list[Any], Any]:
+        """Emit a call of a callback.
+
+        Args:
+            ctx: that of a rule.
+            target: what is called.
+            kind: that of the call.
+            operands: those of the rule; the first ``n_arguments``, or all, are arguments.
+            token: that before the call, or None.
+
+        Returns:
+            the results, and the token after the call where there is one.
+        """
+        symbol = self.declare(ctx.replace(avals_in=ctx.avals_in[:n_arguments]), target)
+        types = [ir_type(ctx, aval) for aval in ctx.avals_out]
+        if token is None:
+            call = dialect.call(symbol, kind, list(operands), types, target.aliases)
+            return list(call.results), None
+        call = dialect.call(symbol, kind, [token, *operands], [token.type, *types], target.aliases)
+        token, *results = call.results
+        return results, token
 
     def finish(self) -> None:
         """Replace the empty functions by the declarations of the callbacks."""

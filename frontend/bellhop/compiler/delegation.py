@@ -112,7 +112,7 @@ def _check_delegated(target: "CallbackTarget") -> None:
         )
     if target.takes_device:
         raise NotImplementedError(
-            f"{target.flavour} '{target.name}' (called from {target.site}) asks for the device, "
+            f"{target.called} asks for the device, "
             "which JAX's callbacks do not tell. Leave it out, or call it on the CPU."
         )
 

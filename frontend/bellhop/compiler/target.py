@@ -78,6 +78,11 @@ class CallbackTarget:
         return function_name(self.function)
 
     @property
+    def called(self) -> str:
+        """What is called, and from where, for errors."""
+        return f"{self.flavour} '{self.name}' (called from {self.site})"
+
+    @property
     def python(self) -> str:
         """The qualified name of the user's function."""
         return qualified_name(self.function)
@@ -166,21 +171,21 @@ class CallbackTarget:
             is_key = jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended)
             if not is_key and aval.dtype not in DTYPES:
                 raise TypeError(
-                    f"{self.flavour} '{self.name}' (called from {self.site}) is given an array "
+                    f"{self.called} is given an array "
                     f"of type {aval.dtype.name}, which callbacks do not take. Cast the argument."
                 )
 
     def batching_error(self) -> NotImplementedError:
         """Return the error for a mapped axis that nobody said how to meet."""
         return NotImplementedError(
-            f"{self.flavour} '{self.name}' (called from {self.site}) is mapped by vmap, and "
+            f"{self.called} is mapped by vmap, and "
             "nothing says how it meets a mapped axis. Give it a vmap_method, for example "
             "vmap_method='sequential', which calls it once for each element."
         )
 
     def derivative_error(self) -> DifferentiableCompileError:
         """Return the error for a derivative that nobody defined."""
-        what = f"{self.flavour} '{self.name}' (called from {self.site})"
+        what = self.called
         if self.missing_rule is not None:
             return DifferentiableCompileError(
                 f"{what} is differentiated but has no {self.missing_rule} rule. A derivative "
@@ -195,7 +200,7 @@ class CallbackTarget:
     def side_effect_error(self) -> DifferentiableCompileError:
         """Return the error for a differentiated value that meets a side effect."""
         return DifferentiableCompileError(
-            f"{self.flavour} '{self.name}' (called from {self.site}) is given a differentiated "
+            f"{self.called} is given a differentiated "
             "value, and what has side effects has no derivative. Give it "
             "jax.lax.stop_gradient(value), or use bellhop.pure_callback where the function is "
             "pure."
@@ -204,7 +209,7 @@ class CallbackTarget:
     def tangent_error(self) -> DifferentiableCompileError:
         """Return the error for a tap of a tangent in reverse mode."""
         return DifferentiableCompileError(
-            f"{self.flavour} '{self.name}' (called from {self.site}) is given a tangent, which "
+            f"{self.called} is given a tangent, which "
             "reverse mode never computes. To see cotangents, call it in the backward pass of a "
             "jax.custom_vjp function."
         )
@@ -212,7 +217,7 @@ class CallbackTarget:
     def order_error(self) -> ValueError:
         """Return the error for mapped calls, which have no order that the program defines."""
         return ValueError(
-            f"{self.flavour} '{self.name}' (called from {self.site}) is ordered, and the order "
+            f"{self.called} is ordered, and the order "
             "of calls under vmap is not defined. Use ordered=False, which calls it once for "
             "each element, or jax.lax.map, which has an order."
         )
