@@ -12,6 +12,7 @@ from bellhop_mlir._call_graph import (
     reachable,
     references,
 )
+from bellhop_mlir._functions import call_function, private_function
 from bellhop_mlir._walk import fresh_symbol, functions, named, operations, replace, symbol, types
 from bellhop_mlir.dialects import callback
 
@@ -81,18 +82,9 @@ def outline(module: ir.Module, members: Sequence[ir.Operation], device: str) -> 
 def _function(
     module: ir.Module, name: str, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]
 ) -> ir.Block:
-    function = ir.Operation.create(
-        "func.func",
-        regions=1,
-        attributes={
-            "sym_name": ir.StringAttr.get(fresh_symbol(module, name)),
-            "sym_visibility": ir.StringAttr.get("private"),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get(types(inputs), types(outputs))),
-        },
-        loc=ir.Location.unknown(),
-        ip=ir.InsertionPoint(module.body),
-    )
     unknown = ir.Location.unknown()
+    with ir.InsertionPoint(module.body), unknown:
+        function = private_function(fresh_symbol(module, name), types(inputs), types(outputs))
     return function.regions[0].blocks.append(*types(inputs), arg_locs=[unknown] * len(inputs))
 
 
@@ -108,13 +100,8 @@ def _stands_in(op: ir.Operation, members: Sequence[ir.Operation]) -> bool:
 
 def _call_instead(region: ir.Operation) -> None:
     with ir.InsertionPoint(region), region.location:
-        call = ir.Operation.create(
-            "func.call",
-            results=types(region.results),
-            operands=list(region.operands),
-            attributes={"callee": region.attributes["callee"]},
-        )
-    replace(region, list(call.results))
+        results = call_function(symbol(region), list(region.operands), types(region.results))
+    replace(region, results)
 
 
 def inline(call: ir.Operation, function: ir.Operation) -> None:

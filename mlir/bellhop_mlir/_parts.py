@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bellhop_mlir._bindings import ir
+from bellhop_mlir._functions import call_function, private_function
 from bellhop_mlir._walk import enclosing_function, fresh_symbol, operations, types
 
 _BLOCKS_OF = ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if")
@@ -81,34 +82,20 @@ def outline(module: ir.Module, part: Part, stem: str, **attributes: str) -> None
     inputs, outputs = list(part.inputs), list(part.outputs)
     symbol = fresh_symbol(module, f"{enclosing_function(first)}_{stem}")
     with first.location:
-        function = ir.Operation.create(
-            "func.func",
-            regions=1,
-            attributes={
-                "sym_name": ir.StringAttr.get(symbol),
-                "sym_visibility": ir.StringAttr.get("private"),
-                "function_type": ir.TypeAttr.get(
-                    ir.FunctionType.get(types(inputs), types(outputs))
-                ),
-            },
-            ip=ir.InsertionPoint(module.body),
-        )
+        with ir.InsertionPoint(module.body):
+            function = private_function(symbol, types(inputs), types(outputs))
         body = function.regions[0].blocks.append(*types(inputs))
         told = {"inlineable": "false", **attributes}
-        call = ir.Operation.create(
-            "func.call",
-            results=types(outputs),
-            operands=inputs,
-            attributes={
-                "callee": ir.FlatSymbolRefAttr.get(symbol),
-                "mhlo.frontend_attributes": ir.DictAttr.get(
-                    {name: ir.StringAttr.get(value) for name, value in told.items()}
-                ),
-            },
-            ip=ir.InsertionPoint(first),
-        )
+        texts = {name: ir.StringAttr.get(value) for name, value in told.items()}
+        with ir.InsertionPoint(first):
+            results = call_function(
+                symbol,
+                inputs,
+                types(outputs),
+                {"mhlo.frontend_attributes": ir.DictAttr.get(texts)},
+            )
         inner: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
-        for old, new in zip(outputs, call.results, strict=True):
+        for old, new in zip(outputs, results, strict=True):
             old.replace_all_uses_with(new)
             inner[new] = old
         with ir.InsertionPoint(body):

@@ -22,6 +22,7 @@ from jax.interpreters.mlir import ir
 from bellhop._jax.private import ir_type
 from bellhop.base.module_text import Snapshot
 from bellhop.compiler.delegation import Delegates
+from bellhop_mlir._functions import call_function
 from bellhop_runtime import CallbackTable
 
 if TYPE_CHECKING:
@@ -120,13 +121,7 @@ def call(
     """
     results = [token.type for token in tokens]
     results += [ir_type(ctx, aval) for aval in code.out_avals]
-    operation = ir.Operation.create(
-        "func.call",
-        results=results,
-        operands=[*tokens, *operands, table],
-        attributes={"callee": ir.FlatSymbolRefAttr.get(symbol)},
-    )
-    return list(operation.results)
+    return call_function(symbol, [*tokens, *operands, table], results)
 
 
 def table_handle(table: CallbackTable) -> np.ndarray:

@@ -21,6 +21,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import ir_type
 from bellhop.base.scoped_state import ScopedState
+from bellhop_mlir._functions import private_function
 from bellhop_mlir.dialects import callback as dialect
 
 if TYPE_CHECKING:
@@ -110,15 +111,7 @@ class Lowering:
 
 def _empty_function(name: str) -> ir.Operation:
     with ir.Location.unknown():
-        function = ir.Operation.create(
-            "func.func",
-            attributes={
-                "sym_name": ir.StringAttr.get(name),
-                "sym_visibility": ir.StringAttr.get("private"),
-                "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
-            },
-            regions=1,
-        )
+        function = private_function(name, [], [])
         with ir.InsertionPoint(function.regions[0].blocks.append()):
             ir.Operation.create("func.return")
     return function

@@ -1,12 +1,11 @@
 """cancel-inverses: adjacent gates that are inverse to each other are removed."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import functions
 from bellhop_mlir.adjacent_gates import AdjacentGate, AnyGate, chains, simplify
+from bellhop_mlir.circuit_pass import CircuitPass
 
 _SELF_INVERSE = frozenset(
     {
@@ -17,7 +16,7 @@ _SELF_INVERSE = frozenset(
 
 
 @dataclass(frozen=True)
-class CancelInverses:
+class CancelInverses(CircuitPass):
     """Drop pairs of gates that are each other's inverse and meet on the same wires.
 
     Before::
@@ -37,22 +36,16 @@ class CancelInverses:
 
     name: ClassVar[str] = "cancel-inverses"
 
-    def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
-        return self.apply_to(functions(module).values())
-
-    def apply_to(self, circuits: Iterable[ir.Operation]) -> bool:
-        """Change these functions in place; return whether any changed."""
+    def simplify(self, function: ir.Operation) -> bool:
+        """Change one function in place; return whether it changed."""
         found = False
-        for function in circuits:
-            for chain in list(chains(function)):
-                kept = simplify(chain, cancel)
-                stay = {id(placed.op) for placed in kept}
-                for placed in chain:
-                    if id(placed.op) not in stay:
-                        found = True
-                        placed.op.results[0].replace_all_uses_with(placed.op.operands[0])
-                        placed.op.erase()
+        for chain in list(chains(function)):
+            stay = {id(placed.op) for placed in simplify(chain, cancel)}
+            for placed in chain:
+                if id(placed.op) not in stay:
+                    found = True
+                    placed.op.results[0].replace_all_uses_with(placed.op.operands[0])
+                    placed.op.erase()
         return found
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
+from bellhop_mlir._functions import call_function, private_function
 from bellhop_mlir._runtime_calls import i64
 from bellhop_mlir._walk import fresh_symbol, named, replace, types
 from bellhop_mlir.dialects import callback
@@ -56,31 +57,15 @@ class DelegateCallbacks:
             if key not in delegates:
                 delegates[key] = _declare(module, op, declared[op.callee].id)
             with ir.InsertionPoint(operation), operation.location:
-                call = ir.Operation.create(
-                    "func.call",
-                    results=types(op.results),
-                    operands=list(op.operands),
-                    attributes={"callee": ir.FlatSymbolRefAttr.get(delegates[key])},
-                )
-            replace(operation, list(call.results))
+                results = call_function(delegates[key], list(op.operands), types(op.results))
+            replace(operation, results)
         for declaration in declared.values():
             declaration.operation.erase()
 
 
 def _declare(module: ir.Module, op: callback.CallOp, number: int) -> str:
     symbol = fresh_symbol(module, f"{op.callee}_delegate")
-    type_ = ir.FunctionType.get(types(op.operands), types(op.results))
-    ir.Operation.create(
-        "func.func",
-        regions=1,
-        attributes={
-            "sym_name": ir.StringAttr.get(symbol),
-            "sym_visibility": ir.StringAttr.get("private"),
-            "function_type": ir.TypeAttr.get(type_),
-            MARK: i64(number),
-            KIND_MARK: ir.StringAttr.get(op.kind),
-        },
-        loc=op.operation.location,
-        ip=ir.InsertionPoint(module.body),
-    )
+    marks = {MARK: i64(number), KIND_MARK: ir.StringAttr.get(op.kind)}
+    with ir.InsertionPoint(module.body), op.operation.location:
+        private_function(symbol, types(op.operands), types(op.results), marks)
     return symbol

@@ -1,12 +1,12 @@
 """merge-loop-boundaries: gates at the end of an iteration merge with those that begin the next."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import functions, named, symbol
+from bellhop_mlir._walk import named, symbol
 from bellhop_mlir.adjacent_gates import AdjacentGate, Placed, boundary, chains, with_angle
+from bellhop_mlir.circuit_pass import CircuitPass
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.gate import Gate
 from bellhop_mlir.transforms.cancel_inverses import are_inverse
@@ -14,7 +14,7 @@ from bellhop_mlir.transforms.merge_rotations import are_alike, constant_angle
 
 
 @dataclass(frozen=True)
-class MergeLoopBoundaries:
+class MergeLoopBoundaries(CircuitPass):
     """Cancel or merge gates at the end of a loop's body with those at its beginning.
 
     Before::
@@ -46,17 +46,10 @@ class MergeLoopBoundaries:
 
     name: ClassVar[str] = "merge-loop-boundaries"
 
-    def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
-        return self.apply_to(functions(module).values())
-
-    def apply_to(self, circuits: Iterable[ir.Operation]) -> bool:
-        """Change these functions in place; return whether any changed."""
-        found = False
-        for function in list(circuits):
-            for loop in named(function, "stablehlo.while"):
-                found |= _merge(loop)
-        return found
+    def simplify(self, function: ir.Operation) -> bool:
+        """Change one function in place; return whether it changed."""
+        changed = [_merge(loop) for loop in named(function, "stablehlo.while")]
+        return any(changed)
 
 
 def _merge(loop: ir.Operation) -> bool:

@@ -1,12 +1,11 @@
 """merge-rotations: rotations about the same axis become one, by the sum of the angles."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import functions
 from bellhop_mlir.adjacent_gates import AdjacentGate, Placed, chains, simplify, with_angle
+from bellhop_mlir.circuit_pass import CircuitPass
 from bellhop_mlir.dialects import quantum
 
 # Of one parameter, and angles add up.
@@ -19,7 +18,7 @@ ROTATIONS = frozenset(
 
 
 @dataclass(frozen=True)
-class MergeRotations:
+class MergeRotations(CircuitPass):
     """Merge rotations by constant angles about the same axis that meet on the same wires.
 
     Before::
@@ -40,19 +39,14 @@ class MergeRotations:
 
     name: ClassVar[str] = "merge-rotations"
 
-    def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
-        return self.apply_to(functions(module).values())
-
-    def apply_to(self, circuits: Iterable[ir.Operation]) -> bool:
-        """Change these functions in place; return whether any changed."""
+    def simplify(self, function: ir.Operation) -> bool:
+        """Change one function in place; return whether it changed."""
         found = False
-        for function in circuits:
-            for chain in list(chains(function)):
-                kept = simplify(chain, _meet)
-                if len(kept) < len(chain):
-                    found = True
-                    _replace(chain, kept)
+        for chain in list(chains(function)):
+            kept = simplify(chain, _meet)
+            if len(kept) < len(chain):
+                found = True
+                _replace(chain, kept)
         return found
 
 

@@ -1,29 +1,16 @@
 """transform-circuits: each circuit gets the passes that its QNode asks for."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import call_graph, reachable
 from bellhop_mlir._walk import enclosing_function, functions, named, symbol
+from bellhop_mlir.circuit_pass import CircuitPass
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.transforms.cancel_inverses import CancelInverses
 from bellhop_mlir.transforms.merge_loop_boundaries import MergeLoopBoundaries
 from bellhop_mlir.transforms.merge_rotations import MergeRotations
-
-
-class CircuitPass(Protocol):
-    """A pass that can be run over the functions of one circuit."""
-
-    name: ClassVar[str]
-
-    def apply(self, module: ir.Module) -> bool | None:
-        """Change all circuits of ``module`` in place."""
-
-    def apply_to(self, circuits: Iterable[ir.Operation]) -> bool:
-        """Change these functions in place; return whether any changed."""
-
 
 CIRCUIT_PASSES: dict[str, type[CircuitPass]] = {
     pass_.name: pass_ for pass_ in (CancelInverses, MergeLoopBoundaries, MergeRotations)
