@@ -25,70 +25,87 @@ ADVICE = re.compile(
 # A message that another place makes.
 WHOLE = re.compile(r"\{[^}]*\}")
 
-SITES = sorted(sites())
 LISTED = reviewed()
-TEXTS = texts_of_tests()
-UNTESTED = [site for site in SITES if not is_quoted(site.message, TEXTS)]
 
 
-def _name(site):
-    return f"{site.file}:{site.inside}:{site.message[:40]}"
+@pytest.fixture(scope="module")
+def all_sites():
+    return sorted(sites())
+
+
+@pytest.fixture(scope="module")
+def untested(all_sites):
+    texts = texts_of_tests()
+    return [site for site in all_sites if not is_quoted(site.message, texts)]
+
+
+def _faults(fault, of):
+    """Say what is wrong with each message that has a fault."""
+    found = [(fault(site), site) for site in of if not WHOLE.fullmatch(site.message)]
+    return [f"{site.file}, {site.inside}: {what}: {site.message}" for what, site in found if what]
 
 
 def _notes(site):
     return LISTED.get((site.file, site.message), {})
 
 
-def test_there_are_errors():
-    assert len(SITES) > 300
+def test_there_are_errors(all_sites):
+    assert len(all_sites) > 300
 
 
-@pytest.mark.parametrize("site", UNTESTED, ids=_name)
-def test_what_no_test_quotes_is_reviewed(site):
-    if WHOLE.fullmatch(site.message):
-        return  # It is made of a text that stands elsewhere.
-    notes = _notes(site)
-    assert ("test" in notes) != ("why" in notes), (
-        "no test quotes three words of this message: write one, or list it in tests/errors.toml "
-        "with the test that raises it, or why none can"
-    )
-    if "test" in notes:
-        file, _, function = notes["test"].partition("::")
-        assert function in _functions(file), f"there is no test {notes['test']}"
-    else:
-        assert len(notes["why"].split()) > 2, "say why no test raises it"
+def test_what_no_test_quotes_is_reviewed(untested):
+    def fault(site):
+        notes = _notes(site)
+        if ("test" in notes) == ("why" in notes):
+            return (
+                "no test quotes three words of this message: write one, or list it in "
+                "tests/errors.toml with the test that raises it, or why none can"
+            )
+        if "test" in notes:
+            file, _, function = notes["test"].partition("::")
+            return function not in _functions(file) and f"there is no test {notes['test']}"
+        return len(notes["why"].split()) <= 2 and "say why no test raises it"
+
+    assert _faults(fault, untested) == []
 
 
-@pytest.mark.parametrize("site", SITES, ids=_name)
-def test_it_says_what_was_wrong_and_what_to_do(site):
-    if WHOLE.fullmatch(site.message) or "plain" in _notes(site):
-        return
-    if site.file.startswith("runtime"):
-        return  # The operation, its line and the QNode are put before it.
-    names = "{" in site.message or "%" in site.message or re.search(r"\w[_.-]\w|@\w", site.message)
-    assert names, "it names no value, function or operation"
-    # What a verifier says is for those who write passes.
-    if site.error not in ("VerificationError", "PassError"):
-        assert ADVICE.search(site.message), "it does not say what to do"
+def test_it_says_what_was_wrong_and_what_to_do(all_sites):
+    def fault(site):
+        text = site.message
+        # In the runtime the operation, its line and the QNode are put before it.
+        if "plain" in _notes(site) or site.file.startswith("runtime"):
+            return None
+        if not ("{" in text or "%" in text or re.search(r"\w[_.-]\w|@\w", text)):
+            return "it names no value, function or operation"
+        # What a verifier says is for those who write passes.
+        if site.error not in ("VerificationError", "PassError") and not ADVICE.search(text):
+            return "it does not say what to do"
+        return None
+
+    assert _faults(fault, all_sites) == []
 
 
-@pytest.mark.parametrize("site", SITES, ids=_name)
-def test_it_is_plain_text(site):
-    assert not re.search(r"\s\s|^\s|\s$", site.message), "spaces"
-    assert not re.search(r"\b(Oops|[Ii]nvalid|[Ii]llegal|bad)\b", site.message), "say what is wrong"
+def test_it_is_plain_text(all_sites):
+    def fault(site):
+        if re.search(r"\s\s|^\s|\s$", site.message):
+            return "spaces"
+        blunt = re.search(r"\b(Oops|[Ii]nvalid|[Ii]llegal|bad)\b", site.message)
+        return blunt and "say what is wrong"
+
+    assert _faults(fault, all_sites) == []
 
 
-def test_the_list_holds_nothing_that_is_gone():
-    there_are = {(site.file, site.message) for site in SITES}
+def test_the_list_holds_nothing_that_is_gone(all_sites):
+    there_are = {(site.file, site.message) for site in all_sites}
     assert not [entry for entry in LISTED if entry not in there_are]
 
 
-def test_the_list_excuses_nothing_that_a_test_quotes():
-    untested = {(site.file, site.message) for site in UNTESTED}
+def test_the_list_excuses_nothing_that_a_test_quotes(untested):
+    unquoted = {(site.file, site.message) for site in untested}
     assert not [
         entry
         for entry, notes in LISTED.items()
-        if notes.keys() & {"test", "why"} and entry not in untested
+        if notes.keys() & {"test", "why"} and entry not in unquoted
     ]
 
 
