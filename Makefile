@@ -40,6 +40,9 @@ demo: $(VENV)/.installed-demo
 QUICK := quick or not (matrix or subprocess or memory or hessian or large or long)
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# Small programs that run once: it costs more to optimize them than to run them.  test-rest has
+# other cells of the same matrices, and compiles them as users do.
+test durations: export JAX_DISABLE_MOST_OPTIMIZATIONS := 1
 test: $(VENV)/.installed-dev
 	$(PYTEST) -m "$(QUICK)"
 

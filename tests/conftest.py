@@ -1,12 +1,21 @@
 """What the whole suite needs before JAX starts."""
 
 import os
+from importlib.metadata import version
 
 # A second CPU device stands in for the accelerator that a test machine may lack.
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
 )
+# Half of the quick tier's time would be XLA's: make test says this, and each program is then one
+# module of LLVM, with eager operations and references made by the code generator that bellhop's
+# own programs have (base/code_generation.py).  All other tiers compile as users do.
+if os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS"):
+    os.environ["XLA_FLAGS"] += " --xla_cpu_parallel_codegen_split_count=1"
+    if version("jaxlib").startswith("0.10."):
+        os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 
+import gc  # noqa: E402
 import signal  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
@@ -53,6 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    # Half a million objects of libraries, that each garbage collection would walk through.
+    gc.freeze()
     if session.config.getoption("check_durations"):
         durations.check(session.items)
 
