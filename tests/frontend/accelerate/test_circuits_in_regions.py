@@ -41,7 +41,7 @@ TRANSFORMATIONS = {
 
 @functools.cache
 def plain(transform):
-    return transform(hybrid)(0.4)
+    return jax.jit(transform(hybrid))(0.4)
 
 
 @pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)

@@ -84,19 +84,21 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     ),
     "adjoint": (
         lambda: bellhop.qjit(bellhop.grad(node(expval, diff_method="adjoint")))(jnp.array(POINT)),
-        lambda: jax.grad(node(expval, "default.qubit"))(jnp.array(POINT)),
+        lambda: jax.jit(jax.grad(node(expval, "default.qubit")))(jnp.array(POINT)),
     ),
     "parameter-shift": (
         lambda: bellhop.qjit(jax.hessian(node(probabilities)))(jnp.array(POINT)),
-        lambda: jax.hessian(node(probabilities, "default.qubit"))(jnp.array(POINT)),
+        lambda: jax.jit(jax.hessian(node(probabilities, "default.qubit")))(jnp.array(POINT)),
     ),
     "a loop of unknown length": (
         lambda: bellhop.qjit(jax.hessian(node(in_loop)))(jnp.array(POINT), 3),
-        lambda: jax.hessian(LOOP)(jnp.array(POINT)),
+        lambda: jax.jit(jax.hessian(LOOP))(jnp.array(POINT)),
     ),
     "a batch": (
         lambda: bellhop.qjit(jax.vmap(jax.grad(node(expval))))(jnp.array([POINT, POINT[::-1]])),
-        lambda: jax.vmap(jax.grad(node(expval, "default.qubit")))(jnp.array([POINT, POINT[::-1]])),
+        lambda: jax.jit(jax.vmap(jax.grad(node(expval, "default.qubit"))))(
+            jnp.array([POINT, POINT[::-1]])
+        ),
     ),
     "outcomes": (
         lambda: bellhop.qjit(node(outcomes))(jnp.array(POINT)),
@@ -124,7 +126,7 @@ def test_pennylane_may_ask_for_what_there_is_not() -> None:
 
 
 def test_finite_differences_without_64_bits() -> None:
-    expected = jax.grad(node(expval, "default.qubit"))(jnp.array(POINT))
+    expected = jax.jit(jax.grad(node(expval, "default.qubit")))(jnp.array(POINT))
     slope = bellhop.grad(node(expval, diff_method="finite-diff"))
     with jax.enable_x64(False):
         actual = bellhop.qjit(slope)(jnp.array(POINT))
@@ -187,7 +189,7 @@ def test_derivatives_have_the_types_of_pennylane(device: str) -> None:
         return qml.expval(qml.Hamiltonian([y, 0.5], [qml.Z(0), qml.X(0)]))
 
     slopes = jax.grad(node(weighted, device), argnums=(0, 1))
-    reference = jax.grad(node(weighted, "default.qubit"), argnums=(0, 1))
+    reference = jax.jit(jax.grad(node(weighted, "default.qubit"), argnums=(0, 1)))
     single, double = jnp.float32(0.4), jnp.float64(0.7)
     for args in ((single, single), (single, double), (double, single), (single, 0.7)):
         actual, expected = bellhop.qjit(slopes)(*args), reference(*args)

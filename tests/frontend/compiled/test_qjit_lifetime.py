@@ -108,6 +108,7 @@ def test_captured_objects_are_freed(make, form):
     assert reference() is None
 
 
+@pytest.mark.memory
 def test_ten_thousand_closures_leave_nothing():
     callbacks = weakref.WeakSet()
 

@@ -98,9 +98,9 @@ def reference(function: Callable[..., None], n: int) -> Any:
     ("function", "method"),
     [
         (carried, "best"),
-        (carried, "finite-diff"),
-        (nested, "best"),
-        (measured_outside, "best"),
+        pytest.param(carried, "finite-diff", marks=pytest.mark.large),
+        pytest.param(nested, "best", marks=pytest.mark.large),
+        pytest.param(measured_outside, "best", marks=pytest.mark.large),
         (measured_inside, "best"),
     ],
 )
