@@ -43,7 +43,7 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   %r = "quantum.seed"() {circuit = 0 : i64} : () -> tensor<4xui32>
   %s0 = "quantum.begin"(%r, %x, %p) {name = "c", site = "f.py:9", library = "l", factory = "F",
       kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64,
-      seeded = 1 : i64, rows = 0 : i64}
+      seeded = 1 : i64, rows = 0 : i64, engine = 1 : i64}
       : (tensor<4xui32>, tensor<f64>, tensor<1xf64>) -> tensor<2xui32>
   %s1 = "quantum.gate"(%s0, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>,
       constants = array<f64: 0.5>, wires = array<i64: -1>, control_wires = array<i64: 1>,
@@ -55,10 +55,10 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
       : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i1>, tensor<i1>)
   %s2, %e, %psi = "quantum.measure"(%m2, %p) {code = array<i64: 0, 3, 0, 3>, jacobian = 0 : i64}
       : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>, tensor<4xcomplex<f64>>)
-  %s3, %j = "quantum.jacobian"(%s2) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
-  %s4, %es = "quantum.replay"(%s3, %p, %p, %i, %a) {code = array<i64: 0, 3, 0>}
+  %s3, %es = "quantum.replay"(%s2, %p, %p, %i, %a) {code = array<i64: 0, 3, 0>}
       : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<2x1xi32>, tensor<2x1xf64>)
       -> (tensor<2xui32>, tensor<2xf64>)
+  %s4, %j = "quantum.jacobian"(%s3) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
   %s5, %js = "quantum.replay_jacobian"(%s4, %p, %p, %i, %a) {code = array<i64: 0, 3, 0>}
       : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<2x1xi32>, tensor<2x1xf64>)
       -> (tensor<2xui32>, tensor<2x1x1xf64>)

@@ -7,10 +7,11 @@ are how they reach Python and other devices; QNodes run on PennyLane Lightning.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bellhop.base.config import configure_jax, configure_taps
+from bellhop.base.config import configure_jax, configure_taps, engine_of_environment
 
 configure_jax()
 configure_taps()
+engine_of_environment()  # so that a wrong one is an error here
 
 from bellhop import debug, host_callback, passes  # noqa: E402, F401
 from bellhop.accelerate import accelerate  # noqa: E402

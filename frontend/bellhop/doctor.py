@@ -13,7 +13,9 @@ from rich.table import Table
 import bellhop
 from bellhop._jax.private import cpu_dispatch_is_asynchronous
 from bellhop._patching import in_force
+from bellhop.base.config import engine_of_environment
 from bellhop.base.devices import all_devices
+from bellhop_runtime import engine_limits
 
 _PACKAGES = ("pennylane-bellhop", "jax", "jaxlib", "numpy", "pennylane", "pennylane-lightning")
 _OPTIONAL = ("pennylane-lightning-kokkos", "torch", "optax")
@@ -75,6 +77,7 @@ def _findings() -> Iterator[Finding]:
     for device in all_devices():
         yield _try(f"region on {device}", device.device_kind, lambda: _run_region(device))  # noqa: B023
     yield from _circuits()
+    yield _engine()
     yield _compiler()
     yield _patches()
 
@@ -164,6 +167,15 @@ def _circuits() -> Iterator[Finding]:
             type(device).__module__.partition(".")[0],
             lambda: _expect(bellhop.qjit(circuit)(0.3), np.cos(0.3)),  # noqa: B023
         )
+
+
+def _engine() -> Finding:
+    """Tell what may run small circuits on Lightning's devices."""
+    most_qubits, lanes = engine_limits()
+    detail = f"up to {most_qubits} qubits, {lanes} numbers at a time"
+    if engine_of_environment() == "plugin":
+        detail = "not used: BELLHOP_ENGINE=plugin"
+    return Finding("engine for small circuits", None, detail)
 
 
 def _patches() -> Finding:

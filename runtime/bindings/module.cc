@@ -11,7 +11,9 @@
 #include "callbacks/invocation.h"
 #include "callbacks/pending_regions.h"
 #include "circuit/session.h"
+#include "engine/choice.h"
 #include "engine/rows.h"
+#include "engine/sweeps.h"
 #include "ffi/registry.h"
 #include "ffi/runs.h"
 #include "interpreter/failures.h"
@@ -239,7 +241,13 @@ NB_MODULE(_runtime, m) {
 
   m.def("live_sessions", &live_sessions, "How many circuits hold a device now.");
   m.def("rows_in_engine", &engine::rows_in_engine,
-        "How many rows of batches the engine has run.");
+        "How many circuits, and rows of batches, the engine has run.");
+  m.def(
+      "engine_limits",
+      [] { return nb::make_tuple(engine::kMostQubits, engine::sweeps().lanes); },
+      "The qubits of the largest circuits that the engine runs, and how many numbers "
+      "it "
+      "works on at a time.");
   m.def("pending_regions", &pending_regions, "How many started regions wait now.");
   m.def("release_run", &release_run, "run_id"_a,
         nb::call_guard<nb::gil_scoped_release>(),

@@ -64,6 +64,7 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   session.tape.clear();
   session.dynamic_count.clear();
   session.directions.clear();
+  session.jacobian.reset();
   // One long loop must not hold its memory for ever.
   if (session.steps.capacity() > 4096) session.steps = {};
   session.steps.clear();
@@ -79,6 +80,11 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   }
   DevicePool& pool = device->pool;
   pool.give(std::move(device));
+}
+
+// No tape holds samples or projections; what is recorded of these is run again.
+bool is_for_tape(const Beginning& beginning) {
+  return beginning.record && beginning.shots == 0 && beginning.tree == Tree::kNone;
 }
 
 Lease find(Handle handle) {
@@ -114,14 +120,12 @@ void Tape::clear() {
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id) {
   std::unique_ptr<Device> device =
-      beginning.pool.take(beginning.rows == 0 ? beginning.qubits : 0, beginning.shots);
+      beginning.pool.take(beginning.waits ? 0 : beginning.qubits, beginning.shots);
   if (seed) {
     std::seed_seq words(seed->begin(), seed->end());
     device->generator.seed(words);
   }
-  // No tape holds samples or projections; what is recorded of these is run again.
-  const bool on_tape = beginning.record && beginning.shots == 0 &&
-                       beginning.tree == Tree::kNone && beginning.rows == 0;
+  const bool on_tape = !beginning.waits && is_for_tape(beginning);
   if (on_tape) device->plugin->StartTapeRecording();
 
   const std::uint32_t place = claim_place();
@@ -137,6 +141,7 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   session.device_failed = false;
   session.tape.recording = on_tape;
   session.keeps_steps = beginning.record;
+  session.waits = beginning.waits;
   session.rows = beginning.rows;
   session.qubits = beginning.qubits;
   table().live.fetch_add(1, std::memory_order_relaxed);
@@ -151,6 +156,16 @@ std::string name_of(Handle handle) {
   } catch (const CircuitError&) {
     return {};
   }
+}
+
+void stop_waiting(Session& session) {
+  const Beginning& beginning = *session.beginning;
+  std::unique_ptr<Device> device =
+      beginning.pool.take(beginning.qubits, beginning.shots);
+  session.record = session.tape.recording = is_for_tape(beginning);
+  if (session.record) device->plugin->StartTapeRecording();
+  beginning.pool.give(std::exchange(session.device, std::move(device)));
+  session.waits = false;
 }
 
 void require_one_circuit(const Session& session) {

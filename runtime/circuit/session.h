@@ -63,13 +63,15 @@ struct Projection {
   bool reset = false;  // bring the wire to zero afterwards
 };
 
-// A run of gates that was applied, or a projection, for when the circuit is run again.
-// The table is that of the executable which runs, so it outlives the circuit.
+// A run of gates that was applied or waits, or a projection, for when the circuit is
+// run (again). The table is that of the executable which runs, so it outlives the
+// circuit.
 struct Step {
   const GateTable* gates;  // null: a projection
   std::int32_t offset;     // of its differentiable parameters, or below zero
   std::int32_t iterations;
-  // Kept where the offset is below zero or of dynamic-count parameters, and in a batch.
+  // Kept where the offset is below zero or of dynamic-count parameters, and where gates
+  // wait.
   PerRow<std::vector<double>> params;
   PerRow<std::vector<std::int32_t>> wires;
   Projection projection;
@@ -84,6 +86,8 @@ struct Beginning {
   Tree tree;
   Redraw redraw;
   std::size_t rows;
+  bool engine;          // may run it
+  bool waits;           // see Session; of a batch it is true
   std::string circuit;  // what errors call it
 };
 
@@ -102,9 +106,12 @@ struct Session {
   Tape tape;
   bool keeps_steps = false;
   std::vector<Step> steps;
-  // Of a batch, whose gates wait until it is measured; zero for one circuit alone. The
-  // device of a batch has no qubits: each thread that runs rows of it takes its own.
-  std::size_t rows = 0;
+  // Gates are kept and not applied until something is measured. The device has no
+  // qubits then: each thread that runs rows of a batch takes its own.
+  bool waits = false;
+  std::size_t rows = 0;  // of a batch; zero for one circuit alone
+  // What bellhop_circuit_jacobian gives of gates that wait, once it was computed.
+  std::optional<std::vector<double>> jacobian;
   std::size_t qubits = 0;
   DynamicCount dynamic_count;
   Directions directions;
@@ -143,6 +150,9 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id);
 Lease open_session(Handle handle);   // CircuitError where the handle is not live
 std::string name_of(Handle handle);  // for errors; empty where it is not live
+// Ends the waiting of a circuit that is no batch: gives it a device of its qubits, in
+// the zero state.
+void stop_waiting(Session& session);
 // For operations that there are not for a batch: CircuitError where it is one.
 void require_one_circuit(const Session& session);
 void end_session(Handle handle);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "derivatives/jacobian.h"
-#include "engine/rows.h"
 #include "gates/gate_table.h"
 #include "measurements/mid_measurement.h"
 
@@ -250,9 +249,6 @@ std::string describe() { return "A circuit that is run again for its derivative"
 
 void run_batch(const Session& batch, const Measuring& measuring,
                const Jacobians* jacobians, const Helpers& helpers) {
-  if (engine::runs(batch, measuring, jacobians)) {
-    return engine::run_rows(batch, measuring, jacobians, helpers);
-  }
   Shifts none;
   none.rows = 1;
   none.steps = batch.steps.size();

@@ -397,7 +397,9 @@ class Planner {
 
 Plan::Plan(std::span<const Gate> gates, std::span<const double> constants,
            std::size_t qubits, std::size_t parameters)
-    : constants_(constants.begin(), constants.end()), parameters_(parameters) {
+    : constants_(constants.begin(), constants.end()),
+      qubits_(qubits),
+      parameters_(parameters) {
   Planner planner(*this, qubits);
   for (const Gate& gate : gates) planner.add(gate);
   planner.finish();

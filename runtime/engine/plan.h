@@ -21,6 +21,7 @@ class Plan {
   Plan(std::span<const Gate> gates, std::span<const double> constants,
        std::size_t qubits, std::size_t parameters);
 
+  std::size_t qubits() const { return qubits_; }
   // The first gate that the engine does not apply, or has no derivative of, or empty.
   const std::string& not_applied() const { return not_applied_; }
   const std::string& not_differentiated() const { return not_differentiated_; }
@@ -40,6 +41,7 @@ class Plan {
   std::vector<Factor> factors_;
   std::vector<double> constants_;
   std::deque<std::vector<std::uint8_t>> bits_;
+  std::size_t qubits_;
   std::size_t parameters_;
   std::string not_applied_;
   std::string not_differentiated_;

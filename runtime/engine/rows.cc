@@ -1,5 +1,5 @@
-// engine/rows.cc: rows of a batch in the engine, as many at a time as a register has
-// lanes.
+// engine/rows.cc: circuits in the engine, the rows of a batch as many at a time as a
+// register has lanes.
 #include "engine/rows.h"
 
 #include <algorithm>
@@ -7,14 +7,14 @@
 #include <atomic>
 #include <complex>
 #include <memory>
-#include <string>
+#include <ranges>
 #include <vector>
 
-#include "circuit/dynamic_count.h"
 #include "engine/observable.h"
 #include "engine/plan.h"
 #include "engine/states.h"
 #include "gates/gate_table.h"
+#include "interpreter/signals.h"
 #include "measurements/amplitudes.h"
 
 namespace bellhop::engine {
@@ -23,44 +23,24 @@ namespace {
 using Kind = Measurement::Kind;
 using Lanewise = std::array<double, 8>;
 
-// Measured up to here: value and gradient of 32 rows of 12 qubits take 9.6 ms, and 57
-// by Lightning (two cores, AVX2). Of larger ones the two states of a group do not fit
-// the second cache.
-constexpr std::size_t kMostQubits = 12;
+// Between these it is seen whether a signal has come.
+constexpr std::size_t kIterationsAtOnce = 1024;
 
 std::atomic<std::size_t> run_so_far{0};
-
-// Wires that there are not are the plugin's to refuse.
-bool are_there(const std::vector<std::int64_t>& wires, std::size_t qubits) {
-  return std::ranges::all_of(wires, [&](std::int64_t wire) {
-    return wire >= 0 && wire < static_cast<std::int64_t>(qubits);
-  });
-}
-
-bool measures(const Measurement& measurement, std::size_t qubits) {
-  if (!are_there(measurement.wires, qubits)) return false;
-  switch (measurement.kind) {
-    case Kind::kExpval:
-    case Kind::kVar:
-      return std::ranges::all_of(
-          measurement.observable, [&](const ObservableStep& step) {
-            return step.wires.size() <= kMostTargets && are_there(step.wires, qubits);
-          });
-    case Kind::kProbs:
-    case Kind::kState:
-      return true;
-    case Kind::kSample:
-    case Kind::kFrequencies:
-      return false;
-  }
-  return false;
-}
 
 bool differs_by_row(const Measuring& measuring) {
   if (measuring.data.stride == 0) return false;
   return std::ranges::any_of(measuring.measurements.measurements(), [](const auto& m) {
     return engine::differs_by_row(m.observable);
   });
+}
+
+Sizes sizes_of(const Session& session) {
+  Sizes sizes;
+  for (const Step& step : session.steps) {
+    sizes.fit(step.gates->plan(session.qubits).program());
+  }
+  return sizes;
 }
 
 // Rows first .. first + count, in the lanes of one thread's states.
@@ -73,18 +53,20 @@ class Group {
         jacobians_(jacobians),
         states_(layout, sizes),
         free_(1 + (jacobians == nullptr ? 0 : jacobians->expvals)),
-        segments_(batch.steps.size()),
         programs_(batch.steps.size()),
         padded_(batch.steps.size()) {}
 
   void run(std::size_t first, std::size_t count) {
     first_ = first;
     count_ = count;
-    for (std::size_t i = 0; i < segments_.size(); ++i) segments_[i] = segment(i);
+    segments_.clear();
+    for (std::size_t i = 0; i < programs_.size(); ++i) add_segments(i);
     const Amplitudes ket = states_.get(0);
     states_.set_zero_state(ket);
-    sweeps().forward(states_.layout(), segments_.data(), segments_.size(), ket,
-                     states_.scratch());
+    for (const Segment& segment : segments_) {
+      check_signals();
+      sweeps().forward(states_.layout(), &segment, 1, ket, states_.scratch());
+    }
     const auto& all = measuring_.measurements.measurements();
     std::vector<Amplitudes> bras;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -102,25 +84,35 @@ class Group {
   }
 
  private:
-  // Programs are those of `batch_`'s plans, which outlive the segments.
-  Segment segment(std::size_t i) {
+  // Those of step i. Programs are those of the session's plans, which outlive them.
+  void add_segments(std::size_t i) {
     const Step& step = batch_.steps[i];
-    programs_[i] = step.gates->plan(batch_.qubits).program();
-    Segment out{&programs_[i], static_cast<std::size_t>(step.iterations),
-                step.params.values.data(), step.params.stride, step.offset};
-    if (step.params.stride == 0) return out;
-    out.parameters += first_ * step.params.stride;
-    if (count_ == states_.lanes()) return out;
+    const Program& program = programs_[i] = step.gates->plan(batch_.qubits).program();
+    const double* const parameters = parameters_of(i);
+    const auto iterations = static_cast<std::size_t>(step.iterations);
+    for (std::size_t t = 0; t < iterations; t += kIterationsAtOnce) {
+      const std::size_t before = t * program.parameters;
+      const std::int64_t column =
+          step.offset < 0 ? -1 : step.offset + static_cast<std::int64_t>(before);
+      segments_.push_back({&program, std::min(iterations - t, kIterationsAtOnce),
+                           parameters + before, step.params.stride, column});
+    }
+  }
+
+  // Of the first row of step i, with those of the others behind it.
+  const double* parameters_of(std::size_t i) {
+    const PerRow<std::vector<double>>& params = batch_.steps[i].params;
+    if (params.stride == 0) return params.values.data();
+    if (count_ == states_.lanes()) return params.of(first_).data();
     // The last row once more in the lanes that are left, so that none reads past the
     // end.
     std::vector<double>& padded = padded_[i];
     padded.clear();
     for (std::size_t lane = 0; lane < states_.lanes(); ++lane) {
-      const auto row = step.params.of(first_ + std::min(lane, count_ - 1));
+      const auto row = params.of(first_ + std::min(lane, count_ - 1));
       padded.insert(padded.end(), row.begin(), row.end());
     }
-    out.parameters = padded.data();
-    return out;
+    return padded.data();
   }
 
   Observable observable(const Measurement& measurement) const {
@@ -191,9 +183,12 @@ class Group {
     const std::size_t size = jacobians_->expvals * jacobians_->columns;
     const auto of_rows = jacobians_->values.subspan(first_ * size, count_ * size);
     std::ranges::fill(of_rows, 0.0);
-    sweeps().backward(states_.layout(), segments_.data(), segments_.size(), ket,
-                      bras.data(), bras.size(), of_rows.data(), jacobians_->columns,
-                      size, count_, states_.scratch());
+    for (const Segment& segment : segments_ | std::views::reverse) {
+      check_signals();
+      sweeps().backward(states_.layout(), &segment, 1, ket, bras.data(), bras.size(),
+                        of_rows.data(), jacobians_->columns, size, count_,
+                        states_.scratch());
+    }
   }
 
   const Session& batch_;
@@ -208,45 +203,21 @@ class Group {
   std::size_t first_ = 0, count_ = 0;
 };
 
-}  // namespace
-
-bool runs(const Session& batch, const Measuring& measuring,
-          const Jacobians* jacobians) {
-  const Device& device = *batch.device;
-  if (!device.pool.is_lightning() || device.shots != 0 || batch.qubits == 0 ||
-      batch.qubits > kMostQubits) {
-    return false;
-  }
-  bool is_first = true;
-  for (const Step& step : batch.steps) {
-    if (step.gates == nullptr) return false;
-    const Plan& plan = step.gates->plan(batch.qubits);
-    if (!plan.not_applied().empty() || (!is_first && plan.prepares_state()))
-      return false;
-    is_first = false;
-    if (jacobians == nullptr || step.offset < 0) continue;
-    if (is_dynamic_count(step.offset) || !plan.not_differentiated().empty())
-      return false;
-    const std::size_t end =
-        static_cast<std::size_t>(step.offset) +
-        static_cast<std::size_t>(step.iterations) * plan.program().parameters;
-    if (end > jacobians->columns) return false;
-  }
-  return std::ranges::all_of(
-      measuring.measurements.measurements(),
-      [&](const Measurement& each) { return measures(each, batch.qubits); });
+void run_one(Session& session, const Measuring& measuring, const Jacobians* jacobians) {
+  const Layout layout{session.qubits, /*rows_in_lanes=*/false};
+  Group(session, measuring, jacobians, layout, sizes_of(session)).run(0, 1);
+  if (jacobians == nullptr) return;
+  session.jacobian.emplace(jacobians->values.begin(), jacobians->values.end());
+  // There are no dynamic-count parameters, and their derivative may be asked for.
+  session.dynamic_count.begin(jacobians->expvals, 0);
 }
 
 void run_rows(const Session& batch, const Measuring& measuring,
               const Jacobians* jacobians, const Helpers& helpers) {
-  Sizes sizes;
-  for (const Step& step : batch.steps) {
-    sizes.fit(step.gates->plan(batch.qubits).program());
-  }
+  const Sizes sizes = sizes_of(batch);
   const bool in_lanes = batch.rows > 1 && !differs_by_row(measuring);
   const Layout layout{batch.qubits, in_lanes};
   const std::size_t lanes = in_lanes ? sweeps().lanes : 1;
-  run_so_far.fetch_add(batch.rows, std::memory_order_relaxed);
   for_each_row((batch.rows + lanes - 1) / lanes, helpers, [&]() -> RowWorker {
     const auto group =
         std::make_shared<Group>(batch, measuring, jacobians, layout, sizes);
@@ -255,6 +226,19 @@ void run_rows(const Session& batch, const Measuring& measuring,
       group->run(first, std::min(lanes, batch.rows - first));
     };
   });
+}
+
+}  // namespace
+
+void run(Session& session, const Measuring& measuring, const Jacobians* jacobians,
+         const Helpers& helpers) {
+  run_so_far.fetch_add(std::max<std::size_t>(session.rows, 1),
+                       std::memory_order_relaxed);
+  if (session.rows == 0) {
+    run_one(session, measuring, jacobians);
+  } else {
+    run_rows(session, measuring, jacobians, helpers);
+  }
 }
 
 std::size_t rows_in_engine() noexcept {

@@ -1,4 +1,4 @@
-// engine/rows.h: rows of a batch in the engine.
+// engine/rows.h: circuits in the engine, the rows of a batch and single ones.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,10 @@
 
 namespace bellhop::engine {
 
-// Whether the engine runs this batch, with its derivatives if they are asked for:
-// gates, measurements, size and device are such that it can, and that it is faster.
-bool runs(const Session& batch, const Measuring& measuring, const Jacobians* jacobians);
-
-// What run_batch of derivatives/replay.h says; for what it runs.
-void run_rows(const Session& batch, const Measuring& measuring,
-              const Jacobians* jacobians, const Helpers& helpers);
+// Runs what waits in a session and measures it, if the engine `runs` it (choice.h).
+// Rows of a batch are shared among threads; how many that are changes no result.
+void run(Session& session, const Measuring& measuring, const Jacobians* jacobians,
+         const Helpers& helpers);
 
 // How many rows the engine has run in this process.
 std::size_t rows_in_engine() noexcept;

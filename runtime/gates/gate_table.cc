@@ -3,6 +3,7 @@
 #include "gates/gate_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "interpreter/signals.h"
 
@@ -198,7 +199,7 @@ void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
   check(" dynamic wires", dynamic_wires_, dynamic_wires);
 }
 
-void GateTable::keep(Session& batch, const PerRow<std::span<const double>>& params,
+void GateTable::keep(Session& session, const PerRow<std::span<const double>>& params,
                      std::int32_t offset,
                      const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                      std::int32_t iterations) const {
@@ -206,12 +207,13 @@ void GateTable::keep(Session& batch, const PerRow<std::span<const double>>& para
   const auto copy = [](const auto& numbers) {
     return std::vector(numbers.values.begin(), numbers.values.end());
   };
-  batch.steps.push_back({this,
-                         offset,
-                         iterations,
-                         {copy(params), params.stride},
-                         {copy(dynamic_wires), dynamic_wires.stride},
-                         {}});
+  session.jacobian.reset();
+  session.steps.push_back({this,
+                           offset,
+                           iterations,
+                           {copy(params), params.stride},
+                           {copy(dynamic_wires), dynamic_wires.stride},
+                           {}});
 }
 
 void GateTable::apply(Session& session, std::span<const double> params,
@@ -268,6 +270,16 @@ void GateTable::apply_iteration(Session& session, std::span<const double> params
   }
   for (const Gate& gate : gates_) {
     apply_at(gate, [&] { apply_gate(session, gate, inputs); });
+  }
+}
+
+void apply_waiting(Session& session) {
+  if (!session.waits || session.rows > 0) return;
+  stop_waiting(session);
+  // To apply them keeps them again where the circuit keeps what it applied.
+  for (const Step& step : std::exchange(session.steps, {})) {
+    step.gates->apply(session, step.params.values, step.offset, step.wires.values,
+                      step.iterations);
   }
 }
 

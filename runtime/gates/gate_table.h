@@ -32,8 +32,8 @@ class GateTable {
              std::span<const std::int32_t> dynamic_wires,
              std::int32_t iterations) const;
 
-  // Keeps the gates for the rows of a batch, which run when it is measured.
-  void keep(Session& batch, const PerRow<std::span<const double>>& params,
+  // Keeps the gates of a session that waits.
+  void keep(Session& session, const PerRow<std::span<const double>>& params,
             std::int32_t offset,
             const PerRow<std::span<const std::int32_t>>& dynamic_wires,
             std::int32_t iterations) const;
@@ -60,5 +60,8 @@ class GateTable {
   std::size_t dynamic_wires_ = 0;
   std::shared_ptr<Plans> plans_;
 };
+
+// Applies the gates that wait, if it is no batch, and from here on gates as they come.
+void apply_waiting(Session& session);
 
 }  // namespace bellhop

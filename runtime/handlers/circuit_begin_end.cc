@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "circuit/session.h"
+#include "engine/choice.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_handlers.h"
 #include "profile/profile.h"
@@ -59,20 +60,23 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"shots"> shots, Integer<"record"> record,
     Integer<"tree"> tree, Integer<"seeded"> seeded, Integer<"rows"> rows,
-    Text<"name"> name, Text<"site"> site) {
+    Integer<"engine"> engine, Text<"name"> name, Text<"site"> site) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
     if (rows > 0 && tree != 0) {
       throw CircuitError("The rows of a batch do not go through a tree of outcomes.");
     }
     const Outcomes outcomes = outcomes_of(tree);
-    auto state = std::make_unique<BeginState>(BeginState{
-        Beginning{DevicePool::get(std::string(library), std::string(factory),
-                                  std::string(kwargs)),
-                  natural("qubits", qubits), natural("shots", shots), record != 0,
-                  outcomes.tree, outcomes.redraw, natural("rows", rows), circuit},
-        seeded != 0});
-    const Beginning& begin = state->beginning;
+    auto state = std::make_unique<BeginState>(
+        BeginState{Beginning{DevicePool::get(std::string(library), std::string(factory),
+                                             std::string(kwargs)),
+                             natural("qubits", qubits), natural("shots", shots),
+                             record != 0, outcomes.tree, outcomes.redraw,
+                             natural("rows", rows), engine != 0, rows > 0, circuit},
+                   seeded != 0});
+    Beginning& begin = state->beginning;
+    // What draws outcomes or goes through them measures in the middle.
+    if (seeded == 0 && tree == 0) begin.waits |= engine::suits(begin);
     begin.pool.expect_memory(Memory::kAll, begin.qubits, 1, begin.shots);
     return state;
   };

@@ -3,6 +3,7 @@
 #include <span>
 #include <string_view>
 
+#include "engine/choice.h"
 #include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_handlers.h"
@@ -27,8 +28,8 @@ ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
 }
 
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if a gate fails; a batch keeps
-// copies.
+// Ownership: the session is borrowed, and ends here if a gate fails; one that waits
+// keeps copies.
 ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
                  ffi::Buffer<ffi::F64> params, ffi::BufferR0<ffi::S32> offset,
                  ffi::Buffer<ffi::S32> dynamic_wires,
@@ -40,7 +41,10 @@ ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
     const std::int32_t first = *offset.typed_data();
     const std::int32_t count = iterations ? *iterations->typed_data() : 1;
     const std::size_t rows = lease->rows;
-    if (rows > 0) {
+    if (!engine::may_wait(lease.session, state->table, first)) {
+      apply_waiting(lease.session);
+    }
+    if (lease->waits) {
       state->table.keep(lease.session, read_per_row(params, rows), first,
                         read_per_row(dynamic_wires, rows), count);
     } else {

@@ -5,6 +5,9 @@
 
 #include "derivatives/jacobian.h"
 #include "derivatives/replay.h"
+#include "engine/choice.h"
+#include "engine/rows.h"
+#include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_handlers.h"
 #include "measurements/measurement_list.h"
@@ -77,10 +80,14 @@ ffi::Error measure(MeasureState* state, ffi::RunId run, ffi::ThreadPool pool,
       outputs.push_back(output);
     }
     const Measuring measuring{state->list, read_per_row(data, rows), outputs};
-    if (rows > 0) {
-      run_batch(lease.session, measuring, jacobians ? &*jacobians : nullptr,
-                helpers_of(pool));
+    const Jacobians* const asked = jacobians ? &*jacobians : nullptr;
+    if (engine::runs(lease.session, measuring, asked)) {
+      engine::run(lease.session, measuring, asked, helpers_of(pool));
+      profile_engine(name.place);
+    } else if (rows > 0) {
+      run_batch(lease.session, measuring, asked, helpers_of(pool));
     } else {
+      apply_waiting(lease.session);
       state->list.measure(lease.session, measuring.data.values, outputs);
       if (jacobians) {
         adjoint_jacobian(lease.session, jacobians->values, jacobians->expvals,

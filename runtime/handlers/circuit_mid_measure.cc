@@ -1,6 +1,7 @@
 // handlers/circuit_mid_measure.cc: bellhop_circuit_mid_measure.
 #include <string_view>
 
+#include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_handlers.h"
 #include "measurements/mid_measurement.h"
@@ -16,6 +17,7 @@ ffi::Error mid_measure(Integer<"postselect"> postselect, Integer<"reset"> reset,
                        ffi::BufferR0<ffi::S32> wire, HandleResult result,
                        ffi::ResultBufferR0<ffi::PRED> outcome) {
   return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
+    apply_waiting(lease.session);
     const MidMeasurement measurement{postselect, reset != 0, std::string(site)};
     *outcome->typed_data() =
         measure_wire(lease.session, measurement, *wire.typed_data());

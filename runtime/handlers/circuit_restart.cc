@@ -20,11 +20,15 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
     *more->typed_data() = end.more;
     *counts->typed_data() = end.counts;
     session.attempt([] { return std::string("A circuit's return to its zero state"); },
-                    [&] { session.device->pool.clear(*session.device); });
+                    [&] {
+                      if (session.waits) return;
+                      session.device->pool.clear(*session.device);
+                    });
     session.touched = false;
     session.steps.clear();
     session.dynamic_count.clear();
     session.directions.clear();
+    session.jacobian.reset();
   });
 }
 

@@ -18,6 +18,8 @@ class MeasurementList {
   explicit MeasurementList(std::span<const std::int64_t> code);
 
   std::size_t size() const { return measurements_.size(); }
+  // How many numbers the code refers to.
+  std::size_t numbers() const { return data_; }
   const std::vector<Measurement>& measurements() const { return measurements_; }
 
   void measure(Session& session, std::span<const double> data,
@@ -25,7 +27,7 @@ class MeasurementList {
 
  private:
   std::vector<Measurement> measurements_;
-  std::size_t data_ = 0;  // how many numbers the code refers to
+  std::size_t data_ = 0;
 };
 
 }  // namespace bellhop

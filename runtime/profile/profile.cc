@@ -14,6 +14,8 @@ namespace bellhop {
 
 namespace {
 
+constexpr std::string_view kEngine = ", engine";
+
 // Equal for crossings of one place.
 std::string key_of(const Place& place) {
   return place.number != 0 ? place.kind + std::to_string(place.number)
@@ -86,6 +88,14 @@ class Recorder {
     crossing.busy += step.busy;
     crossing.bytes_out += step.bytes_out;
     crossing.bytes_in += step.bytes_in;
+  }
+
+  void note_engine(uint32_t place) {
+    std::lock_guard lock(mutex_);
+    const auto found = circuits_.find(place);
+    if (found == circuits_.end()) return;
+    std::string& kind = found->second.place.kind;
+    if (!kind.ends_with(kEngine)) kind += kEngine;
   }
 
   // False where it was begun before all profiles.
@@ -261,6 +271,10 @@ XLA_FFI_Error* profile_step(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler,
       break;
   }
   return error;
+}
+
+void profile_engine(uint32_t place) {
+  if (is_profiled()) recorder->note_engine(place);
 }
 
 void profile_failed_circuit(uint32_t place) {

@@ -147,6 +147,9 @@ XLA_FFI_Error* profiled(XLA_FFI_CallFrame* frame) {
   return profile_step(frame, kHandler, kStep);
 }
 
+// The circuit in this place was run by the engine.
+void profile_engine(uint32_t place);
+
 // The circuit in this place ended because its run failed.
 void profile_failed_circuit(uint32_t place);
 

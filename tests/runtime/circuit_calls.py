@@ -75,11 +75,12 @@ def begin(
     tree=False,
     seeded=False,
     rows=0,
+    engine=True,
     library=LIBRARY,
     factory=FACTORY,
 ):
     attributes = {"qubits": qubits, "shots": shots, "record": record}
-    attributes |= {"tree": tree, "seeded": seeded, "rows": rows}
+    attributes |= {"tree": tree, "seeded": seeded, "rows": rows, "engine": engine}
     return call(
         "bellhop_circuit_begin",
         HANDLE,
@@ -260,9 +261,11 @@ def assert_like_default_qubit(ops, processes, qubits=4):
         qml.tape.QuantumScript([*as_matrices(ops), qml.Identity(range(qubits))], processes)
     )
     expected = expected if len(processes) > 1 else (expected,)
-    got = run_circuit(qubits, [to_gate(op) for op in tape.operations], processes)
-    for value, reference in zip(got, expected, strict=True):
-        np.testing.assert_allclose(value, reference, atol=1e-12)
+    for engine in (True, False):
+        run = [to_gate(op) for op in tape.operations]
+        got = run_circuit(qubits, run, processes, engine=engine)
+        for value, reference in zip(got, expected, strict=True):
+            np.testing.assert_allclose(value, reference, atol=1e-12)
 
 
 def as_matrices(ops):

@@ -32,6 +32,21 @@ def configure_taps() -> None:
     set_tap_limit(int(text))
 
 
+ENGINES = ("auto", "plugin")
+
+
+def engine_of_environment() -> str:
+    """Return what runs circuits where qjit's option does not say: ``BELLHOP_ENGINE``.
+
+    Raises:
+        ValueError: where that is no engine.
+    """
+    name = os.environ.get("BELLHOP_ENGINE", "auto")
+    if name not in ENGINES:
+        raise ValueError(f"BELLHOP_ENGINE={name!r} is not one of {', '.join(ENGINES)}.")
+    return name
+
+
 def configure_jax() -> None:
     """Set what bellhop's programs need of JAX.
 

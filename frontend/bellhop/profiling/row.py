@@ -12,7 +12,8 @@ class Row:
             as ``"pure_callback"``; ``"tap"``, what a program pays, and ``"tap call"``, what the
             other thread does; ``"region on cuda:0"``, and its two halves where it runs beside
             the program, ``start`` and ``wait``; ``"circuit"``, and ``"circuit, derivative"``
-            where it is recorded for one; ``"compilation"``.
+            where it is recorded for one, both with ``", engine"`` behind where Bellhop's engine
+            ran it and not the device's plugin; ``"compilation"``.
         name: of the function.
         definition: ``file:line`` where that is.
         site: ``file:line`` where it is called, if that is known.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO, TypedDict
 
+from bellhop.base.config import ENGINES
 from bellhop.passes import pass_names
 from bellhop.tracing.foreign import check_foreign_option
 
@@ -44,6 +45,10 @@ class CompileOptions:
             draws others: a sequence that ``qml.device(..., seed=)`` of the first device with
             random outcomes seeds, and that differs without that too.  Inside another qjit
             function, that one's seed counts; in a plain ``jax.jit`` none does.
+        engine: what runs circuits on Lightning's devices.  ``"auto"``: Bellhop's own state-vector
+            engine, where the circuit is small and all of it is something that it can do, else the
+            device's plugin; ``"plugin"``: the plugin.  Without it, what the environment variable
+            ``BELLHOP_ENGINE`` says, or else ``"auto"``.
 
     Example:
         >>> import bellhop
@@ -66,10 +71,13 @@ class CompileOptions:
     disable_assertions: bool = False
     circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None = None
     seed: int | None = None
+    engine: str | None = None
 
     def __post_init__(self) -> None:
         if self.seed is not None and not 0 <= operator.index(self.seed) < 2**64:
             raise ValueError(f"qjit: a seed is from 0 to 2**64 - 1; this one is {self.seed}.")
+        if self.engine not in (None, *ENGINES):
+            raise ValueError(f"qjit: engine is one of {', '.join(ENGINES)}, not {self.engine!r}.")
         if self.target not in TARGETS:
             raise ValueError(f"qjit: target is one of {', '.join(TARGETS)}, not {self.target!r}.")
         self.intermediate_level  # noqa: B018
@@ -108,6 +116,7 @@ class OptionsByName(TypedDict, total=False):
     disable_assertions: bool
     circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None
     seed: int | None
+    engine: str | None
 
 
 def compile_options(options: Mapping[str, Any]) -> CompileOptions:

@@ -5,6 +5,7 @@ import io
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import bellhop
@@ -231,3 +232,31 @@ def test_static_argnums_are_positions(given):
 def test_static_argnames_are_names(given):
     with pytest.raises(TypeError, match="static_argnames takes names of arguments"):
         bellhop.qjit(lambda x, n: x * n, static_argnames=given)
+
+
+def test_circuits_are_kept_to_the_plugin():
+    import pennylane as qml
+
+    from bellhop_runtime import _runtime
+
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        qml.RX(x, wires=0)
+        return qml.expval(qml.Z(0))
+
+    def runs_in_engine(**options):
+        before = _runtime.rows_in_engine()
+        assert bellhop.qjit(lambda x: circuit(x), **options)(0.3) == pytest.approx(np.cos(0.3))
+        return _runtime.rows_in_engine() - before
+
+    assert runs_in_engine() == runs_in_engine(engine="auto") == 1
+    assert runs_in_engine(engine="plugin") == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BELLHOP_ENGINE", "plugin")
+        assert runs_in_engine() == 0
+        assert runs_in_engine(engine="auto") == 1
+        patch.setenv("BELLHOP_ENGINE", "gpu")
+        with pytest.raises(ValueError, match="BELLHOP_ENGINE='gpu' is not one of auto, plugin"):
+            runs_in_engine()
+    with pytest.raises(ValueError, match="engine is one of auto, plugin, not 'gpu'"):
+        bellhop.qjit(lambda x: x, engine="gpu")

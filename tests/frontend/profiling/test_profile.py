@@ -99,13 +99,14 @@ def test_regions_beside_circuits():
     assert (start.calls, start.bytes_out, wait.calls, wait.bytes_in) == (1, 8, 1, 8)
 
 
-def test_circuits():
-    f = bellhop.qjit(lambda x: circuit(x) + jax.grad(circuit)(x))
+@pytest.mark.parametrize(("engine", "ran"), [("auto", ", engine"), ("plugin", "")])
+def test_circuits(engine, ran):
+    f = bellhop.qjit(lambda x: circuit(x) + jax.grad(circuit)(x), engine=engine)
     f(0.3)
     with bellhop.profile() as p:
         f(0.3)
     rows = by_kind(p)
-    once, derived = rows["circuit"], rows["circuit, derivative"]
+    once, derived = rows[f"circuit{ran}"], rows[f"circuit, derivative{ran}"]
     assert (once.name, once.calls, once.definition) == ("circuit", 1, line_of(circuit.func))
     assert derived.calls == 1
     assert once.bytes_in == 8
@@ -117,7 +118,7 @@ def test_circuits_of_a_batch_and_in_plain_jit():
     with bellhop.profile() as p:
         compiled = jax.jit(lambda xs: bellhop.qjit(jax.vmap(circuit))(xs))
         compiled(jnp.arange(4.0))
-    assert by_kind(p)["circuit"].calls == 4
+    assert by_kind(p)["circuit, engine"].calls == 4
     del f
 
 
@@ -133,7 +134,7 @@ def test_a_circuit_counts_its_device_alone():
         f(0.1)
     rows = by_kind(p)
     assert rows["pure_callback"].total >= 0.002
-    assert rows["circuit"].total < rows["program"].total - 0.001
+    assert rows["circuit, engine"].total < rows["program"].total - 0.001
 
 
 def test_outside_of_qjit():

@@ -6,28 +6,39 @@
 func.func public @main(%x: tensor<f64>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<0xi32>) -> (tensor<f64>, tensor<1x1xf64>) {
   // CHECK-SAME: %[[X:.+]]: tensor<f64>, %[[P:.+]]: tensor<1xf64>, %[[O:.+]]: tensor<i32>, %[[W:.+]]: tensor<0xi32>
   // CHECK-NEXT: %[[S0:.+]] = stablehlo.custom_call @bellhop_circuit_begin(%[[X]])
-  // CHECK-SAME: backend_config = {factory = "F", kwargs = "{}", library = "l", name = "c", qubits = 1 : i64, record = 1 : i64, rows = 0 : i64, seeded = 0 : i64, shots = 0 : i64, site = "f.py:9", tree = 0 : i64}
+  // CHECK-SAME: backend_config = {engine = 1 : i64, factory = "F", kwargs = "{}", library = "l", name = "c", qubits = 1 : i64, record = 1 : i64, rows = 0 : i64, seeded = 0 : i64, shots = 0 : i64, site = "f.py:9", tree = 0 : i64}
   // CHECK-SAME: has_side_effect = true
   // CHECK-NEXT: %[[S1:.+]] = stablehlo.custom_call @bellhop_circuit_gates(%[[S0]], %[[P]], %[[O]], %[[W]])
   // CHECK-SAME: backend_config = {code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, names = "RX"}
   // CHECK-SAME: has_side_effect = true
-  // CHECK-NEXT: %[[V:.+]]:2 = stablehlo.custom_call @bellhop_circuit_measure(%[[S1]], %[[P]])
-  // CHECK-SAME: backend_config = {code = array<i64: 0, 3, 0>, jacobian = 0 : i64}
+  // CHECK-NEXT: %[[V:.+]]:3 = stablehlo.custom_call @bellhop_circuit_measure(%[[S1]], %[[P]])
+  // CHECK-SAME: backend_config = {code = array<i64: 0, 3, 0>, jacobian = 1 : i64}
   // CHECK-SAME: has_side_effect = true
-  // CHECK-NEXT: %[[J:.+]]:2 = stablehlo.custom_call @bellhop_circuit_jacobian(%[[V]]#0)
-  // CHECK-SAME: backend_config = {}
-  // CHECK-SAME: has_side_effect = true
-  // CHECK-NEXT: stablehlo.custom_call @bellhop_circuit_end(%[[J]]#0)
+  // CHECK-NEXT: stablehlo.custom_call @bellhop_circuit_end(%[[V]]#0)
   // CHECK-SAME: backend_config = {}
   // CHECK-SAME: has_side_effect = true
   // CHECK-SAME: -> ()
-  // CHECK-NEXT: return %[[V]]#1, %[[J]]#1
-  %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64} : (tensor<f64>) -> tensor<2xui32>
+  // CHECK-NEXT: return %[[V]]#1, %[[V]]#2
+  %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
   %s1 = "quantum.gates"(%s0, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
   %s2, %v = "quantum.measure"(%s1, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
   %s3, %j = "quantum.jacobian"(%s2) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
   "quantum.end"(%s3) : (tensor<2xui32>) -> ()
   return %v, %j : tensor<f64>, tensor<1x1xf64>
+}
+
+// -----
+// TEST: jacobian_of_another_measurement
+
+// CHECK-LABEL: func.func public @main
+func.func public @main(%s: tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>) {
+  // CHECK-SAME: %[[S:.+]]: tensor<2xui32>) ->
+  // CHECK-NEXT: %[[J:.+]]:2 = stablehlo.custom_call @bellhop_circuit_jacobian(%[[S]])
+  // CHECK-SAME: backend_config = {}
+  // CHECK-SAME: has_side_effect = true
+  // CHECK-NEXT: return %[[J]]#0, %[[J]]#1
+  %s1, %j = "quantum.jacobian"(%s) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
+  return %s1, %j : tensor<2xui32>, tensor<1x1xf64>
 }
 
 // -----

@@ -31,6 +31,7 @@ def run_again(
     @jax.jit
     def program(params: Any) -> Any:
         begin = {"qubits": 1, "shots": 0, "record": record, "tree": 0, "seeded": 0, "rows": 0}
+        begin["engine"] = 1
         state = call(
             "bellhop_circuit_begin",
             HANDLE,

@@ -360,6 +360,7 @@ def _lower(
         tree=randomness.tree(derivative_order),
         seeded=is_drawn,
         rows=0 if batch is None else batch.rows,
+        engine=device.engine,
         name=name,
         site=body.site,
         **asked,

@@ -26,6 +26,7 @@ class DeviceSpec:
         qubits: how many qubits the circuit has.
         shots: how many shots; 0 is analytic.
         passes: which passes the compiler runs over the circuit, in order.
+        engine: whether the runtime's own engine may run circuits of it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class DeviceSpec:
     qubits: int
     shots: int
     passes: tuple[str, ...] = ()
+    engine: bool = True
 
 
 def device_spec(device: Any, qubits: int) -> DeviceSpec:

@@ -13,6 +13,7 @@ from pennylane.queuing import AnnotatedQueue, process_queue
 from bellhop._jax.patches.former_names import put_back_former_names
 from bellhop._jax.private import convert_constvars_jaxpr
 from bellhop._patching import patch
+from bellhop.base.config import engine_of_environment
 from bellhop.base.source import definition_site, function_name
 from bellhop.circuits.circuit import circuit_primitive
 from bellhop.circuits.circuit.execution import check_number_of_shots, trace_circuit
@@ -105,7 +106,9 @@ def _run_on_plugin(
     gates = GateSet(qnode.device)
     differentiation = chosen_differentiation(qnode, where)
     rewrites = rewrites_of(qnode)
-    spec = replace(device_spec(qnode.device, len(wires)), passes=_passes(qnode))
+    spec = replace(
+        device_spec(qnode.device, len(wires)), passes=_passes(qnode), engine=_engine() != "plugin"
+    )
     rows = Rows(None, where)
 
     def record(handle: Any, row: Any, *inputs: Any) -> tuple[Circuit, list[Any], Any]:
@@ -141,6 +144,12 @@ def _passes(qnode: qml.QNode) -> tuple[str, ...]:
     if passes is None:
         passes = () if options is None else options.circuit_passes
     return (*passes, *passes_by_transforms(qnode))
+
+
+def _engine() -> str:
+    """Return what may run circuits: as the program says, or else the environment."""
+    options = current_options()
+    return (options and options.engine) or engine_of_environment()
 
 
 def _handle_first(jaxpr: Any, n_consts: int, *, has_rows: bool) -> ClosedJaxpr:

@@ -1,0 +1,136 @@
+// engine/choice.cc: which circuits the engine runs.
+#include "engine/choice.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "circuit/dynamic_count.h"
+#include "engine/plan.h"
+
+namespace bellhop::engine {
+namespace {
+
+using Kind = Measurement::Kind;
+
+// A loop that calls for its gates again and again must not keep them for ever.
+constexpr std::size_t kMostSteps = 4096;
+
+bool is_right_size(std::size_t qubits) { return qubits > 0 && qubits <= kMostQubits; }
+
+bool applies(const Plan& plan, bool is_first) {
+  return plan.not_applied().empty() && (is_first || !plan.prepares_state());
+}
+
+bool differentiates(const Plan& plan, std::int32_t offset) {
+  return offset < 0 || (!is_dynamic_count(offset) && plan.not_differentiated().empty());
+}
+
+// What is wrong with a measurement is the plugin's to say: wires that there are not or
+// that stand twice in a product, and results of another size.
+bool are_there(const std::vector<std::int64_t>& wires, std::size_t qubits) {
+  return std::ranges::all_of(wires, [&](std::int64_t wire) {
+    return wire >= 0 && wire < static_cast<std::int64_t>(qubits);
+  });
+}
+
+bool measures(const std::vector<ObservableStep>& observable, std::size_t qubits) {
+  using Step = ObservableStep::Kind;
+  std::vector<std::uint64_t> wires;  // of the operands so far, as bits
+  for (const ObservableStep& step : observable) {
+    if (step.wires.size() > kMostTargets || !are_there(step.wires, qubits))
+      return false;
+    std::uint64_t all = 0;
+    for (const std::int64_t wire : step.wires) all |= std::uint64_t{1} << wire;
+    for (std::size_t i = 0; i < step.operands; ++i) {
+      if (step.kind == Step::kTensor && (all & wires.back()) != 0) return false;
+      all |= wires.back();
+      wires.pop_back();
+    }
+    wires.push_back(all);
+  }
+  return true;
+}
+
+bool measures(const Measurement& measurement, std::size_t qubits) {
+  if (!are_there(measurement.wires, qubits)) return false;
+  switch (measurement.kind) {
+    case Kind::kExpval:
+    case Kind::kVar:
+      return measures(measurement.observable, qubits);
+    case Kind::kProbs:
+    case Kind::kState:
+      return true;
+    case Kind::kSample:
+    case Kind::kFrequencies:
+      return false;
+  }
+  return false;
+}
+
+bool fits(const Measurement& measurement, std::size_t qubits, const Output& output) {
+  const bool is_state = measurement.kind == Kind::kState;
+  std::size_t bits = 0;
+  if (is_state || measurement.kind == Kind::kProbs) {
+    bits = measurement.wires.empty() ? qubits : measurement.wires.size();
+  }
+  return output.size == std::size_t{1} << bits &&
+         output.type == (is_state ? Output::Type::kComplex : Output::Type::kReal);
+}
+
+bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t rows) {
+  const auto is_expval = [](const auto& m) { return m.kind == Kind::kExpval; };
+  const auto expvals = std::ranges::count_if(list.measurements(), is_expval);
+  return jacobians.expvals == static_cast<std::size_t>(expvals) &&
+         jacobians.values.size() == rows * jacobians.expvals * jacobians.columns;
+}
+
+bool measures(const Measuring& measuring, std::size_t qubits) {
+  const auto& all = measuring.measurements.measurements();
+  if (measuring.outputs.size() != all.size()) return false;
+  if (measuring.data.size() < measuring.measurements.numbers()) return false;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!measures(all[i], qubits) || !fits(all[i], qubits, measuring.outputs[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool suits(const Beginning& beginning) {
+  return beginning.engine && beginning.pool.is_lightning() && beginning.shots == 0 &&
+         is_right_size(beginning.qubits);
+}
+
+bool may_wait(const Session& session, const GateTable& gates, std::int32_t offset) {
+  if (!session.waits || session.rows > 0) return true;
+  if (session.steps.size() == kMostSteps) return false;
+  const Plan& plan = gates.plan(session.qubits);
+  return applies(plan, session.steps.empty()) &&
+         (!session.keeps_steps || differentiates(plan, offset));
+}
+
+bool runs(const Session& session, const Measuring& measuring,
+          const Jacobians* jacobians) {
+  if (!session.waits || !suits(*session.beginning)) return false;
+  // Of a single circuit that is differentiated in another way, the plugin has the
+  // record.
+  if (session.rows == 0 && session.keeps_steps && jacobians == nullptr) return false;
+  for (const Step& step : session.steps) {
+    if (step.gates == nullptr) return false;
+    const Plan& plan = step.gates->plan(session.qubits);
+    if (!applies(plan, &step == session.steps.data())) return false;
+    if (jacobians == nullptr || step.offset < 0) continue;
+    if (!differentiates(plan, step.offset)) return false;
+    const std::size_t end =
+        static_cast<std::size_t>(step.offset) +
+        static_cast<std::size_t>(step.iterations) * plan.program().parameters;
+    if (end > jacobians->columns) return false;
+  }
+  const std::size_t rows = std::max<std::size_t>(session.rows, 1);
+  return (jacobians == nullptr || fit(measuring.measurements, *jacobians, rows)) &&
+         measures(measuring, session.qubits);
+}
+
+}  // namespace bellhop::engine

@@ -1,0 +1,172 @@
+"""The engine runs circuits that are no batch, and what it cannot do is the plugin's."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+from tests.runtime.circuit_calls import (
+    begin,
+    end,
+    gates,
+    measure,
+    run_circuit,
+    to_gate,
+    to_measurements,
+)
+
+import bellhop
+from bellhop_runtime import _runtime
+
+QUBITS = 5
+_RANDOM = np.random.default_rng(5)
+_ONE = [qml.RX, qml.RY, qml.RZ, qml.PhaseShift]
+_TWO = [qml.IsingXX, qml.IsingXY, qml.IsingYY, qml.IsingZZ, qml.CRX, qml.CRY, qml.CRZ]
+_TWO += [qml.SingleExcitation, qml.SingleExcitationPlus, qml.SingleExcitationMinus]
+_FIXED = [(qml.Hadamard, 1), (qml.T, 1), (qml.SX, 1), (qml.CNOT, 2), (qml.CY, 2), (qml.CZ, 2)]
+_FIXED += [(qml.SWAP, 2), (qml.Toffoli, 3), (qml.CSWAP, 3)]
+
+
+def _wires(rng, count):
+    return rng.permutation(QUBITS)[:count].tolist()
+
+
+def _random_gate(rng, angle):
+    """One of all kinds, perhaps inverted or controlled."""
+    kind = rng.integers(5)
+    if kind == 0:
+        op = _ONE[rng.integers(len(_ONE))](angle, wires=_wires(rng, 1))
+    elif kind == 1:
+        op = _TWO[rng.integers(len(_TWO))](angle, wires=_wires(rng, 2))
+    elif kind == 2:
+        word = "".join(rng.choice(list("XYZ"), 3))
+        op = qml.PauliRot(angle, word, wires=_wires(rng, 3))
+    elif kind == 3:
+        op = qml.DoubleExcitation(angle, wires=_wires(rng, 4))
+    else:
+        gate, count = _FIXED[rng.integers(len(_FIXED))]
+        return gate(wires=_wires(rng, count))
+    if rng.integers(3) == 0:
+        op = qml.adjoint(op, lazy=True)
+    free = [wire for wire in range(QUBITS) if wire not in op.wires]
+    if free and rng.integers(3) == 0:
+        control = rng.choice(free, size=rng.integers(1, len(free) + 1), replace=False)
+        values = rng.integers(2, size=len(control))
+        op = qml.ctrl(op, control=control.tolist(), control_values=values.tolist())
+    return op
+
+
+def _random_circuit(seed, device):
+    def circuit(angles):
+        rng = np.random.default_rng(seed)
+        for angle in angles:
+            _random_gate(rng, angle)
+        a, b, c = _wires(rng, 3)
+        return (
+            qml.expval(qml.X(a) @ qml.Y(b)),
+            qml.expval(0.7 * qml.Z(c) - 1.3 * qml.X(b) @ qml.Z(a) @ qml.Y(c)),
+            qml.expval(qml.Hadamard(a) @ qml.Projector([1], wires=b)),
+        )
+
+    return qml.QNode(circuit, qml.device(device, wires=QUBITS))
+
+
+def _ran():
+    return _runtime.rows_in_engine()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_circuits(seed):
+    angles = np.random.default_rng(seed).uniform(-7, 7, 25)
+    circuit = _random_circuit(seed, "lightning.qubit")
+    reference = _random_circuit(seed, "default.qubit")
+    before = _ran()
+    values = bellhop.qjit(circuit)(angles)
+    found = bellhop.qjit(jax.jacrev(lambda x: jnp.stack(circuit(x))))(angles)
+    assert _ran() == before + 2
+    np.testing.assert_allclose(values, reference(angles), atol=1e-12)
+    expected = jax.jacrev(lambda x: jnp.stack(reference(x)))(jnp.asarray(angles))
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_every_measurement():
+    matrix = _RANDOM.normal(size=(4, 4)) + 1j * _RANDOM.normal(size=(4, 4))
+
+    def circuit(x):
+        qml.BasisState(np.array([1, 0, 1]), wires=[0, 2, 3])
+        for wire in range(QUBITS):
+            qml.RY(x * (wire + 1), wires=wire)
+        qml.CNOT([0, 4])
+        return (
+            qml.probs(wires=[2, 0]),
+            qml.var(qml.X(0) @ qml.Z(4)),
+            qml.var(qml.Hermitian(matrix + matrix.conj().T, wires=[4, 1])),
+            qml.probs(),
+            qml.state(),
+        )
+
+    before = _ran()
+    native = qml.QNode(circuit, qml.device("lightning.qubit", wires=QUBITS))
+    found = bellhop.qjit(native)(0.3)
+    assert _ran() == before + 1
+    expected = qml.QNode(circuit, qml.device("default.qubit", wires=QUBITS))(0.3)
+    for value, reference in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, reference, atol=1e-12)
+
+
+def _on_a_computed_wire(x, wire):
+    qml.RX(x, wires=0)
+    qml.RY(x, wires=wire)
+    qml.CNOT([0, 1])
+
+
+def _measures_in_the_middle(x, wire):
+    qml.RX(x, wires=0)
+    qml.measure(0, reset=True)
+    qml.RY(x, wires=0)
+
+
+@pytest.mark.parametrize("apply", [_on_a_computed_wire, _measures_in_the_middle])
+def test_the_plugin_takes_over(apply):
+    def circuit(x, wire):
+        apply(x, wire)
+        return qml.expval(qml.Z(0) @ qml.Z(1))
+
+    before = _ran()
+    native = qml.QNode(circuit, qml.device("lightning.qubit", wires=2))
+    found = bellhop.qjit(jax.value_and_grad(native))(0.4, 1)
+    assert _ran() == before
+    reference = qml.QNode(circuit, qml.device("default.qubit"))
+    expected = [reference(0.4, 1), (reference(0.4 + 1e-6, 1) - reference(0.4 - 1e-6, 1)) / 2e-6]
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_gates_that_wait_are_applied_before_one_that_the_engine_does_not_know():
+    ops = [qml.RX(0.3, 0), qml.CRY(0.8, [0, 1]), qml.PCPhase(0.7, 3, [0, 1]), qml.RY(0.2, 0)]
+    tape = qml.tape.QuantumScript(ops, [qml.state()])
+    (expected,) = qml.execute([tape], qml.device("default.qubit", wires=2))
+    before = _ran()
+    (found,) = run_circuit(2, [to_gate(op) for op in ops], [qml.state()])
+    assert _ran() == before
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_a_loop_that_calls_for_its_gates_keeps_no_more_than_some():
+    run = [to_gate(op) for op in (qml.RX(0.1, 0), qml.CNOT([0, 1]), qml.RY(0.2, 1))]
+    wanted = to_measurements([qml.state()], 2)
+
+    @jax.jit
+    def program(count):
+        state = jax.lax.fori_loop(0, count, lambda _, s: gates(s, run), begin(2, count))
+        state, value = measure(state, wanted)
+        end(state)
+        return value
+
+    step = np.linalg.multi_dot([qml.matrix(op, [0, 1]) for op in map(_operation, reversed(run))])
+    for count in (3, 5000):
+        expected = np.linalg.matrix_power(step, count)[:, 0]
+        np.testing.assert_allclose(program(count), expected, atol=1e-11)
+
+
+def _operation(gate):
+    return getattr(qml, gate.name)(*gate.params, wires=gate.wires)
