@@ -43,7 +43,9 @@ def engine_of_environment() -> str:
     """
     name = os.environ.get("BELLHOP_ENGINE", "auto")
     if name not in ENGINES:
-        raise ValueError(f"BELLHOP_ENGINE={name!r} is not one of {', '.join(ENGINES)}.")
+        raise ValueError(
+            f"BELLHOP_ENGINE={name!r}: the engine for circuits is one of {', '.join(ENGINES)}."
+        )
     return name
 
 
