@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import jax
+
 from bellhop.base.source import user_site
 from bellhop.control_flow.interpretation import is_recording
 from bellhop.errors import CompileError
@@ -71,7 +73,11 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
             "bellhop.measure stands outside of a QNode. Call it in a quantum function."
         )
     if not (postselect is None or (isinstance(postselect, int) and postselect in (0, 1))):
-        raise CompileError(f"measure: postselect must be 0 or 1; it is {postselect!r}.")
+        computed = ", which the program computes. Make it static: qjit(static_argnames=...)"
+        raise CompileError(
+            f"measure at {user_site()}: postselect must be 0 or 1; it is {postselect!r}"
+            f"{computed if isinstance(postselect, jax.core.Tracer) else ''}."
+        )
     from bellhop.circuits.recording.mid_circuit import measure_wire
 
     return measure_wire(

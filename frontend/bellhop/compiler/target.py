@@ -13,6 +13,7 @@ from bellhop._jax.private import trace_state_clean
 from bellhop.base.source import definition_site, function_name, qualified_name
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import DifferentiableCompileError
+from bellhop.tracing.state import current_circuit
 from bellhop_runtime import DTYPES, Callback
 
 
@@ -41,6 +42,7 @@ class CallbackTarget:
         takes_device: whether the function is given ``device=``, the device of the call.
         partitioned: whether each device of a program that XLA partitions calls it, with its
             own part of the arguments.
+        guard: what the quantum function that it is called in makes of it; None outside of one.
     """
 
     flavour: str
@@ -57,6 +59,9 @@ class CallbackTarget:
     transforms: tuple[tuple[str, Any], ...] | None = None
     takes_device: bool = False
     partitioned: bool = False
+    guard: Callable[[Callable[..., Any]], Callable[..., Any]] | None = field(
+        default_factory=lambda: getattr(current_circuit(), "guard", None), compare=False
+    )
 
     # Whether the function writes its results into arrays that it is given before the leaves,
     # and whether all of these are the program's own memory.
@@ -99,8 +104,11 @@ class CallbackTarget:
 
     def bind(self) -> Callback:
         """Return what the runtime calls."""
+        function = self._leaf_function()
+        if self.guard is not None and not isinstance(self.function, OwnFunction):
+            function = self.guard(function)
         return Callback(
-            function=self._leaf_function(),
+            function=function,
             convert=self.convert,
             description=f"callback '{self.name}'",
             site=self.site,

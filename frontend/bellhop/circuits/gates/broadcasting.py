@@ -50,6 +50,8 @@ class Rows:
             raise CompileError(f"{self._where}: {op.name}: {error}") from None
         if size is None:
             return op
+        if size == 0:
+            raise CompileError(f"{self._where}: {op.name} has a batch of no parameters.")
         if self.size not in (None, size):
             raise CompileError(
                 f"{self._where}: {op.name} has a batch of {size} parameters, and {self._first} "

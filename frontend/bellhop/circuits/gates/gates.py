@@ -297,6 +297,11 @@ class GateList:
         slots: tuple[int, ...] = ()
         constants: tuple[float, ...] = ()
         if base.data:
+            if base.name not in _COMPLEX_DATA and any(map(_is_complex, base.data)):
+                raise CompileError(
+                    f"{self._where}: {self._written} is given a complex number, and the parameters "
+                    f"of {base.name} are real. Give jnp.real(x) where it is."
+                )
             bits = _frequencies(base, len(wires), bool(controls))
             slots, constants = _parameters(base, run, bits)
         gate_wires = self._indices(wires, run)
@@ -365,18 +370,22 @@ def _parameters(
         array = np.asarray(value)
         if is_complex:
             array = np.stack([array.real, array.imag], axis=-1)
-        for number in np.ravel(np.real(array)):
+        for number in np.ravel(array.real):
             constants.append(float(number))
             slots.append(-len(constants))
     return tuple(slots), tuple(constants)
+
+
+def _is_complex(value: Any) -> bool:
+    """Tell whether a parameter is complex; of what is known now, its imaginary part says so."""
+    is_traced = isinstance(value, jax.core.Tracer)
+    return jnp.iscomplexobj(value) and (is_traced or bool(np.any(np.imag(value))))
 
 
 def _doubles(value: Any, *, is_complex: bool) -> Any:
     """Return the real numbers that a traced parameter is made of."""
     if is_complex:
         value = jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1)
-    elif jnp.iscomplexobj(value):
-        value = jnp.real(value)
     real = real_type()
     return value if value.dtype == real else value.astype(real)
 

@@ -6,6 +6,7 @@ program, and the factors of one product stand on wires of their own.
 
 import functools
 import itertools
+import warnings
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -47,25 +48,48 @@ class Named:
 Factor = Named | Matrix
 Term = tuple[Any, tuple[Factor, ...]]
 
+# The wires of terms that may be Hermitian together only, of which the matrix is made.
+_MOST_WIRES = 8
+
 
 class _NoObservableError(Exception):
     """An operator cannot be measured; the text is what it is, and why not."""
+
+    instead = "Write it as a sum of Paulis."
+
+
+class _NotHermitianError(_NoObservableError):
+    instead = "Measure (A + qml.adjoint(A)) / 2 for its real part, and (A - qml.adjoint(A)) / 2j."
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}, which is not Hermitian")
 
 
 def terms_of(observable: Any, where: str) -> list[Term]:
     """Return pairs of coefficient and factors, at least one; no factors mean the identity.
 
     Raises:
-        CompileError: for what cannot be written so, and where imaginary coefficients of Paulis
-            remain.
+        CompileError: for what cannot be written so, and what is not Hermitian.
     """
     try:
         with qml.QueuingManager.stop_recording():
-            return _as_sum_of_products(observable)
+            terms = _as_sum_of_products(observable)
     except _NoObservableError as error:
-        raise unsupported(
-            where, f"the observable {error}", "Write it as a sum of Paulis."
-        ) from None
+        raise unsupported(where, f"the observable {error}", error.instead) from None
+    if any(_is_traced(c) and jax.numpy.iscomplexobj(c) for c, _ in terms):
+        # As NumPy and PennyLane do where they discard it.
+        warnings.warn(
+            f"{where}: a coefficient of {observable.name} is a complex number that the program "
+            "computes. Observables are Hermitian: its imaginary part is discarded. Give "
+            "jnp.real(coefficient).",
+            np.exceptions.ComplexWarning,
+            stacklevel=2,
+        )
+    return terms
+
+
+def _is_traced(value: Any) -> bool:
+    return isinstance(value, jax.core.Tracer)
 
 
 def _as_sum_of_products(observable: Any) -> list[Term]:
@@ -73,8 +97,8 @@ def _as_sum_of_products(observable: Any) -> list[Term]:
     # A sum of nothing is 0, which is no observable to devices.
     terms = terms or [(0.0, ())]
     if not any(_is_imaginary(coefficient) for coefficient, _ in terms):
-        return terms
-    terms = [_with_real_coefficient(term) for term in terms]
+        return _hermitian(terms, observable)
+    terms = _hermitian([_with_real_coefficient(term) for term in terms], observable)
     totals: dict[Any, Any] = {}
     for coefficient, factors in terms:
         if _is_imaginary(coefficient):
@@ -82,8 +106,43 @@ def _as_sum_of_products(observable: Any) -> list[Term]:
             key = frozenset(factors)
             totals[key] = totals.get(key, 0.0) + coefficient
     if any(map(_is_imaginary, totals.values())):
-        raise _NoObservableError(f"{observable}, which is not Hermitian")
+        raise _NotHermitianError(str(observable))
     return terms
+
+
+def _hermitian(terms: list[Term], observable: Any) -> list[Term]:
+    """Return terms of Hermitian factors; others may be so together, as those of S + S^dagger."""
+    others = [term for term in terms if not all(map(_is_hermitian, term[1]))]
+    if not others:
+        return terms
+    refused = _NotHermitianError(str(observable))
+    wires = list(dict.fromkeys(wire for _, factors in others for f in factors for wire in f.wires))
+    known = not any(
+        _is_traced(number)
+        for coefficient, factors in others
+        for number in (coefficient, *map(_matrix, factors))
+    )
+    if not known or len(wires) > _MOST_WIRES:
+        raise refused
+    matrices = [
+        functools.reduce(
+            np.matmul,
+            (qml.math.expand_matrix(_matrix(f), f.wires, wire_order=wires) for f in factors),
+            coefficient * np.eye(2 ** len(wires)),
+        )
+        for coefficient, factors in others
+    ]
+    together = Matrix(tuple(wires), np.sum(matrices, axis=0))
+    if not _is_hermitian(together):
+        raise refused
+    return [*(term for term in terms if term not in others), (1.0, (together,))]
+
+
+def _is_hermitian(factor: Factor) -> bool:
+    """Tell whether a factor is Hermitian; of computed matrices, those that say so are."""
+    if isinstance(factor, Named) or _is_traced(factor.matrix):
+        return True
+    return np.allclose(factor.matrix, np.conj(np.swapaxes(factor.matrix, -1, -2)))
 
 
 def _is_imaginary(coefficient: Any) -> bool:
@@ -133,7 +192,10 @@ def _factor(observable: Any) -> Factor:
         return Named(observable.name, observable.wires[0])
     if not observable.has_matrix:
         raise _NoObservableError(f"{observable.name}, which has no matrix")
-    return Matrix(tuple(observable.wires), observable.matrix())
+    matrix = observable.matrix()
+    if _is_traced(matrix) and not observable.is_verified_hermitian:
+        raise _NotHermitianError(f"{observable.name} of computed numbers")
+    return Matrix(tuple(observable.wires), matrix)
 
 
 def _disjoint(coefficient: Any, factors: tuple[Factor, ...]) -> Term:

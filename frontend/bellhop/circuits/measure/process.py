@@ -88,8 +88,10 @@ class Process:
         )
 
     def _sampled(self, rounds: Rounds) -> Make:
+        instead = "Measure expval, var, probs, sample or counts"
+        has_exact = type(self)._exact is not Process._exact
         raise self._unsupported(
-            "with shots", "Measure expval, var, probs, sample or counts, or set shots to None."
+            "with shots", f"{instead}, or set shots to None." if has_exact else f"{instead}."
         )
 
     def _null(self, shots: int | None) -> Any:

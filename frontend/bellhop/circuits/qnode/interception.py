@@ -222,6 +222,7 @@ def _check_supported(qnode: qml.QNode, where: str) -> None:
         raise CompileError(
             f"{where}: the device '{qnode.device.name}' has no compiled plugin "
             "(get_c_interface), so it cannot run inside qjit. Use "
-            "qml.device('lightning.qubit', wires=...) or 'default.qubit'."
+            "qml.device('lightning.qubit', wires=...) or 'default.qubit', which have no noise "
+            "channels, or call the QNode outside of qjit."
         )
     check_options(qnode.device, where)

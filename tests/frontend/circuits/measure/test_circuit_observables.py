@@ -156,6 +156,9 @@ def test_tracer_times_observable(assert_close: Any, lightning: Any, reference: A
         lambda: 1j * qml.Z(0),
         lambda: qml.X(0) @ qml.Z(0),
         lambda: qml.Z(1) + qml.prod(qml.X(0), qml.Z(0), qml.Y(1)),
+        lambda: qml.S(0),
+        lambda: qml.T(0) @ qml.Z(1),
+        lambda: qml.RX(jnp.sin(0.3), 0),
     ],
 )
 def test_what_is_not_hermitian_is_refused(device: str, observable: Any) -> None:
@@ -212,3 +215,40 @@ def test_observables_of_nothing(device: str) -> None:
 
     assert np.allclose(means(), [0, 0, 0, 0, 1, np.cos(0.3), 0])
     assert np.allclose(slopes(0.3), [0, 0, 0, 0, 0, -np.sin(0.3)])
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_what_is_hermitian_together_is_measured_together(device: str) -> None:
+    matrix = np.array([[2, 0], [0, 0]])
+
+    def circuit(x: Any) -> Any:
+        qml.RX(x, wires=0)
+        together = qml.S(0) + qml.adjoint(qml.S(0))
+        return qml.expval(together), qml.var(together)
+
+    state = np.array([np.cos(0.2), -1j * np.sin(0.2)])
+    mean, square = (np.vdot(state, m @ state).real for m in (matrix, matrix @ matrix))
+    got = bellhop.qjit(qml.QNode(circuit, qml.device(device, wires=1)))(0.4)
+    np.testing.assert_allclose(got, [mean, square - mean**2], atol=1e-12)
+
+
+def test_the_imaginary_part_of_a_computed_coefficient_is_discarded_with_a_warning() -> None:
+    qnode = qml.QNode(lambda c: qml.expval(c * qml.Z(0)), qml.device("lightning.qubit", wires=1))
+    with pytest.warns(np.exceptions.ComplexWarning, match="imaginary part is discarded"):
+        assert bellhop.qjit(qnode)(2 + 1j) == 2
+
+
+def test_a_complex_angle_is_refused() -> None:
+    def circuit(x: Any) -> Any:
+        qml.RX(x, wires=0)
+        return qml.expval(qml.Z(0))
+
+    qnode = qml.QNode(circuit, qml.device("lightning.qubit", wires=1))
+    with pytest.raises(bellhop.CompileError, match="RX is given a complex number, and the param"):
+        bellhop.qjit(qnode)(2 + 1j)
+
+
+def test_an_operator_is_no_result() -> None:
+    qnode = qml.QNode(lambda: qml.Z(0), qml.device("lightning.qubit", wires=1))
+    with pytest.raises(bellhop.CompileError, match=r"returned a PauliZ. Measure it: qml.expval"):
+        bellhop.qjit(qnode)()
