@@ -51,7 +51,9 @@ class Rows:
         if size is None:
             return op
         if size == 0:
-            raise CompileError(f"{self._where}: {op.name} has a batch of no parameters.")
+            raise CompileError(
+                f"{self._where}: {op.name} has a batch of no parameters. Give it one at least."
+            )
         if self.size not in (None, size):
             raise CompileError(
                 f"{self._where}: {op.name} has a batch of {size} parameters, and {self._first} "

@@ -206,3 +206,12 @@ def test_batches_of_different_sizes(device: str) -> None:
     message = "the QNode 'circuit'.*RY has a batch of 2 parameters, and RX one of 3. All batches"
     with pytest.raises(bellhop.CompileError, match=message):
         bellhop.qjit(node(circuit, device))(jnp.array(ANGLES))
+
+
+def test_a_batch_of_none_is_refused():
+    circuit = qml.QNode(
+        lambda x: (qml.RX(x, wires=0), qml.expval(qml.Z(0)))[1],
+        qml.device("lightning.qubit", wires=1),
+    )
+    with pytest.raises(bellhop.CompileError, match="RX has a batch of no parameters"):
+        bellhop.qjit(circuit)(np.zeros(0))

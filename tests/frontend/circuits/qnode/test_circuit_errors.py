@@ -179,7 +179,8 @@ def test_error_names_the_line_of_the_circuit() -> None:
 def test_device_without_a_plugin() -> None:
     message = (
         "the device 'default.mixed' has no compiled plugin (get_c_interface), so it cannot run "
-        "inside qjit. Use qml.device('lightning.qubit', wires=...) or 'default.qubit'."
+        "inside qjit. Use qml.device('lightning.qubit', wires=...) or 'default.qubit', "
+        "which have no noise channels, or call the QNode outside of qjit."
     )
     with raises_naming_the_circuit(message):
         bellhop.qjit(circuit(expval, qml.device("default.mixed", wires=2)))(0.3)
