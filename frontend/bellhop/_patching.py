@@ -20,6 +20,9 @@ from typing import Any
 
 from bellhop.errors import CompileError
 
+# Packages by the names of their modules, and which versions have what patches replace.
+_TRIED = {"jax": ("jax", ">=0.10,<0.12"), "malt": ("diastatic-malt", ">=2.15,<2.16")}
+
 _in_force: dict[str, str] = {}
 # A patch may install another one.
 _lock = threading.RLock()
@@ -57,11 +60,12 @@ def original(owner: Any, name: str) -> Any:
     try:
         return getattr(owner, name)
     except AttributeError as error:
-        library = getattr(owner, "__module__", owner.__name__).partition(".")[0]
-        package = {"malt": "diastatic-malt"}.get(library, library)
+        place = getattr(owner, "__name__", str(owner))
+        library = getattr(owner, "__module__", place).partition(".")[0]
+        package, versions = _TRIED[library]
         raise CompileError(
-            f"{package} {importlib.metadata.version(package)} has no {owner.__name__}.{name}, "
-            "which bellhop has to replace. Install jax>=0.10,<0.12 and pennylane>=0.45,<0.46."
+            f"{package} {importlib.metadata.version(package)} has no {place}.{name}, "
+            f"which bellhop has to replace. Install {package}{versions}."
         ) from error
 
 
