@@ -5,8 +5,10 @@ the time of the processes that they start; ``pytest --collect-only --check-durat
 tests that took too long.  A clock would measure what else the machine does.
 """
 
+import importlib
 import json
 import os
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,8 +54,11 @@ class Recorder:
     def pytest_runtestloop(self) -> None:
         import jax
 
-        # The first compilation of a process is no test's own.
+        # The first compilation of a process is no test's own, nor is what PyTorch imports for its
+        # first fake tensor.
         jax.jit(lambda x: x + 1)(1.0)
+        if "torch" in sys.modules:
+            importlib.import_module("torch._subclasses.fake_tensor").FakeTensorMode()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:

@@ -48,6 +48,7 @@ def test_on_its_own(other, expected, name):
     _assert_equal(function(*arrays), expected(name))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", CASES)
 def test_in_a_plain_jit(expected, name):
     function, arguments = CASES[name](lambda f: bellhop.accelerate(f, dev="cpu:1"))

@@ -35,6 +35,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.subprocess
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_widgets_show_how_far_loops_got():
     notebook = nbformat.v4.new_notebook()

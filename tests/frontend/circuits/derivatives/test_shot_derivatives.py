@@ -75,7 +75,10 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param("best", marks=pytest.mark.large), "parameter-shift", "finite-diff"],
+)
 def test_method(exact: Any, method: str) -> None:
     # Of a difference over 2 h: the square root of two shot variances, over 2 h.
     tolerance = 6 * 1.5 / np.sqrt(SHOTS) * (4 if method == "finite-diff" else 1)
@@ -85,6 +88,7 @@ def test_method(exact: Any, method: str) -> None:
     assert not np.allclose(derivatives["word"][0], exact["word"][0], rtol=0, atol=1e-9)
 
 
+@pytest.mark.large
 def test_the_mean_of_many_estimates_is_the_derivative(exact: Any) -> None:
     runs = 50
     program = jacobian(node(shots=200, seed=7), seed=None)  # other samples at each call

@@ -109,8 +109,8 @@ BODIES = [
     controlled,
     controlled_by_zero,
     controlled_inverse,
-    inverse_of_controlled,
-    twice_inverted,
+    pytest.param(inverse_of_controlled, marks=pytest.mark.matrix),
+    pytest.param(twice_inverted, marks=pytest.mark.matrix),
     in_a_loop,
     nested_loops,
 ]

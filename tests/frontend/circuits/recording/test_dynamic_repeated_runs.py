@@ -123,8 +123,8 @@ def iterations_of_calls(function):
     [
         (of_the_number, for_loop, LENGTHS),
         (of_what_is_carried, for_loop, LENGTHS),
-        (of_what_is_carried, while_loop, LENGTHS),
-        (on_computed_wires, for_loop, [BLOCK + 1]),
+        pytest.param(of_what_is_carried, while_loop, LENGTHS, marks=pytest.mark.matrix),
+        pytest.param(on_computed_wires, for_loop, [BLOCK + 1], marks=pytest.mark.matrix),
         (on_computed_wires, while_loop, [BLOCK + 1]),
         (without_parameters, for_loop, [BLOCK + 1]),
         (one_after_another, for_loop, [BLOCK + 1]),
