@@ -102,7 +102,7 @@ CASES = [
     pytest.param("best", "expvals", "hessian", marks=pytest.mark.hessian),
     pytest.param("best", "expvals", "vjp of vjp", marks=(pytest.mark.hessian, pytest.mark.quick)),
     pytest.param("best", "expvals", "third", marks=pytest.mark.hessian),
-    ("best", "all kinds", "jacobian"),
+    pytest.param("best", "all kinds", "jacobian", marks=pytest.mark.matrix),
     pytest.param("best", "all kinds", "hessian", marks=pytest.mark.hessian),
     ("parameter-shift", "expvals", "jvp"),
     pytest.param("parameter-shift", "expvals", "third", marks=pytest.mark.hessian),

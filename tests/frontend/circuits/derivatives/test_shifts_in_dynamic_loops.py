@@ -94,13 +94,14 @@ def reference(function: Callable[..., None], n: int) -> Any:
     return jax.jit(jacobian)(THETA, X)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("function", "method"),
     [
-        (carried, "best"),
-        pytest.param(carried, "finite-diff", marks=pytest.mark.large),
-        pytest.param(nested, "best", marks=pytest.mark.large),
-        pytest.param(measured_outside, "best", marks=pytest.mark.large),
+        pytest.param(carried, "best", marks=pytest.mark.quick),
+        (carried, "finite-diff"),
+        (nested, "best"),
+        (measured_outside, "best"),
         (measured_inside, "best"),
     ],
 )
@@ -113,6 +114,7 @@ def test_derivatives(function: Any, method: str) -> None:
             np.testing.assert_allclose(got, expected, rtol=0, atol=atol)
 
 
+@pytest.mark.large
 def test_of_expectation_values_alone() -> None:
     """What the adjoint method does as well, asked for by name."""
 
@@ -155,6 +157,7 @@ def test_until_an_outcome() -> None:
         np.testing.assert_allclose(slope(1.1, n), jax.value_and_grad(expected)(1.1, n), atol=1e-9)
 
 
+@pytest.mark.large
 def test_batches() -> None:
     ours = qnode(measured_inside, OfBellhop, "lightning.qubit")
     jacobian = bellhop.jacobian(ours, argnums=1)

@@ -113,11 +113,11 @@ def test_operator(assert_close: Any, name: str, form: str, device: str) -> None:
     assert_close(compiled(jnp.array(ANGLES)), expected)
 
 
-def test_powers_of_controlled_rotations(assert_close: Any) -> None:
-    for form in FORMS:
-        circuit = circuit_of(OPERATIONS["power by a fraction"], form)
-        node = qml.QNode(circuit, qml.device("default.qubit", wires=WIRES))
-        assert_close(bellhop.qjit(node)(jnp.array(ANGLES)), node(ANGLES))
+@pytest.mark.parametrize("form", FORMS)
+def test_powers_of_controlled_rotations(assert_close: Any, form: str) -> None:
+    circuit = circuit_of(OPERATIONS["power by a fraction"], form)
+    node = qml.QNode(circuit, qml.device("default.qubit", wires=WIRES))
+    assert_close(bellhop.qjit(node)(jnp.array(ANGLES)), node(ANGLES))
 
 
 @pytest.mark.parametrize("ctrl", [bellhop.ctrl, qml.ctrl], ids=["ours", "pennylane"])
