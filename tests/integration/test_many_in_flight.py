@@ -290,6 +290,7 @@ def test_recursion_to_depth_fifty(warm):
     assert depths == [float(i) for i in range(50, -1, -1)]
 
 
+@pytest.mark.large
 def test_an_exception_through_fifty_programs():
     def function(n) -> float:
         if n < 1:

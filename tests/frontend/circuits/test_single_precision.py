@@ -107,7 +107,10 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.hessian if "loop" in name else ()) for name in PROGRAMS],
+)
 def test_without_64_bits(name: str) -> None:
     program, reference = PROGRAMS[name]
     expected = reference()

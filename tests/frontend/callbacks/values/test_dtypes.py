@@ -169,6 +169,7 @@ def test_any_dtype_rank_size_and_order(dtype, shape, order, flavour, compiled):
         same(observed, value)
 
 
+@pytest.mark.large
 def test_a_thousand_leaves():
     tree = {f"{i}": (np.full(i % 3, i), [np.float32(i)]) for i in range(500)}
     types = jax.tree.map(lambda leaf: STRUCT(np.shape(leaf), leaf.dtype), tree)

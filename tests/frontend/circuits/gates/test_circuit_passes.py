@@ -125,6 +125,7 @@ def test_results_are_those_of_all_gates(body, passes, left):
     assert after == left < before or body is dynamic_wires
 
 
+@pytest.mark.large
 def test_derivatives_are_right():
     def looped(x):
         in_loops_and_branches(x)
@@ -149,7 +150,7 @@ def test_derivatives_are_right():
 def test_random_circuits():
     generator = np.random.default_rng(5)
     kinds = [qml.RX, qml.RZ, qml.PhaseShift, qml.Hadamard, qml.PauliX, qml.S, qml.CNOT, qml.CZ]
-    for _ in range(8):
+    for _ in range(4):
         plan = [
             (kinds[generator.integers(len(kinds))], generator.permutation(2), generator.integers(3))
             for _ in range(40)
