@@ -11,6 +11,7 @@ from jax.core import ShapedArray
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.base.source import definition_site, function_name, qualified_name
+from bellhop.compiler.gates_in_callbacks import without_gates
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import current_circuit
@@ -42,7 +43,7 @@ class CallbackTarget:
         takes_device: whether the function is given ``device=``, the device of the call.
         partitioned: whether each device of a program that XLA partitions calls it, with its
             own part of the arguments.
-        guard: what the quantum function that it is called in makes of it; None outside of one.
+        circuit: the QNode that it is called in, for errors; None outside of one.
     """
 
     flavour: str
@@ -59,8 +60,8 @@ class CallbackTarget:
     transforms: tuple[tuple[str, Any], ...] | None = None
     takes_device: bool = False
     partitioned: bool = False
-    guard: Callable[[Callable[..., Any]], Callable[..., Any]] | None = field(
-        default_factory=lambda: getattr(current_circuit(), "guard", None), compare=False
+    circuit: str | None = field(
+        default_factory=lambda: getattr(current_circuit(), "where", None), compare=False
     )
 
     # Whether the function writes its results into arrays that it is given before the leaves,
@@ -105,8 +106,8 @@ class CallbackTarget:
     def bind(self) -> Callback:
         """Return what the runtime calls."""
         function = self._leaf_function()
-        if self.guard is not None and not isinstance(self.function, OwnFunction):
-            function = self.guard(function)
+        if self.circuit is not None and not isinstance(self.function, OwnFunction):
+            function = without_gates(self.circuit, function)
         return Callback(
             function=function,
             convert=self.convert,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 import pytest
 import saved_programs as programs
 
@@ -244,6 +245,18 @@ def test_programs_of_another_version(path):
         bellhop.CompileError, match=r"no function that bellhop saved: .*has kind 'later'"
     ):
         bellhop.load(changed, trust=True)(1.0)
+
+
+def test_a_callback_of_a_circuit(path):
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        qml.RX(bellhop.pure_callback(programs.divide, float)(x), wires=0)
+        return qml.expval(qml.Z(0))
+
+    f = bellhop.qjit(circuit)
+    np.testing.assert_allclose(f(2.5), np.cos(0.4))
+    f.save(path)
+    np.testing.assert_allclose(bellhop.load(path, trust=True)(2.5), np.cos(0.4))
 
 
 def test_a_callback_that_is_gone_is_named(path, monkeypatch):

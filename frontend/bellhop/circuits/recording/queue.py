@@ -4,7 +4,6 @@ Operations are queued by PennyLane, and flushed before anything other than an op
 flow, a mid-circuit measurement, or the end of the circuit.
 """
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,7 +22,7 @@ from bellhop.circuits.gates.rewrites import Rewrite
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.precision import Precision
-from bellhop.errors import CircuitError, CompileError
+from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope
 
 
@@ -55,39 +54,6 @@ class _Queue(AnnotatedQueue):
         super().append(obj, **kwargs)
 
 
-class _NoQueue(AnnotatedQueue):
-    """The queue of a callback: what is queued in it would never be applied."""
-
-    def __init__(self, where: str) -> None:
-        super().__init__()
-        self._where = where
-
-    def append(self, obj: Any, **_: Any) -> None:
-        """Refuse an operation or measurement."""
-        raise CircuitError(
-            f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} stands in a callback, "
-            "which runs when the circuit has been compiled, and is no part of it. Take it out; "
-            "where it is not meant to be applied, make it under "
-            "qml.QueuingManager.stop_recording()."
-        )
-
-
-def without_gates(where: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a callback's function, which makes no gates.
-
-    Args:
-        where: the QNode that it is called in, for errors.
-        function: of the callback.
-    """
-
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        with _NoQueue(where):
-            return function(*args, **kwargs)
-
-    return called
-
-
 class QueuedCircuit:
     """A circuit whose operations come out of PennyLane's queue.
 
@@ -106,8 +72,6 @@ class QueuedCircuit:
         self.where = self._where = where
         self.rows = rows
         self.precision = Precision() if precision is None else precision
-        # Of the callbacks in it, which must not keep the circuit.
-        self.guard = functools.partial(without_gates, where)
         self._queue: _Queue | None = None
         self._sites: dict[int, str] = {}
         self._flushed: list[Any] = []
