@@ -185,7 +185,12 @@ def _used_wires(function: Callable[..., Any], inputs: Sequence[Any], where: str)
                 result = function(*inputs)
             operations, *_ = process_queue(queue)
             operations = [op for op in operations if not is_measurement(op)]
-            processes = filter(is_measurement, jax.tree.leaves(result, is_leaf=is_measurement))
+            processes = [
+                leaf
+                for leaf in jax.tree.leaves(result, is_leaf=is_measurement)
+                # Outcomes are numbers; their wires stand among the operations.
+                if is_measurement(leaf) and leaf.mv is None
+            ]
             in_order = qml.wires.Wires.all_wires([part.wires for part in (*operations, *processes)])
             labels = tuple(in_order)
             return ()

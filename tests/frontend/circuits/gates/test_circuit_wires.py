@@ -135,3 +135,16 @@ def test_device_without_wires_counts_known_wires_in_loops_of_unknown_length() ->
     expected = qml.QNode(circuit, qml.device("default.qubit"))(0.3, 3, qml)
     for ours, theirs in zip(compiled(0.3, 3, bellhop), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_device_without_wires_of_which_several_outcomes_are_measured(device: str) -> None:
+    def circuit(x: Any) -> Any:
+        qml.RX(x, wires=0)
+        one = qml.measure(0)
+        qml.RY(x, wires=1)
+        return qml.probs(op=[one, qml.measure(1)])
+
+    value = bellhop.qjit(qml.QNode(circuit, qml.device(device)))(0.5)
+    expected = qml.QNode(circuit, qml.device("default.qubit"))(0.5)
+    np.testing.assert_allclose(value, expected, atol=1e-9)
