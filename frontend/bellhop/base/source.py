@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import importlib.util
+import inspect
 import os
 import sys
 import warnings
@@ -106,11 +107,20 @@ def qualified_name(function: Callable[..., Any]) -> str:
 
 def definition_site(function: Callable[..., Any]) -> str:
     """Return ``file:line`` where a callable is defined, or where it is from."""
-    function = getattr(function, "func", function)
-    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    # Wrappers and partial functions stand around each other in either order.
+    function = inspect.unwrap(function)
+    function = inspect.unwrap(getattr(function, "func", function))
+    code = getattr(function, "__code__", None)
     if code is None:
         return qualified_name(function)
     return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def named_after(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
+    """Let JAX's errors name a function where they would name ``run``, in which it is traced."""
+    run.__name__ = function_name(function)
+    run.__wrapped__ = function  # type: ignore[attr-defined]
+    return run
 
 
 def made_of(what: str, function: Callable[..., Any]) -> str:

@@ -13,6 +13,7 @@ import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
+from bellhop.base.source import named_after
 from bellhop.circuits.circuit.circuit_primitive import Randomness
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.measure.measurements import MeasurementList
@@ -137,7 +138,7 @@ def trace_circuit(
         return [circuit.handle, *asked.weights, *results.values()]
 
     with apart_from_mesh(inputs) as plain:
-        closed = vectorized(jax.make_jaxpr(run)(HANDLE_STRUCT, *plain))
+        closed = vectorized(jax.make_jaxpr(named_after(qnode.func, run))(HANDLE_STRUCT, *plain))
         randomness = _randomness(method, shots)
         if postselects:
             if not drops_shots(qnode):

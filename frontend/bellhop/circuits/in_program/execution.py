@@ -9,6 +9,7 @@ import numpy as np
 import pennylane as qml
 from jax.core import eval_jaxpr
 
+from bellhop.base.source import named_after
 from bellhop.circuits.circuit.execution import (
     ONE_SHOT,
     SINGLE_BRANCH,
@@ -91,7 +92,7 @@ def run_traced(
     nothing_drawn = Drawn(
         jnp.zeros(shots.total, jnp.uint32), jnp.ones(()), jnp.asarray(1.0 * sizes)
     )
-    closed = jax.make_jaxpr(run)(
+    closed = jax.make_jaxpr(named_after(qnode.func, run))(
         jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, no_key, ROW_STRUCT, *inputs
     )
     is_random = shots.total or method == SINGLE_BRANCH

@@ -6,6 +6,7 @@ flow and measurements in the middle are refused.
 """
 
 import copy
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -13,6 +14,7 @@ import jax
 import pennylane as qml
 from pennylane.transforms.core import CompilePipeline
 
+from bellhop.base.source import function_name
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.clifford_t import taking_computed_angles
 from bellhop.circuits.gates.rewrites import is_piecewise, transform_name
@@ -109,13 +111,14 @@ def call_on_tape(
 def _qnode_of(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
     """Return a QNode that runs a tape as another QNode would, without transforms."""
 
+    @functools.wraps(qnode.func)
     def function() -> Any:
         for operation in tape.operations:
             qml.apply(operation)
         measured = tuple(map(qml.apply, tape.measurements))
         return measured[0] if len(measured) == 1 else measured
 
-    function.__name__ = getattr(qnode.func, "__name__", "circuit")
+    function.__name__ = function_name(qnode.func)
     changed = copy.copy(qnode)
     changed.func = function
     changed._compile_pipeline = CompilePipeline()

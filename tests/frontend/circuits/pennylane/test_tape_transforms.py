@@ -1,6 +1,7 @@
 """PennyLane's transforms that need a circuit as a tape, against PennyLane without a compiler."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -165,3 +166,17 @@ def test_a_transform_that_asks_for_the_value_of_an_angle():
     value = bellhop.qjit(changed, static_argnums=0)(0.3)
     np.testing.assert_allclose(value, approximate(REFERENCE(terms))(0.3), atol=1e-9)
     assert abs(value - REFERENCE(terms)(0.3)) > 1e-3
+
+
+def test_errors_of_a_transformed_qnode_name_the_line_of_the_users():
+    def circuit(x, wire):
+        qml.RX(x, wires=0)
+        qml.PauliX(wire)
+        return qml.expval(qml.Z(0))
+
+    place = rf"'circuit' \({re.escape(__file__)}:{circuit.__code__.co_firstlineno}\): there is no"
+    for function in (circuit, functools.partial(circuit, wire=7)):
+        changed = qml.gradients.param_shift(ON(function))
+        arguments = (0.3,) if function is not circuit else (0.3, 7)
+        with pytest.raises(bellhop.CompileError, match=place):
+            bellhop.qjit(changed, static_argnums=tuple(range(1, len(arguments))))(*arguments)
