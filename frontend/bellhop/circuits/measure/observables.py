@@ -65,6 +65,10 @@ class _NotHermitianError(_NoObservableError):
         super().__init__(f"{what}, which is not Hermitian")
 
 
+class _BatchError(_NoObservableError):
+    instead = "Give numbers, and let jax.vmap or bellhop.vmap go over a batch of them."
+
+
 def terms_of(observable: Any, where: str) -> list[Term]:
     """Return pairs of coefficient and factors, at least one; no factors mean the identity.
 
@@ -167,20 +171,28 @@ def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
     ops = qml.ops
     if isinstance(observable, ops.LinearCombination):
         return [
-            (coefficient * inner, factors)
+            (_scalar(coefficient) * inner, factors)
             for coefficient, term in zip(*observable.terms(), strict=True)
             for inner, factors in _expand(term)
         ]
     if isinstance(observable, ops.Sum):
         return [term for operand in observable.operands for term in _expand(operand)]
     if isinstance(observable, ops.SProd):
-        return [(observable.scalar * inner, rest) for inner, rest in _expand(observable.base)]
+        scalar = _scalar(observable.scalar)
+        return [(scalar * inner, rest) for inner, rest in _expand(observable.base)]
     if isinstance(observable, ops.Prod):
         products = itertools.product(*map(_expand, observable.operands))
         return [functools.reduce(_multiply, product, (1.0, ())) for product in products]
     if observable.name == "Identity":
         return [(1.0, ())]
     return [(1.0, (_factor(observable),))]
+
+
+def _scalar(coefficient: Any) -> Any:
+    shape = np.shape(coefficient)
+    if shape:
+        raise _BatchError(f"with an array of shape {shape} for a coefficient")
+    return coefficient
 
 
 def _multiply(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:

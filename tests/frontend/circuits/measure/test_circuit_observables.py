@@ -252,3 +252,18 @@ def test_an_operator_is_no_result() -> None:
     qnode = qml.QNode(lambda: qml.Z(0), qml.device("lightning.qubit", wires=1))
     with pytest.raises(bellhop.CompileError, match=r"returned a PauliZ. Measure it: qml.expval"):
         bellhop.qjit(qnode)()
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_coefficients_with_an_axis_of_a_batch_are_refused(device: str) -> None:
+    def circuit(x: Any) -> Any:
+        return qml.expval(qml.dot(x, [qml.Z(0), qml.Y(0)]))
+
+    qnode = qml.QNode(circuit, qml.device(device, wires=1))
+    line = circuit.__code__.co_firstlineno
+    with pytest.raises(bellhop.CompileError, match=r"with an array of shape \(3,\)") as caught:
+        bellhop.qjit(qnode)(np.ones((2, 3)))
+    assert f"{__file__}:{line}" in str(caught.value)
+    np.testing.assert_allclose(
+        bellhop.qjit(bellhop.vmap(qnode, in_axes=1))(np.ones((2, 3))), np.ones(3)
+    )
