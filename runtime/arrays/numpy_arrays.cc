@@ -135,10 +135,22 @@ bool is_out_of_bounds(PyObject* value, int xla_dtype) {
          number >= (is_signed ? width / 2 : width);
 }
 
+int out_of_bounds(PyObject* value, PyArray_Descr* descr) {
+  PyErr_Format(PyExc_OverflowError, "Python integer %S out of bounds for %S", value,
+               descr);
+  return -1;
+}
+
 int set_item(PyObject* value, const BufferView& buffer, PyArray_Descr* descr) {
   const int status =
       PyDataType_GetArrFuncs(descr)->setitem(value, buffer.data, nullptr);
-  return status == 0 ? 1 : -1;
+  if (status == 0) return 1;
+  // Of the widest types, NumPy names neither the value nor the type.
+  if (PyLong_Check(value) && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+    PyErr_Clear();
+    return out_of_bounds(value, descr);
+  }
+  return -1;
 }
 
 // Python scalars are weakly typed: they take any dtype of their own kind or wider.
@@ -157,9 +169,7 @@ int store_python_scalar(PyObject* value, const BufferView& buffer,
     return 1;
   }
   if (is_narrow_integer(buffer.dtype) && is_out_of_bounds(value, buffer.dtype)) {
-    PyErr_Format(PyExc_OverflowError, "Python integer %S out of bounds for %S", value,
-                 descr);
-    return -1;
+    return out_of_bounds(value, descr);
   }
   return set_item(value, buffer, descr);
 }

@@ -260,7 +260,8 @@ def pure_callback(
     The function must be pure: the compiler may drop a call whose result nobody uses, and
     merge equal calls.  It gets read-only NumPy arrays, which it may keep, and what it returns
     must be of the declared shapes and dtypes: nothing is cast but Python
-    scalars.  An exception that it raises reaches the caller of the program.
+    scalars, as where NumPy assigns them: a ``float`` past what the dtype holds is infinite, an
+    ``int`` an ``OverflowError``.  An exception that it raises reaches the caller of the program.
 
     Args:
         callback_fn: the function.  Its arguments and result are pytrees of arrays.
