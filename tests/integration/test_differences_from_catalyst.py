@@ -247,6 +247,7 @@ def _() -> None:
 def _() -> None:
     with pytest.raises(ValueError, match="the step must not be zero"):
         bellhop.qjit(lambda: bellhop.for_loop(0, 3, 0)(lambda i, x: x)(1))()
+    assert bellhop.qjit(lambda n: bellhop.for_loop(0, 3, n)(lambda i, x: x + 1)(1))(0) == 1
 
 
 @row("an array of computed size, or as many wires of a device")

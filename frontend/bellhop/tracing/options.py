@@ -74,8 +74,11 @@ class CompileOptions:
     engine: str | None = None
 
     def __post_init__(self) -> None:
-        if self.seed is not None and not 0 <= operator.index(self.seed) < 2**64:
-            raise ValueError(f"qjit: a seed is from 0 to 2**64 - 1; this one is {self.seed}.")
+        is_integer = hasattr(self.seed, "__index__")
+        if self.seed is not None and not (is_integer and 0 <= operator.index(self.seed) < 2**64):
+            raise ValueError(
+                f"qjit: a seed is from 0 to 2**64 - 1, an integer; this one is {self.seed!r}."
+            )
         if self.engine not in (None, *ENGINES):
             raise ValueError(f"qjit: engine is one of {', '.join(ENGINES)}, not {self.engine!r}.")
         if self.target not in TARGETS:
