@@ -27,6 +27,7 @@ from malt.operators.function_wrappers import FunctionScope
 
 from bellhop.autograph import (
     assertions,
+    assignment_expressions,
     assignments,
     branches,
     conditional_expressions,
@@ -129,6 +130,7 @@ class Transformer(PyToPy):
         keep_arguments_inside()
         unsupported_features_checker.verify(node)
         node = match_statements.transform(node)
+        node = assignment_expressions.transform(node)
         node = self.initial_analysis(node, ctx)
         for step in _STEPS:
             node = step.transform(node, ctx)

@@ -89,10 +89,16 @@ class TracedFunction:
     def _explain(self, error: Exception) -> None:
         """Say where in the function a value is asked for that only the run knows."""
         if isinstance(error, _ASKS_FOR_VALUE) or refuses_traced_size(error):
+            is_truth = isinstance(error, jax.errors.TracerBoolConversionError)
+            instead = (
+                "leave it to the program: jnp.maximum for max, jnp.isin for in, bellhop.cond for "
+                "if; "
+            )
             error.add_note(
                 f"bellhop: in qjit of {self.where}, at {site_of_error(error)}, Python asks for a "
-                "value that the program computes. Make it static: qjit(static_argnums=...); or "
-                "see 'Values that the program computes' in the guide, doc/guide/sharp-bits."
+                "value that the program computes. Make it static: qjit(static_argnums=...); "
+                f"{instead if is_truth else ''}or see 'Values that the program computes' in the "
+                "guide, doc/guide/sharp-bits."
             )
 
     def make(self, static: Static, args: Any, kwargs: Any, table: CallbackTable) -> Made:

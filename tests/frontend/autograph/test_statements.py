@@ -159,3 +159,35 @@ def test_who_reads_a_variable_without_a_value_gets_the_error():
 
     with pytest.raises(bellhop.AutoGraphError, match="only one branch gives 'y'.* It is read at"):
         bellhop.qjit(read_later, autograph=True)(1.0)
+
+
+def _assigning_condition(n):
+    w = last = 0
+    while (w := w + 2) < n:
+        if w == 6:
+            continue
+        last = w
+        if w > 12:
+            break
+    return w, last
+
+
+def test_a_condition_of_while_may_assign():
+    compiled = bellhop.qjit(_assigning_condition, autograph=True)
+    for n in (0, 7, 9, 40):
+        assert compiled(n) == _assigning_condition(n)
+
+
+def _assigns_in_and(x):
+    return 0.0 if (y := x + 1) > 0 and y < 5 else y
+
+
+def _assigns_in_a_branch(x):
+    return (y := x + 1) if x > 0 else (y := x)  # noqa: F841
+
+
+@pytest.mark.parametrize("function", [_assigns_in_and, _assigns_in_a_branch])
+def test_an_assignment_in_what_becomes_a_function_is_refused(function):
+    with pytest.raises(bellhop.AutoGraphError, match="is not converted. Assign on a") as caught:
+        bellhop.qjit(function, autograph=True)(1.0)
+    assert f"{__file__}:{function.__code__.co_firstlineno + 1}" in str(caught.value)

@@ -1,0 +1,62 @@
+"""``:=``: one in the condition of a ``while`` stands in the body, where analysis looks for it.
+
+    while (n := f(n)) > 1:       while True:
+        ...                          if not (n := f(n)) > 1:
+                                         break
+                                     ...
+
+In what becomes a function of its own it would assign a variable of that, and is refused.
+"""
+
+import ast
+from typing import Any, NoReturn
+
+from malt.pyct import anno
+
+from bellhop.errors import AutoGraphError
+
+
+def transform(node: ast.AST) -> Any:
+    """Rewrite the assignment expressions of a function, before anything else is asked of it."""
+    return _AssignmentExpressions().visit(node)
+
+
+class _AssignmentExpressions(ast.NodeTransformer):
+    def visit_While(self, node: ast.While) -> Any:
+        self.generic_visit(node)
+        if _first(node.test) is None:
+            return node
+        leave = ast.If(
+            test=ast.UnaryOp(op=ast.Not(), operand=node.test), body=[ast.Break()], orelse=[]
+        )
+        ast.fix_missing_locations(ast.copy_location(leave, node))
+        anno.copyanno(node, leave, anno.Basic.ORIGIN)
+        node.test = ast.copy_location(ast.Constant(value=True, kind=None), node.test)
+        node.body.insert(0, leave)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        for part in node.values:
+            _refuse_in(part, node, "'and' and 'or'")
+        return self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        for part in (node.body, node.orelse):
+            _refuse_in(part, node, "a conditional expression")
+        return self.generic_visit(node)
+
+
+def _first(node: ast.AST) -> ast.NamedExpr | None:
+    return next((part for part in ast.walk(node) if isinstance(part, ast.NamedExpr)), None)
+
+
+def _refuse_in(part: ast.AST, node: ast.AST, what: str) -> NoReturn | None:
+    found = _first(part)
+    if found is None:
+        return None
+    origin = anno.getanno(node, anno.Basic.ORIGIN, default=None)
+    site = f" ({origin.loc.filename}:{origin.loc.lineno})" if origin is not None else ""
+    raise AutoGraphError(
+        f"the assignment ({ast.unparse(found)}) in {what}{site} is not converted. Assign on a line "
+        "of its own."
+    )
