@@ -57,6 +57,18 @@ def check_is_gate(op: Any, where: str) -> None:
         )
 
 
+# What JAX raises where PennyLane asks a gate for the value of a number.
+ASKS_FOR_NUMBER = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
+
+
+def known_only_at_run(op: Any, where: str) -> CompileError:
+    """Return the error of a gate that is made of others by a number that the program computes."""
+    return CompileError(
+        f"{where}: what {type(op).__name__} consists of depends on the value of a number that the "
+        "program computes. Make it static: qjit(static_argnums=...); or write gates instead."
+    )
+
+
 @dataclass
 class GateRun:
     """A straight run of gates: the static table, and what is known at run time.

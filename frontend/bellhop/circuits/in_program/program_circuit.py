@@ -16,7 +16,7 @@ import pennylane as qml
 
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.control_flow import is_control_flow
-from bellhop.circuits.gates.gates import check_is_gate
+from bellhop.circuits.gates.gates import ASKS_FOR_NUMBER, check_is_gate, known_only_at_run
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.circuits.recording.nested import NestingCircuit, apply_control_flow
@@ -76,7 +76,10 @@ class ProgramCircuit(NestingCircuit):
             apply_control_flow(self, op)
         else:
             check_is_gate(op, self._where)
-            self._apply_gate(self.rows.of(op), depth)
+            try:
+                self._apply_gate(self.rows.of(op), depth)
+            except ASKS_FOR_NUMBER as error:
+                raise known_only_at_run(op, self._where) from error
 
     def check_wires(self, wires: Any, process: Any) -> None:
         """Check the wires of a measurement process, which the program computes, when it runs."""

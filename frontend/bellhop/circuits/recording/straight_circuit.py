@@ -33,7 +33,13 @@ from bellhop.circuits.derivatives.diff_method import FINITE_DIFFERENCES, Differe
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.device import DeviceSpec, GateSet
-from bellhop.circuits.gates.gates import GateList, GateRun, RepeatedRun
+from bellhop.circuits.gates.gates import (
+    ASKS_FOR_NUMBER,
+    GateList,
+    GateRun,
+    RepeatedRun,
+    known_only_at_run,
+)
 from bellhop.circuits.gates.merging import merged
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
@@ -113,7 +119,10 @@ class StraightCircuit(NestingCircuit):
             by_differences=self._differentiation.method == FINITE_DIFFERENCES,
         )
         for op in operations:
-            gates.add(op)
+            try:
+                gates.add(op)
+            except ASKS_FOR_NUMBER as error:
+                raise known_only_at_run(op, self._where) from error
         for run in gates.runs:
             if isinstance(run, GateRun):
                 self._bind(run)

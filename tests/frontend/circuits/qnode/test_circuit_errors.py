@@ -79,6 +79,10 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         gate_in(lambda x: NoGate(wires=0)),
         "the device does not apply NoGate, and PennyLane has no decomposition of it",
     ),
+    "a gate made of others by a computed number": (
+        gate_in(lambda x: qml.pow(qml.X(0), x)),
+        "what PowOperation consists of depends on the value of a number that the program computes",
+    ),
     "unknown wire of a gate": (
         gate_in(lambda x: qml.RX(x, wires="a")),
         "there is no wire 'a' on the device; its wires are [0, 1]",
