@@ -57,6 +57,6 @@ def _refuse_in(part: ast.AST, node: ast.AST, what: str) -> NoReturn | None:
     origin = anno.getanno(node, anno.Basic.ORIGIN, default=None)
     site = f" ({origin.loc.filename}:{origin.loc.lineno})" if origin is not None else ""
     raise AutoGraphError(
-        f"the assignment ({ast.unparse(found)}) in {what}{site} is not converted. Assign on a line "
-        "of its own."
+        f"the assignment ({ast.unparse(found)}) in {what}{site} is not converted. Write it on a "
+        "line of its own."
     )

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
+from bellhop.base.source import named_after
 from bellhop.circuits.circuit.execution import ONE_SHOT, chosen_method, shots_of
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.control_flow import is_control_flow
@@ -89,7 +90,7 @@ def run_null(
         results = tuple(map(copy, shots.copies)) if shots.is_vector else copy(shots.total or None)
         return faults.checked(results, circuit.fault)
 
-    jax.eval_shape(run, ROW_STRUCT, *inputs)
+    jax.eval_shape(named_after(qnode.func, run), ROW_STRUCT, *inputs)
     return rows.run(lambda row: run(row, *inputs))
 
 
