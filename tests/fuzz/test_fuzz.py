@@ -18,13 +18,14 @@ def test_programs_that_it_draws_agree():
     assert search.counts[AGREES] == 16
 
 
+@pytest.mark.large
 def test_a_difference_is_found_and_shrunk():
     """A program with an effect is taken for a fault: the smallest has one statement."""
     search = Search(
         lambda source: Verdict("effect" if "'o" in source else AGREES),
         deadline=time.monotonic() + 600,
     )
-    failures = [search.batch(seed) for seed in range(2)]
+    failures = [search.batch(seed) for seed in range(3)]
     assert any(failure and failure.source.count("note, 'o") == 1 for failure in failures)
 
 

@@ -322,7 +322,8 @@ JSON = st.recursive(
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+|[%@#!]?[\w.$]+|\s+|.')
 
 
-@settings(max_examples=20, derandomize=True, deadline=None, database=None)
+@pytest.mark.large
+@settings(max_examples=40, derandomize=True, deadline=None, database=None)
 @given(st.data())
 def test_damaged_files_are_refused_or_load(with_a_region, tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "damaged"

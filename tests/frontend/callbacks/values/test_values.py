@@ -248,7 +248,8 @@ def test_a_dtype_without_a_numpy_counterpart_is_an_error():
             form(callback).lower(STRUCT((4,), ml_dtypes.int1))
 
 
-@settings(max_examples=30)
+@pytest.mark.large
+@settings(max_examples=80)
 @given(
     hnp.arrays(
         dtype=st.sampled_from([np.float64, np.float32, np.int32, np.complex128, np.bool_]),

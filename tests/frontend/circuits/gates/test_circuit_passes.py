@@ -147,10 +147,11 @@ def test_derivatives_are_right():
     assert gate_count(simple) < gate_count(plain)
 
 
+@pytest.mark.large
 def test_random_circuits():
     generator = np.random.default_rng(5)
     kinds = [qml.RX, qml.RZ, qml.PhaseShift, qml.Hadamard, qml.PauliX, qml.S, qml.CNOT, qml.CZ]
-    for _ in range(4):
+    for _ in range(8):
         plan = [
             (kinds[generator.integers(len(kinds))], generator.permutation(2), generator.integers(3))
             for _ in range(40)

@@ -100,7 +100,8 @@ def circuit_of(operation: Operation, form: str) -> Callable[[Any], Any]:
     return circuit
 
 
-@settings(max_examples=8)
+@pytest.mark.large
+@settings(max_examples=16)
 @given(
     name=st.sampled_from(sorted(OPERATIONS)),
     form=st.sampled_from(sorted(FORMS)),

@@ -168,6 +168,12 @@ def test_a_transform_that_asks_for_the_value_of_an_angle():
     assert abs(value - REFERENCE(terms)(0.3)) > 1e-3
 
 
+@pytest.mark.large
+def test_words_of_gates_are_as_close_as_was_asked_for():
+    changed = bellhop.qjit(qml.clifford_t_decomposition(ON(terms), method="sk"), static_argnums=0)
+    np.testing.assert_allclose(changed(0.3), REFERENCE(terms)(0.3), atol=5e-3)
+
+
 def test_errors_of_a_transformed_qnode_name_the_line_of_the_users():
     def circuit(x, wire):
         qml.RX(x, wires=0)
