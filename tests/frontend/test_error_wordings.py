@@ -23,9 +23,9 @@ def test_options_of_accelerate():
 
 
 def test_options_of_qjit():
+    raises("an integer; this one is 1.5", bellhop.qjit, abs, seed=1.5)
     for words, options in [
         ("a seed is from 0 to", {"seed": -1}),
-        ("an integer; this one is 1.5", {"seed": 1.5}),
         ("target is one of binary", {"target": "gpu"}),
         ("keep_intermediate is a bool,", {"keep_intermediate": 7}),
         (

@@ -76,7 +76,8 @@ class CompileOptions:
     def __post_init__(self) -> None:
         is_integer = hasattr(self.seed, "__index__")
         if self.seed is not None and not (is_integer and 0 <= operator.index(self.seed) < 2**64):
-            raise ValueError(
+            error = ValueError if is_integer else TypeError
+            raise error(
                 f"qjit: a seed is from 0 to 2**64 - 1, an integer; this one is {self.seed!r}."
             )
         if self.engine not in (None, *ENGINES):

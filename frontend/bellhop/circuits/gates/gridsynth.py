@@ -103,7 +103,8 @@ def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) ->
     kind = type(rotation)
 
     def gridsynth(angle: Any) -> Any:
-        *gates, phase = _of_value(kind(float(angle), wires=0), epsilon, **options)
+        with qml.QueuingManager.stop_recording():
+            *gates, phase = _of_value(kind(float(angle), wires=0), epsilon, **options)
         codes = [_NAMES.index(gate.name) for gate in gates]
         padded = np.array(codes + [0] * (most - len(codes)), np.int32)
         return padded, np.int32(len(codes)), np.asarray(phase.data[0], real_type())
