@@ -23,7 +23,7 @@ def test_options_of_accelerate():
 
 
 def test_options_of_qjit():
-    raises("an integer; this one is 1.5", bellhop.qjit, abs, seed=1.5)
+    raises("an integer; this one is 1.5", bellhop.qjit, abs, error=TypeError, seed=1.5)
     for words, options in [
         ("a seed is from 0 to", {"seed": -1}),
         ("target is one of binary", {"target": "gpu"}),
