@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import jax.ffi
 import numpy as np
 import pytest
 from tests.patience import PATIENCE, join, run_at_once, wait_until
@@ -349,6 +350,7 @@ def test_queue_has_no_races_and_no_leaks(sanitizer, tmp_path):
     source.write_text(STRESS)
     command = [compiler, "-std=c++20", "-O1", "-g", f"-fsanitize={sanitizer}", "-pthread"]
     command += ["-I", str(ROOT / "runtime"), "-I", sysconfig.get_path("include")]
+    command += ["-isystem", jax.ffi.include_dir()]
     command += [str(ROOT / f"runtime/taps/{name}.cc") for name in ("tap_queue", "tap_chunk")]
     command += [str(source), "-o", str(program)]
     built = subprocess.run(command, capture_output=True, text=True)

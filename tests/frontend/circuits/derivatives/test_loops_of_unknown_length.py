@@ -181,7 +181,10 @@ def measured(function, device):
 )
 def test_derivatives(function):
     compiled = bellhop.qjit(bellhop.jacobian(measured(function, LIGHTNING), argnums=[0, 1]))
-    reference = jax.jit(jax.jacobian(measured(function, DEFAULT), argnums=(0, 1)), static_argnums=2)
+    reference = jax.jacobian(measured(function, DEFAULT), argnums=(0, 1))
+    # Uncompiled, a while_loop is Python's.
+    if function is not while_its_values_are_small:
+        reference = jax.jit(reference, static_argnums=2)
     for n in (3, 0, 4, 1):
         for got, expected in zip(compiled(THETA, X, n), reference(THETA, X, n), strict=True):
             np.testing.assert_allclose(got, expected, atol=1e-9)
