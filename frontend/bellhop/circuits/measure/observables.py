@@ -116,7 +116,10 @@ def _as_sum_of_products(observable: Any) -> list[Term]:
 
 def _hermitian(terms: list[Term], observable: Any) -> list[Term]:
     """Return terms of Hermitian factors; others may be so together, as those of S + S^dagger."""
-    others = [term for term in terms if not all(map(_is_hermitian, term[1]))]
+    rest: list[Term] = []
+    others: list[Term] = []
+    for term in terms:
+        (rest if all(map(_is_hermitian, term[1])) else others).append(term)
     if not others:
         return terms
     refused = _NotHermitianError(str(observable))
@@ -139,7 +142,7 @@ def _hermitian(terms: list[Term], observable: Any) -> list[Term]:
     together = Matrix(tuple(wires), np.sum(matrices, axis=0))
     if not _is_hermitian(together):
         raise refused
-    return [*(term for term in terms if term not in others), (1.0, (together,))]
+    return [*rest, (1.0, (together,))]
 
 
 def _is_hermitian(factor: Factor) -> bool:

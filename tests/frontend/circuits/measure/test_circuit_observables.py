@@ -232,6 +232,15 @@ def test_what_is_hermitian_together_is_measured_together(device: str) -> None:
     np.testing.assert_allclose(got, [mean, square - mean**2], atol=1e-12)
 
 
+def test_computed_coefficients_beside_what_is_hermitian_together() -> None:
+    def circuit(x: Any) -> Any:
+        qml.RX(0.4, wires=0)
+        return qml.expval(qml.S(0) + qml.adjoint(qml.S(0)) + x * qml.Z(0))
+
+    compiled = bellhop.qjit(qml.QNode(circuit, qml.device("lightning.qubit", wires=1)))
+    np.testing.assert_allclose(compiled(0.7), 1 + 1.7 * np.cos(0.4), atol=1e-12)
+
+
 def test_the_imaginary_part_of_a_computed_coefficient_is_discarded_with_a_warning() -> None:
     qnode = qml.QNode(lambda c: qml.expval(c * qml.Z(0)), qml.device("lightning.qubit", wires=1))
     with pytest.warns(np.exceptions.ComplexWarning, match="imaginary part is discarded"):
