@@ -6,8 +6,8 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
+from bellhop.base.callers_context import in_context_of_caller
 from bellhop.base.declared_types import MISSING
-from bellhop.base.print_options import print_options_of_caller
 from bellhop.callbacks.callback import call_for_effect
 from bellhop.callbacks.flavour import Report
 from bellhop.compiler.own_function import OwnFunction
@@ -122,13 +122,13 @@ class _MemrefPrinter(OwnFunction):
 
     def __call__(self, x: Any) -> None:
         strides = [stride // x.itemsize for stride in x.strides]
-        with print_options_of_caller():
-            builtins.print(
-                f"MemRef: dtype = {x.dtype} rank = {x.ndim} offset = 0 sizes = {list(x.shape)} "
-                f"strides = {strides} data =",
-                x,
-                sep="\n",
-            )
+        data = in_context_of_caller(str, x)
+        builtins.print(
+            f"MemRef: dtype = {x.dtype} rank = {x.ndim} offset = 0 sizes = {list(x.shape)} "
+            f"strides = {strides} data =",
+            data,
+            sep="\n",
+        )
 
 
 class _Formatter(OwnFunction):
@@ -139,9 +139,7 @@ class _Formatter(OwnFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         (fmt,) = self.arguments
-        with print_options_of_caller():
-            text = fmt.format(*args, **kwargs)
-        builtins.print(text)
+        builtins.print(in_context_of_caller(fmt.format, *args, **kwargs))
 
 
 def _check_fields(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

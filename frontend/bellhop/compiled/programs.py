@@ -7,9 +7,9 @@ from typing import Any
 import jax
 from jax.interpreters.mlir import ir
 
+from bellhop.base.callers_context import keep_context
 from bellhop.base.devices import device_name, host_device
 from bellhop.base.module_text import parse
-from bellhop.base.print_options import keep_print_options
 from bellhop.base.signature import Static
 from bellhop.compiler.code import Program
 from bellhop.compiler.optimize import optimize
@@ -120,7 +120,7 @@ class Programs:
         if made.program.prints:
             self.print = True
             # It is for a call that began without them.
-            keep_print_options()
+            keep_context()
         self.print_later |= made.program.prints_later
         self.show_progress |= made.program.shows_progress
         return made

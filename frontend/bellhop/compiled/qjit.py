@@ -14,8 +14,8 @@ import jax
 
 from bellhop._jax.private import hide_frames, is_transformed_eagerly, trace_state_clean
 from bellhop.archive.archive import save_programs
+from bellhop.base.callers_context import keep_context
 from bellhop.base.pickling import PickledByName
-from bellhop.base.print_options import keep_print_options
 from bellhop.base.signature import (
     NO_STATIC,
     DeclaredSignature,
@@ -139,7 +139,7 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
         if self._separates:
             static, arguments, named = self._separate(args, kwargs)
         if self._programs.print:
-            keep_print_options()
+            keep_context()
         runs.append(None)
         try:
             if (

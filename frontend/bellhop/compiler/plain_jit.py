@@ -18,7 +18,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.patches.fast_calls import run_without_fast_calls
 from bellhop._jax.private import ordered_effects
-from bellhop.base.print_options import keep_print_options
+from bellhop.base.callers_context import keep_context
 from bellhop.compiler.code import Code, call, merge, table_handle
 from bellhop.compiler.compile import compile_program
 from bellhop.compiler.failures import raise_failures_of_plain_jits
@@ -51,7 +51,7 @@ class _Programs:
             if isinstance(kept, cls):
                 return kept
         # A fast call could raise no more than the text of what a callback or a circuit raised.
-        run_without_fast_calls(_is_ours, keep_print_options)
+        run_without_fast_calls(_is_ours, keep_context)
         raise_failures_of_plain_jits()
         programs = cls()
         context.add_keepalive(programs)

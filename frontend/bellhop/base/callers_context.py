@@ -1,0 +1,30 @@
+"""The context of who called a program, for what it prints on whatever thread that happens.
+
+NumPy keeps its print options in the context of a thread, and a thread of XLA's has none.
+"""
+
+import contextvars
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_of_latest_call = contextvars.Context()
+
+
+def keep_context() -> None:
+    """Keep the context here for what the program that is called now prints."""
+    global _of_latest_call
+    _of_latest_call = contextvars.copy_context()
+
+
+def in_context_of_caller(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a function in the context of the caller of the program, the latest one.
+
+    A thread that has a context of its own keeps it: there the caller runs the program itself.
+    """
+    if len(contextvars.copy_context()):
+        return function(*args, **kwargs)
+    # A context is entered once at a time, and threads print at the same time.
+    return _of_latest_call.copy().run(function, *args, **kwargs)
