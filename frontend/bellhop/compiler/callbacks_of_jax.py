@@ -25,6 +25,7 @@ from bellhop.base.declared_types import array_type
 from bellhop.base.source import qualified_name
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.context import lowering_in_progress
+from bellhop.compiler.gates_in_callbacks import WithoutGates
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop_mlir._walk import named, source_line
@@ -90,9 +91,14 @@ def _lower_buffer_callback(
     **_: Any,
 ) -> list[Any]:
     """Lower a ``buffer_callback`` of JAX's to ours."""
+    function, circuit = (
+        (callback.function, callback.where)
+        if isinstance(callback, WithoutGates)
+        else (callback, None)
+    )
     target = BufferTarget(
         flavour="jax.buffer_callback",
-        function=callback,
+        function=function,
         in_tree=in_tree,
         out_tree=out_tree,
         result_avals=tuple(ctx.avals_out),
@@ -100,6 +106,7 @@ def _lower_buffer_callback(
         vmap_method=None,
         aliases=tuple(input_output_aliases),
         command_buffer_compatible=command_buffer_compatible,
+        circuit=circuit,
     )
     results, _token = _call(ctx, target, operands, None, has_side_effect)
     return results

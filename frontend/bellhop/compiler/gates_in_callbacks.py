@@ -6,38 +6,75 @@ The quantum function is traced before the callback runs::
     def circuit(x):
         bellhop.callback(lambda x: (qml.RX(float(x), wires=0), None)[1])(x)   # CircuitError
         return qml.expval(qml.Z(0))
+
+The same holds for JAX's own callbacks.
 """
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from bellhop._jax.patches.callbacks_in_circuits import change_functions_of_callbacks
 from bellhop.errors import CircuitError
+from bellhop.tracing.state import current_circuit
 
 
-def without_gates(where: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a callback's function, which makes no gates.
+@dataclass(frozen=True)
+class WithoutGates:
+    """The function of a callback that is called in a circuit: it makes no gates.
 
-    Args:
-        where: the QNode that it is called in, for errors.
-        function: of the callback.
+    Those of equal functions are equal, as JAX asks of the parameters of equations.
+
+    Attributes:
+        function: the user's.
+        where: the QNode, for errors.
     """
+
+    function: Callable[..., Any]
+    where: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        with _queue_type()(self.where):
+            return self.function(*args, **kwargs)
+
+
+@functools.cache
+def _queue_type() -> Any:
     from pennylane.queuing import AnnotatedQueue
 
     class NoQueue(AnnotatedQueue):
         """Takes nothing."""
 
+        def __init__(self, where: str) -> None:
+            super().__init__()
+            self._where = where
+
         def append(self, obj: Any, **_: Any) -> None:
             raise CircuitError(
-                f"{where}: {getattr(obj, 'name', type(obj).__name__)} stands in a callback, "
+                f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} stands in a callback, "
                 "which runs when the circuit has been compiled, and is no part of it. Take it "
                 "out; where it is not meant to be applied, make it under "
                 "qml.QueuingManager.stop_recording()."
             )
 
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        with NoQueue():
-            return function(*args, **kwargs)
+    return NoQueue
 
-    return called
+
+def here(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of a callback that is called here: without gates in a circuit."""
+    where = circuit_here()
+    if where is None or isinstance(function, WithoutGates):
+        return function
+    return WithoutGates(function, where)
+
+
+def circuit_here() -> str | None:
+    """Return the QNode that is traced here, for errors, or None."""
+    return getattr(current_circuit(), "where", None)
+
+
+def refuse_gates_in_callbacks_of_jax() -> None:
+    """Refuse gates in JAX's own callbacks too, as ``CallbackTarget`` does in ours."""
+    change_functions_of_callbacks(here)

@@ -11,10 +11,9 @@ from jax.core import ShapedArray
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.base.source import definition_site, function_name, qualified_name
-from bellhop.compiler.gates_in_callbacks import without_gates
+from bellhop.compiler.gates_in_callbacks import WithoutGates, circuit_here
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import DifferentiableCompileError
-from bellhop.tracing.state import current_circuit
 from bellhop_runtime import DTYPES, Callback
 
 
@@ -60,9 +59,7 @@ class CallbackTarget:
     transforms: tuple[tuple[str, Any], ...] | None = None
     takes_device: bool = False
     partitioned: bool = False
-    circuit: str | None = field(
-        default_factory=lambda: getattr(current_circuit(), "where", None), compare=False
-    )
+    circuit: str | None = field(default_factory=circuit_here, compare=False)
 
     # Whether the function writes its results into arrays that it is given before the leaves,
     # and whether all of these are the program's own memory.
@@ -107,7 +104,7 @@ class CallbackTarget:
         """Return what the runtime calls."""
         function = self._leaf_function()
         if self.circuit is not None and not isinstance(self.function, OwnFunction):
-            function = without_gates(self.circuit, function)
+            function = WithoutGates(function, self.circuit)
         return Callback(
             function=function,
             convert=self.convert,

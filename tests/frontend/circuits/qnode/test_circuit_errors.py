@@ -297,21 +297,3 @@ def test_second_derivative_of_what_is_linear_in_the_circuit() -> None:
     node = circuit(rotated(expval))
     program = bellhop.qjit(jax.hessian(lambda y: y**2 * node(0.3)))
     np.testing.assert_allclose(program(2.0), 2 * np.cos(0.3), atol=1e-12)
-
-
-@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
-def test_a_gate_in_a_callback_is_no_part_of_the_circuit(device):
-    def matrix_element(y):
-        with qml.QueuingManager.stop_recording():
-            return float(qml.matrix(qml.RX(float(y), wires=0))[0, 0].real)
-
-    def circuit(x, applied):
-        if applied:
-            bellhop.callback(lambda y: (qml.RX(float(y), wires=0), None)[1])(x)
-        qml.RX(bellhop.pure_callback(matrix_element, float)(x), wires=0)
-        return qml.expval(qml.Z(0))
-
-    compiled = bellhop.qjit(qml.QNode(circuit, qml.device(device, wires=1)), static_argnums=1)
-    with pytest.raises(bellhop.CircuitError, match="RX stands in a callback, which runs when"):
-        compiled(0.4, True)
-    np.testing.assert_allclose(compiled(0.4, False), np.cos(np.cos(0.2)))

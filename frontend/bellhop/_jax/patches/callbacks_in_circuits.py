@@ -1,0 +1,40 @@
+"""JAX's own callbacks know the circuit that they are called in.
+
+Replaced: ``bind`` of the primitives of ``jax.pure_callback``, ``io_callback``,
+``debug.callback`` and ``buffer_callback``.  What is bound is transformed and lowered
+where no circuit is known any more.
+Versions: 0.10 and 0.11.
+Upstream: a hook for what is traced.
+Installed: when a circuit is first traced.
+Test: ``test_gates_in_callbacks.py``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from jax._src import buffer_callback, callback, debugging  # noqa: TID251
+
+from bellhop._patching import original, patch
+
+_PRIMITIVES = (
+    (callback, "pure_callback_p"),
+    (callback, "io_callback_p"),
+    (debugging, "debug_callback_p"),
+    (buffer_callback, "buffer_callback_p"),
+)
+
+
+@patch("bind of JAX's callbacks", "JAX's own callbacks know the circuit that they are called in")
+def change_functions_of_callbacks(change: Callable[[Callable[..., Any]], Any]) -> None:
+    """Let JAX's callbacks, where they are traced, call ``change(function)``."""
+    for module, name in _PRIMITIVES:
+        _change_functions(original(module, name), change)
+
+
+def _change_functions(primitive: Any, change: Callable[[Callable[..., Any]], Any]) -> None:
+    bind = original(primitive, "bind")
+
+    def changed(*args: Any, callback: Callable[..., Any], **params: Any) -> Any:
+        return bind(*args, callback=change(callback), **params)
+
+    primitive.bind = changed
