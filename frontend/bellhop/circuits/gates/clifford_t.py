@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import pennylane as qml
 
-from bellhop.circuits.gates.gates import DECOMPOSITION_DEPTH
+from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH
 from bellhop.circuits.gates.gridsynth import with_gridsynth
 from bellhop.errors import CompileError
 

@@ -1,5 +1,7 @@
 """From PennyLane operations to gates of the quantum dialect and their parameters."""
 
+import copy
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +13,7 @@ import pennylane as qml
 
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.control_flow import is_control_flow
+from bellhop.circuits.gates.decompositions import parts_of
 from bellhop.circuits.gates.device import GateSet, split
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
@@ -18,12 +21,6 @@ from bellhop.circuits.precision import real_type
 from bellhop.circuits.vectorize.pack import pack
 from bellhop.errors import CompileError
 from bellhop_mlir.dialects.gate import Gate
-
-# How deep decompositions may nest before they are taken to go on for ever.
-DECOMPOSITION_DEPTH = 50
-
-# Up to here, an operation that nobody decomposes is applied as its matrix.
-_MATRIX_WIRES = 10
 
 _NOT_RECORDED = ("QubitUnitary", "StatePrep", "BasisState")
 _COMPLEX_DATA = ("QubitUnitary", "StatePrep")
@@ -236,11 +233,10 @@ class GateList:
         if applies and ((has_derivative and self._can_record(base)) or _is_whole(base)):
             self._append(base, adjoint, controls, has_derivative)
             return
-        parts = self._decompose(base, depth)
+        parts = parts_of(base, depth)
         if parts is not None:
             self._check_idle_wires(base, parts, depth)
-            for part in _in_form(parts, adjoint, controls):
-                self.add(part, depth + 1)
+            self._add_parts(parts, adjoint, controls, depth + 1)
         elif applies:
             self._append(base, adjoint, controls, has_derivative)
         else:
@@ -249,6 +245,44 @@ class GateList:
                 f"{self._where}: the device does not apply {op.name}{part}, and PennyLane has no "
                 "decomposition of it. Use gates that the device has, or another device."
             )
+
+    def _add_parts(
+        self,
+        parts: Sequence[Any],
+        adjoint: bool,
+        controls: Sequence[tuple[Any, Any]],
+        depth: int,
+    ) -> None:
+        counts = Counter(map(id, parts))
+        pieces: dict[int, list[GateRun | Any]] = {}
+        for part in reversed(parts) if adjoint else parts:
+            if counts[id(part)] == 1:
+                self.add(_in_form(part, adjoint, controls), depth)
+                continue
+            # As often as there are steps, in a Trotter product.
+            if id(part) not in pieces:
+                once = copy.copy(self)
+                once._is_first, once.runs = False, []
+                once.add(_in_form(part, adjoint, controls), depth)
+                pieces[id(part)] = once.runs
+            for run in pieces[id(part)]:
+                self._join(run)
+
+    def _join(self, run: GateRun | Any) -> None:
+        """Append a run of gates, or control flow, again."""
+        if isinstance(run, GateRun):
+            self._run(run.is_differentiable).extend(run)
+        else:
+            self.runs.append(run)
+
+    def _run(self, is_differentiable: bool) -> GateRun:
+        """Return the run that gates are appended to."""
+        # A run of its own, so that only a derivative by these parameters is refused.
+        run = self.runs[-1] if self.runs else None
+        if not isinstance(run, GateRun) or run.is_differentiable != is_differentiable:
+            run = GateRun(is_differentiable)
+            self.runs.append(run)
+        return run
 
     def _check_idle_wires(
         self, base: qml.operation.Operator, parts: Sequence[Any], depth: int
@@ -276,23 +310,6 @@ class GateList:
         # Bits have no derivative, and zero is what the runtime makes of it.
         return name == "BasisState" or self._gate_set.differentiates(name)
 
-    def _decompose(self, base: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
-        with qml.QueuingManager.stop_recording():
-            if base.name == "TmpPauliRot":
-                # A part of SpecialUnitary, which asks for the value of its angle.
-                word = base.hyperparameters["pauli_word"]
-                return [qml.PauliRot(base.data[0], word, wires=base.wires)]
-            if base.name == "SpecialUnitary":
-                # PennyLane's ends with one by detached angles, which is decomposed alike for ever.
-                *rotations, rest = base.decomposition()
-                matrix = jax.lax.stop_gradient(rest.matrix()) if rotations else rest.matrix()
-                return [*rotations, qml.QubitUnitary(matrix, wires=rest.wires)]
-            if depth < DECOMPOSITION_DEPTH and base.has_decomposition:
-                return base.decomposition()
-            if base.name != "QubitUnitary" and base.has_matrix and len(base.wires) <= _MATRIX_WIRES:
-                return [qml.QubitUnitary(base.matrix(), wires=base.wires)]
-        return None
-
     def _append(
         self,
         base: qml.operation.Operator,
@@ -300,11 +317,7 @@ class GateList:
         controls: Sequence[tuple[Any, Any]],
         has_derivative: bool,
     ) -> None:
-        # A run of its own, so that only a derivative by these parameters is refused.
-        run = self.runs[-1] if self.runs else None
-        if not isinstance(run, GateRun) or run.is_differentiable != has_derivative:
-            run = GateRun(has_derivative)
-            self.runs.append(run)
+        run = self._run(has_derivative)
         wires = base.wires
         slots: tuple[int, ...] = ()
         constants: tuple[float, ...] = ()
@@ -346,16 +359,14 @@ def _is_whole(base: qml.operation.Operator) -> bool:
     return base.name == "StatePrep" or (base.name == "QubitUnitary" and len(base.wires) > 1)
 
 
-def _in_form(
-    parts: Sequence[Any], adjoint: bool, controls: Sequence[tuple[Any, Any]]
-) -> Sequence[Any]:
+def _in_form(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> Any:
     with qml.QueuingManager.stop_recording():
         if adjoint:
-            parts = [qml.adjoint(part) for part in reversed(parts)]
+            part = qml.adjoint(part)
         if controls:
             wires, values = zip(*controls, strict=True)
-            parts = [qml.ctrl(part, control=wires, control_values=values) for part in parts]
-    return parts
+            part = qml.ctrl(part, control=wires, control_values=values)
+    return part
 
 
 def _frequencies(base: qml.operation.Operator, n_wires: int, is_controlled: bool) -> int:

@@ -17,7 +17,8 @@ from pennylane.operation import StatePrepBase
 from bellhop.circuits.circuit.circuit_primitive import OUTCOMES_ARE_DRAWN
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.gates.broadcasting import Rows
-from bellhop.circuits.gates.gates import DECOMPOSITION_DEPTH
+from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH
+from bellhop.circuits.gates.pauli_exponentials import rotation_of
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.held_states import held
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
@@ -106,6 +107,7 @@ class DefaultQubitCircuit(ProgramCircuit):
         self.state = in_precision(self.state)
 
     def _apply_gate(self, op: Any, depth: int) -> None:
+        op = rotation_of(op) or op
         if self._is_fresh and isinstance(op, StatePrepBase):
             self.state = prepared(self.wires, op)
         elif is_applied(op):
