@@ -12,6 +12,7 @@ from benchmarks.cases import (
     empty_call,
     long_circuits,
     observing,
+    outcomes,
     printing,
     straight_line,
     taps,
@@ -29,6 +30,7 @@ _FAMILIES = (
     circuits,
     batches,
     diff_methods,
+    outcomes,
     eager,
     long_circuits,
 )

@@ -65,6 +65,7 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   session.dynamic_count.clear();
   session.directions.clear();
   session.jacobian.reset();
+  session.in_engine.reset();
   // One long loop must not hold its memory for ever.
   if (session.steps.capacity() > 4096) session.steps = {};
   session.steps.clear();
@@ -166,6 +167,7 @@ void stop_waiting(Session& session) {
   if (session.record) device->plugin->StartTapeRecording();
   beginning.pool.give(std::exchange(session.device, std::move(device)));
   session.waits = false;
+  session.in_engine.reset();
 }
 
 void require_one_circuit(const Session& session) {

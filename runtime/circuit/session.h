@@ -56,6 +56,10 @@ struct Tape {
 
 class GateTable;
 
+namespace engine {
+struct Single;
+}
+
 // What a measurement of one wire does to the state where its outcome is chosen.
 struct Projection {
   std::int32_t wire = 0;
@@ -110,6 +114,9 @@ struct Session {
   // qubits then: each thread that runs rows of a batch takes its own.
   bool waits = false;
   std::size_t rows = 0;  // of a batch; zero for one circuit alone
+  // What the engine keeps of gates that wait, if it is no batch and the engine has
+  // begun.
+  std::shared_ptr<engine::Single> in_engine;
   // What bellhop_circuit_jacobian gives of gates that wait, once it was computed.
   std::optional<std::vector<double>> jacobian;
   std::size_t qubits = 0;

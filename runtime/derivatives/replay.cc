@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "derivatives/jacobian.h"
+#include "engine/choice.h"
+#include "engine/single.h"
 #include "gates/gate_table.h"
 #include "measurements/mid_measurement.h"
 
@@ -171,6 +173,10 @@ struct Runs {
     Helpers some = helpers;
     some.threads = teams(kept.qubits, helpers, rows);
     const RunSeeds seeds(*kept.device);
+    if (jacobians != nullptr &&
+        engine::differentiates_at(kept, measuring, *jacobians, rows)) {
+      return for_each_row(rows, some, [&] { return engine_worker(); });
+    }
     for_each_row(rows, some, [&]() -> RowWorker {
       const auto runner =
           std::make_shared<Runner>(kept, jacobians != nullptr, some.threads);
@@ -218,6 +224,19 @@ struct Runs {
       }
     }
     return point;
+  }
+
+  // Differentiates at a point in the engine.
+  RowWorker engine_worker() const {
+    const auto walk = std::make_shared<engine::Walk>(
+        engine::Layout{kept.qubits, /*rows_in_lanes=*/false}, /*can_go_back=*/true);
+    const auto shifted = std::make_shared<std::vector<double>>();
+    return [this, walk, shifted](std::size_t number) {
+      const std::size_t size = jacobians->expvals * jacobians->columns;
+      engine::differentiate_at(kept, point(0, number, *shifted).params, measuring,
+                               jacobians->values.subspan(number * size, size),
+                               jacobians->columns, *walk);
+    };
   }
 
   void measure(Session& session, std::size_t row, std::size_t number) const {

@@ -15,8 +15,6 @@ using Kind = Measurement::Kind;
 // A loop that calls for its gates again and again must not keep them for ever.
 constexpr std::size_t kMostSteps = 4096;
 
-bool is_right_size(std::size_t qubits) { return qubits > 0 && qubits <= kMostQubits; }
-
 bool applies(const Plan& plan, bool is_first) {
   return plan.not_applied().empty() && (is_first || !plan.prepares_state());
 }
@@ -37,8 +35,7 @@ bool measures(const std::vector<ObservableStep>& observable, std::size_t qubits)
   using Step = ObservableStep::Kind;
   std::vector<std::uint64_t> wires;  // of the operands so far, as bits
   for (const ObservableStep& step : observable) {
-    if (step.wires.size() > kMostTargets || !are_there(step.wires, qubits))
-      return false;
+    if (!are_there(step.wires, qubits)) return false;
     std::uint64_t all = 0;
     for (const std::int64_t wire : step.wires) all |= std::uint64_t{1} << wire;
     for (std::size_t i = 0; i < step.operands; ++i) {
@@ -86,41 +83,30 @@ bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t ro
 
 bool measures(const Measuring& measuring, std::size_t qubits) {
   const auto& all = measuring.measurements.measurements();
-  if (measuring.outputs.size() != all.size()) return false;
+  const bool has_outputs = !measuring.outputs.empty();
+  if (has_outputs && measuring.outputs.size() != all.size()) return false;
   if (measuring.data.size() < measuring.measurements.numbers()) return false;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!measures(all[i], qubits) || !fits(all[i], qubits, measuring.outputs[i])) {
-      return false;
-    }
+    if (!measures(all[i], qubits)) return false;
+    if (has_outputs && !fits(all[i], qubits, measuring.outputs[i])) return false;
   }
   return true;
 }
 
-}  // namespace
-
-bool suits(const Beginning& beginning) {
-  return beginning.engine && beginning.pool.is_lightning() && beginning.shots == 0 &&
-         is_right_size(beginning.qubits);
-}
-
-bool may_wait(const Session& session, const GateTable& gates, std::int32_t offset) {
-  if (!session.waits || session.rows > 0) return true;
-  if (session.steps.size() == kMostSteps) return false;
-  const Plan& plan = gates.plan(session.qubits);
-  return applies(plan, session.steps.empty()) &&
-         (!session.keeps_steps || differentiates(plan, offset));
+// Whether there is no other way: only the engine goes back through projections.
+bool is_differentiated_tree(const Beginning& beginning) {
+  return beginning.record && beginning.tree != Tree::kNone;
 }
 
 bool runs(const Session& session, const Measuring& measuring,
-          const Jacobians* jacobians) {
+          const Jacobians* jacobians, std::size_t runs) {
   if (!session.waits || !suits(*session.beginning)) return false;
-  // Of a single circuit that is differentiated in another way, the plugin has the
-  // record.
-  if (session.rows == 0 && session.keeps_steps && jacobians == nullptr) return false;
+  const Step* first = nullptr;
   for (const Step& step : session.steps) {
-    if (step.gates == nullptr) return false;
+    if (step.gates == nullptr) continue;
+    if (first == nullptr) first = &step;
     const Plan& plan = step.gates->plan(session.qubits);
-    if (!applies(plan, &step == session.steps.data())) return false;
+    if (!applies(plan, &step == first)) return false;
     if (jacobians == nullptr || step.offset < 0) continue;
     if (!differentiates(plan, step.offset)) return false;
     const std::size_t end =
@@ -128,9 +114,45 @@ bool runs(const Session& session, const Measuring& measuring,
         static_cast<std::size_t>(step.iterations) * plan.program().parameters;
     if (end > jacobians->columns) return false;
   }
-  const std::size_t rows = std::max<std::size_t>(session.rows, 1);
-  return (jacobians == nullptr || fit(measuring.measurements, *jacobians, rows)) &&
+  return (jacobians == nullptr || fit(measuring.measurements, *jacobians, runs)) &&
          measures(measuring, session.qubits);
+}
+
+}  // namespace
+
+bool suits(const Beginning& beginning) {
+  return beginning.engine && beginning.pool.is_lightning() && beginning.shots == 0 &&
+         beginning.qubits > 0 &&
+         (beginning.qubits <= kMostQubits || is_differentiated_tree(beginning));
+}
+
+bool may_wait(const Session& session, const GateTable& gates, std::int32_t offset) {
+  if (!session.waits || session.rows > 0) return true;
+  const bool is_tree = is_differentiated_tree(*session.beginning);
+  if (session.steps.size() >= kMostSteps && !is_tree) return false;
+  const Plan& plan = gates.plan(session.qubits);
+  if (!applies(plan, session.steps.empty())) return false;
+  // In a tree it is by shifts that these are differentiated.
+  return !session.keeps_steps || is_tree || differentiates(plan, offset);
+}
+
+bool may_measure(const Session& session, std::int32_t wire) {
+  return session.waits && are_there({wire}, session.qubits);
+}
+
+bool runs(const Session& session, const Measuring& measuring,
+          const Jacobians* jacobians) {
+  // Of a circuit that is differentiated in another way, the plugin has the record.
+  const bool is_recorded = session.rows == 0 && session.keeps_steps &&
+                           !session.branches.is_tree() && jacobians == nullptr;
+  return !is_recorded && !measuring.outputs.empty() &&
+         runs(session, measuring, jacobians, std::max<std::size_t>(session.rows, 1));
+}
+
+bool differentiates_at(const Session& session, const Measuring& measuring,
+                       const Jacobians& jacobians, std::size_t points) {
+  return session.rows == 0 && jacobians.dynamic_count_columns == 0 &&
+         runs(session, measuring, &jacobians, points);
 }
 
 }  // namespace bellhop::engine

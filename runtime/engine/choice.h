@@ -24,9 +24,16 @@ bool suits(const Beginning& beginning);
 // when it is measured.
 bool may_wait(const Session& session, const GateTable& gates, std::int32_t offset);
 
+// Whether the engine measures this wire in the middle of a session.
+bool may_measure(const Session& session, std::int32_t wire);
+
 // Whether the engine runs what waits, with its derivatives if they are asked for:
 // gates, measurements, size and device are such that it can, and that it is faster.
 bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians);
+
+// Whether the engine differentiates what waits, which is no batch, at so many points.
+bool differentiates_at(const Session& session, const Measuring& measuring,
+                       const Jacobians& jacobians, std::size_t points);
 
 }  // namespace bellhop::engine

@@ -91,6 +91,7 @@ class Application {
                     const Amplitudes& state) {
     bits_.clear();
     for (const std::int64_t wire : wires) bits_.push_back(bit_of(wire, states_));
+    states_.fit_matrix(wires.size());
     sweeps().apply_matrix(states_.layout(), bits_.data(), wires.size(), entries, state,
                           states_.scratch());
   }

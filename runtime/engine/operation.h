@@ -17,8 +17,8 @@
 
 namespace bellhop::engine {
 
-// Wires of a matrix; larger ones are a plugin's.
-constexpr std::size_t kMostTargets = 6;
+// Wires of a matrix: more than any state that fits has.
+constexpr std::size_t kMostTargets = 48;
 
 // One of the gates on the same pairs, in order, that make an operation. Its phi is
 // `scale` times a parameter.
@@ -72,6 +72,7 @@ struct Program {
   std::size_t n_factors;
   const double* constants;
   std::size_t parameters;  // of an iteration
+  std::size_t gathered;    // the numbers that its matrices need, see Scratch
 };
 
 // A program at its parameters. `iterations` times, one after another.

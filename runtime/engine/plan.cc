@@ -247,7 +247,6 @@ class Planner {
   }
 
   void add_matrix() {
-    if (wires_.size() > kMostTargets) return refuse(*gate_);
     const bool is_constant = !gate_->run_time_params;
     if (is_constant && wires_.size() == 1) {
       Matrix2 m;
@@ -262,6 +261,9 @@ class Planner {
     operation.is_adjoint = gate_->inverse;
     if (!take_data(operation)) return;
     if (!is_constant) note_not_differentiated();
+    const std::size_t dimension = std::size_t{1} << wires_.size();
+    plan_.gathered_ =
+        std::max(plan_.gathered_, 2 * dimension * (is_constant ? 1 : 1 + dimension));
     append(operation, controls_ | targets_of(operation), {});
   }
 

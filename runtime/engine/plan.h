@@ -27,8 +27,8 @@ class Plan {
   const std::string& not_differentiated() const { return not_differentiated_; }
 
   Program program() const {
-    return {operations_.data(), operations_.size(), factors_.data(),
-            factors_.size(),    constants_.data(),  parameters_};
+    return {operations_.data(), operations_.size(), factors_.data(), factors_.size(),
+            constants_.data(),  parameters_,        gathered_};
   }
   bool prepares_state() const {
     return !operations_.empty() && operations_[0].kind == Operation::Kind::kState;
@@ -43,6 +43,7 @@ class Plan {
   std::deque<std::vector<std::uint8_t>> bits_;
   std::size_t qubits_;
   std::size_t parameters_;
+  std::size_t gathered_ = 0;
   std::string not_applied_;
   std::string not_differentiated_;
 };

@@ -21,11 +21,6 @@ std::size_t size_of(const Layout& layout) {
 
 }  // namespace
 
-void Sizes::fit(const Program& program) {
-  factors = std::max(factors, program.n_factors);
-  operations = std::max(operations, program.size);
-}
-
 void States::Free::operator()(double* numbers) const {
   ::operator delete[](numbers, kAlignment);
 }
@@ -35,14 +30,24 @@ States::Numbers States::allocate(std::size_t count) {
       ::operator new[](rounded(count) * sizeof(double), kAlignment)));
 }
 
-States::States(const Layout& layout, const Sizes& sizes)
-    : layout_(layout), size_(size_of(layout)) {
+States::States(const Layout& layout) : layout_(layout), size_(size_of(layout)) {}
+
+void States::fit_gathered(std::size_t numbers) {
+  if (numbers <= numbers_gathered_) return;
+  numbers_gathered_ = numbers;
+  gathered_ = allocate(numbers * sweeps().lanes);
+  scratch_.gathered = gathered_.get();
+}
+
+void States::fit(const Program& program) {
+  fit_gathered(program.gathered);
+  if (program.n_factors <= factors_ && program.size <= operations_) return;
+  factors_ = std::max(factors_, program.n_factors);
+  operations_ = std::max(operations_, program.size);
   const std::size_t lanes = sweeps().lanes;
-  const std::size_t dimension = std::size_t{1} << kMostTargets;
-  const std::size_t angles = rounded(sizes.factors * lanes);
-  const std::size_t matrices = rounded(8 * sizes.operations * lanes);
-  memory_ = allocate(3 * angles + matrices + 2 * dimension * (1 + dimension) * lanes);
-  double* next = memory_.get();
+  const std::size_t angles = rounded(factors_ * lanes);
+  of_program_ = allocate(3 * angles + 8 * operations_ * lanes);
+  double* next = of_program_.get();
   for (double** part : {&scratch_.angles, &scratch_.cosines, &scratch_.sines}) {
     *part = next;
     next += angles;
@@ -50,7 +55,6 @@ States::States(const Layout& layout, const Sizes& sizes)
   // The last register of angles may have more lanes than there are factors.
   std::fill_n(scratch_.angles, angles, 0.0);
   scratch_.matrices = next;
-  scratch_.gathered = next + matrices;
 }
 
 Amplitudes States::get(std::size_t i) {

@@ -10,19 +10,15 @@
 
 namespace bellhop::engine {
 
-// How much of it the programs of a circuit need.
-struct Sizes {
-  std::size_t factors = 0;
-  std::size_t operations = 0;
-
-  void fit(const Program& program);
-};
-
 // State vectors of one layout and what operations on them need beside. Used by one
 // thread at a time.
 class States {
  public:
-  States(const Layout& layout, const Sizes& sizes);
+  explicit States(const Layout& layout);
+
+  // Makes room in the scratch for a program, or for a matrix that all rows share.
+  void fit(const Program& program);
+  void fit_matrix(std::size_t targets) { fit_gathered(std::size_t{2} << targets); }
 
   const Layout& layout() const { return layout_; }
   const Scratch& scratch() const { return scratch_; }
@@ -42,9 +38,15 @@ class States {
   using Numbers = std::unique_ptr<double[], Free>;
   static Numbers allocate(std::size_t count);
 
+  void fit_gathered(std::size_t numbers);
+
   const Layout layout_;
   const std::size_t size_;  // doubles of a real part
-  Numbers memory_;
+  std::size_t factors_ = 0;
+  std::size_t operations_ = 0;
+  std::size_t numbers_gathered_ = 0;
+  Numbers of_program_;
+  Numbers gathered_;
   Scratch scratch_;
   std::vector<Numbers> vectors_;
 };

@@ -12,7 +12,9 @@ struct Scratch {
   double* cosines = nullptr;
   double* sines = nullptr;
   double* matrices = nullptr;  // 8 numbers for each operation
-  double* gathered = nullptr;  // 4 * 2^targets numbers
+  // 2 * 2^targets numbers of a matrix, and 2 * 4^targets more if its entries are
+  // parameters.
+  double* gathered = nullptr;
 };
 
 // An array of numbers with one or, where rows stand in lanes, so many lanes each.

@@ -273,14 +273,4 @@ void GateTable::apply_iteration(Session& session, std::span<const double> params
   }
 }
 
-void apply_waiting(Session& session) {
-  if (!session.waits || session.rows > 0) return;
-  stop_waiting(session);
-  // To apply them keeps them again where the circuit keeps what it applied.
-  for (const Step& step : std::exchange(session.steps, {})) {
-    step.gates->apply(session, step.params.values, step.offset, step.wires.values,
-                      step.iterations);
-  }
-}
-
 }  // namespace bellhop

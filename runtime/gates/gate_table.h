@@ -61,7 +61,4 @@ class GateTable {
   std::shared_ptr<Plans> plans_;
 };
 
-// Applies the gates that wait, if it is no batch, and from here on gates as they come.
-void apply_waiting(Session& session);
-
 }  // namespace bellhop

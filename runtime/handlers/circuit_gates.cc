@@ -7,6 +7,7 @@
 #include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_handlers.h"
+#include "measurements/waiting.h"
 #include "profile/profile.h"
 
 namespace bellhop {

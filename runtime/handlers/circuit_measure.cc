@@ -7,10 +7,10 @@
 #include "derivatives/replay.h"
 #include "engine/choice.h"
 #include "engine/rows.h"
-#include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_handlers.h"
 #include "measurements/measurement_list.h"
+#include "measurements/waiting.h"
 #include "profile/profile.h"
 
 namespace bellhop {

@@ -1,10 +1,14 @@
 // handlers/circuit_mid_measure.cc: bellhop_circuit_mid_measure.
+#include <cstdint>
+#include <string>
 #include <string_view>
 
-#include "gates/gate_table.h"
+#include "engine/choice.h"
+#include "engine/single.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_handlers.h"
 #include "measurements/mid_measurement.h"
+#include "measurements/waiting.h"
 #include "profile/profile.h"
 
 namespace bellhop {
@@ -17,10 +21,14 @@ ffi::Error mid_measure(Integer<"postselect"> postselect, Integer<"reset"> reset,
                        ffi::BufferR0<ffi::S32> wire, HandleResult result,
                        ffi::ResultBufferR0<ffi::PRED> outcome) {
   return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
-    apply_waiting(lease.session);
+    Session& session = lease.session;
     const MidMeasurement measurement{postselect, reset != 0, std::string(site)};
-    *outcome->typed_data() =
-        measure_wire(lease.session, measurement, *wire.typed_data());
+    const std::int32_t measured = *wire.typed_data();
+    const bool in_engine = engine::may_measure(session, measured);
+    if (!in_engine) apply_waiting(session);
+    *outcome->typed_data() = in_engine
+                                 ? engine::measure_wire(session, measurement, measured)
+                                 : measure_wire(session, measurement, measured);
   });
 }
 

@@ -1,5 +1,6 @@
 // handlers/circuit_restart.cc: bellhop_circuit_restart.
 #include "circuit/session.h"
+#include "engine/single.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_handlers.h"
 #include "profile/profile.h"
@@ -29,6 +30,7 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
     session.dynamic_count.clear();
     session.directions.clear();
     session.jacobian.reset();
+    if (session.in_engine) session.in_engine->done = 0;
   });
 }
 

@@ -42,21 +42,25 @@ bool collapse(Session& session, const MidMeasurement& measurement) {
 }
 
 bool branch(Session& session, const MidMeasurement& measurement, std::int32_t wire) {
-  Device& device = *session.device;
-  const std::array<double, 2> both = probabilities(device);
-  bool outcome = measurement.postselect == 1;
-  if (measurement.postselect == MidMeasurement::kNoPostselection) {
-    outcome = session.branches.next_outcome(both, device.generator);
-  } else if (const double sum = both[0] + both[1]; sum > 0) {
-    session.branches.postselected(both[outcome] / sum);
-  }
-  const Projection projection{wire, outcome, measurement.reset};
-  project(session, projection);
-  if (session.keeps_steps) session.steps.push_back({nullptr, 0, 0, {}, {}, projection});
+  const bool outcome =
+      next_outcome(session, measurement, probabilities(*session.device));
+  project_and_keep(session, {wire, outcome, measurement.reset});
   return outcome;
 }
 
 }  // namespace
+
+bool next_outcome(Session& session, const MidMeasurement& measurement,
+                  const std::array<double, 2>& both) {
+  if (measurement.postselect == MidMeasurement::kNoPostselection) {
+    return session.branches.next_outcome(both, session.device->generator);
+  }
+  const bool outcome = measurement.postselect == 1;
+  if (const double sum = both[0] + both[1]; sum > 0) {
+    session.branches.postselected(both[outcome] / sum);
+  }
+  return outcome;
+}
 
 void project(Session& session, const Projection& projection) {
   Device& device = *session.device;
@@ -70,14 +74,14 @@ void project(Session& session, const Projection& projection) {
   session.touched = true;
 }
 
+void project_and_keep(Session& session, const Projection& projection) {
+  project(session, projection);
+  if (session.keeps_steps) session.steps.push_back({nullptr, 0, 0, {}, {}, projection});
+}
+
 bool measure_wire(Session& session, const MidMeasurement& measurement,
                   std::int32_t wire) {
-  const auto describe = [&] {
-    std::string text = "The mid-circuit measurement of wire " + std::to_string(wire);
-    if (!measurement.site.empty()) text += " (" + measurement.site + ")";
-    return text;
-  };
-  return session.attempt(describe, [&] {
+  return attempt_mid_measurement(session, measurement, wire, [&] {
     Device& device = *session.device;
     device.wires.assign(1, device.qubits[wire]);
     const bool outcome = session.branches.is_tree() ? branch(session, measurement, wire)

@@ -115,21 +115,23 @@ def trace_circuit(
     """
     shots = shots_of(qnode)
     method = None
-    postselects = False
+    postselects = has_weight = False
     spec = device
     results: Any = None
 
     def run(handle: Any, *inputs: Any) -> list[Any]:
-        nonlocal method, postselects, results, spec
+        nonlocal method, postselects, has_weight, results, spec
         circuit, leaves, out_tree = record(handle, *inputs)
         method = chosen_method(circuit, leaves, qnode, shots)
         postselects = circuit.postselects and method != TREE
+        has_weight = circuit.postselects and method == TREE
         spec = dataclasses.replace(device, shots=1 if method == ONE_SHOT else shots.total)
         circuit.device = spec
         circuit.groups = (1,) if method == ONE_SHOT else shots.copies
         circuit.is_one_shot = method == ONE_SHOT
+        circuit.is_tree = method == TREE
         processes = [as_process(leaf, circuit) for leaf in leaves]
-        asked = MeasurementList(circuit, is_tree=method == TREE)
+        asked = MeasurementList(circuit, is_tree=circuit.is_tree)
         if shots.total:
             statistics = sampled_statistics(circuit, processes)
         else:
@@ -149,7 +151,7 @@ def trace_circuit(
 
     def finish(values: Sequence[Any]) -> Any:
         total = is_kept = None
-        if method == TREE:
+        if has_weight:
             total, *values = values
             total = possible(total)
         elif postselects:

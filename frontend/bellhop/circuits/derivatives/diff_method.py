@@ -111,9 +111,9 @@ class DifferentiationChoice:
             obstacle = obstacles[0]
         elif method == ADJOINT and is_replayed:
             obstacle = (
-                "it has shots or mid-circuit measurements and is differentiated; the adjoint "
-                "method goes back through gates only. Use diff_method='best' or "
-                "'parameter-shift'."
+                "it has shots, or mid-circuit measurements that the engine does not run, and is "
+                "differentiated; the adjoint method goes back through neither. Use "
+                "diff_method='best' or 'parameter-shift'."
             )
         elif method == ADJOINT and not have_adjoint:
             obstacle = (

@@ -38,6 +38,11 @@ class DeviceSpec:
     passes: tuple[str, ...] = ()
     engine: bool = True
 
+    @property
+    def has_engine(self) -> bool:
+        """Whether the runtime's own engine runs circuits of this device."""
+        return self.engine and self.name.startswith("lightning.")
+
 
 def device_spec(device: Any, qubits: int) -> DeviceSpec:
     """Return what the runtime needs to open a PennyLane device that is a compiled plugin.

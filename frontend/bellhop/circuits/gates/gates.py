@@ -102,6 +102,17 @@ class GateRun:
             return pack(params)
         return jnp.concatenate([jnp.ravel(values) for values in params])
 
+    def runs_in_engine(self) -> bool:
+        """Tell whether the runtime's engine applies all gates that Lightning does.
+
+        It needs to know which wires they are on, and bits.
+        """
+        return not any(
+            min(gate.wires + gate.control_wires, default=0) < 0
+            or (gate.name == "BasisState" and max(gate.slots) >= 0)
+            for gate in self.gates
+        )
+
     def value(self, slot: int) -> Any:
         """Return the parameter of a gate that has only one."""
         return self._params[slot]

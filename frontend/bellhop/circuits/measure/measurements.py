@@ -29,7 +29,8 @@ class MeasurementList(ExactValues):
         is_tree: whether this is one of several runs.
 
     Attributes:
-        weights: the probability of the run, where there are several.
+        weights: the probability of the run, where there are several and it counts: where
+            postselections leave less than all.
     """
 
     def __init__(self, circuit: Any, *, is_tree: bool = False) -> None:
@@ -40,9 +41,9 @@ class MeasurementList(ExactValues):
         self.coefficients: list[Any] = []
         self.matrices: list[Any] = []
         self.weights: list[Any] = []
-        if is_tree:
-            # The squared norm of the state.
-            self._add(Expval(terms=(product([]),)))
+        self._weight: Take | None = None
+        if is_tree and circuit.postselects:
+            self.weight()
 
     def _add(self, measurement: Measurement) -> Take:
         index = len(self.measurements)
@@ -50,8 +51,12 @@ class MeasurementList(ExactValues):
         return lambda values: values[index]
 
     def weight(self) -> Take:
-        """Ask for the probability of the run, which is measured first."""
-        return lambda values: values[0] if self._is_tree else 1.0
+        """Ask for the probability of the run: the squared norm of its state."""
+        if not self._is_tree:
+            return lambda _: 1.0
+        if self._weight is None:
+            self._weight = self._add(Expval(terms=(product([]),)))
+        return self._weight
 
     def expval(self, observable: Any) -> Take:
         """Ask for an expectation value."""
@@ -95,7 +100,8 @@ class MeasurementList(ExactValues):
     def answers(self) -> list[Any]:
         """Measure."""
         values: list[Any] = self._circuit.measure(self)
-        self.weights = values[:1] if self._is_tree else []
+        is_part = self._is_tree and self._circuit.postselects
+        self.weights = [self.weight()(values)] if is_part else []
         return values
 
     def _all(self, wires: Sequence[Any]) -> tuple[int, ...]:

@@ -76,6 +76,8 @@ class StraightCircuit(NestingCircuit):
         self.wires = wires
         self.has_mid_circuit = False
         self.postselects = False
+        # Whether it runs once for each combination of outcomes.
+        self.is_tree = False
         # The shots of each group, where means are taken over groups of shots.
         self.groups: tuple[int, ...] = ()
         self._gate_set = gates
@@ -86,6 +88,7 @@ class StraightCircuit(NestingCircuit):
         self._dynamic_count: DynamicCount | None = None
         self._is_dynamic_count = False
         self._dynamic_frequencies = NO_FREQUENCIES
+        self._runs_in_engine = device.has_engine
         self._is_fresh = True
         # Gates that are not bound yet, since gates that follow join their run.
         self._run: GateRun | RepeatedRun | None = None
@@ -157,6 +160,7 @@ class StraightCircuit(NestingCircuit):
 
     def _apply(self, run: GateRun, params: Any, wires: Any, n_iterations: Any = None) -> None:
         obstacle = self._gates_obstacle(run)
+        self._runs_in_engine &= run.runs_in_engine()
         # Read first: reading it binds pending gates, which moves the offset.
         handle = self._handle
         dynamic_count = self._dynamic_count if self._is_dynamic_count else None
@@ -255,7 +259,7 @@ class StraightCircuit(NestingCircuit):
             measured.measurements,
             self._frequencies_vector().tobytes(),
             self._dynamic_frequencies,
-            is_replayed=self.has_mid_circuit or self.device.shots > 0,
+            is_replayed=self._is_replayed(),
         )
         self._handle, *values = measure_p.bind(
             handle,
@@ -268,6 +272,16 @@ class StraightCircuit(NestingCircuit):
             differentiation=differentiation,
         )
         return values
+
+    def _is_replayed(self) -> bool:
+        """Tell whether only running the gates again differentiates.
+
+        No plugin's adjoint method goes back through a mid-circuit measurement; the engine's does,
+        in each run of a circuit that goes through all outcomes.
+        """
+        if not self.has_mid_circuit:
+            return self.device.shots > 0
+        return not (self.is_tree and self._runs_in_engine and self._dynamic_count is None)
 
     def sample(self, asked: Sequence[Asked]) -> list[Any]:
         """Measure samples once, and return each result that is computed from them."""

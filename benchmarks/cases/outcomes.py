@@ -1,0 +1,147 @@
+"""Circuits with mid-circuit measurements, averaged over all outcomes, and their gradients.
+
+The first has one measurement between 60 rotations of 4 qubits.  The second is a quantum
+convolutional network of 8: in each layer every second of the qubits that are left is measured, and
+turns its neighbour, so that 7 measurements have 128 combinations of outcomes.  The JAX column is
+default.qubit under `jax.jit`, which defers measurements and differentiates by backpropagation.
+
+Limit: none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.case import Case, Program, synchronous
+
+ROTATIONS, WIRES, NETWORK = 60, 4, 8
+
+
+def _one_measurement(of: Any) -> Any:
+    import pennylane as qml
+
+    def circuit(angles: Any) -> Any:
+        for i in range(ROTATIONS // 2):
+            qml.RX(angles[i], i % WIRES)
+        for wire in range(WIRES):
+            qml.CNOT([wire, (wire + 1) % WIRES])
+        outcome = of.measure(0)
+        of.cond(outcome, lambda: qml.RX(angles[0], 1))
+        for i in range(ROTATIONS // 2, ROTATIONS):
+            qml.RY(angles[i], i % WIRES)
+        return qml.expval(qml.Z(1) @ qml.Z(2))
+
+    return circuit
+
+
+def _network(of: Any) -> Any:
+    import pennylane as qml
+
+    def convolution(p: Any, first: int, second: int) -> None:
+        qml.RX(p[0], first)
+        qml.RX(p[1], second)
+        qml.CNOT([first, second])
+        qml.RY(p[2], first)
+        qml.RZ(p[3], second)
+        qml.CNOT([second, first])
+        qml.RY(p[4], first)
+
+    def turn(p: Any, wire: int) -> None:
+        qml.RZ(p[5], wire)
+        qml.RX(p[6], wire)
+
+    def circuit(parameters: Any) -> Any:
+        for wire in range(NETWORK):
+            qml.RY(0.3 * wire, wire)
+        wires = list(range(NETWORK))
+        for p in parameters:
+            for first in range(2):
+                for i in range(first, len(wires) - 1, 2):
+                    convolution(p, wires[i], wires[i + 1])
+            for kept, measured in zip(wires[::2], wires[1::2], strict=True):
+                of.cond(of.measure(measured), lambda p=p, kept=kept: turn(p, kept))
+            wires = wires[::2]
+        return qml.expval(qml.Z(wires[0]))
+
+    return circuit
+
+
+class _OfBellhop:
+    def measure(self, wire: int) -> Any:
+        import bellhop
+
+        return bellhop.measure(wire)
+
+    def cond(self, outcome: Any, apply: Any) -> None:
+        import bellhop
+
+        def branch() -> None:
+            apply()
+
+        bellhop.cond(outcome)(branch)()
+
+
+class _OfPennyLane:
+    def measure(self, wire: int) -> Any:
+        import pennylane as qml
+
+        return qml.measure(wire)
+
+    def cond(self, outcome: Any, apply: Any) -> None:
+        import pennylane as qml
+
+        qml.cond(outcome, apply)()
+
+
+def _inputs(size: tuple[int, ...]) -> Any:
+    import jax.numpy as jnp
+    import numpy as np
+
+    return jnp.asarray(np.random.default_rng(0).uniform(0, 3, size))
+
+
+def _qjit(make: Any, wires: int, size: tuple[int, ...], gradient: bool) -> Program:
+    import pennylane as qml
+
+    import bellhop
+
+    circuit = qml.QNode(make(_OfBellhop()), qml.device("lightning.qubit", wires=wires))
+
+    def program(inputs: Any) -> Any:
+        return (bellhop.grad(circuit) if gradient else circuit)(inputs)
+
+    return synchronous(bellhop.qjit(program), _inputs(size))
+
+
+def _jax(make: Any, size: tuple[int, ...], gradient: bool) -> Program:
+    import jax
+    import pennylane as qml
+
+    device = qml.device("default.qubit")
+    circuit = qml.QNode(make(_OfPennyLane()), device, interface="jax", mcm_method="deferred")
+    return synchronous(jax.jit(jax.grad(circuit) if gradient else circuit), _inputs(size))
+
+
+def _case(
+    name: str, title: str, make: Any, wires: int, size: tuple[int, ...], gradient: bool
+) -> Case:
+    return Case(
+        name=f"{name}-gradient" if gradient else name,
+        title=f"gradient of {title}" if gradient else title,
+        limit="none",
+        builders={
+            "bellhop": lambda: _qjit(make, wires, size, gradient),
+            "jax": lambda: _jax(make, size, gradient),
+        },
+        unavailable={"catalyst": "it has one random run of a circuit without shots, no average"},
+    )
+
+
+CASES = [
+    _case(*circuit, gradient)
+    for circuit in (
+        ("one-measurement", "60 rotations and one measurement", _one_measurement, WIRES, (60,)),
+        ("convolutional-network", "a network of 7 measurements", _network, NETWORK, (3, 7)),
+    )
+    for gradient in (False, True)
+]

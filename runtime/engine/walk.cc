@@ -1,0 +1,73 @@
+// engine/walk.cc: through the steps of a circuit, forward and back.
+#include "engine/walk.h"
+
+#include <algorithm>
+
+#include "engine/plan.h"
+#include "engine/projections.h"
+#include "gates/gate_table.h"
+#include "interpreter/signals.h"
+
+namespace bellhop::engine {
+namespace {
+
+// Between these it is seen whether a signal has come.
+constexpr std::size_t kIterationsAtOnce = 1024;
+
+std::size_t parts_of(const Step& step) {
+  const auto iterations = static_cast<std::size_t>(step.iterations);
+  return (iterations + kIterationsAtOnce - 1) / kIterationsAtOnce;
+}
+
+Segment segment_of(const Step& step, const Program& program, std::size_t part,
+                   const Walk::Parameters& parameters) {
+  const auto iterations = static_cast<std::size_t>(step.iterations);
+  const std::size_t first = part * kIterationsAtOnce;
+  const std::size_t before = first * program.parameters;
+  const std::int64_t column =
+      step.offset < 0 ? -1 : step.offset + static_cast<std::int64_t>(before);
+  return {&program, std::min(iterations - first, kIterationsAtOnce),
+          parameters.first + before, parameters.stride, column};
+}
+
+}  // namespace
+
+void Walk::begin() {
+  removed_.clear();
+  states_.set_zero_state(ket());
+}
+
+void Walk::forward(const Step& step, const Parameters& parameters) {
+  check_signals();
+  if (step.gates == nullptr) {
+    return project(states_, ket(), step.projection, can_go_back_ ? &removed_ : nullptr);
+  }
+  const Program program = step.gates->plan(states_.layout().qubits).program();
+  states_.fit(program);
+  for (std::size_t part = 0; part < parts_of(step); ++part) {
+    if (part > 0) check_signals();
+    const Segment segment = segment_of(step, program, part, parameters);
+    sweeps().forward(states_.layout(), &segment, 1, ket(), states_.scratch());
+  }
+}
+
+void Walk::backward(const Step& step, const Parameters& parameters,
+                    const Gradients& gradients) {
+  check_signals();
+  if (step.gates == nullptr) {
+    for (const Amplitudes& bra : gradients.bras) {
+      apply_adjoint(states_, bra, step.projection);
+    }
+    return restore(states_, ket(), step.projection, removed_);
+  }
+  const Program program = step.gates->plan(states_.layout().qubits).program();
+  for (std::size_t part = parts_of(step); part-- > 0;) {
+    const Segment segment = segment_of(step, program, part, parameters);
+    sweeps().backward(states_.layout(), &segment, 1, ket(), gradients.bras.data(),
+                      gradients.bras.size(), gradients.jacobian, gradients.columns,
+                      gradients.row_size, gradients.rows, states_.scratch());
+    if (part > 0) check_signals();
+  }
+}
+
+}  // namespace bellhop::engine

@@ -1,0 +1,54 @@
+// engine/walk.h: through the steps of a circuit, forward and back.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "circuit/session.h"
+#include "engine/states.h"
+
+namespace bellhop::engine {
+
+// Where derivatives go: see Sweeps::backward.
+struct Gradients {
+  std::span<const Amplitudes> bras;
+  double* jacobian;
+  std::size_t columns;
+  std::size_t row_size;
+  std::size_t rows;
+};
+
+// A state on its way through the steps of a circuit, or one for each lane. Used by one
+// thread at a time.
+class Walk {
+ public:
+  // Parameters of a step: those of the first row, and how far those of the next are
+  // behind.
+  struct Parameters {
+    const double* first;
+    std::size_t stride;
+  };
+
+  // One that can go back keeps what projections remove.
+  Walk(const Layout& layout, bool can_go_back)
+      : states_(layout), can_go_back_(can_go_back) {}
+
+  States& states() { return states_; }
+  // State 0; the others are free.
+  Amplitudes ket() { return states_.get(0); }
+
+  void begin();
+  void forward(const Step& step, const Parameters& parameters);
+  // Goes back through the step that was the last, with the bras too, and adds the
+  // derivatives by its parameters.
+  void backward(const Step& step, const Parameters& parameters,
+                const Gradients& gradients);
+
+ private:
+  States states_;
+  const bool can_go_back_;
+  std::vector<double> removed_;
+};
+
+}  // namespace bellhop::engine
