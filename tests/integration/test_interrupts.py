@@ -137,6 +137,28 @@ PROGRAMS = {
         """,
         1_000_000_000,
     ),
+    "a device that waits": (
+        """
+        device = qml.device("reference.qubit", wires=1)
+        execute = device.execute
+
+        def wait(circuits, **options):
+            tell()
+            if circuits[0].operations[0].data[0] > 0:
+                time.sleep(3600)
+            return execute(circuits, **options)
+
+        device.execute = wait
+
+        @qml.qnode(device)
+        def circuit(x):
+            qml.RX(x, wires=0)
+            return qml.expval(qml.Z(0))
+
+        f = bellhop.qjit(lambda n, x: circuit(0.0 + n) * double(x))
+        """,
+        1,
+    ),
     "gates of one call of the runtime": (
         """
         @qml.qnode(qml.device("lightning.qubit", wires=16))

@@ -86,6 +86,11 @@ class CallbackTarget:
         return f"{self.flavour} '{self.name}' (called from {self.site})"
 
     @property
+    def description(self) -> str:
+        """What raised, in the note that the run adds to an exception."""
+        return f"callback '{self.name}'"
+
+    @property
     def python(self) -> str:
         """The qualified name of the user's function."""
         return qualified_name(self.function)
@@ -108,7 +113,7 @@ class CallbackTarget:
         return Callback(
             function=function,
             convert=self.convert,
-            description=f"callback '{self.name}'",
+            description=self.description,
             site=self.site,
             writes=self.writes,
             in_place=self.in_place,

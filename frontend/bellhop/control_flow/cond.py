@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from bellhop.control_flow.branches import run_branch
 from bellhop.control_flow.interpretation import is_outcome
 from bellhop.control_flow.predicates import as_predicate
+from bellhop.tracing.state import is_tracing
 
 Function = Callable[..., Any]
 
@@ -135,19 +136,39 @@ class Conditional:
 
     def _record(self, args: Any, kwargs: Any) -> None:
         """Put the gates of the branches on a tape of PennyLane's, which knows no else-if."""
-        import pennylane as qml
-
         others: Any = None
         for pred, function in [*self._branches, (True, self._otherwise)]:
             if function is None or not (is_outcome(pred) or pred):
                 continue
             if not is_outcome(pred):
                 # The condition is known: this branch is the last that may run.
-                final: Function = function if others is None else qml.cond(others, function)
-                final(*args, **kwargs)
+                if others is None:
+                    function(*args, **kwargs)
+                else:
+                    _record_if(others, function, args, kwargs)
                 return
-            qml.cond(pred if others is None else others & pred, function)(*args, **kwargs)
+            _record_if(pred if others is None else others & pred, function, args, kwargs)
             others = ~pred if others is None else others & ~pred
+
+
+def _record_if(outcome: Any, function: Function, args: Any, kwargs: Any) -> None:
+    """Put the gates of a branch on the active tape, each on condition of an outcome."""
+    import pennylane as qml
+
+    if not is_tracing():
+        qml.cond(outcome, function)(*args, **kwargs)
+        return
+    # PennyLane's own ``cond`` is this module's, where a program is traced.
+    with qml.queuing.AnnotatedQueue() as queue:
+        function(*args, **kwargs)
+    operations, measurements, *_ = qml.queuing.process_queue(queue)
+    if measurements:
+        raise TypeError(
+            "cond: a branch on the outcome of a mid-circuit measurement measures "
+            f"{measurements[0]}. Measure where the quantum function returns."
+        )
+    for operation in operations:
+        qml.ops.Conditional(outcome, operation)
 
 
 def _nothing(*_: Any, **__: Any) -> None:

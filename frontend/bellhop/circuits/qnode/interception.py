@@ -30,6 +30,7 @@ from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.precision import without_precision_warnings
+from bellhop.circuits.python_devices.execution import run_on_python_device
 from bellhop.circuits.qnode.mitigation import current_mitigation
 from bellhop.circuits.recording.nested import fold
 from bellhop.circuits.recording.recording import Circuit
@@ -76,10 +77,6 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     check_number_of_shots(qnode, where)
     if needs_tape(qnode):
         return call_on_tape(qnode, args, kwargs, where, call_qnode)
-    if is_default_qubit(qnode.device):
-        run: Any = run_traced
-    else:
-        run = run_null if is_null_device(qnode.device) else _run_on_plugin
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     # What the program does not compute stays static: numbers become constants of the gates.
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
@@ -91,8 +88,22 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         args, kwargs = jax.tree.unflatten(in_tree, full)
         return qnode.func(*args, **kwargs)
 
+    folded = fold(function, global_folding())
+    if _is_python_device(qnode.device):
+        return run_on_python_device(folded, inputs, qnode=qnode, where=where)
+    if is_default_qubit(qnode.device):
+        run: Any = run_traced
+    else:
+        run = run_null if is_null_device(qnode.device) else _run_on_plugin
     wires = _wire_map(qnode, function, inputs, where)
-    return run(fold(function, global_folding()), inputs, qnode=qnode, wires=wires, where=where)
+    return run(folded, inputs, qnode=qnode, wires=wires, where=where)
+
+
+def _is_python_device(device: Any) -> bool:
+    """Tell whether a device is neither compiled nor part of programs, so that they call it."""
+    return not (
+        is_default_qubit(device) or is_null_device(device) or hasattr(device, "get_c_interface")
+    )
 
 
 def _run_on_plugin(
@@ -104,7 +115,7 @@ def _run_on_plugin(
     where: str,
 ) -> Any:
     """Trace a call of a QNode whose device is called by the runtime."""
-    _check_supported(qnode, where)
+    check_options(qnode.device, where)
     gates = GateSet(qnode.device)
     differentiation = chosen_differentiation(qnode, where)
     rewrites = rewrites_of(qnode)
@@ -222,14 +233,3 @@ def _check_no_debugger(qnode: qml.QNode, where: str) -> None:
             f"{where}: qml.snapshots on {qnode.device.name} is not supported by bellhop. Use "
             "qml.device('lightning.qubit', wires=...), where the circuit runs once for each."
         )
-
-
-def _check_supported(qnode: qml.QNode, where: str) -> None:
-    if not hasattr(qnode.device, "get_c_interface"):
-        raise CompileError(
-            f"{where}: the device '{qnode.device.name}' has no compiled plugin "
-            "(get_c_interface), so it cannot run inside qjit. Use "
-            "qml.device('lightning.qubit', wires=...) or 'default.qubit', which have no noise "
-            "channels, or call the QNode outside of qjit."
-        )
-    check_options(qnode.device, where)

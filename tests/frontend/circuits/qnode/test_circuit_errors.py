@@ -180,16 +180,6 @@ def test_error_names_the_line_of_the_circuit() -> None:
         bellhop.qjit(failing)(0.3)
 
 
-def test_device_without_a_plugin() -> None:
-    message = (
-        "the device 'default.mixed' has no compiled plugin (get_c_interface), so it cannot run "
-        "inside qjit. Use qml.device('lightning.qubit', wires=...) or 'default.qubit', "
-        "which have no noise channels, or call the QNode outside of qjit."
-    )
-    with raises_naming_the_circuit(message):
-        bellhop.qjit(circuit(expval, qml.device("default.mixed", wires=2)))(0.3)
-
-
 def test_transform() -> None:
     message = "the transform spsa_grad draws its directions when the program is traced"
     with raises_naming_the_circuit(message):

@@ -1,0 +1,223 @@
+"""What a program calls for a circuit: tapes, executed on the device, and arrays of the results."""
+
+import contextlib
+import math
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pennylane as qml
+
+from bellhop.circuits.python_devices.derivatives import with_derivatives
+from bellhop.circuits.python_devices.results import Result
+from bellhop.circuits.python_devices.template import Template
+
+# Devices are Python objects that nobody made for threads, and XLA calls from several.
+_locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
+_locks_lock = threading.Lock()
+
+_OPTIONS = ("cache", "cachesize", "device_vjp", "executor_backend", "grad_on_execution")
+
+
+class Circuit:
+    """A QNode's circuit as a device gets it.
+
+    Args:
+        qnode: the QNode.
+        where: its name and line, for errors.
+        template: its tape without what the program computes.
+        operands: those that stand in the template, or their types.
+        results: of a tape, one group of shots after another.
+        is_seeded: whether an operand more is a seed.
+    """
+
+    def __init__(
+        self,
+        qnode: qml.QNode,
+        where: str,
+        template: Template,
+        operands: Sequence[Any],
+        results: Sequence[Result],
+        *,
+        is_seeded: bool,
+    ) -> None:
+        self.qnode = qnode
+        self.where = where
+        self.template = template
+        self.shapes = tuple(operand.shape for operand in operands)
+        self._dtypes = tuple(operand.dtype for operand in operands)
+        self.results = tuple(results)
+        self.is_seeded = is_seeded
+
+    @property
+    def device(self) -> Any:
+        """The device."""
+        return self.qnode.device
+
+    @property
+    def n_results(self) -> int:
+        """How many numbers the results of a tape have."""
+        return sum(math.prod(result.shape) for result in self.results)
+
+    def placeholders(self) -> list[np.ndarray]:
+        """Return operands that stand for others."""
+        return [np.zeros(*each) for each in zip(self.shapes, self._dtypes, strict=True)]
+
+    def execute(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Execute a tape for each row of the operands; return the results, with rows first."""
+        n_rows = len(operands[0])
+        tapes = [self.template.tape([each[row] for each in operands]) for row in range(n_rows)]
+        values = self._executed(tapes, interface=None, diff_method=None)
+        columns = zip(*map(self._in_order, values), strict=True)
+        return [
+            np.stack([result.read(value) for value in column])
+            for result, column in zip(self.results, columns, strict=True)
+        ]
+
+    def differentiate(
+        self, operands: Sequence[np.ndarray], by: Sequence[int], order: int, method: Any
+    ) -> list[np.ndarray]:
+        """Return the results of a tape for each row, and derivatives of all numbers in them.
+
+        Args:
+            operands: with rows first.
+            by: the numbers of those that it is differentiated by.
+            order: of the highest derivative.
+            method: PennyLane's ``diff_method``.
+        """
+        n_rows = len(operands[0])
+        sizes = [math.prod(self.shapes[number]) for number in by]
+        starts = np.cumsum([0, *sizes])
+
+        def function(parameters: Any) -> Any:
+            tapes = []
+            for row in range(n_rows):
+                values = [each[row] for each in operands]
+                for number, start, size in zip(by, starts, sizes, strict=False):
+                    shape = self.shapes[number]
+                    values[number] = (
+                        qml.math.reshape(parameters[row, start : start + size], shape)
+                        if shape
+                        else parameters[row, start]
+                    )
+                tapes.append(self.template.tape(values))
+            rows = self._executed(
+                tapes,
+                interface="autograd",
+                diff_method=method,
+                max_diff=order,
+                gradient_kwargs=self.qnode.gradient_kwargs,
+            )
+            flat = [
+                [qml.math.reshape(value, (-1,)) for value in self._in_order(row)] for row in rows
+            ]
+            return qml.math.stack([qml.math.concatenate(row) for row in flat])
+
+        columns = [np.reshape(operands[number], (n_rows, -1)) for number in by]
+        parameters = np.concatenate(columns, axis=1).astype(float)
+        flat, *derivatives = with_derivatives(function, parameters, order)
+        ends = np.cumsum([math.prod(result.shape) for result in self.results])[:-1]
+        values = [
+            part.reshape(n_rows, *result.shape).astype(result.dtype)
+            for part, result in zip(np.split(flat, ends, axis=1), self.results, strict=True)
+        ]
+        real = np.result_type(*(result.dtype for result in self.results))
+        return [*values, *(derivative.astype(real) for derivative in derivatives)]
+
+    def _executed(self, tapes: Sequence[Any], **options: Any) -> Any:
+        given = self.qnode.execute_kwargs
+        options |= {name: given[name] for name in _OPTIONS if name in given}
+        return qml.execute(
+            tapes,
+            self.device,
+            mcm_method=given.get("mcm_method"),
+            postselect_mode=given.get("postselect_mode"),
+            **options,
+        )
+
+    def _in_order(self, values: Any) -> list[Any]:
+        """Return the results of a tape one after another, as ``results`` has them."""
+        groups = values if self.template.shots.has_partitioned_shots else (values,)
+        if len(self.template.measured) == 1:
+            return list(groups)
+        return [value for group in groups for value in group]
+
+
+@dataclass(frozen=True)
+class CircuitFunction:
+    """The function of operands that a program calls.
+
+    Attributes:
+        circuit: the circuit.
+        by: the operands that it is differentiated by.
+        order: of the highest derivative that it returns after the results.
+        method: PennyLane's ``diff_method``, where there is one.
+    """
+
+    circuit: Circuit
+    by: tuple[int, ...] = ()
+    order: int = 0
+    method: Any = None
+
+    @property
+    def __name__(self) -> str:
+        return str(self.circuit.qnode.func.__name__)
+
+    def differentiated(self, by: Sequence[int], method: Any) -> "CircuitFunction":
+        """Return the function that returns derivatives of one order more."""
+        every = tuple(sorted({*self.by, *by}))
+        return replace(self, by=every, order=self.order + 1, method=method)
+
+    def __call__(self, *operands: np.ndarray) -> list[np.ndarray]:
+        """Execute the circuit, for each row where operands have leading axes."""
+        circuit = self.circuit
+        leaves = list(operands)
+        seed = leaves.pop() if circuit.is_seeded else None
+        rows = self._leading(operands)
+        flat = [
+            np.reshape(leaf, (math.prod(rows), *shape))
+            for leaf, shape in zip(leaves, circuit.shapes, strict=True)
+        ]
+        # Without operands there is one row.
+        flat = flat or [np.zeros(math.prod(rows))]
+        with (
+            _alone(circuit.device),
+            _seeded(circuit.device, seed),
+            qml.QueuingManager.stop_recording(),
+        ):
+            if self.order:
+                results = circuit.differentiate(flat, self.by, self.order, self.method)
+            else:
+                results = circuit.execute(flat)
+        return [result.reshape((*rows, *result.shape[1:])) for result in results]
+
+    def _leading(self, operands: Sequence[np.ndarray]) -> tuple[int, ...]:
+        shapes = [*self.circuit.shapes, *([(2,)] if self.circuit.is_seeded else [])]
+        if not operands:
+            return ()
+        return operands[0].shape[: operands[0].ndim - len(shapes[0])]
+
+
+@contextlib.contextmanager
+def _alone(device: Any) -> Iterator[None]:
+    with _locks_lock:
+        lock = _locks.setdefault(device, threading.RLock())
+    with lock:
+        yield
+
+
+@contextlib.contextmanager
+def _seeded(device: Any, seed: Any) -> Iterator[None]:
+    """Let a device draw from the program's seed, where it draws from a generator of NumPy's."""
+    own = getattr(device, "_rng", None)
+    if seed is None or not isinstance(own, np.random.Generator):
+        yield
+        return
+    device._rng = np.random.default_rng(np.ravel(seed))
+    try:
+        yield
+    finally:
+        device._rng = own

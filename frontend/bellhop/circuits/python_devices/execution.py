@@ -1,0 +1,87 @@
+"""Calls of QNodes on a device that is a Python object: traced to a template, executed by it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pennylane as qml
+
+from bellhop.base.source import named_after
+from bellhop.circuits.circuit.execution import shots_of
+from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.gates.rewrites import rewrites_of
+from bellhop.circuits.measure.process import is_measurement
+from bellhop.circuits.operations.seeds import offer_seed_of, random_key
+from bellhop.circuits.python_devices.called_circuit import Circuit
+from bellhop.circuits.python_devices.device_call import call_circuit
+from bellhop.circuits.python_devices.recording import RecordedCircuit
+from bellhop.circuits.python_devices.results import result_of
+from bellhop.circuits.python_devices.template import Template
+
+
+def run_on_python_device(
+    function: Callable[..., Any], inputs: Sequence[Any], *, qnode: qml.QNode, where: str
+) -> Any:
+    """Trace a call of a QNode whose device is called by the program.
+
+    Args:
+        function: the quantum function, of the inputs.
+        inputs: arrays.
+        qnode: the QNode.
+        where: its name and line, for errors.
+
+    Returns:
+        the measurements' values, in the structure that the quantum function returned.
+
+    Raises:
+        CompileError: for what no tape can hold; names the QNode.
+    """
+    rows = Rows(None, where)
+    shots = shots_of(qnode)
+    if shots.total:
+        offer_seed_of(qnode.device)
+
+    def run(row: Any, *inputs: Any) -> Any:
+        nonlocal rows
+        rows = Rows(row, where)
+        recorded = RecordedCircuit(where, rows)
+        recorded.rewrites = rewrites_of(qnode)
+        leaves, tree = recorded.traced(function, *inputs)
+        processes = [leaf for leaf in leaves if is_measurement(leaf)]
+        template = Template(
+            tuple(recorded.steps), tuple(map(recorded.measured, processes)), qnode.shots
+        )
+        operands = list(recorded.operands.values())
+        n_wires = len(qnode.device.wires or template.wires)
+        groups = shots.copies or (None,)
+        results = [
+            [result_of(process, qnode.device, n_wires, group, where) for process in processes]
+            for group in groups
+        ]
+        circuit = Circuit(
+            qnode,
+            where,
+            template,
+            operands,
+            [result for group in results for result in group],
+            is_seeded=bool(shots.total),
+        )
+        if shots.total:
+            operands.append(jax.random.key_data(random_key(*operands, row)))
+        values = iter(call_circuit(circuit, operands))
+
+        def copy(group: Sequence[Any]) -> Any:
+            finished = iter(
+                [recorded.precision.of(result.finish(next(values))) for result in group]
+            )
+            return jax.tree.unflatten(
+                tree,
+                [next(finished) if is_measurement(leaf) else jnp.asarray(leaf) for leaf in leaves],
+            )
+
+        copies = tuple(map(copy, results))
+        return copies if shots.is_vector else copies[0]
+
+    jax.eval_shape(named_after(qnode.func, run), ROW_STRUCT, *inputs)
+    return rows.run(lambda row: run(row, *inputs))

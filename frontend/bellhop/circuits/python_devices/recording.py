@@ -1,0 +1,171 @@
+"""A quantum function under way whose operations become a template, for a device of tapes."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import pennylane as qml
+
+from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.control_flow import is_control_flow
+from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.measure.process import is_measurement
+from bellhop.circuits.python_devices.template import Choice, Measured, Part, Step, part_of
+from bellhop.circuits.recording.nested import NestingCircuit, apply_control_flow
+from bellhop.control_flow.steps import traced_branches
+from bellhop.errors import CompileError
+
+
+class RecordedCircuit(NestingCircuit):
+    """The steps of a template, and the operands that stand in them.
+
+    Loops of known length are unrolled; both branches of a conditional are steps, and the device
+    gets those of one.  Mid-circuit measurements are PennyLane's own.
+
+    Attributes:
+        steps: so far, in order.
+        operands: what the program computes, by number.
+    """
+
+    def __init__(self, where: str, rows: Rows) -> None:
+        super().__init__(where, rows)
+        self.steps: list[Step] = []
+        self.operands: dict[int, Any] = {}
+        self._n_operands = 0
+        self._n_mid_measured = 0
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Append operations."""
+        for op in operations:
+            if is_control_flow(op):
+                apply_control_flow(self, op)
+            else:
+                self.steps.append(self._part(self.rows.of(op)))
+
+    def measured(self, process: Any) -> Measured:
+        """Return a measurement process at the end of the circuit."""
+        self._check_known(process, process.wires)
+        observable = None if process.obs is None else self._part(process.obs)
+        return Measured(process, observable)
+
+    def _part(self, op: Any) -> Part:
+        self._check_known(op, op.wires)
+        return part_of(op, self._operand)
+
+    def _check_known(self, made: Any, wires: Any) -> None:
+        """Refuse what a tape has no parameter for."""
+        if any(map(is_dynamic, wires)):
+            raise CompileError(
+                f"{self.where}: the wires of {_name(made)} are computed in the program, and a "
+                "device that Python calls gets tapes of known wires. Use a loop whose bounds are "
+                "Python numbers, or qml.device('lightning.qubit', wires=...)."
+            )
+        computed = [] if is_measurement(made) else _inner_values(made)
+        if any(map(is_dynamic, computed)):
+            raise CompileError(
+                f"{self.where}: what {_name(made)} is made of is computed in the program, beside "
+                "its parameters. Make it static: qjit(static_argnums=...); or write gates instead."
+            )
+        if any(isinstance(value, qml.ops.MeasurementValue) for value in getattr(made, "data", ())):
+            raise CompileError(
+                f"{self.where}: a parameter of {_name(made)} is the outcome of a mid-circuit "
+                "measurement, which the device makes. Use bellhop.cond with the outcome."
+            )
+
+    def _operand(self, value: Any) -> int:
+        self.operands[self._n_operands] = value
+        self._n_operands += 1
+        return self._n_operands - 1
+
+    def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
+        """Run a loop of known length."""
+        if not isinstance(n_iterations, int):
+            self._refuse("a for_loop whose bounds are computed in the program")
+        for iteration in range(n_iterations):
+            carried = body(carried, iteration)
+        return carried
+
+    def while_loop(self, condition: Any, body: Any, carried: Any) -> NoReturn:
+        """Refuse a loop of unknown length."""
+        self._refuse("a while_loop")
+
+    def branch(
+        self,
+        construct: str,
+        index: Any,
+        names: Sequence[str],
+        branches: Sequence[Callable[[], Any]],
+    ) -> Any:
+        """Append the gates of all branches, of which the device gets those of one."""
+        self.flush_active(construct)
+        steps: list[tuple[Step, ...]] = []
+
+        def recorded(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
+            def run() -> tuple[Any, Any]:
+                outer = self.steps, self.operands
+                self.steps, self.operands = [], {}
+                try:
+                    with self.queue():
+                        result = branch()
+                    steps.append(tuple(self.steps))
+                    return result, self.operands
+                finally:
+                    self.steps, self.operands = outer
+
+            return run
+
+        runners, structs = traced_branches(construct, names, list(map(recorded, branches)))
+        every = {number: struct for each in structs for number, struct in each.items()}
+
+        def filled(runner: Callable[[], tuple[Any, Any]]) -> Callable[[], tuple[Any, Any]]:
+            def run() -> tuple[Any, Any]:
+                result, mine = runner()
+                zeros = {n: jnp.zeros(struct.shape, struct.dtype) for n, struct in every.items()}
+                return result, zeros | mine
+
+            return run
+
+        result, operands = jax.lax.switch(index, list(map(filled, runners)))
+        self.operands |= operands
+        self.steps.append(Choice(self._operand(jnp.asarray(index)), tuple(steps)))
+        return result
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Append a measurement, and return PennyLane's value for its outcome."""
+        del site
+        self.flush_active("measure")
+        outcome = qml.ops.MidMeasure(
+            wires=qml.wires.Wires([label]),
+            reset=reset,
+            postselect=None if postselect < 0 else postselect,
+            meas_uid=str(self._n_mid_measured),
+        )
+        self._n_mid_measured += 1
+        return qml.ops.MeasurementValue([outcome])
+
+    def _refuse(self, construct: str) -> NoReturn:
+        raise CompileError(
+            f"{self.where}: it has {construct}, and a device that Python calls gets tapes of known "
+            "length. Use bounds that are Python numbers, or qml.device('lightning.qubit', "
+            "wires=...)."
+        )
+
+
+def _inner_values(op: Any) -> list[Any]:
+    """Return what an operation is made of beside its parameters and other operations."""
+    hyperparameters = getattr(op, "hyperparameters", {})
+    parts = [part for part in hyperparameters.values() if isinstance(part, qml.operation.Operator)]
+    values = [
+        value
+        for value in jax.tree.leaves(
+            list(hyperparameters.values()),
+            is_leaf=lambda value: isinstance(value, qml.operation.Operator),
+        )
+        if not isinstance(value, qml.operation.Operator)
+    ]
+    return values + [value for part in parts for value in _inner_values(part)]
+
+
+def _name(made: Any) -> str:
+    return getattr(made, "name", None) or type(made).__name__

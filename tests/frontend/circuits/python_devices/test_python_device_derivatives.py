@@ -1,0 +1,198 @@
+"""Derivatives of circuits on devices that are Python objects: the device's, or parameter shifts."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+from tests.frontend.circuits.python_devices.counting_device import (
+    CountingDevice,
+    DifferentiatingDevice,
+)
+
+import bellhop
+
+ANGLES = jnp.array([0.3, 0.5])
+
+
+def circuit(x, y):
+    qml.RX(x, 0)
+    qml.CRY(y, [0, 1])
+    return qml.expval(qml.Z(1)), qml.probs([0])
+
+
+def expectation(x, y):
+    qml.RX(x, 0)
+    qml.CRY(y, [0, 1])
+    return qml.expval(qml.Z(1))
+
+
+def reference(function):
+    return qml.QNode(function, qml.device("default.qubit", wires=2))
+
+
+def close(ours, theirs):
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-7), ours, theirs)
+
+
+@pytest.mark.parametrize("method", ["best", "parameter-shift", "finite-diff", "hadamard"])
+def test_jacobian(method):
+    options = {"gradient_kwargs": {"aux_wire": 2}} if method == "hadamard" else {}
+    device = qml.device("default.mixed", wires=3)
+    qnode = qml.QNode(circuit, device, diff_method=method, **options)
+    ours = bellhop.qjit(jax.jacobian(qnode, argnums=(0, 1)))(0.3, 0.5)
+    close(ours, jax.jit(jax.jacobian(reference(circuit), argnums=(0, 1)))(0.3, 0.5))
+
+
+def test_only_what_is_differentiated_is_shifted():
+    device = CountingDevice(wires=2)
+
+    def prepared(features, x):
+        qml.StatePrep(features, wires=[0, 1])
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    features = jnp.array([0.6, 0.0, 0.0, 0.8])
+    slope = bellhop.qjit(jax.grad(qml.QNode(prepared, device), argnums=1))(features, 0.3)
+    assert device.batches == [1, 2]
+    np.testing.assert_allclose(slope, -(0.36 - 0.64) * np.sin(0.3), atol=1e-10)
+
+
+def test_gradient_of_a_batch_is_two_executions():
+    device = CountingDevice(wires=2)
+    slopes = jax.vmap(jax.grad(qml.QNode(expectation, device)), in_axes=(0, None))
+    ours = bellhop.qjit(slopes)(ANGLES, 0.5)
+    # RX takes two shifts; one batch of values, one of shifted values.
+    assert device.batches == [2, 4]
+    theirs = jax.vmap(jax.grad(reference(expectation)), in_axes=(0, None))
+    close(ours, jax.jit(theirs)(ANGLES, 0.5))
+
+
+def test_derivative_of_the_device_itself():
+    device = DifferentiatingDevice(wires=2)
+    ours = bellhop.qjit(jax.vmap(jax.value_and_grad(qml.QNode(expectation, device), (0, 1))))
+    values = ours(ANGLES, ANGLES)
+    assert (device.batches, device.differentiated) == ([2], [2])
+    theirs = jax.vmap(jax.value_and_grad(reference(expectation), (0, 1)))
+    close(values, jax.jit(theirs)(ANGLES, ANGLES))
+
+
+def test_forward_mode_and_classical_processing():
+    qnode = qml.QNode(expectation, CountingDevice(wires=2))
+    function = lambda q: lambda x: jnp.sin(q(x**2, 3 * x)) * x
+    ours = bellhop.qjit(lambda x: jax.jvp(function(qnode), (x,), (1.0,)))(0.4)
+    close(ours, jax.jit(lambda x: jax.jvp(function(reference(expectation)), (x,), (1.0,)))(0.4))
+
+
+@pytest.mark.hessian
+@pytest.mark.quick
+@pytest.mark.parametrize("device", [CountingDevice, DifferentiatingDevice])
+def test_hessian(device):
+    qnode = qml.QNode(expectation, device(wires=2))
+    ours = bellhop.qjit(jax.hessian(qnode, argnums=(0, 1)))(0.3, 0.5)
+    close(ours, jax.jit(jax.hessian(reference(expectation), argnums=(0, 1)))(0.3, 0.5))
+
+
+@pytest.mark.hessian
+def test_mixed_second_derivative_of_a_batch():
+    qnode = qml.QNode(expectation, CountingDevice(wires=2))
+    mixed = lambda q: jax.vmap(jax.grad(jax.grad(q, 0), 1), in_axes=(0, None))
+    close(
+        bellhop.qjit(mixed(qnode))(ANGLES, 0.5),
+        jax.jit(mixed(reference(expectation)))(ANGLES, 0.5),
+    )
+
+
+def test_channel_and_observable():
+    @qml.qnode(qml.device("default.mixed", wires=1))
+    def noisy(p, c):
+        qml.RX(0.4, 0)
+        qml.DepolarizingChannel(p, 0)
+        return qml.expval(c * qml.Z(0))
+
+    slopes = bellhop.qjit(jax.grad(noisy, argnums=(0, 1)))(0.1, 2.0)
+    expected = -2 * 4 / 3 * np.cos(0.4), (1 - 0.4 / 3) * np.cos(0.4)
+    np.testing.assert_allclose(slopes, expected, atol=1e-10)
+
+
+def test_branch_and_measurement_in_the_middle():
+    @qml.qnode(qml.device("default.mixed", wires=3))
+    def chosen(x):
+        bellhop.cond(x > 0.5, lambda: qml.RX(x, 0), lambda: qml.RY(2 * x, 0))()
+        m = bellhop.measure(0)
+        bellhop.cond(m, lambda: qml.RX(x, 1))()
+        return qml.expval(qml.Z(1))
+
+    def expected(x, angle):
+        return (1 + np.cos(angle)) / 2 + (1 - np.cos(angle)) / 2 * np.cos(x)
+
+    for x, angle in ((0.3, 2.0), (0.8, 1.0)):
+        h = 1e-5
+        slope = (expected(x + h, angle * (x + h)) - expected(x - h, angle * (x - h))) / (2 * h)
+        np.testing.assert_allclose(bellhop.qjit(jax.grad(chosen))(x), slope, atol=1e-9)
+
+
+def test_derivative_with_shots_is_of_fresh_samples():
+    @qml.set_shots(20000)
+    @qml.qnode(qml.device("default.mixed", wires=1, seed=3))
+    def sampled(x):
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    np.testing.assert_allclose(bellhop.qjit(jax.grad(sampled))(0.4), -np.sin(0.4), atol=0.03)
+
+
+def purity(x, y):
+    qml.RX(x, 0)
+    qml.RX(y, 1)
+    return qml.purity([0])
+
+
+REFUSED = {
+    "backprop": (
+        {"diff_method": "backprop"},
+        expectation,
+        "diff_method='backprop' goes through default.mixed, which runs outside of the program. Use",
+    ),
+    "none": ({"diff_method": None}, expectation, "its diff_method is None. Set another."),
+    "purity": (
+        {},
+        purity,
+        "it returns PurityMP and is differentiated, which the device default.mixed cannot be",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_no_derivative(name):
+    options, function, message = REFUSED[name]
+    qnode = qml.QNode(function, qml.device("default.mixed", wires=2), **options)
+    with pytest.raises(bellhop.DifferentiableCompileError, match=r"the QNode '\w+' \(") as raised:
+        bellhop.qjit(jax.grad(qnode))(0.3, 0.5)
+    assert message in str(raised.value)
+
+
+def test_method_that_the_device_has_not_with_shots():
+    device = DifferentiatingDevice(wires=2)
+    qnode = qml.set_shots(qml.QNode(expectation, device, diff_method="device"), 10)
+    message = "differentiating has no diff_method='device' for it. Use diff_method='best'"
+    with pytest.raises(bellhop.DifferentiableCompileError, match=message):
+        bellhop.qjit(jax.grad(qnode))(0.3, 0.5)
+
+
+def test_second_derivative_of_what_differentiates_once():
+    qnode = qml.QNode(expectation, DifferentiatingDevice(wires=2), diff_method="device")
+    message = "differentiated more than once, and diff_method='device' does so once"
+    with pytest.raises(bellhop.DifferentiableCompileError, match=message):
+        bellhop.qjit(jax.hessian(qnode))(0.3, 0.5)
+
+
+def test_derivative_by_a_complex_number():
+    @qml.qnode(qml.device("default.mixed", wires=1))
+    def unitary(x):
+        qml.QubitUnitary(jnp.diag(jnp.exp(jnp.array([1j, -1j]) * x)), 0)
+        return qml.expval(qml.X(0))
+
+    with pytest.raises(bellhop.DifferentiableCompileError, match="differentiated by complex param"):
+        bellhop.qjit(jax.grad(unitary))(0.3)

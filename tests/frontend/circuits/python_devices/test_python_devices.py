@@ -1,0 +1,327 @@
+"""Devices that are Python objects: circuits are tapes that the program lets them execute."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+from tests.frontend.circuits.python_devices.counting_device import CountingDevice, as_numpy
+
+import bellhop
+
+
+def assert_as_uncompiled(qnode, *args):
+    """Compare structure, shapes and values with those of the uncompiled QNode."""
+    # With arrays of JAX's, PennyLane compiles each operation of the device apart.
+    theirs = as_numpy(qnode(*map(np.asarray, args)))
+    ours = bellhop.qjit(qnode)(*args)
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, atol=1e-10)
+
+
+def entangled(x):
+    qml.RX(x, 0)
+    qml.CNOT([0, 1])
+    return {"z": qml.expval(qml.Z(1)), "others": (qml.var(qml.X(0) @ qml.Y(1)), qml.probs([1]))}
+
+
+def stabilizer(x):
+    qml.H(0)
+    qml.CNOT([0, 1])
+    return qml.expval(qml.X(0) @ qml.X(1)), qml.probs()
+
+
+def noisy(x):
+    qml.RX(x, 0)
+    qml.AmplitudeDamping(x / 4, 0)
+    qml.QubitChannel([np.eye(2) * 0.8, np.array([[0, 0.6], [0.6, 0]])], 0)
+    return qml.expval(qml.Z(0)), qml.state(), qml.density_matrix([1]), qml.purity([0])
+
+
+def qutrits(x):
+    qml.TRX(x, wires=0, subspace=(0, 2))
+    qml.TAdd([0, 1])
+    return qml.expval(qml.GellMann(1, index=3)), qml.probs([0, 1])
+
+
+def state(x):
+    qml.RX(x, 0)
+    qml.CNOT([0, 1])
+    return qml.state()
+
+
+def parity(x):
+    qml.RX(x, 0)
+    qml.CNOT([0, 1])
+    return qml.expval(qml.Z(1))
+
+
+DEVICES = {
+    "reference.qubit": entangled,
+    "state of reference.qubit": state,
+    "default.clifford": stabilizer,
+    "default.mixed": noisy,
+    "default.tensor": parity,
+    "default.qutrit": qutrits,
+    "default.qutrit.mixed": qutrits,
+}
+# quimb compiles for seconds when it is first used.
+CASES = [
+    pytest.param(name, marks=pytest.mark.large) if name == "default.tensor" else name
+    for name in DEVICES
+]
+NEEDS = {"default.clifford": "stim", "default.tensor": "quimb"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name):
+    device = name.split()[-1]
+    if device in NEEDS:
+        pytest.importorskip(NEEDS[device])
+    assert_as_uncompiled(qml.QNode(DEVICES[name], qml.device(device, wires=2)), 0.3)
+
+
+def test_device_without_wires_has_those_of_the_circuit():
+    @qml.qnode(CountingDevice())
+    def circuit(x):
+        qml.RX(x, "a")
+        qml.CNOT(["a", "b"])
+        return qml.probs()
+
+    assert_as_uncompiled(circuit, 0.3)
+
+
+def test_numbers_that_the_program_computes():
+    @qml.qnode(qml.device("default.mixed", wires=2))
+    def circuit(weights, matrix, coefficient):
+        qml.StronglyEntanglingLayers(weights, wires=[0, 1])
+        qml.QubitUnitary(matrix, 0)
+        qml.adjoint(qml.ctrl(qml.RX(weights[0, 0, 0], 1), 0))
+        return qml.expval(coefficient * qml.Z(0) + qml.X(1) @ qml.Y(0))
+
+    weights = jnp.linspace(0, 1, 6).reshape(1, 2, 3)
+    matrix = jnp.array([[0.6, 0.8j], [0.8j, 0.6]])
+    assert_as_uncompiled(circuit, weights, matrix, 0.7)
+
+
+def test_quantum_function_in_a_closure_over_the_program():
+    device = qml.device("default.mixed", wires=1)
+
+    @bellhop.qjit
+    def program(x):
+        y = jnp.sin(x)
+
+        @qml.qnode(device)
+        def circuit():
+            qml.RX(2 * y, 0)
+            return qml.expval(qml.Z(0))
+
+        return 3 * circuit()
+
+    np.testing.assert_allclose(program(0.4), 3 * np.cos(2 * np.sin(0.4)))
+
+
+def branching(x):
+    def one():
+        qml.RX(x, 0)
+        return 2.0 * x
+
+    def other():
+        qml.RY(2 * x, 1)
+        qml.RX(x / 10, 1)
+        return x
+
+    angle = bellhop.cond(x > 0.5, one, other)()
+    bellhop.for_loop(0, 2)(lambda i: qml.RX(angle * (i + 1), i) and None)()
+    return qml.expval(qml.Z(0)), qml.expval(qml.Z(1))
+
+
+@pytest.mark.parametrize("x", [0.3, 0.8])
+def test_branch_that_the_program_chooses(x):
+    assert_as_uncompiled(qml.QNode(branching, qml.device("default.mixed", wires=2)), x)
+
+
+def test_vmap_is_one_batch_of_tapes():
+    device = CountingDevice(wires=2)
+    angles = jnp.array([0.3, 0.8, 0.4, 0.9])
+    values = bellhop.qjit(jax.vmap(qml.QNode(branching, device)))(angles)
+    assert device.batches == [4]
+    uncompiled = qml.QNode(branching, qml.device("default.qubit", wires=2))
+    expected = [uncompiled(float(x)) for x in angles]
+    np.testing.assert_allclose(np.stack(values, axis=1), expected, atol=1e-10)
+
+
+def test_batches_of_parameters_are_one_batch_of_tapes():
+    device = CountingDevice(wires=1)
+
+    @qml.qnode(device)
+    def circuit(x):
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    angles = jnp.array([0.1, 0.2, 0.3])
+    np.testing.assert_allclose(bellhop.qjit(circuit)(angles), np.cos(angles), atol=1e-10)
+    assert device.batches == [3]
+
+
+def test_measurement_in_the_middle():
+    @qml.qnode(qml.device("default.mixed", wires=4))
+    def circuit(x):
+        qml.RX(x, 0)
+        m = bellhop.measure(0, reset=True)
+        bellhop.cond(m, lambda: qml.RX(x, 1), lambda: qml.RY(2 * x, 1))()
+        n = qml.measure(1)
+        return qml.expval(qml.Z(0)), qml.probs(1), qml.expval(m), qml.probs(op=[m, n])
+
+    assert_as_uncompiled(circuit, 0.8)
+
+
+def test_values_beside_measurements():
+    @qml.qnode(qml.device("default.mixed", wires=1))
+    def circuit(x):
+        return qml.expval(qml.Z(0)), 2 * x
+
+    np.testing.assert_allclose(bellhop.qjit(circuit)(0.4), (1.0, 0.8))
+
+
+def test_precision_is_that_of_the_numbers():
+    circuit = qml.QNode(parity, qml.device("default.mixed", wires=2))
+    value = bellhop.qjit(circuit)(jnp.float32(0.3))
+    assert value.dtype == np.float32
+    np.testing.assert_allclose(value, np.cos(0.3), rtol=1e-6)
+
+
+def test_programs_in_several_threads_have_the_device_one_by_one():
+    device = CountingDevice(wires=2)
+    inside, most = [], []
+    execute = device._simulator.execute
+
+    def alone(*args):
+        inside.append(1)
+        most.append(len(inside))
+        try:
+            return execute(*args)
+        finally:
+            inside.pop()
+
+    device._simulator.execute = alone
+    compiled = bellhop.qjit(qml.QNode(parity, device))
+    compiled(0.0)
+    results = {}
+
+    def run(number):
+        results[number] = [float(compiled(0.1 * number)) for _ in range(10)]
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1
+    for number, values in results.items():
+        np.testing.assert_allclose(values, np.cos(0.1 * number), atol=1e-10)
+
+
+def test_transforms_of_the_qnode():
+    device = qml.device("default.mixed", wires=1)
+
+    def circuit(x):
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    damping = qml.noise.partial_wires(qml.AmplitudeDamping, 0.4)
+    model = qml.NoiseModel({qml.noise.op_eq(qml.RX): damping})
+    noisy = qml.noise.add_noise(qml.QNode(circuit, device), model)
+    assert_as_uncompiled(noisy, 0.4)
+
+
+class CustomError(Exception):
+    """A user's own."""
+
+
+def test_exception_is_the_devices_own():
+    device = CountingDevice(wires=1)
+    failure = CustomError("the queue is full")
+
+    def fail(*_, **__):
+        raise failure
+
+    @qml.qnode(device)
+    def circuit(x):
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    compiled = bellhop.qjit(circuit)
+    np.testing.assert_allclose(compiled(0.3), np.cos(0.3))
+    device.execute = fail
+    with pytest.raises(CustomError) as raised:
+        compiled(0.3)
+    assert raised.value is failure
+    line = circuit.func.__code__.co_firstlineno
+    (note,) = failure.__notes__
+    assert note.startswith("raised in the QNode 'circuit' (")
+    assert f"test_python_devices.py:{line}) on counting, called from " in note
+
+
+def test_what_the_device_returns_is_of_the_type_that_is_measured():
+    device = CountingDevice(wires=1)
+    device.execute = lambda circuits, **_: tuple(np.zeros(3) for _ in circuits)
+    with pytest.raises(TypeError, match=r"returned float64\[3\], declared float64\[\]"):
+        bellhop.qjit(qml.QNode(lambda: qml.expval(qml.Z(0)), device))()
+
+
+def loop_of_computed_length(x):
+    bellhop.for_loop(0, jnp.int32(x))(lambda i: qml.RX(0.1, 0) and None)()
+    return qml.expval(qml.Z(0))
+
+
+def while_loop(x):
+    bellhop.while_loop(lambda y: y < 1)(lambda y: (qml.RX(y, 0), 2 * y)[1])(x)
+    return qml.expval(qml.Z(0))
+
+
+def computed_wire(x):
+    qml.RX(0.1, jnp.int32(x))
+    return qml.expval(qml.Z(0))
+
+
+def computed_power(x):
+    qml.pow(qml.RX(0.1, 0), x)
+    return qml.expval(qml.Z(0))
+
+
+def outcome_as_angle(x):
+    qml.RX(x, 0)
+    qml.RX(bellhop.measure(0), 0)
+    return qml.expval(qml.Z(0))
+
+
+REFUSED = {
+    loop_of_computed_length: "it has a for_loop whose bounds are computed in the program, and a",
+    while_loop: "it has a while_loop, and a device that Python calls gets tapes of known length",
+    computed_wire: "the wires of RX are computed in the program, and a device that Python calls",
+    computed_power: "is computed in the program, beside its parameters. Make it static",
+    outcome_as_angle: "a parameter of RX is the outcome of a mid-circuit measurement, which the",
+}
+
+
+@pytest.mark.parametrize("function", REFUSED)
+def test_what_no_tape_can_hold(function):
+    qnode = qml.QNode(function, qml.device("default.mixed", wires=2))
+    with pytest.raises(bellhop.CompileError, match=r"the QNode '\w+' \(.*:\d+\): ") as raised:
+        bellhop.qjit(qnode)(0.3)
+    assert REFUSED[function] in str(raised.value)
+
+
+def test_branch_on_an_outcome_measures_nothing():
+    @qml.qnode(qml.device("default.mixed", wires=2))
+    def circuit():
+        bellhop.cond(bellhop.measure(0), lambda: qml.expval(qml.Z(0)))()
+        return qml.expval(qml.Z(0))
+
+    with pytest.raises(TypeError, match="a branch on the outcome of a mid-circuit measurement"):
+        bellhop.qjit(circuit)()
