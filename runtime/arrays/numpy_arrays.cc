@@ -6,6 +6,7 @@
 #include <numpy/arrayobject.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -135,32 +136,37 @@ bool is_out_of_bounds(PyObject* value, int xla_dtype) {
          number >= (is_signed ? width / 2 : width);
 }
 
-int out_of_bounds(PyObject* value, PyArray_Descr* descr) {
-  PyErr_Format(PyExc_OverflowError, "Python integer %S out of bounds for %S", value,
-               descr);
-  return -1;
+bool rounds_to_infinity(double number, int type_num) {
+  // Half of the last step above the largest number.
+  constexpr double kHalfBound = 65520;
+  if (type_num == NPY_DOUBLE || !std::isfinite(number)) return false;
+  if (type_num == NPY_FLOAT) return !std::isfinite(static_cast<float>(number));
+  // Of the types of ml_dtypes, each has a bound of its own.
+  return type_num != NPY_HALF || std::abs(number) >= kHalfBound;
 }
 
-int set_item(PyObject* value, const BufferView& buffer, PyArray_Descr* descr) {
-  const int status =
-      PyDataType_GetArrFuncs(descr)->setitem(value, buffer.data, nullptr);
-  if (status == 0) return 1;
-  // Of the widest types, NumPy names neither the value nor the type.
-  if (PyLong_Check(value) && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+// Whether an inexact type may lack a finite number.
+bool may_overflow(PyObject* value, int type_num) {
+  const Py_complex number = PyComplex_AsCComplex(value);
+  if (PyErr_Occurred() != nullptr) {
+    // An integer beyond the numbers of double precision.
     PyErr_Clear();
-    return out_of_bounds(value, descr);
+    return true;
   }
-  return -1;
+  const int part = type_num == NPY_CFLOAT    ? NPY_FLOAT
+                   : type_num == NPY_CDOUBLE ? NPY_DOUBLE
+                                             : type_num;
+  return rounds_to_infinity(number.real, part) || rounds_to_infinity(number.imag, part);
 }
 
 // Python scalars are weakly typed: they take any dtype of their own kind or wider.
 int store_python_scalar(PyObject* value, const BufferView& buffer,
                         PyArray_Descr* descr) {
-  const bool fits = PyBool_Check(value)   ? true
-                    : PyLong_Check(value) ? descr->type_num != NPY_BOOL
-                    : PyFloat_Check(value)
-                        ? descr->kind == 'f' || descr->kind == 'c' ||
-                              (descr->kind == 'V' && !is_narrow_integer(buffer.dtype))
+  const bool is_inexact = descr->kind == 'f' || descr->kind == 'c' ||
+                          (descr->kind == 'V' && !is_narrow_integer(buffer.dtype));
+  const bool fits = PyBool_Check(value)      ? true
+                    : PyLong_Check(value)    ? descr->type_num != NPY_BOOL
+                    : PyFloat_Check(value)   ? is_inexact
                     : PyComplex_Check(value) ? descr->kind == 'c'
                                              : false;
   if (!fits || buffer.rank != 0) return 0;
@@ -168,10 +174,16 @@ int store_python_scalar(PyObject* value, const BufferView& buffer,
     *static_cast<double*>(buffer.data) = PyFloat_AS_DOUBLE(value);
     return 1;
   }
-  if (is_narrow_integer(buffer.dtype) && is_out_of_bounds(value, buffer.dtype)) {
-    return out_of_bounds(value, descr);
-  }
-  return set_item(value, buffer, descr);
+  // The callback's Python side says what does not fit, and whose it is.
+  const bool is_too_large = is_inexact ? may_overflow(value, descr->type_num)
+                                       : is_narrow_integer(buffer.dtype) &&
+                                             is_out_of_bounds(value, buffer.dtype);
+  if (is_too_large) return 0;
+  const auto set_item = PyDataType_GetArrFuncs(descr)->setitem;
+  if (set_item(value, buffer.data, nullptr) == 0) return 1;
+  if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return -1;
+  PyErr_Clear();
+  return 0;
 }
 
 }  // namespace
@@ -319,7 +331,10 @@ int store_exact(PyObject* value, const BufferView& buffer) {
         buffer.rank == 0 && (observed == descr || PyArray_EquivTypes(observed, descr));
     Py_DECREF(observed);
     if (!same) return 0;
-    if (PyTypeNum_ISUSERDEF(descr->type_num)) return set_item(value, buffer, descr);
+    if (PyTypeNum_ISUSERDEF(descr->type_num)) {
+      const auto set_item = PyDataType_GetArrFuncs(descr)->setitem;
+      return set_item(value, buffer.data, nullptr) == 0 ? 1 : -1;
+    }
     PyArray_ScalarAsCtype(value, buffer.data);
     return 1;
   }

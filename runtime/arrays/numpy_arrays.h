@@ -50,8 +50,8 @@ void set_writable(PyObject* array);
 bool refill(PyObject* array, const BufferView& buffer);
 
 // Stores `value` where its dtype and shape are the buffer's already (or it is a
-// Python scalar that the dtype takes without loss of kind). Returns 1 if stored,
-// 0 if `value` is something else, -1 with a Python error set.
+// Python scalar that the dtype takes without loss of kind, and holds). Returns 1 if
+// stored, 0 if `value` is something else, -1 with a Python error set.
 int store_exact(PyObject* value, const BufferView& buffer);
 
 }  // namespace bellhop

@@ -11,6 +11,7 @@ from jax.core import ShapedArray
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.base.source import definition_site, function_name, qualified_name
+from bellhop.compiler.declared_numbers import as_declared, takes_number
 from bellhop.compiler.gates_in_callbacks import WithoutGates, circuit_here
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import DifferentiableCompileError
@@ -249,27 +250,29 @@ class CallbackTarget:
             except Exception as error:
                 reason = str(error).splitlines()[0].rstrip(".")
                 raise TypeError(
-                    f"{self.flavour} '{self.name}' returned {observed}{self._which(index)}, which "
-                    f"is no NumPy array and cannot become one: {reason}. Return "
-                    f"{_describe_type(dtype, shape)}, as declared."
+                    f"{self._returned(observed, index)}, which is no NumPy array and cannot become "
+                    f"one: {reason}. Return {_describe_type(dtype, shape)}, as declared."
                 ) from error
             # Where JAX's 64-bit types are off, a 64-bit array means the 32-bit one.
             if array.shape == shape and _canonical(array.dtype) == dtype:
-                return array.astype(dtype)
+                return as_declared(self._returned(describe(array), index), self.site, array, dtype)
             if array.dtype.kind not in "OUS":
                 observed = describe(array)
+        elif shape == () and takes_number(dtype, value):
+            return as_declared(self._returned(observed, index), self.site, value, dtype)
         raise self._mismatch(observed, dtype, shape, index)
 
     def _mismatch(
         self, observed: str, dtype: np.dtype, shape: tuple[int, ...], index: int
     ) -> TypeError:
         return TypeError(
-            f"{self.flavour} '{self.name}' returned {observed}{self._which(index)}, declared "
+            f"{self._returned(observed, index)}, declared "
             f"{_describe_type(dtype, shape)}. Change the declared type or cast the result."
         )
 
-    def _which(self, index: int) -> str:
-        return f" as result {index}" if len(self.result_avals) > 1 else ""
+    def _returned(self, observed: str, index: int) -> str:
+        which = f" as result {index}" if len(self.result_avals) > 1 else ""
+        return f"{self.flavour} '{self.name}' returned {observed}{which}"
 
 
 def flatten_arguments(

@@ -1,5 +1,7 @@
 """Every dtype through every flavour, in and out; any rank, size and memory order."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -134,6 +136,49 @@ def test_python_integers_do_not_wrap(dtype, low, high):
     for value in (low - 1, high + 1, 1 << 70):
         with pytest.raises(OverflowError, match=f"{value} out of bounds for {dtype}"):
             returning(value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "expected"),
+    [
+        ("float16", 1e6, np.inf),
+        ("float16", 10**39, np.inf),
+        ("bfloat16", -1e39, -np.inf),
+        ("float32", 1e39, np.inf),
+        ("complex64", complex(0, 1e39), complex(0, np.inf)),
+        ("float8_e4m3fn", 1e6, np.nan),
+    ],
+)
+def test_numbers_that_overflow_are_named_with_the_function_and_the_line(dtype, value, expected):
+    def large():
+        return value
+
+    def returned():
+        return np.asarray(bellhop.qjit(lambda: callback())()).astype(complex)
+
+    callback = bellhop.pure_callback(large, STRUCT((), jnp.dtype(dtype)))
+    with pytest.warns(RuntimeWarning, match=f"'large' .* beyond the range of {dtype}") as warned:
+        np.testing.assert_array_equal(returned(), expected)
+    assert warned[0].filename == __file__
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="'large' returned a"):
+        returned()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "complex64"])
+def test_numbers_that_fit_come_without_a_warning(dtype):
+    for value in (0.5, -448, True, 65504.0 if dtype == "float16" else 2.0, np.inf, np.nan):
+        callback = bellhop.pure_callback(lambda value=value: value, STRUCT((), jnp.dtype(dtype)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            result = np.asarray(bellhop.qjit(callback)())
+        expected = np.asarray(value, np.float64).astype(dtype)
+        np.testing.assert_array_equal(result.astype(complex), expected.astype(complex))
+
+
+def test_integers_beyond_all_numbers_of_a_type_are_errors():
+    callback = bellhop.pure_callback(lambda: 10**400, STRUCT((), jnp.bfloat16))
+    with pytest.raises(OverflowError, match="0 out of bounds for bfloat16"):
+        bellhop.qjit(lambda: callback())()
 
 
 ORDERS = {
