@@ -166,6 +166,8 @@ class _Conditional:
                 states.append(self._completed(after, states))
                 if number == 1:
                     self._check(*states)
+                # Its variables have what it measured; what is unset afterwards is lost.
+                _hand_on([x for at, x in enumerate(states[number]) if at not in self.unset])
                 return [self._leaves(number, *item) for item in enumerate(states[number])]
 
             return run
@@ -175,7 +177,9 @@ class _Conditional:
         one, other = states
         if results is None:
             results = [None] * len(one)
-        return tuple(map(self._after, range(len(one)), one, other, results))
+        after = tuple(map(self._after, range(len(one)), one, other, results))
+        _measure_instead([one, other], after)
+        return after
 
     def _leaves(self, number: int, position: int, value: Any) -> list[Any] | None:
         """Return the arrays of a variable after a branch, as both branches return them."""
@@ -299,6 +303,22 @@ def _is_measured(value: Any) -> bool:
     from bellhop.circuits.recording.chosen_measurements import is_measured
 
     return is_measured(value)
+
+
+def _hand_on(value: Any) -> None:
+    """Note that measurements in a value are not lost."""
+    if "pennylane" in sys.modules:
+        from bellhop.circuits.recording.queue import hand_on
+
+        hand_on(value)
+
+
+def _measure_instead(before: Any, after: Any) -> None:
+    """Put the measurements in a value in the place of others."""
+    if "pennylane" in sys.modules:
+        from bellhop.circuits.recording.queue import measure_instead
+
+        measure_instead(before, after)
 
 
 def _can_be_chosen(one: Any, other: Any) -> bool:

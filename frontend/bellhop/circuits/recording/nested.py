@@ -20,7 +20,7 @@ import pennylane as qml
 from bellhop.circuits.gates.control_flow import ControlFlow, Play
 from bellhop.circuits.gates.rewrites import Rewrite
 from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.recording.queue import QueuedCircuit
+from bellhop.circuits.recording.queue import QueuedCircuit, hand_on
 from bellhop.control_flow.steps import traced_branches, traced_step
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope, current_circuit
@@ -151,6 +151,9 @@ class _Changed(_Part):
 
 class _Inverted(_Part):
     """Collects a function that undoes each operation, loop or conditional, in order."""
+
+    # PennyLane's adjoint leaves them out.
+    needs_measurements = False
 
     def __init__(self, circuit: QueuedCircuit, applied: Applied | None = None) -> None:
         super().__init__(circuit, applied)
@@ -289,7 +292,7 @@ def fold(function: Callable[..., Any], times: int) -> Callable[..., Any]:
 
         def again() -> None:
             part = _Changed(current_circuit(), _without_preparations, circuit.rewrites)
-            part.run(lambda: function(*args, **kwargs))
+            part.run(lambda: hand_on(function(*args, **kwargs)))
 
         for _ in range(times):
             circuit.flush_active("folding")

@@ -6,7 +6,7 @@ flow, a mid-circuit measurement, or the end of the circuit.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,27 @@ from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.precision import Precision
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope
+
+
+def hand_on(result: Any) -> None:
+    """Note that the measurements in a result, as far as they were made here, are not lost."""
+    for process in _measurements(result):
+        QueuingManager.update_info(process, is_returned=True)
+
+
+def measure_instead(before: Any, after: Any) -> None:
+    """Let the measurements in a result stand in the queue in the place of others."""
+    processes = {id(process): process for process in _measurements(after)}
+    for process in _measurements(before):
+        if id(process) not in processes:
+            QueuingManager.update_info(process, is_returned=True)
+    for process in processes.values():
+        if QueuingManager.recording() and process not in QueuingManager.active_context():
+            QueuingManager.append(process)
+
+
+def _measurements(result: Any) -> list[Any]:
+    return list(filter(is_measurement, jax.tree.leaves(result, is_leaf=is_measurement)))
 
 
 class _Queue(AnnotatedQueue):
@@ -48,8 +69,8 @@ class _Queue(AnnotatedQueue):
                 "function, which cannot hold gates. Use bellhop.for_loop, while_loop or cond, or "
                 "call the QNode inside the transformation instead."
             )
-        if any(map(is_dynamic, getattr(obj, "wires", ()))):
-            # Only these fail at run time, and to look for the line takes time.
+        if is_measurement(obj) or any(map(is_dynamic, getattr(obj, "wires", ()))):
+            # Only these fail later, and to look for the line takes time.
             self.sites[id(obj)] = user_site()
         super().append(obj, **kwargs)
 
@@ -64,9 +85,11 @@ class QueuedCircuit:
 
     Attributes:
         is_one_shot: whether it is run for each shot.
+        needs_measurements: whether what is measured must be returned.
     """
 
     is_one_shot = False
+    needs_measurements: ClassVar[bool] = True
 
     def __init__(self, where: str, rows: Rows, precision: Precision | None = None) -> None:
         self.where = self._where = where
@@ -106,6 +129,8 @@ class QueuedCircuit:
                 self._queue = queue
                 yield
                 self._flush(queue)
+                if self.needs_measurements:
+                    self._check_all_returned(queue)
                 self._sites = queue.sites
         finally:
             self._queue = outer
@@ -114,6 +139,7 @@ class QueuedCircuit:
         """Run a quantum function; return the leaves and the structure of its result."""
         with circuit_scope(self), self.queue():
             result = function(*args)
+            hand_on(result)
         # Operators are pytrees too.
         leaves, tree = jax.tree.flatten(
             result, is_leaf=lambda value: is_measurement(value) or isinstance(value, Operator)
@@ -156,6 +182,16 @@ class QueuedCircuit:
         for op in operations:
             queue.remove(op)
         return operations
+
+    def _check_all_returned(self, queue: _Queue) -> None:
+        """Refuse a measurement whose value nobody gets."""
+        for obj, info in queue.items():
+            if is_measurement(obj) and "is_returned" not in info:
+                raise CompileError(
+                    f"{self._where}: {obj} ({queue.sites[id(obj)]}) is measured and not returned "
+                    "by the quantum function, so its value would be lost. Return it, or take it "
+                    "out."
+                )
 
     def is_collecting(self) -> bool:
         """Tell whether operations that are made now come to this circuit."""
