@@ -32,7 +32,12 @@ from bellhop.compiled.stages import Lowered, PinnedRunner, Traced
 from bellhop.compiled.traced_function import TracedFunction
 from bellhop.compiled.workspace import make_workspace, write_stages
 from bellhop.compiler.code import Code
-from bellhop.compiler.failures import RUN_ERRORS, leave_out_account, python_failure
+from bellhop.compiler.failures import (
+    RUN_ERRORS,
+    leave_out_account,
+    python_failure,
+    raise_failures_of_plain_jits,
+)
 from bellhop.compiler.instruments import RUN, Stopwatch, observers, recording, recordings
 from bellhop.control_flow.interpretation import is_recording
 from bellhop.errors import CompileError
@@ -180,6 +185,7 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
 
     def _call_transformed(self, args: Any, kwargs: Any) -> Any:
         """Become part of a program, or of a transformation that is not in one."""
+        raise_failures_of_plain_jits()
         if not is_transformed_eagerly() or current_circuit() is not None or is_recording():
             return traced(self.user_function)(*args, **kwargs)
         static = NO_STATIC

@@ -25,7 +25,7 @@ from bellhop.base.declared_types import array_type
 from bellhop.base.source import qualified_name
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.context import lowering_in_progress
-from bellhop.compiler.gates_in_callbacks import WithoutGates
+from bellhop.compiler.functions_of_jax_callbacks import FunctionOfJax, exceptions_as_they_are
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop_mlir._walk import named, source_line
@@ -39,7 +39,8 @@ class _Function:
         self._function = function
 
     def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
-        return tuple(map(_canonical, self._function(*leaves)))
+        with exceptions_as_they_are():
+            return tuple(map(_canonical, self._function(*leaves)))
 
 
 def _canonical(value: Any) -> np.ndarray:
@@ -91,11 +92,9 @@ def _lower_buffer_callback(
     **_: Any,
 ) -> list[Any]:
     """Lower a ``buffer_callback`` of JAX's to ours."""
-    function, circuit = (
-        (callback.function, callback.where)
-        if isinstance(callback, WithoutGates)
-        else (callback, None)
-    )
+    function, circuit = callback, None
+    if isinstance(callback, FunctionOfJax):
+        function, circuit = callback.function, callback.circuit
     target = BufferTarget(
         flavour="jax.buffer_callback",
         function=function,

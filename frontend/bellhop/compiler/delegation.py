@@ -8,7 +8,7 @@ and exceptions reach the caller unchanged.
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import jax
@@ -20,11 +20,11 @@ from jax.interpreters.mlir import ir
 
 from bellhop.base.ir_types import aval_of
 from bellhop.compiler.context import lowering_state, lowering_with
-from bellhop.compiler.failures import raise_failures_of_plain_jits
+from bellhop.compiler.failures import raise_failures_of_plain_jits, told_by_number
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_mlir.transforms.delegate_callbacks import KIND_MARK, MARK
-from bellhop_runtime import Callback, keep_failure
+from bellhop_runtime import Callback
 
 if TYPE_CHECKING:
     from bellhop.compiler.buffer_target import BufferTarget
@@ -145,19 +145,9 @@ class _Run:
             Callback.tap(self._callback(), arguments)
             return ()
         results = [np.empty(aval.shape, aval.dtype) for aval in self._result_avals]
-        with _told_by_number(self._plain_jit):
+        with told_by_number(self._plain_jit):
             self._callback()(arguments, results)
         return tuple(results)
-
-
-@contextlib.contextmanager
-def _told_by_number(plain_jit: bool) -> Iterator[None]:
-    """Let an exception through JAX, which carries only its text; see ``failures``."""
-    try:
-        yield
-    except BaseException as error:
-        where = "plain jit " if plain_jit else ""
-        raise RuntimeError(f"[bellhop {where}failure {keep_failure(error)}]") from None
 
 
 def _returning(
@@ -196,7 +186,7 @@ def _writing(
     """Return the call by JAX of what writes its results."""
 
     def run(context: Any, out: Sequence[Any], *args: Any) -> None:
-        with _told_by_number(plain_jit):
+        with told_by_number(plain_jit):
             find().write(context, out, args)
 
     types = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in result_avals)

@@ -1,13 +1,15 @@
 """The exceptions behind failed runs of compiled programs: those of callbacks and of circuits."""
 
+import contextlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 
 from bellhop._jax.patches.runtime_error import raise_what_failed
 from bellhop.errors import CircuitError
-from bellhop_runtime import take_failure
+from bellhop_runtime import keep_failure, take_failure
 
 # What a failed run raises: cached calls take a path of JAX's that raises ValueError.
 RUN_ERRORS = (jax.errors.JaxRuntimeError, ValueError)
@@ -60,3 +62,18 @@ def _waiting(match: re.Match[str] | None) -> BaseException | None:
 def raise_failures_of_plain_jits() -> None:
     """Raise what failed in a run, though nobody of ours stands between a jit and its caller."""
     raise_what_failed(_plain_failure)
+
+
+@contextlib.contextmanager
+def told_by_number(plain_jit: bool) -> Iterator[None]:
+    """Let an exception through JAX, which carries only its text.
+
+    Args:
+        plain_jit: whether nobody of ours stands between the run and its caller.
+    """
+    try:
+        yield
+    except BaseException as error:
+        where = "plain jit " if plain_jit else ""
+        # JAX logs it, and the user looks for the exception there.
+        raise RuntimeError(f"[bellhop {where}failure {keep_failure(error)}]") from error

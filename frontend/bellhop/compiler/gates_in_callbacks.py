@@ -6,8 +6,6 @@ The quantum function is traced before the callback runs::
     def circuit(x):
         bellhop.callback(lambda x: (qml.RX(float(x), wires=0), None)[1])(x)   # CircuitError
         return qml.expval(qml.Z(0))
-
-The same holds for JAX's own callbacks.
 """
 
 import functools
@@ -15,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bellhop._jax.patches.callbacks_in_circuits import change_functions_of_callbacks
 from bellhop.errors import CircuitError
 from bellhop.tracing.state import current_circuit
 
@@ -62,19 +59,6 @@ def _queue_type() -> Any:
     return NoQueue
 
 
-def here(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of a callback that is called here: without gates in a circuit."""
-    where = circuit_here()
-    if where is None or isinstance(function, WithoutGates):
-        return function
-    return WithoutGates(function, where)
-
-
 def circuit_here() -> str | None:
     """Return the QNode that is traced here, for errors, or None."""
     return getattr(current_circuit(), "where", None)
-
-
-def refuse_gates_in_callbacks_of_jax() -> None:
-    """Refuse gates in JAX's own callbacks too, as ``CallbackTarget`` does in ours."""
-    change_functions_of_callbacks(here)

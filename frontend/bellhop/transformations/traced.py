@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
+from bellhop.compiler.functions_of_jax_callbacks import change_functions
 from bellhop.tracing.state import is_converting, tracing_with
 
 
@@ -27,6 +28,7 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
 def _prepared() -> contextlib.AbstractContextManager[None]:
     """Install the patches of JAX that tracing needs and, once it is imported, of PennyLane."""
     keep_effects_in_loops()
+    change_functions()
     if "pennylane" not in sys.modules:
         return contextlib.nullcontext()
     from bellhop.circuits.pennylane.nested_lists import lists_of_tracers

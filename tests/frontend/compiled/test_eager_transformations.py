@@ -9,8 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from jax.experimental import io_callback
+from jax.experimental.buffer_callback import buffer_callback
 
 import bellhop
+
+SCALAR = jax.ShapeDtypeStruct((), jnp.float64)
 
 X = jnp.array([0.3, -0.4, 0.5])
 
@@ -162,6 +166,45 @@ def test_effects_and_exceptions_of_each_call():
             jax.grad(f)(3.0)
         assert raised.value is failure
     assert seen == [1.0, 3.0] * 2
+
+
+CALLBACKS_OF_JAX = {
+    "pure_callback": lambda f, x: jax.pure_callback(f, SCALAR, x, vmap_method="sequential"),
+    "io_callback": lambda f, x: io_callback(f, SCALAR, x),
+    "debug.callback": lambda f, x: jax.debug.callback(f, x, ordered=True) or x,
+    "buffer_callback": lambda f, x: buffer_callback(
+        lambda _, out, x: f(np.asarray(x)), SCALAR, vmap_method="sequential"
+    )(x),
+}
+
+
+@pytest.mark.parametrize("call", CALLBACKS_OF_JAX.values(), ids=CALLBACKS_OF_JAX)
+def test_exceptions_of_callbacks_of_jax_are_those_of_users(call):
+    raised = []
+
+    def fails(x):
+        raised.append(KeyError(float(x)))
+        raise raised[-1]
+
+    @bellhop.qjit
+    def f(x):
+        return 2 * x + call(fails, jax.lax.stop_gradient(x))
+
+    ways = [
+        f,
+        jax.grad(f),
+        lambda x: jax.jvp(f, (x,), (1.0,)),
+        lambda x: jax.vmap(f)(jnp.full(1, x)),
+        jax.jit(f),
+        lambda x: jax.jit(jax.vmap(f))(jnp.full(1, x)),
+    ]
+    for way in ways * 2:
+        with pytest.raises(KeyError) as caught:
+            jax.block_until_ready(way(0.5))
+        assert caught.value is raised[-1]
+    # Where no program of ours calls it, all is as JAX does it.
+    with pytest.raises(jax.errors.JaxRuntimeError, match="KeyError: 0.5"):
+        jax.block_until_ready(jax.jit(lambda x: call(fails, x))(0.5))
 
 
 def test_circuits_that_fail_raise_what_they_raise_elsewhere():

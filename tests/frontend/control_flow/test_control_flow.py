@@ -319,3 +319,26 @@ def test_examples_of_the_documentation(module: str) -> None:
     results = doctest.testmod(importlib.import_module(f"bellhop.control_flow.{module}"))
     assert results.attempted
     assert not results.failed
+
+
+def test_linearize_repeats_the_effects_of_loops_of_computed_length_as_in_plain_jax():
+    def counted(report, while_loop):
+        seen = []
+
+        def f(x, n):
+            def body(carried):
+                report(seen.append, carried[1])
+                return carried[0] + 1, jnp.sin(carried[1])
+
+            return while_loop(lambda carried: carried[0] < n, body, (0, x))[1]
+
+        jax.block_until_ready(jax.linearize(lambda x: f(x, 3), 0.3)[1](1.0))
+        jax.effects_barrier()
+        return len(seen)
+
+    def ours(condition, body, carried):
+        loop = bellhop.while_loop(lambda *carried: condition(carried))
+        return loop(lambda *carried: body(carried))(*carried)
+
+    by_jax = counted(jax.debug.callback, jax.lax.while_loop)
+    assert counted(lambda f, x: bellhop.debug.callback(f)(x), ours) == by_jax

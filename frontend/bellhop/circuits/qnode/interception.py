@@ -34,7 +34,6 @@ from bellhop.circuits.python_devices.execution import run_on_python_device
 from bellhop.circuits.qnode.mitigation import current_mitigation
 from bellhop.circuits.recording.nested import fold
 from bellhop.circuits.recording.recording import Circuit
-from bellhop.compiler.gates_in_callbacks import refuse_gates_in_callbacks_of_jax
 from bellhop.control_flow.interpretation import unrolling
 from bellhop.errors import CompileError
 from bellhop.passes import passes_of
@@ -71,7 +70,6 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     mitigation = current_mitigation()
     if mitigation is not None:
         return mitigation.run(lambda: call_qnode(qnode, args, kwargs))
-    refuse_gates_in_callbacks_of_jax()
     where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
     _check_no_debugger(qnode, where)
     check_number_of_shots(qnode, where)

@@ -1,12 +1,12 @@
-"""JAX's own callbacks know the circuit that they are called in.
+"""JAX's own callbacks know the program and the circuit that they are called in.
 
 Replaced: ``bind`` of the primitives of ``jax.pure_callback``, ``io_callback``,
 ``debug.callback`` and ``buffer_callback``.  What is bound is transformed and lowered
-where no circuit is known any more.
+where neither is known any more.
 Versions: 0.10 and 0.11.
 Upstream: a hook for what is traced.
-Installed: when a circuit is first traced.
-Test: ``test_gates_in_callbacks.py``.
+Installed: when a program is first traced.
+Test: ``test_gates_in_callbacks.py`` and ``test_eager_transformations.py``.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _PRIMITIVES = (
 )
 
 
-@patch("bind of JAX's callbacks", "JAX's own callbacks know the circuit that they are called in")
+@patch("bind of JAX's callbacks", "JAX's own callbacks know the program that they are called in")
 def change_functions_of_callbacks(change: Callable[[Callable[..., Any]], Any]) -> None:
     """Let JAX's callbacks, where they are traced, call ``change(function)``."""
     for module, name in _PRIMITIVES:

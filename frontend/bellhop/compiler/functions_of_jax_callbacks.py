@@ -1,0 +1,73 @@
+"""The functions of JAX's own callbacks, which are changed where a program of ours is traced.
+
+Where JAX runs what was traced, under its transformations or in a plain ``jax.jit``, it carries only
+the text of an exception; so that text is a number (``failures``).  Where we do, the exception comes
+as it is.  In circuits they make no gates.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bellhop._jax.patches.callbacks_in_programs import change_functions_of_callbacks
+from bellhop.compiler.failures import told_by_number
+from bellhop.compiler.gates_in_callbacks import WithoutGates, circuit_here
+from bellhop.tracing.state import is_tracing
+
+
+class _Thread(threading.local):
+    # Whether a program of ours is calling a function of JAX's.
+    is_ours = False
+
+
+_thread = _Thread()
+
+
+@contextlib.contextmanager
+def exceptions_as_they_are() -> Iterator[None]:
+    """Let the function that is called next raise its exceptions: who calls it is ours."""
+    _thread.is_ours = True
+    try:
+        yield
+    finally:
+        _thread.is_ours = False
+
+
+@dataclass(frozen=True)
+class FunctionOfJax:
+    """The function of one of JAX's callbacks in a program of ours.
+
+    Those of equal functions are equal, as JAX asks of the parameters of equations.
+
+    Attributes:
+        function: the user's.
+        circuit: the QNode that it is called in, for errors; None outside of one.
+    """
+
+    function: Callable[..., Any]
+    circuit: str | None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        function = self.function
+        if self.circuit is not None:
+            function = WithoutGates(function, self.circuit)
+        is_ours, _thread.is_ours = _thread.is_ours, False
+        if is_ours:
+            return function(*args, **kwargs)
+        with told_by_number(plain_jit=True):
+            return function(*args, **kwargs)
+
+
+def change_functions() -> None:
+    """Change the functions of JAX's callbacks from now on, in programs of ours."""
+    change_functions_of_callbacks(_changed)
+
+
+def _changed(function: Callable[..., Any]) -> Callable[..., Any]:
+    # What was traced is bound again under transformations.
+    if not is_tracing() or isinstance(function, FunctionOfJax):
+        return function
+    return FunctionOfJax(function, circuit_here())
