@@ -42,14 +42,18 @@ def results(first: Any, second: Any) -> Any:
     )
 
 
-def conditional(of: Any, x: Any, y: Any) -> Any:
+def word(first: Any, second: Any) -> Any:
+    return qml.expval(qml.Y(1) @ qml.X(2))
+
+
+def conditional(of: Any, x: Any, y: Any, returned: Any = results) -> Any:
     prepare(x, y)
     first = of.measure(0)
     of.cond(first, lambda: (qml.RY(x * y, wires=1), qml.RX(0.2 - y, wires=2)))
     second = of.measure(1, reset=True)
     qml.RX(0.3 + x, wires=1)
     qml.CNOT(wires=[1, 2])
-    return results(first, second)
+    return returned(first, second)
 
 
 def postselected(of: Any, x: Any, y: Any) -> Any:
@@ -149,7 +153,7 @@ def test_measurements_in_a_loop(assert_close: Any) -> None:
 
 
 def test_finite_differences() -> None:
-    function = lambda x: conditional(OfBellhop, x, 0.7)[0]
+    function = lambda x: conditional(OfBellhop, x, 0.7, word)
     options: dict[str, Any] = {
         "diff_method": "finite-diff",
         "gradient_kwargs": {"h": 1e-4, "approx_order": 2, "strategy": "center"},
@@ -226,7 +230,7 @@ def test_coefficients_matrices_and_complex_arguments(assert_close: Any) -> None:
 
 def test_batch(assert_close: Any) -> None:
     def circuit(x: Any) -> Any:
-        return conditional(OfBellhop, x, 0.7)[0]
+        return conditional(OfBellhop, x, 0.7, word)
 
     xs = jnp.array([0.1, 0.4])
     gradient = bellhop.grad(lightning(circuit))
@@ -251,7 +255,7 @@ def test_adjoint_method(assert_close: Any) -> None:
     """The engine goes back through measurements; a plugin does not."""
     adjoint, shifts = (
         bellhop.grad(
-            lightning(lambda x: conditional(OfBellhop, x, 0.7)[0], diff_method=diff_method)
+            lightning(lambda x: conditional(OfBellhop, x, 0.7, word), diff_method=diff_method)
         )
         for diff_method in ("adjoint", "parameter-shift")
     )
@@ -263,7 +267,7 @@ def test_adjoint_method(assert_close: Any) -> None:
 
 def test_single_branch() -> None:
     circuit = lightning(
-        lambda x: conditional(OfBellhop, x, 0.7)[0], mcm_method="single-branch-statistics"
+        lambda x: conditional(OfBellhop, x, 0.7, word), mcm_method="single-branch-statistics"
     )
     with pytest.raises(bellhop.DifferentiableCompileError, match="are drawn"):
         bellhop.qjit(bellhop.grad(circuit))(0.4)
