@@ -20,6 +20,7 @@ and by parameter shift ::
 again one of these, at more points.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -264,8 +265,9 @@ def _moved_by_data(
     changes = data_changes(measuring, operands, tangents)
     if not changes:
         return handle, values_dot
-    handle, of_products = evaluate(handle, [change.measurement for change in changes])
-    result = list(values_dot)
-    for change, value in zip(changes, of_products, strict=True):
-        result[change.of] = result[change.of] + change.weight * value
+    handle, values = evaluate(handle, [m for change in changes for m in change.measurements])
+    result, rest = list(values_dot), iter(values)
+    for change in changes:
+        moved = change.sum_of(list(itertools.islice(rest, len(change.measurements))))
+        result[change.of] = result[change.of] + moved
     return handle, result

@@ -207,14 +207,14 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, is_kept: bool, **st
         value_dot += jnp.einsum("s,rpsv->rpv", weights, by_point) + unshifted_weight * value
     changes = data_changes(measuring, operands, tangents[3:5])
     if changes:
-        of_terms = measuring.of([change.measurement for change in changes]).params()
+        of_terms = measuring.of([m for change in changes for m in change.measurements]).params()
         of_changes = directional_derivative(place, operands, directions, **of_terms)
         sizes, _ = sizes_and_squares(measuring.measurements, measuring.device)
         ends = list(itertools.accumulate(sizes))
-        for number, change in enumerate(changes):
-            moved = change.weight * of_changes[..., number]
+        for change in changes:
+            of_change, of_changes = jnp.split(of_changes, [len(change.measurements)], axis=-1)
             # An expectation value is one number, at the end of its measurement's columns.
-            value_dot = value_dot.at[..., ends[change.of] - 1].add(moved)
+            value_dot = value_dot.at[..., ends[change.of] - 1].add(of_change @ change.weights)
     return value, value_dot
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
+from jax import lax
 
 from bellhop.circuits.measure.device_measurements import Expval, Measurement
 from bellhop.circuits.measure.observable_code import (
@@ -29,17 +30,24 @@ _PAULIS = ("Identity", "PauliX", "PauliY", "PauliZ")
 
 
 class Change(NamedTuple):
-    """A part of the change of a measurement's value.
+    """The change of a measurement's value: a weighted sum of other values.
 
     Attributes:
         of: the number of the measurement.
-        measurement: what is to be measured for it.
-        weight: what that value is multiplied with.
+        measurements: what is to be measured for it.
+        weights: what these values are multiplied with ``[len(measurements)]``.
     """
 
     of: int
-    measurement: Measurement
-    weight: Any
+    measurements: tuple[Measurement, ...]
+    weights: Any
+
+    def sum_of(self, values: Sequence[Any]) -> Any:
+        """Return the change, of values of one shape, which has an axis or more."""
+        shape = jnp.shape(values[0])
+        # jnp.stack makes equations of each, and there may be thousands.
+        stacked = lax.concatenate(list(values), 0).reshape(len(values), *shape)
+        return jnp.tensordot(self.weights, stacked, axes=1)
 
 
 def changes_by_data(
@@ -48,7 +56,7 @@ def changes_by_data(
     coefficients_dot: Any | None,
     matrices_dot: Any | None,
 ) -> Iterator[Change]:
-    """Yield the parts of the changes of values, of which the sums are taken.
+    """Yield the changes of values: one or two for each that changes.
 
     Args:
         measurements: what is measured.
@@ -60,10 +68,10 @@ def changes_by_data(
         DifferentiableCompileError: for variances, and for matrices on many wires.
     """
     for number, measurement in enumerate(measurements):
-        for code, weight in _terms(measurement, coefficients, coefficients_dot, matrices_dot):
+        for terms, weights in _terms(measurement, coefficients, coefficients_dot, matrices_dot):
             if measurement.data_obstacle:
                 raise DifferentiableCompileError(measurement.data_obstacle)
-            yield Change(number, Expval(terms=(code,)), weight)
+            yield Change(number, tuple(Expval(terms=(term,)) for term in terms), weights)
 
 
 def _terms(
@@ -71,17 +79,25 @@ def _terms(
     coefficients: Any,
     coefficients_dot: Any | None,
     matrices_dot: Any | None,
-) -> Iterator[tuple[Code, Any]]:
-    """Yield the terms of the derivative of an observable, and their coefficients."""
-    for term, slot in measurement.observable():
-        coefficient: Any = 1.0
-        if slot is not None:
-            coefficient = coefficients[slot]
-            if coefficients_dot is not None:
-                yield term, coefficients_dot[slot]
-        if matrices_dot is not None:
-            for word, weight in _in_pauli_words(term, matrices_dot):
-                yield word, coefficient * weight
+) -> Iterator[tuple[Sequence[Code], Any]]:
+    """Yield terms of the derivative of an observable, and their coefficients."""
+    observable = measurement.observable()
+    scaled = [(term, slot) for term, slot in observable if slot is not None]
+    if scaled and coefficients_dot is not None:
+        terms, slots = zip(*scaled, strict=True)
+        # Those of an observable follow one another.
+        yield terms, coefficients_dot[slots[0] : slots[0] + len(slots)]
+    if matrices_dot is None:
+        return
+    words: list[Code] = []
+    weights: list[Any] = []
+    for term, slot in observable:
+        coefficient = 1.0 if slot is None else coefficients[slot]
+        for word, weight in _in_pauli_words(term, matrices_dot):
+            words.append(word)
+            weights.append(coefficient * weight)
+    if words:
+        yield words, jnp.stack(weights)
 
 
 def _in_pauli_words(term: Code, matrices_dot: Any) -> Iterator[tuple[Code, Any]]:

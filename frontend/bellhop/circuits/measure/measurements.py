@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.measure.device_measurements import Expval, Measurement, Probs, State, Var
@@ -19,6 +20,7 @@ from bellhop.circuits.measure.statistics import (
     state_of_mixture,
 )
 from bellhop.circuits.precision import real_type
+from bellhop.circuits.vectorize.pack import pack
 
 
 class MeasurementList(ExactValues):
@@ -130,11 +132,18 @@ class MeasurementList(ExactValues):
         """Return the coefficients of linear combinations as one vector."""
         if not self.coefficients:
             return jnp.zeros(0, real_type())
-        return jnp.stack([jnp.real(c).astype(real_type()) for c in self.coefficients])
+        return pack([_as_real(coefficient) for coefficient in self.coefficients])
 
     def matrix_vector(self) -> Any:
         """Return the data of Hermitian matrices as one vector."""
         return jnp.concatenate([jnp.zeros(0, real_type()), *self.matrices])
+
+
+def _as_real(coefficient: Any) -> Any:
+    if not isinstance(coefficient, jax.core.Tracer):
+        return np.asarray(np.real(coefficient), real_type())
+    real = jnp.real(coefficient) if jnp.iscomplexobj(coefficient) else coefficient
+    return real.astype(real_type())
 
 
 def _is_one(coefficient: Any) -> bool:

@@ -174,7 +174,7 @@ def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
     ops = qml.ops
     if isinstance(observable, ops.LinearCombination):
         return [
-            (_scalar(coefficient) * inner, factors)
+            (_times(_scalar(coefficient), inner), factors)
             for coefficient, term in zip(*observable.terms(), strict=True)
             for inner, factors in _expand(term)
         ]
@@ -182,7 +182,7 @@ def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
         return [term for operand in observable.operands for term in _expand(operand)]
     if isinstance(observable, ops.SProd):
         scalar = _scalar(observable.scalar)
-        return [(scalar * inner, rest) for inner, rest in _expand(observable.base)]
+        return [(_times(scalar, inner), rest) for inner, rest in _expand(observable.base)]
     if isinstance(observable, ops.Prod):
         products = itertools.product(*map(_expand, observable.operands))
         return [functools.reduce(_multiply, product, (1.0, ())) for product in products]
@@ -198,8 +198,15 @@ def _scalar(coefficient: Any) -> Any:
     return coefficient
 
 
+def _times(one: Any, other: Any) -> Any:
+    """Return the product; most are by one, and a product of computed numbers is an equation."""
+    if not _is_traced(other) and other == 1:
+        return one
+    return other if not _is_traced(one) and one == 1 else one * other
+
+
 def _multiply(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
-    return one[0] * other[0], one[1] + other[1]
+    return _times(one[0], other[0]), one[1] + other[1]
 
 
 def _factor(observable: Any) -> Factor:
@@ -220,7 +227,7 @@ def _disjoint(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
         shared = [other for other in result if set(other.wires) & set(factor.wires)]
         result = [other for other in result if other not in shared]
         phase, product = _product([*shared, factor])
-        coefficient = coefficient * phase
+        coefficient = _times(coefficient, phase)
         result += product
     return coefficient, tuple(result)
 

@@ -1,0 +1,108 @@
+"""First calls of circuits that PennyLane decomposes, and of observables with many terms.
+
+What they take is tracing: the compile time is what these cases are about.  A Trotter product of 10
+qubits and 50 steps has 2900 exponentials of Pauli words, of which 58 differ; a Hamiltonian of 1000
+terms is differentiated by all of its coefficients.  Limit: none is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import Case, Program, Target, qjit_builders, synchronous
+
+WIRES = 10
+STEPS = 50
+TERMS = 1000
+TIME = 0.5
+
+
+def _ising() -> Any:
+    import pennylane as qml
+
+    couplings = [qml.Z(wire) @ qml.Z(wire + 1) for wire in range(WIRES - 1)]
+    fields = [qml.X(wire) for wire in range(WIRES)]
+    fields += [qml.Y(wire) for wire in range(WIRES)]
+    words = couplings + fields
+    return qml.dot(list(np.linspace(0.2, 0.9, len(words))), words)
+
+
+def _trotter(api: Any, *, is_static: bool) -> Program:
+    import jax.numpy as jnp
+    import pennylane as qml
+
+    hamiltonian = _ising()
+
+    @qml.qnode(qml.device("lightning.qubit", wires=WIRES))
+    def circuit(time: Any) -> Any:
+        qml.TrotterProduct(hamiltonian, TIME if is_static else time, n=STEPS, order=2)
+        return qml.expval(qml.PauliZ(0))
+
+    return synchronous(api.qjit(lambda time: circuit(time)), jnp.asarray(TIME))
+
+
+def _words() -> list[list[tuple[str, int]]]:
+    random = np.random.default_rng(0)
+    chosen: set[tuple[tuple[str, int], ...]] = set()
+    while len(chosen) < TERMS:
+        wires = sorted(map(int, random.choice(WIRES, 4, replace=False)))
+        chosen.add(tuple(("XYZ"[random.integers(3)], wire) for wire in wires))
+    return [list(word) for word in sorted(chosen)]
+
+
+def _hamiltonian_qnode(device: str, **options: Any) -> Any:
+    import pennylane as qml
+
+    words = _words()
+
+    @qml.qnode(qml.device(device, wires=WIRES), **options)
+    def circuit(coefficients: Any) -> Any:
+        for wire in range(WIRES):
+            qml.RY(0.1 * (wire + 1), wires=wire)
+        for wire in range(WIRES - 1):
+            qml.CNOT(wires=[wire, wire + 1])
+        products = [qml.prod(*(getattr(qml, f"Pauli{p}")(w) for p, w in word)) for word in words]
+        return qml.expval(qml.Hamiltonian(coefficients, products))
+
+    return circuit
+
+
+def _hamiltonian_qjit(api: Any) -> Program:
+    import jax.numpy as jnp
+
+    circuit = _hamiltonian_qnode("lightning.qubit", diff_method="adjoint")
+    program = api.qjit(lambda coefficients: api.grad(circuit)(coefficients))
+    return synchronous(program, jnp.linspace(-1, 1, TERMS))
+
+
+def _hamiltonian_jax() -> Program:
+    import jax
+
+    circuit = _hamiltonian_qnode("default.qubit", interface="jax", diff_method="backprop")
+    return synchronous(jax.jit(jax.grad(circuit)), jax.numpy.linspace(-1, 1, TERMS))
+
+
+def _trotter_case(name: str, title: str, *, is_static: bool) -> Case:
+    return Case(
+        name=name,
+        title=f"Trotter product of {WIRES} qubits and {STEPS} steps, {title}",
+        limit="none",
+        builders=qjit_builders(lambda api: _trotter(api, is_static=is_static)),
+        unavailable={"jax": "default.qubit takes minutes to compile so many gates"},
+        targets=(Target("catalyst", 1, "compile"),),
+    )
+
+
+CASES = [
+    _trotter_case("trotter", "of a time given", is_static=False),
+    _trotter_case("trotter-static", "of a time that is known", is_static=True),
+    Case(
+        name="hamiltonian-gradient",
+        title=f"gradient by the coefficients of {TERMS} terms on {WIRES} qubits",
+        limit="none",
+        builders={"jax": _hamiltonian_jax, **qjit_builders(_hamiltonian_qjit)},
+        targets=(Target("jax", 1, "compile"),),
+    ),
+]
