@@ -10,6 +10,7 @@ from benchmarks.cases import (
     diff_methods,
     eager,
     empty_call,
+    first_calls,
     long_circuits,
     observing,
     outcomes,
@@ -33,6 +34,7 @@ _FAMILIES = (
     outcomes,
     eager,
     long_circuits,
+    first_calls,
 )
 
 CASES: dict[str, Case] = {case.name: case for family in _FAMILIES for case in family.CASES}

@@ -64,6 +64,6 @@ CASES = [
         expected=lambda: _repeat(math.sin)(START),
         items=COUNT,
         unit="callback",
-        targets=(Target(LIMIT, 1 / 2, "compile"),),
+        targets=(Target(LIMIT, 1 / 2, "compile"), Target("jax", 1, "compile")),
     )
 ]
