@@ -15,7 +15,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.source import named_after
 from bellhop.circuits.circuit.circuit_primitive import Randomness
-from bellhop.circuits.gates.device import DeviceSpec
+from bellhop.circuits.gates.device import DeviceSpec, check_runs
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process, exact_statistics, sampled_statistics
@@ -123,6 +123,12 @@ def trace_circuit(
         nonlocal method, postselects, has_weight, results, spec
         circuit, leaves, out_tree = record(handle, *inputs)
         method = chosen_method(circuit, leaves, qnode, shots)
+        check_runs(
+            device.name,
+            where,
+            is_tree=method == TREE,
+            n_groups=0 if method == ONE_SHOT else len(shots.copies),
+        )
         postselects = circuit.postselects and method != TREE
         has_weight = circuit.postselects and method == TREE
         spec = dataclasses.replace(device, shots=1 if method == ONE_SHOT else shots.total)

@@ -75,10 +75,12 @@ class DifferentiationChoice:
         method: ``BEST`` or one of these methods; what else was asked for, if it is
             none of them.
         options: of finite differences.
+        has_adjoint: whether the device has the adjoint method.
     """
 
     method: str
     options: tuple[tuple[str, Any], ...] = ()
+    has_adjoint: bool = True
 
     def of(
         self,
@@ -100,7 +102,8 @@ class DifferentiationChoice:
         have_adjoint = all(measurement.has_adjoint for measurement in measurements)
         method = self.method
         if method == BEST:
-            method = ADJOINT if have_adjoint and not is_replayed else PARAMETER_SHIFT
+            by_adjoint = self.has_adjoint and have_adjoint and not is_replayed
+            method = ADJOINT if by_adjoint else PARAMETER_SHIFT
         obstacle = ""
         if method not in (ADJOINT, PARAMETER_SHIFT, FINITE_DIFFERENCES):
             obstacle = (
@@ -109,6 +112,11 @@ class DifferentiationChoice:
             )
         elif obstacles := [m.obstacle for m in measurements if m.obstacle]:
             obstacle = obstacles[0]
+        elif method == ADJOINT and not self.has_adjoint:
+            obstacle = (
+                "it is differentiated, and the device does not have the adjoint method: none of "
+                "its gates is marked differentiable. Use diff_method='best' or 'parameter-shift'."
+            )
         elif method == ADJOINT and is_replayed:
             obstacle = (
                 "it has shots, or mid-circuit measurements that the engine does not run, and is "
@@ -124,8 +132,15 @@ class DifferentiationChoice:
         return Differentiation(method, frequencies, dynamic_frequencies, self.options, obstacle)
 
 
-def chosen_differentiation(qnode: qml.QNode, where: str) -> DifferentiationChoice:
+def chosen_differentiation(
+    qnode: qml.QNode, where: str, *, has_adjoint: bool
+) -> DifferentiationChoice:
     """Return how the results of a QNode are to be differentiated.
+
+    Args:
+        qnode: the QNode.
+        where: its name and line, for errors.
+        has_adjoint: whether the device has the adjoint method.
 
     Raises:
         CompileError: for options of the method that are not supported.
@@ -146,4 +161,4 @@ def chosen_differentiation(qnode: qml.QNode, where: str) -> DifferentiationChoic
         )
     default = _DIFFERENCES | {"h": difference_step(real_type())}
     options = default | given if method == FINITE_DIFFERENCES else {}
-    return DifferentiationChoice(method, tuple(options.items()))
+    return DifferentiationChoice(method, tuple(options.items()), has_adjoint)

@@ -136,15 +136,87 @@ _PYTHON_ONLY = (
 _WRONG_DERIVATIVE = ("PSWAP",)
 
 
+@dataclass(frozen=True)
+class _Traps:
+    """What the plugin of a device does otherwise than PennyLane.
+
+    Attributes:
+        gates: what it lists, and applies otherwise.
+        controlled: those that are wrong with controls.
+        variances: whether variances are wrong.
+        projections: whether a matrix that is no unitary leaves a state of another norm.
+        samples: whether samples are sorted.
+    """
+
+    gates: tuple[str, ...] = ()
+    controlled: tuple[str, ...] = ()
+    variances: bool = False
+    projections: bool = False
+    samples: bool = False
+
+
+# By the name before the dot; pennylane-qrack 1.3.
+_TRAPS = {
+    "qrack": _Traps(
+        gates=("CY", "MultiRZ", "PSWAP"),
+        controlled=("ISWAP", "PauliY", "S", "T"),
+        variances=True,
+        projections=True,
+        samples=True,
+    )
+}
+
+
+def _traps(name: str) -> _Traps:
+    return _TRAPS.get(name.partition(".")[0], _Traps())
+
+
+def check_runs(name: str, where: str, *, is_tree: bool, n_groups: int) -> None:
+    """Refuse a circuit with measurements that a device gets wrong.
+
+    Args:
+        name: PennyLane's of the device.
+        where: the QNode, for errors.
+        is_tree: whether results are sums over the outcomes of mid-circuit measurements.
+        n_groups: how many groups of shots there are.
+
+    Raises:
+        CompileError: names the QNode and what to do.
+    """
+    traps = _traps(name)
+    if is_tree and traps.projections:
+        raise CompileError(
+            f"{where}: it measures in the middle of the circuit without shots, and {name} does not "
+            "project states as exact means over outcomes need. Set shots: qml.set_shots(circuit, "
+            "100)."
+        )
+    if n_groups > 1 and traps.samples:
+        raise CompileError(
+            f"{where}: it has several groups of shots, and {name} returns samples in sorted order, "
+            "so the groups would differ. Use one number of shots, and call the QNode several times."
+        )
+
+
 class GateSet:
-    """Which operations a device applies itself."""
+    """Which operations a device applies itself, and which observables it measures.
+
+    Attributes:
+        has_adjoint: whether it has the adjoint method, which some of its gates are marked for.
+        observables: their names.
+        measures_words: whether of these it is asked for the means of Pauli words alone.
+    """
 
     def __init__(self, device: Any) -> None:
+        traps = _traps(device.name)
+        self._wrong_if_controlled = traps.controlled
         self._properties = {
             name: properties
             for name, properties in device.capabilities.operations.items()
-            if name not in _NOT_THROUGH_PLUGIN and name not in _PYTHON_ONLY
+            if name not in (*_NOT_THROUGH_PLUGIN, *_PYTHON_ONLY, *traps.gates)
         }
+        self.has_adjoint = any(each.differentiable for each in self._properties.values())
+        self.observables = frozenset(device.capabilities.observables)
+        self.measures_words = traps.variances
 
     def __contains__(self, name: str) -> bool:
         return name in self._properties
@@ -155,11 +227,16 @@ class GateSet:
         if properties is None:
             return name in _PREPARATIONS and not adjoint and not controlled
         return (properties.invertible or not adjoint) and (
-            properties.controllable or not controlled
+            (properties.controllable and name not in self._wrong_if_controlled) or not controlled
         )
 
     def differentiates(self, name: str) -> bool:
-        """Tell whether the adjoint method of the device differentiates an operation."""
+        """Tell whether the adjoint method of the device differentiates an operation.
+
+        Where it has none, circuits run again with shifted parameters, whatever they are made of.
+        """
+        if not self.has_adjoint:
+            return True
         properties = self._properties.get(name)
         return (
             properties is not None and properties.differentiable and name not in _WRONG_DERIVATIVE

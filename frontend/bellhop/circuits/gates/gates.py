@@ -237,14 +237,20 @@ class GateList:
         op = self._rows.of(op)
         base, adjoint, controls = split(op, self._gate_set)
         is_traced = any(isinstance(value, jax.core.Tracer) for value in base.data)
-        has_derivative = not is_traced or self._differentiates(base.name)
+        has_derivative = not is_traced or self._differentiates(base, bool(controls))
         applies = self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls))
         if base.name == "StatePrep" and not (self._is_first and not self.runs):
             applies = False
         if applies and ((has_derivative and self._can_record(base)) or _is_whole(base)):
             self._append(base, adjoint, controls, has_derivative)
             return
+        if base.name == "GlobalPhase" and controls and not applies:
+            for part in _phase_of_controls(base, adjoint, controls):
+                self.add(part, depth + 1)
+            return
         parts = parts_of(base, depth)
+        if applies and parts is not None and not self._end_well(parts, depth + 1):
+            parts = None
         if parts is not None:
             self._check_idle_wires(base, parts, depth)
             self._add_parts(parts, adjoint, controls, depth + 1)
@@ -315,11 +321,32 @@ class GateList:
         is_recorded = self._gate_set.differentiates(base.name)
         return not base.data or base.name in _NOT_RECORDED or is_recorded
 
-    def _differentiates(self, name: str) -> bool:
-        if self._by_differences:
-            return True
+    def _differentiates(self, base: qml.operation.Operator, is_controlled: bool) -> bool:
         # Bits have no derivative, and zero is what the runtime makes of it.
-        return name == "BasisState" or self._gate_set.differentiates(name)
+        if self._by_differences or base.name == "BasisState":
+            return True
+        if self._gate_set.has_adjoint:
+            return self._gate_set.differentiates(base.name)
+        # Shifts are all that there is, and what has no rule may be made of what has one.
+        return (
+            base.name not in _COMPLEX_DATA
+            and _frequencies(base, len(base.wires), is_controlled) != UNKNOWN_FREQUENCIES
+        )
+
+    def _end_well(self, operations: Sequence[Any], depth: int) -> bool:
+        """Tell whether the device applies all that operations consist of in the end."""
+        for op in operations:
+            base, adjoint, controls = split(op, self._gate_set)
+            if isinstance(base, _NOTHING_TO_APPLY) or is_control_flow(base):
+                continue
+            if self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls)):
+                continue
+            parts = parts_of(base, depth)
+            if parts is None or not self._end_well(
+                [_in_form(part, adjoint, controls) for part in parts], depth + 1
+            ):
+                return False
+        return True
 
     def _append(
         self,
@@ -368,6 +395,21 @@ def _is_whole(base: qml.operation.Operator) -> bool:
     Its decomposition would be slower, less exact, and no more differentiable.
     """
     return base.name == "StatePrep" or (base.name == "QubitUnitary" and len(base.wires) > 1)
+
+
+def _phase_of_controls(
+    phase: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]
+) -> list[qml.operation.Operator]:
+    """Return a controlled global phase as gates; its decomposition is none, without controls."""
+    *others, (wire, value) = controls
+    angle = phase.data[0] if adjoint else -phase.data[0]
+    with qml.QueuingManager.stop_recording():
+        flips = [] if value else [qml.X(wire)]
+        shift = qml.PhaseShift(angle, wires=wire)
+        if others:
+            wires, values = zip(*others, strict=True)
+            shift = qml.ctrl(shift, control=list(wires), control_values=list(values))
+    return [*flips, shift, *flips]
 
 
 def _in_form(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> Any:

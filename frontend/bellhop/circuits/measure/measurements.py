@@ -10,7 +10,8 @@ import pennylane as qml
 
 from bellhop.circuits.measure.device_measurements import Expval, Measurement, Probs, State, Var
 from bellhop.circuits.measure.observable_code import Code, hermitian, named, product
-from bellhop.circuits.measure.observables import Factor, Named, terms_of
+from bellhop.circuits.measure.observables import Factor, Named, Term, terms_of
+from bellhop.circuits.measure.pauli_words import as_words, need_words, squared
 from bellhop.circuits.measure.statistics import (
     ExactValues,
     Make,
@@ -111,6 +112,9 @@ class MeasurementList(ExactValues):
 
     def _observable(self, kind: type[Expval | Var], observable: Any) -> Take:
         sum_of_products = terms_of(observable, self.where)
+        device = self._circuit.gate_set
+        if device.measures_words or need_words(sum_of_products, device.observables):
+            return self._of_words(kind, as_words(sum_of_products))
         coefficients = [coefficient for coefficient, _ in sum_of_products]
         terms = tuple(product(list(map(self._factor, factors))) for _, factors in sum_of_products)
         if len(terms) == 1 and _is_one(coefficients[0]):
@@ -118,6 +122,28 @@ class MeasurementList(ExactValues):
         start = len(self.coefficients)
         self.coefficients += coefficients
         return self._add(kind(terms, start))
+
+    def _of_words(self, kind: type[Expval | Var], words: Sequence[Term]) -> Take:
+        """Ask for the means of Pauli words, and those of the square for a variance."""
+        mean = self._mean_of_words(words)
+        if kind is Expval:
+            return mean
+        square = self._mean_of_words(squared(words))
+        return lambda values: square(values) - mean(values) ** 2
+
+    def _mean_of_words(self, words: Sequence[Term]) -> Take:
+        takes = [
+            (
+                jnp.real(coefficient),
+                self._add(Expval((product(list(map(self._factor, word))),)))
+                if word
+                else self.weight(),
+            )
+            for coefficient, word in words
+        ]
+        return lambda values: jnp.asarray(
+            sum(coefficient * take(values) for coefficient, take in takes), real_type()
+        )
 
     def _factor(self, factor: Factor) -> Code:
         wires = self._all(factor.wires)

@@ -97,7 +97,7 @@ def _is_traced(value: Any) -> bool:
 
 
 def _as_sum_of_products(observable: Any) -> list[Term]:
-    terms = [_disjoint(coefficient, factors) for coefficient, factors in _expand(observable)]
+    terms = [disjoint(coefficient, factors) for coefficient, factors in _expand(observable)]
     # A sum of nothing is 0, which is no observable to devices.
     terms = terms or [(0.0, ())]
     if not any(_is_imaginary(coefficient) for coefficient, _ in terms):
@@ -220,7 +220,7 @@ def _factor(observable: Any) -> Factor:
     return Matrix(tuple(observable.wires), matrix)
 
 
-def _disjoint(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
+def disjoint(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
     """Multiply the factors that share wires, so that none does any more."""
     result: list[Factor] = []
     for factor in factors:

@@ -115,7 +115,7 @@ def _run_on_plugin(
     """Trace a call of a QNode whose device is called by the runtime."""
     check_options(qnode.device, where)
     gates = GateSet(qnode.device)
-    differentiation = chosen_differentiation(qnode, where)
+    differentiation = chosen_differentiation(qnode, where, has_adjoint=gates.has_adjoint)
     rewrites = rewrites_of(qnode)
     spec = replace(
         device_spec(qnode.device, len(wires)), passes=_passes(qnode), engine=_engine() != "plugin"

@@ -80,7 +80,7 @@ class StraightCircuit(NestingCircuit):
         self.is_tree = False
         # The shots of each group, where means are taken over groups of shots.
         self.groups: tuple[int, ...] = ()
-        self._gate_set = gates
+        self.gate_set = gates
         self._offset: Any = jnp.int32(0)
         self._params: list[Any] = []
         self._frequencies: list[np.ndarray] = []
@@ -113,7 +113,7 @@ class StraightCircuit(NestingCircuit):
     def apply(self, operations: list[Any]) -> None:
         """Append the gates of operations."""
         gates = GateList(
-            self._gate_set,
+            self.gate_set,
             self.wires,
             self._where,
             rows=self.rows,

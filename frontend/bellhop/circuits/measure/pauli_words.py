@@ -1,0 +1,71 @@
+"""Observables as sums of Pauli words, for devices that measure no others."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.circuits.measure.observables import Factor, Matrix, Named, Term, disjoint
+
+_PAULIS = ("Identity", "PauliX", "PauliY", "PauliZ")
+_SUMS = ("Hamiltonian", "LinearCombination", "Sum")
+
+
+def need_words(terms: Sequence[Term], observables: frozenset[str]) -> bool:
+    """Tell whether a device that measures these observables only measures the words of terms."""
+    names = {
+        "Hermitian" if isinstance(factor, Matrix) else factor.name
+        for _, factors in terms
+        for factor in factors
+    }
+    is_sum = len(terms) > 1 or not isinstance(terms[0][0], float | int) or terms[0][0] != 1
+    lacks_sums = is_sum and observables.isdisjoint(_SUMS)
+    return lacks_sums or bool(names & {"Hermitian", "Hadamard"} - observables)
+
+
+def as_words(terms: Sequence[Term]) -> list[Term]:
+    """Return the words of a sum of products, each once."""
+    words: list[Term] = []
+    for coefficient, factors in terms:
+        for parts in itertools.product(*map(_words_of, factors)):
+            total = coefficient
+            for number, _ in parts:
+                total = total * number
+            words.append((total, tuple(pauli for _, paulis in parts for pauli in paulis)))
+    return _each_once(words)
+
+
+def squared(words: Sequence[Term]) -> list[Term]:
+    """Return the words of the square of a sum of words."""
+    pairs = itertools.product(words, repeat=2)
+    return _each_once([disjoint(a * b, (*one, *other)) for (a, one), (b, other) in pairs])
+
+
+def _words_of(factor: Factor) -> list[tuple[Any, tuple[Named, ...]]]:
+    if isinstance(factor, Named) and factor.name != "Hadamard":
+        return [(1.0, (factor,))]
+    matrix = qml.Hadamard.compute_matrix() if isinstance(factor, Named) else factor.matrix
+    is_computed = isinstance(matrix, jax.core.Tracer)
+    words = []
+    for names in itertools.product(_PAULIS, repeat=len(factor.wires)):
+        word = np.eye(1)
+        for name in names:
+            word = np.kron(word, getattr(qml, name).compute_matrix())
+        number = (jnp if is_computed else np).trace(word @ matrix).real / len(word)
+        if is_computed or abs(number) > 1e-14:
+            paulis = zip(names, factor.wires, strict=True)
+            words.append((number, tuple(Named(n, w) for n, w in paulis if n != "Identity")))
+    return words
+
+
+def _each_once(words: Sequence[Term]) -> list[Term]:
+    totals: dict[Any, Term] = {}
+    for coefficient, word in words:
+        key = frozenset(word)
+        before = totals[key][0] if key in totals else 0.0
+        totals[key] = before + coefficient, word
+    return list(totals.values())
