@@ -6,10 +6,14 @@ from typing import Any
 import jax
 import pennylane as qml
 
+from bellhop.circuits.gates.control_flow import is_control_flow
+from bellhop.circuits.gates.device import GateSet, split
 from bellhop.circuits.gates.pauli_exponentials import is_damping, rotation_of
 
 # How deep decompositions may nest before they are taken to go on for ever.
 DECOMPOSITION_DEPTH = 50
+
+NOTHING_TO_APPLY = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
 
 # Up to here, an operation that nobody decomposes is applied as its matrix.
 _MATRIX_WIRES = 10
@@ -39,3 +43,46 @@ def parts_of(op: Any, depth: int) -> Sequence[Any] | None:
         if op.name != "QubitUnitary" and op.has_matrix and len(op.wires) <= _MATRIX_WIRES:
             return [qml.QubitUnitary(op.matrix(), wires=op.wires)]
     return None
+
+
+def in_form(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> Any:
+    """Return an operation inverted, and with controls, as given."""
+    with qml.QueuingManager.stop_recording():
+        if adjoint:
+            part = qml.adjoint(part)
+        if controls:
+            wires, values = zip(*controls, strict=True)
+            part = qml.ctrl(part, control=wires, control_values=values)
+    return part
+
+
+def phase_of_controls(
+    phase: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]
+) -> list[qml.operation.Operator]:
+    """Return a controlled global phase as gates; its decomposition is none, without controls."""
+    *others, (wire, value) = controls
+    angle = phase.data[0] if adjoint else -phase.data[0]
+    with qml.QueuingManager.stop_recording():
+        flips = [] if value else [qml.X(wire)]
+        shift = qml.PhaseShift(angle, wires=wire)
+        if others:
+            wires, values = zip(*others, strict=True)
+            shift = qml.ctrl(shift, control=list(wires), control_values=list(values))
+    return [*flips, shift, *flips]
+
+
+def end_well(operations: Sequence[Any], depth: int, gates: GateSet) -> bool:
+    """Tell whether a device applies all that operations consist of in the end."""
+    for op in operations:
+        base, adjoint, controls = split(op, gates)
+        if isinstance(base, NOTHING_TO_APPLY) or is_control_flow(base):
+            continue
+        if gates.applies(base.name, adjoint=adjoint, controlled=bool(controls)):
+            continue
+        parts = parts_of(base, depth)
+        if parts is None:
+            return False
+        inner = [in_form(part, adjoint, controls) for part in parts]
+        if not end_well(inner, depth + 1, gates):
+            return False
+    return True

@@ -13,7 +13,13 @@ import pennylane as qml
 
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.control_flow import is_control_flow
-from bellhop.circuits.gates.decompositions import parts_of
+from bellhop.circuits.gates.decompositions import (
+    NOTHING_TO_APPLY,
+    end_well,
+    in_form,
+    parts_of,
+    phase_of_controls,
+)
 from bellhop.circuits.gates.device import GateSet, split
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
@@ -24,7 +30,6 @@ from bellhop_mlir.dialects.gate import Gate
 
 _NOT_RECORDED = ("QubitUnitary", "StatePrep", "BasisState")
 _COMPLEX_DATA = ("QubitUnitary", "StatePrep")
-_NOTHING_TO_APPLY = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
 _OBSERVABLES = (
     qml.Hermitian,
     qml.Projector,
@@ -226,7 +231,7 @@ class GateList:
         Raises:
             CompileError: for what the device does not apply and PennyLane does not decompose.
         """
-        if isinstance(op, _NOTHING_TO_APPLY) and not any(map(is_dynamic, op.wires)):
+        if isinstance(op, NOTHING_TO_APPLY) and not any(map(is_dynamic, op.wires)):
             return
         if depth == 0:
             self._site, self._written = self._sites(op), op.name
@@ -245,11 +250,11 @@ class GateList:
             self._append(base, adjoint, controls, has_derivative)
             return
         if base.name == "GlobalPhase" and controls and not applies:
-            for part in _phase_of_controls(base, adjoint, controls):
+            for part in phase_of_controls(base, adjoint, controls):
                 self.add(part, depth + 1)
             return
         parts = parts_of(base, depth)
-        if applies and parts is not None and not self._end_well(parts, depth + 1):
+        if applies and parts is not None and not end_well(parts, depth + 1, self._gate_set):
             parts = None
         if parts is not None:
             self._check_idle_wires(base, parts, depth)
@@ -274,13 +279,13 @@ class GateList:
         pieces: dict[int, list[GateRun | Any]] = {}
         for part in reversed(parts) if adjoint else parts:
             if counts[id(part)] == 1:
-                self.add(_in_form(part, adjoint, controls), depth)
+                self.add(in_form(part, adjoint, controls), depth)
                 continue
             # As often as there are steps, in a Trotter product.
             if id(part) not in pieces:
                 once = copy.copy(self)
                 once._is_first, once.runs = False, []
-                once.add(_in_form(part, adjoint, controls), depth)
+                once.add(in_form(part, adjoint, controls), depth)
                 pieces[id(part)] = once.runs
             for run in pieces[id(part)]:
                 self._join(run)
@@ -333,21 +338,6 @@ class GateList:
             and _frequencies(base, len(base.wires), is_controlled) != UNKNOWN_FREQUENCIES
         )
 
-    def _end_well(self, operations: Sequence[Any], depth: int) -> bool:
-        """Tell whether the device applies all that operations consist of in the end."""
-        for op in operations:
-            base, adjoint, controls = split(op, self._gate_set)
-            if isinstance(base, _NOTHING_TO_APPLY) or is_control_flow(base):
-                continue
-            if self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls)):
-                continue
-            parts = parts_of(base, depth)
-            if parts is None or not self._end_well(
-                [_in_form(part, adjoint, controls) for part in parts], depth + 1
-            ):
-                return False
-        return True
-
     def _append(
         self,
         base: qml.operation.Operator,
@@ -395,31 +385,6 @@ def _is_whole(base: qml.operation.Operator) -> bool:
     Its decomposition would be slower, less exact, and no more differentiable.
     """
     return base.name == "StatePrep" or (base.name == "QubitUnitary" and len(base.wires) > 1)
-
-
-def _phase_of_controls(
-    phase: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]
-) -> list[qml.operation.Operator]:
-    """Return a controlled global phase as gates; its decomposition is none, without controls."""
-    *others, (wire, value) = controls
-    angle = phase.data[0] if adjoint else -phase.data[0]
-    with qml.QueuingManager.stop_recording():
-        flips = [] if value else [qml.X(wire)]
-        shift = qml.PhaseShift(angle, wires=wire)
-        if others:
-            wires, values = zip(*others, strict=True)
-            shift = qml.ctrl(shift, control=list(wires), control_values=list(values))
-    return [*flips, shift, *flips]
-
-
-def _in_form(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> Any:
-    with qml.QueuingManager.stop_recording():
-        if adjoint:
-            part = qml.adjoint(part)
-        if controls:
-            wires, values = zip(*controls, strict=True)
-            part = qml.ctrl(part, control=wires, control_values=values)
-    return part
 
 
 def _frequencies(base: qml.operation.Operator, n_wires: int, is_controlled: bool) -> int:
