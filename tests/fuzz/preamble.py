@@ -50,7 +50,7 @@ def steps(name, tree):
 
 
 def into(name, context, out, tree):
-    note(name, jax.tree.map(np.copy, tree))
+    note(name, jax.tree.map(np.array, jax.tree.map(np.asarray, tree)))
     jax.tree.map(lambda place, x: place.__setitem__(..., step(x)), out, tree)
 
 

@@ -4,6 +4,7 @@ REFUSALS = {
     r"Reverse-mode differentiation does not work for lax.while_loop": "JAX: while_loop",
     # doc/transformations.md says so.
     r"IO effects? not supported in (vmap|while_loop)": "JAX: effects under vmap",
+    r"Effects not supported in partial-eval of `checkpoint`": "JAX: its io_callback in checkpoint",
     # Its steps back compute the iterations again, effects too.
     r"its derivative needs results of calls with side effects": "effects",
 }

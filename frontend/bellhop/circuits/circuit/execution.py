@@ -87,12 +87,14 @@ class Traced:
         device: where it runs, with the shots of one run.
         randomness: what becomes of random outcomes.
         finish: takes the values and returns the results in their structure.
+        together: takes the results of all rows of a batch, and returns those of the batch.
     """
 
     closed: ClosedJaxpr
     device: DeviceSpec
     randomness: Randomness
     finish: Callable[[Sequence[Any]], Any]
+    together: Callable[[Any], Any]
 
 
 def trace_circuit(
@@ -166,7 +168,8 @@ def trace_circuit(
 
     if randomness not in (Randomness.NONE, Randomness.TREE):
         offer_seed_of(qnode.device)
-    return Traced(closed, spec, randomness, finish)
+    together = functools.partial(results.of_all_rows, differ=method is not None)
+    return Traced(closed, spec, randomness, finish, together)
 
 
 @dataclasses.dataclass
@@ -220,6 +223,18 @@ class Results:
 
         return tuple(map(copy, range(len(ends)))) if self.shots.is_vector else copy(0)
 
+    def of_all_rows(self, rows: Any, *, differ: bool) -> Any:
+        """Return the results of a batch: what is no measurement is not of the batch.
+
+        Args:
+            rows: the results of each, with the axis of rows.
+            differ: whether such values may differ from row to row, as outcomes do.
+        """
+        if differ:
+            return rows
+        are_measured = [statistic.is_measured for statistic in self.statistics]
+        return without_rows(rows, self.tree, are_measured, is_vector=self.shots.is_vector)
+
     def _changed(self, each: Sequence[Any], change: Callable[[Statistic, Any], Any]) -> list[Any]:
         """Change the values of measurements, but no others."""
         return [
@@ -241,6 +256,26 @@ class Results:
         return jax.tree.unflatten(
             self.tree, self._changed(results, lambda _, r: self.precision.of(r))
         )
+
+
+def without_rows(rows: Any, tree: Any, are_measured: Sequence[bool], *, is_vector: bool) -> Any:
+    """Return the results of all rows of a batch, with one of each value that is no measurement.
+
+    Args:
+        rows: the results, with the axis of rows; of each copy, where shots are a vector.
+        tree: the structure of the results.
+        are_measured: which of its leaves are measurements.
+        is_vector: whether shots are a vector.
+    """
+
+    def copy(rows: Any) -> Any:
+        leaves = [
+            values if is_measured else jax.tree.map(lambda array: array[0], values)
+            for values, is_measured in zip(tree.flatten_up_to(rows), are_measured, strict=True)
+        ]
+        return jax.tree.unflatten(tree, leaves)
+
+    return tuple(map(copy, rows)) if is_vector else copy(rows)
 
 
 def _randomness(method: str | None, shots: Shots) -> Randomness:

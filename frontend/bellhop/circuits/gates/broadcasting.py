@@ -72,11 +72,16 @@ class Rows:
         _count_batch_again(chosen)
         return chosen
 
-    def run(self, function: Callable[[Any], Any]) -> Any:
-        """Call a function of the row for each row, or once where nothing has a batch."""
+    def run(self, function: Callable[[Any], Any], together: Callable[[Any], Any]) -> Any:
+        """Call a function of the row for each row, or once where nothing has a batch.
+
+        Args:
+            function: returns the results of a row.
+            together: makes the results of all rows of these, which have the axis of rows.
+        """
         if self.size is None:
             return function(jnp.int32(0))
-        return jax.vmap(function)(jnp.arange(self.size, dtype=jnp.int32))
+        return together(jax.vmap(function)(jnp.arange(self.size, dtype=jnp.int32)))
 
 
 def is_made_of_others(op: Any) -> bool:

@@ -140,7 +140,7 @@ def run_traced(
             is_kept=is_kept if postselects else None,
         )
 
-    return rows.run(of_row)
+    return rows.run(of_row, lambda all_: results.of_all_rows(all_, differ=n_outcomes > 0))
 
 
 class Drawn(NamedTuple):

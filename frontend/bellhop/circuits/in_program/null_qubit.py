@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.base.source import named_after
-from bellhop.circuits.circuit.execution import ONE_SHOT, chosen_method, shots_of
+from bellhop.circuits.circuit.execution import ONE_SHOT, chosen_method, shots_of, without_rows
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.rewrites import rewrites_of
@@ -67,8 +67,11 @@ def run_null(
     shots = shots_of(qnode)
     rows = Rows(None, where)
 
+    leaves: list[Any] = []
+    tree: Any = None
+
     def run(row: Any, *inputs: Any) -> Any:
-        nonlocal rows
+        nonlocal rows, leaves, tree
         rows = Rows(row, where)
         faults = WireFaults(wires, where)
         circuit = _NullCircuit(wires, where, rows, faults)
@@ -91,7 +94,12 @@ def run_null(
         return faults.checked(results, circuit.fault)
 
     jax.eval_shape(named_after(qnode.func, run), ROW_STRUCT, *inputs)
-    return rows.run(lambda row: run(row, *inputs))
+    return rows.run(
+        lambda row: run(row, *inputs),
+        lambda all_: without_rows(
+            all_, tree, list(map(is_measurement, leaves)), is_vector=shots.is_vector
+        ),
+    )
 
 
 class _NullCircuit(ProgramCircuit):

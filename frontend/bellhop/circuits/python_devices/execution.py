@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.base.source import named_after
-from bellhop.circuits.circuit.execution import shots_of
+from bellhop.circuits.circuit.execution import shots_of, without_rows
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.rewrites import rewrites_of
 from bellhop.circuits.measure.process import is_measurement
@@ -42,8 +42,11 @@ def run_on_python_device(
     if shots.total:
         offer_seed_of(qnode.device)
 
+    leaves: list[Any] = []
+    tree: Any = None
+
     def run(row: Any, *inputs: Any) -> Any:
-        nonlocal rows
+        nonlocal rows, leaves, tree
         rows = Rows(row, where)
         recorded = RecordedCircuit(where, rows)
         recorded.rewrites = rewrites_of(qnode)
@@ -84,4 +87,9 @@ def run_on_python_device(
         return copies if shots.is_vector else copies[0]
 
     jax.eval_shape(named_after(qnode.func, run), ROW_STRUCT, *inputs)
-    return rows.run(lambda row: run(row, *inputs))
+    return rows.run(
+        lambda row: run(row, *inputs),
+        lambda all_: without_rows(
+            all_, tree, list(map(is_measurement, leaves)), is_vector=shots.is_vector
+        ),
+    )

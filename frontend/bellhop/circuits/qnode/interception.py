@@ -146,7 +146,7 @@ def _run_on_plugin(
             randomness=traced.randomness,
         )
 
-    return rows.run(lambda row: traced.finish(run(row)))
+    return rows.run(lambda row: traced.finish(run(row)), traced.together)
 
 
 def _passes(qnode: qml.QNode) -> tuple[str, ...]:

@@ -83,3 +83,19 @@ def test_measurements_of_a_random_run_have_no_derivative(device: str) -> None:
     circuit = made(with_outcomes, device)
     with pytest.raises(bellhop.DifferentiableCompileError, match="mid-circuit measurements are"):
         bellhop.qjit(bellhop.grad(lambda x: circuit(x)[1]))(1.0)
+
+
+@pytest.mark.parametrize(
+    "device", ["lightning.qubit", "default.qubit", "null.qubit", "default.mixed"]
+)
+def test_values_beside_batches_are_none_of_the_batch(device):
+    @bellhop.qjit
+    @qml.qnode(qml.device(device, wires=1))
+    def circuit(x):
+        qml.RX(jnp.array([0.3, 1.2, 0.7]) * x, wires=0)
+        return qml.expval(qml.Z(0)), {"x": 2 * x, "v": jnp.array([x, 1.0])}
+
+    mean, values = circuit(0.5)
+    assert mean.shape == (3,)
+    np.testing.assert_array_equal(values["x"], 1.0)
+    np.testing.assert_array_equal(values["v"], [0.5, 1.0])
