@@ -83,11 +83,6 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   pool.give(std::move(device));
 }
 
-// No tape holds samples or projections; what is recorded of these is run again.
-bool is_for_tape(const Beginning& beginning) {
-  return beginning.record && beginning.shots == 0 && beginning.tree == Tree::kNone;
-}
-
 Lease find(Handle handle) {
   if (handle.place < kPlaces) {
     Session* session = table().places[handle.place].load(std::memory_order_acquire);
@@ -116,6 +111,10 @@ void Tape::clear() {
   expvals = 0;
   obstacle.clear();
   many_parameters.clear();
+}
+
+bool is_for_tape(const Beginning& beginning) {
+  return beginning.record && beginning.shots == 0 && beginning.tree == Tree::kNone;
 }
 
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
@@ -163,6 +162,7 @@ void stop_waiting(Session& session) {
   const Beginning& beginning = *session.beginning;
   std::unique_ptr<Device> device =
       beginning.pool.take(beginning.qubits, beginning.shots);
+  device->generator = session.device->generator;
   session.record = session.tape.recording = is_for_tape(beginning);
   if (session.record) device->plugin->StartTapeRecording();
   beginning.pool.give(std::exchange(session.device, std::move(device)));

@@ -65,6 +65,7 @@ struct Projection {
   std::int32_t wire = 0;
   bool outcome = false;
   bool reset = false;  // bring the wire to zero afterwards
+  double scale = 1;    // what is left is multiplied by
 };
 
 // A run of gates that was applied or waits, or a projection, for when the circuit is
@@ -157,6 +158,9 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id);
 Lease open_session(Handle handle);   // CircuitError where the handle is not live
 std::string name_of(Handle handle);  // for errors; empty where it is not live
+// Whether a plugin records it. No tape holds samples or projections; what is recorded
+// of these is run again.
+bool is_for_tape(const Beginning& beginning);
 // Ends the waiting of a circuit that is no batch: gives it a device of its qubits, in
 // the zero state.
 void stop_waiting(Session& session);

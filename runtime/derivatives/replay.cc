@@ -2,7 +2,6 @@
 #include "derivatives/replay.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 #include <random>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "circuit/run_seeds.h"
 #include "derivatives/jacobian.h"
 #include "engine/choice.h"
 #include "engine/single.h"
@@ -30,33 +30,6 @@ std::size_t teams(std::size_t qubits, const Helpers& helpers, std::size_t runs) 
                                 std::min<std::size_t>(qubits, 63);
   return std::max<std::size_t>(1, std::min({by_memory, helpers.threads, runs}));
 }
-
-// Seeds of the runs of one call, where they draw samples: each run has its own,
-// whatever thread it is on.
-class RunSeeds {
- public:
-  explicit RunSeeds(Device& device) {
-    if (device.shots == 0) return;
-    for (std::uint32_t& word : words_.emplace()) {
-      word = static_cast<std::uint32_t>(device.generator());
-    }
-  }
-
-  void seed(std::mt19937& generator, std::size_t run) const {
-    if (!words_) return;
-    const auto& [a, b, c, d] = *words_;
-    std::seed_seq words{a,
-                        b,
-                        c,
-                        d,
-                        static_cast<std::uint32_t>(run),
-                        static_cast<std::uint32_t>(run >> 32)};
-    generator.seed(words);
-  }
-
- private:
-  std::optional<std::array<std::uint32_t, 4>> words_;
-};
 
 // Where the circuit is run, beside what its steps hold: the static-count parameters,
 // which are null where each step has its own, and shifts of dynamic-count ones.

@@ -48,30 +48,48 @@ bool measures(const std::vector<ObservableStep>& observable, std::size_t qubits)
   return true;
 }
 
-bool measures(const Measurement& measurement, std::size_t qubits) {
+bool measures(const Measurement& measurement, std::size_t qubits, std::size_t shots) {
   if (!are_there(measurement.wires, qubits)) return false;
   switch (measurement.kind) {
+    // With shots a plugin estimates them.
     case Kind::kExpval:
     case Kind::kVar:
-      return measures(measurement.observable, qubits);
+      return shots == 0 && measures(measurement.observable, qubits);
     case Kind::kProbs:
+      return shots == 0;
     case Kind::kState:
       return true;
     case Kind::kSample:
+      return shots > 0;
     case Kind::kFrequencies:
-      return false;
+      return shots > 0 && measurement.shots() == shots &&
+             are_there(measurement.signs, qubits);
   }
   return false;
 }
 
-bool fits(const Measurement& measurement, std::size_t qubits, const Output& output) {
-  const bool is_state = measurement.kind == Kind::kState;
-  std::size_t bits = 0;
-  if (is_state || measurement.kind == Kind::kProbs) {
-    bits = measurement.wires.empty() ? qubits : measurement.wires.size();
+bool fits(const Measurement& measurement, std::size_t qubits, std::size_t shots,
+          const Output& output) {
+  using Type = Output::Type;
+  const std::size_t wires =
+      measurement.wires.empty() ? qubits : measurement.wires.size();
+  const auto is = [&](Type type, std::size_t size) {
+    return output.type == type && output.size == size;
+  };
+  switch (measurement.kind) {
+    case Kind::kExpval:
+    case Kind::kVar:
+      return is(Type::kReal, 1);
+    case Kind::kProbs:
+      return is(Type::kReal, std::size_t{1} << wires);
+    case Kind::kState:
+      return is(Type::kComplex, std::size_t{1} << qubits);
+    case Kind::kSample:
+      return is(Type::kBit, shots * wires);
+    case Kind::kFrequencies:
+      return is(Type::kReal, measurement.groups.size() << measurement.wires.size());
   }
-  return output.size == std::size_t{1} << bits &&
-         output.type == (is_state ? Output::Type::kComplex : Output::Type::kReal);
+  return false;
 }
 
 bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t rows) {
@@ -81,14 +99,14 @@ bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t ro
          jacobians.values.size() == rows * jacobians.expvals * jacobians.columns;
 }
 
-bool measures(const Measuring& measuring, std::size_t qubits) {
+bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots) {
   const auto& all = measuring.measurements.measurements();
   const bool has_outputs = !measuring.outputs.empty();
   if (has_outputs && measuring.outputs.size() != all.size()) return false;
   if (measuring.data.size() < measuring.measurements.numbers()) return false;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!measures(all[i], qubits)) return false;
-    if (has_outputs && !fits(all[i], qubits, measuring.outputs[i])) return false;
+    if (!measures(all[i], qubits, shots)) return false;
+    if (has_outputs && !fits(all[i], qubits, shots, measuring.outputs[i])) return false;
   }
   return true;
 }
@@ -115,14 +133,13 @@ bool runs(const Session& session, const Measuring& measuring,
     if (end > jacobians->columns) return false;
   }
   return (jacobians == nullptr || fit(measuring.measurements, *jacobians, runs)) &&
-         measures(measuring, session.qubits);
+         measures(measuring, session.qubits, session.beginning->shots);
 }
 
 }  // namespace
 
 bool suits(const Beginning& beginning) {
-  return beginning.engine && beginning.pool.is_lightning() && beginning.shots == 0 &&
-         beginning.qubits > 0 &&
+  return beginning.engine && beginning.pool.is_lightning() && beginning.qubits > 0 &&
          (beginning.qubits <= kMostQubits || is_differentiated_tree(beginning));
 }
 
@@ -132,8 +149,9 @@ bool may_wait(const Session& session, const GateTable& gates, std::int32_t offse
   if (session.steps.size() >= kMostSteps && !is_tree) return false;
   const Plan& plan = gates.plan(session.qubits);
   if (!applies(plan, session.steps.empty())) return false;
-  // In a tree it is by shifts that these are differentiated.
-  return !session.keeps_steps || is_tree || differentiates(plan, offset);
+  // What is on no tape is differentiated by shifts.
+  const bool by_tape = session.keeps_steps && is_for_tape(*session.beginning);
+  return !by_tape || differentiates(plan, offset);
 }
 
 bool may_measure(const Session& session, std::int32_t wire) {
@@ -142,9 +160,10 @@ bool may_measure(const Session& session, std::int32_t wire) {
 
 bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians) {
-  // Of a circuit that is differentiated in another way, the plugin has the record.
+  // Of a circuit that is differentiated in another way, the plugin has the record, if
+  // it makes one.
   const bool is_recorded = session.rows == 0 && session.keeps_steps &&
-                           !session.branches.is_tree() && jacobians == nullptr;
+                           is_for_tape(*session.beginning) && jacobians == nullptr;
   return !is_recorded && !measuring.outputs.empty() &&
          runs(session, measuring, jacobians, std::max<std::size_t>(session.rows, 1));
 }

@@ -55,6 +55,14 @@ void move(const States& states, const Amplitudes& state, std::int32_t wire, bool
   });
 }
 
+void multiply(const States& states, const Amplitudes& state, double factor) {
+  if (factor == 1) return;
+  for (std::size_t i = 0; i < std::size_t{1} << states.layout().qubits; ++i) {
+    state.real[i] *= factor;
+    state.imag[i] *= factor;
+  }
+}
+
 bool moves(const Projection& projection) {
   return projection.reset && projection.outcome;
 }
@@ -78,7 +86,7 @@ std::array<double, 2> probabilities(const States& states, const Amplitudes& ket,
 
 void project(const States& states, const Amplitudes& ket, const Projection& projection,
              std::vector<double>* removed) {
-  const auto [wire, outcome, reset] = projection;
+  const auto [wire, outcome, reset, factor] = projection;
   if (removed != nullptr) {
     const std::size_t before = removed->size();
     removed->resize(before + (std::size_t{1} << states.layout().qubits));
@@ -95,12 +103,14 @@ void project(const States& states, const Amplitudes& ket, const Projection& proj
   } else {
     set_zero(states, ket, wire, !outcome);
   }
+  multiply(states, ket, factor);
 }
 
 void restore(const States& states, const Amplitudes& ket, const Projection& projection,
              std::vector<double>& removed) {
-  const auto [wire, outcome, reset] = projection;
+  const auto [wire, outcome, reset, factor] = projection;
   if (moves(projection)) move(states, ket, wire, false);
+  multiply(states, ket, 1 / factor);
   const std::size_t first = removed.size() - (std::size_t{1} << states.layout().qubits);
   const double* next = removed.data() + first;
   for_each_run(states, wire, !outcome, [&](std::size_t place, auto n) {
@@ -114,15 +124,9 @@ void restore(const States& states, const Amplitudes& ket, const Projection& proj
 
 void apply_adjoint(const States& states, const Amplitudes& bra,
                    const Projection& projection) {
+  multiply(states, bra, projection.scale);
   if (moves(projection)) return move(states, bra, projection.wire, false);
   set_zero(states, bra, projection.wire, !projection.outcome);
-}
-
-void scale(const States& states, const Amplitudes& ket, double factor) {
-  for (std::size_t i = 0; i < std::size_t{1} << states.layout().qubits; ++i) {
-    ket.real[i] *= factor;
-    ket.imag[i] *= factor;
-  }
 }
 
 }  // namespace bellhop::engine

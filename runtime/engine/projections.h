@@ -15,8 +15,8 @@ namespace bellhop::engine {
 std::array<double, 2> probabilities(const States& states, const Amplitudes& ket,
                                     std::int32_t wire);
 
-// Projects a state on an outcome, without normalizing it. What that removes is put at
-// the end of `removed`, if there is such.
+// Projects a state on an outcome, and multiplies it as the projection says. What that
+// removes is put at the end of `removed`, if there is such.
 void project(const States& states, const Amplitudes& ket, const Projection& projection,
              std::vector<double>* removed);
 
@@ -27,7 +27,5 @@ void restore(const States& states, const Amplitudes& ket, const Projection& proj
 // Applies the adjoint of the projection.
 void apply_adjoint(const States& states, const Amplitudes& bra,
                    const Projection& projection);
-
-void scale(const States& states, const Amplitudes& ket, double factor);
 
 }  // namespace bellhop::engine

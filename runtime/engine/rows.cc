@@ -28,10 +28,11 @@ bool differs_by_row(const Measuring& measuring) {
 class Group {
  public:
   Group(const Session& batch, const Measuring& measuring, const Jacobians* jacobians,
-        const Layout& layout)
+        const Sampling& sampling, const Layout& layout)
       : batch_(batch),
         measuring_(measuring),
         jacobians_(jacobians),
+        sampling_(sampling),
         walk_(layout, jacobians != nullptr),
         lanes_(walk_.states().lanes()),
         padded_(batch.steps.size()) {}
@@ -44,7 +45,7 @@ class Group {
       walk_.forward(batch_.steps[i], parameters_of(i));
     }
     if (jacobians_ == nullptr)
-      return measure(walk_.states(), measuring_, rows_, nullptr);
+      return measure(walk_.states(), measuring_, rows_, nullptr, sampling_);
     std::vector<Amplitudes> bras;
     measure(walk_.states(), measuring_, rows_, &bras);
     differentiate(bras);
@@ -88,6 +89,7 @@ class Group {
   const Session& batch_;
   const Measuring& measuring_;
   const Jacobians* jacobians_;
+  const Sampling sampling_;
   Walk walk_;
   const std::size_t lanes_;
   std::vector<std::vector<double>> padded_;  // parameters of each step
@@ -99,8 +101,11 @@ void run_rows(const Session& batch, const Measuring& measuring,
   const bool in_lanes = batch.rows > 1 && !differs_by_row(measuring);
   const Layout layout{batch.qubits, in_lanes};
   const std::size_t lanes = in_lanes ? sweeps().lanes : 1;
+  const RunSeeds seeds(*batch.device);
+  const Sampling sampling{batch.beginning->shots, nullptr, &seeds};
   for_each_row((batch.rows + lanes - 1) / lanes, helpers, [&]() -> RowWorker {
-    const auto group = std::make_shared<Group>(batch, measuring, jacobians, layout);
+    const auto group =
+        std::make_shared<Group>(batch, measuring, jacobians, sampling, layout);
     return [&batch, group, lanes](std::size_t number) {
       const std::size_t first = number * lanes;
       group->run(first, std::min(lanes, batch.rows - first));

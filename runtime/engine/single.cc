@@ -2,6 +2,7 @@
 #include "engine/single.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -49,7 +50,10 @@ void measure_single(Session& session, const Measuring& measuring,
                     const Jacobians* jacobians) {
   Single& single = at_end(session);
   States& states = single.walk.states();
-  if (jacobians == nullptr) return measure(states, measuring, {}, nullptr);
+  if (jacobians == nullptr) {
+    const Sampling sampling{session.beginning->shots, &session.device->generator};
+    return measure(states, measuring, {}, nullptr, sampling);
+  }
   session.device->pool.expect_memory(Memory::kFree, session.qubits,
                                      1 + jacobians->expvals);
   std::vector<Amplitudes> bras;
@@ -69,8 +73,11 @@ bool measure_wire(Session& session, const MidMeasurement& measurement,
     States& states = single.walk.states();
     const auto both = probabilities(states, single.walk.ket(), wire);
     const bool outcome = next_outcome(session, measurement, both);
-    session.steps.push_back(
-        {nullptr, 0, 0, {}, {}, {wire, outcome, measurement.reset}});
+    // Where outcomes are drawn the state stays normalized.
+    const double scale =
+        session.branches.is_tree() ? 1.0 : 1 / std::sqrt(both[outcome]);
+    const Projection projection{wire, outcome, measurement.reset, scale};
+    session.steps.push_back({nullptr, 0, 0, {}, {}, projection});
     at_end(session);
     return outcome;
   });

@@ -5,8 +5,10 @@
 #include <array>
 #include <complex>
 
+#include "engine/draws.h"
 #include "engine/observable.h"
 #include "measurements/amplitudes.h"
+#include "measurements/samples.h"
 
 namespace bellhop::engine {
 namespace {
@@ -16,8 +18,13 @@ using Lanewise = std::array<double, 8>;
 
 class Measurer {
  public:
-  Measurer(States& states, const Measuring& measuring, const RowRange& rows)
-      : states_(states), ket_(states.get(0)), measuring_(measuring), rows_(rows) {}
+  Measurer(States& states, const Measuring& measuring, const RowRange& rows,
+           const Sampling& sampling)
+      : states_(states),
+        ket_(states.get(0)),
+        measuring_(measuring),
+        rows_(rows),
+        sampling_(sampling) {}
 
   // The bra of measurement i, which is an expectation value, and its value.
   void make_bra(std::size_t i, const Amplitudes& bra, std::size_t free) {
@@ -39,8 +46,11 @@ class Measurer {
         return write_variance(i, free);
       case Kind::kProbs:
         return write_probabilities(i);
-      default:
+      case Kind::kState:
         return write_state(i);
+      case Kind::kSample:
+      case Kind::kFrequencies:
+        return write_drawn(i);
     }
   }
 
@@ -90,6 +100,39 @@ class Measurer {
     }
   }
 
+  // The samples of a row are the same for all measurements.
+  void draw_samples() {
+    if (!samples_.empty()) return;
+    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
+      std::mt19937* generator = sampling_.generator;
+      std::mt19937 own;
+      if (sampling_.seeds != nullptr) {
+        sampling_.seeds->seed(own, rows_.first + lane);
+        generator = &own;
+      }
+      samples_.push_back(draw(states_, ket_, lane, sampling_.shots, *generator));
+    }
+  }
+
+  void write_drawn(std::size_t i) {
+    draw_samples();
+    const Measurement& measurement = measuring_.measurements.measurements()[i];
+    const std::size_t qubits = states_.layout().qubits;
+    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
+      const Output out = output(i, lane);
+      const auto bit = [&](std::size_t shot, std::size_t wire) {
+        return ((samples_[lane][shot] >> (qubits - 1 - wire)) & 1) != 0;
+      };
+      if (measurement.kind == Kind::kSample) {
+        write_samples(measurement, qubits, sampling_.shots, bit,
+                      std::span(static_cast<std::uint8_t*>(out.data), out.size));
+      } else {
+        write_frequencies(measurement, bit,
+                          std::span(static_cast<double*>(out.data), out.size));
+      }
+    }
+  }
+
   void write_state(std::size_t i) const {
     const std::size_t lanes = states_.lanes();
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
@@ -105,19 +148,21 @@ class Measurer {
   const Amplitudes ket_;
   const Measuring& measuring_;
   const RowRange rows_;
+  const Sampling& sampling_;
+  std::vector<std::vector<std::uint32_t>> samples_;  // of each row
 };
 
 }  // namespace
 
 void measure(States& states, const Measuring& measuring, const RowRange& rows,
-             std::vector<Amplitudes>* bras) {
+             std::vector<Amplitudes>* bras, const Sampling& sampling) {
   const auto& all = measuring.measurements.measurements();
   const auto is_expval = [](const Measurement& m) { return m.kind == Kind::kExpval; };
   const std::size_t free =
       1 + (bras == nullptr
                ? 0
                : static_cast<std::size_t>(std::ranges::count_if(all, is_expval)));
-  Measurer measurer(states, measuring, rows);
+  Measurer measurer(states, measuring, rows, sampling);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (bras != nullptr && is_expval(all[i])) {
       bras->push_back(states.get(1 + bras->size()));

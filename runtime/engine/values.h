@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <random>
 #include <vector>
 
+#include "circuit/run_seeds.h"
 #include "engine/states.h"
 #include "measurements/measuring.h"
 
@@ -15,9 +17,16 @@ struct RowRange {
   std::size_t count = 1;
 };
 
+// How rows are sampled. That of the one circuit there is draws from `generator` itself.
+struct Sampling {
+  std::size_t shots = 0;
+  std::mt19937* generator = nullptr;
+  const RunSeeds* seeds = nullptr;  // of rows of a batch
+};
+
 // Measures the rows in state 0, into the outputs if there are such. With `bras`, which
 // begin with state 1, it makes one of each expectation value: O ket.
 void measure(States& states, const Measuring& measuring, const RowRange& rows,
-             std::vector<Amplitudes>* bras);
+             std::vector<Amplitudes>* bras, const Sampling& sampling = {});
 
 }  // namespace bellhop::engine

@@ -75,8 +75,7 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
                              natural("rows", rows), engine != 0, rows > 0, circuit},
                    seeded != 0});
     Beginning& begin = state->beginning;
-    // Others draw outcomes.
-    if (seeded == 0) begin.waits |= engine::suits(begin);
+    begin.waits |= engine::suits(begin);
     begin.pool.expect_memory(Memory::kAll, begin.qubits, 1, begin.shots);
     return state;
   };

@@ -4,6 +4,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "bellhop/quantum_device.h"
@@ -46,6 +47,11 @@ struct Measurement {
   std::vector<std::int64_t> wires;  // kProbs, kSample, kFrequencies
   std::vector<std::int64_t> signs;  // kFrequencies: wires, and shots of each group
   std::vector<std::size_t> groups;
+
+  // Of all groups.
+  std::size_t shots() const {
+    return std::accumulate(groups.begin(), groups.end(), std::size_t{0});
+  }
 };
 
 // Where a measurement's result goes: `size` numbers.

@@ -7,6 +7,7 @@
 
 #include "circuit/wires.h"
 #include "measurements/amplitudes.h"
+#include "measurements/samples.h"
 
 namespace bellhop {
 namespace {
@@ -223,55 +224,41 @@ class Samples {
   bool drawn_ = false;
 };
 
+// bit(shot, wire) of the samples.
+auto bits_of(const double* rows, std::size_t qubits) {
+  return [rows, qubits](std::size_t shot, std::size_t wire) {
+    return rows[shot * qubits + wire] != 0;
+  };
+}
+
 void measure_samples(Session& session, const Measurement& measurement, Samples& samples,
                      const Output& output) {
   Device& device = *session.device;
   const std::size_t qubits = device.qubits.size();
-  const bool all = measurement.wires.empty();
-  const std::size_t columns = all ? qubits : measurement.wires.size();
-  const double* row = samples.rows();
+  const std::size_t columns =
+      measurement.wires.empty() ? qubits : measurement.wires.size();
+  const double* rows = samples.rows();
   expect(output, samples.shots() * columns, Output::Type::kBit);
-  map_wires(device.wires, measurement.wires, device.qubits);
-  auto* bit = static_cast<std::uint8_t*>(output.data);
-  for (std::size_t shot = 0; shot < samples.shots(); ++shot, row += qubits) {
-    for (std::size_t i = 0; i < columns; ++i) {
-      *bit++ = row[all ? i : static_cast<std::size_t>(measurement.wires[i])] != 0;
-    }
-  }
+  map_wires(device.wires, measurement.wires, device.qubits);  // for its check
+  write_samples(measurement, qubits, samples.shots(), bits_of(rows, qubits),
+                std::span(static_cast<std::uint8_t*>(output.data), output.size));
 }
 
 void measure_frequencies(Session& session, const Measurement& measurement,
                          Samples& samples, const Output& output) {
   Device& device = *session.device;
-  const std::size_t qubits = device.qubits.size();
-  const std::size_t outcomes = dimension(measurement.wires.size());
-  const double* row = samples.rows();
-  std::size_t shots = 0;
-  for (const std::size_t group : measurement.groups) shots += group;
+  const double* rows = samples.rows();
+  const std::size_t shots = measurement.shots();
   if (shots != samples.shots()) {
     throw CircuitError("expected groups of " + std::to_string(samples.shots()) +
                        " shots in all, got " + std::to_string(shots) + ".");
   }
-  expect(output, measurement.groups.size() * outcomes, Output::Type::kReal);
+  expect(output, measurement.groups.size() * dimension(measurement.wires.size()),
+         Output::Type::kReal);
   map_wires(device.wires, measurement.wires, device.qubits);
   map_wires(device.wires, measurement.signs, device.qubits);
-  auto* values = static_cast<double*>(output.data);
-  for (const std::size_t group : measurement.groups) {
-    std::fill_n(values, outcomes, 0.0);
-    for (std::size_t shot = 0; shot < group; ++shot, row += qubits) {
-      std::size_t outcome = 0;
-      for (const std::int64_t wire : measurement.wires) {
-        outcome = 2 * outcome + (row[wire] != 0);
-      }
-      bool is_odd = false;
-      for (const std::int64_t wire : measurement.signs) is_odd ^= row[wire] != 0;
-      values[outcome] += is_odd ? -1.0 : 1.0;
-    }
-    for (std::size_t i = 0; i < outcomes; ++i) {
-      values[i] /= static_cast<double>(group);
-    }
-    values += outcomes;
-  }
+  write_frequencies(measurement, bits_of(rows, device.qubits.size()),
+                    std::span(static_cast<double*>(output.data), output.size));
 }
 
 void measure_state(Session& session, const Output& output) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <random>
 
 namespace bellhop {
 namespace {
@@ -18,27 +19,50 @@ std::array<double, 2> probabilities(Device& device) {
   return values;
 }
 
+// The outcome that is asked of the device, if it is not the device's to draw.
+std::optional<bool> chosen_outcome(Session& session, const MidMeasurement& measurement,
+                                   const std::array<double, 2>& both) {
+  std::mt19937& generator = session.device->generator;
+  if (measurement.postselect == MidMeasurement::kNoPostselection) {
+    return session.runs.draw(both, generator);
+  }
+  const bool asked = measurement.postselect == 1;
+  if (session.runs.postselect(both[asked], generator)) return asked;
+  return std::nullopt;
+}
+
+// A run that gives another outcome than is asked for does not count.
+void check_postselection(Session& session, const MidMeasurement& measurement,
+                         bool outcome) {
+  if (measurement.postselect == MidMeasurement::kNoPostselection) return;
+  if (outcome != (measurement.postselect == 1)) session.runs.fail();
+}
+
 bool collapse(Session& session, const MidMeasurement& measurement) {
   Device& device = *session.device;
-  DrawnRuns& runs = session.runs;
-  const bool is_asked = measurement.postselect != MidMeasurement::kNoPostselection;
-  const bool asked = measurement.postselect == 1;
   std::optional<std::int32_t> chosen;
-  if (runs.redraws()) {
-    const std::array<double, 2> both = probabilities(device);
-    if (!is_asked) {
-      chosen = runs.draw(both, device.generator);
-    } else if (runs.postselect(both[asked], device.generator)) {
-      chosen = asked;
-    }
+  if (session.runs.redraws()) {
+    chosen = chosen_outcome(session, measurement, probabilities(device));
   }
   const bool outcome = *device.plugin->Measure(device.wires.front(), chosen);
-  if (is_asked && outcome != asked) runs.fail();
+  check_postselection(session, measurement, outcome);
   if (measurement.reset && outcome) {
     static const std::string flip = "PauliX";
     device.plugin->NamedOperation(flip, {}, device.wires, false, {}, {}, {});
   }
   return outcome;
+}
+
+bool drawn_outcome(Session& session, const MidMeasurement& measurement,
+                   const std::array<double, 2>& both) {
+  std::optional<bool> chosen;
+  if (session.runs.redraws()) chosen = chosen_outcome(session, measurement, both);
+  if (!chosen) {
+    const double number = std::uniform_real_distribution<>()(session.device->generator);
+    chosen = number * (both[0] + both[1]) < both[1];
+  }
+  check_postselection(session, measurement, *chosen);
+  return *chosen;
 }
 
 bool branch(Session& session, const MidMeasurement& measurement, std::int32_t wire) {
@@ -52,6 +76,7 @@ bool branch(Session& session, const MidMeasurement& measurement, std::int32_t wi
 
 bool next_outcome(Session& session, const MidMeasurement& measurement,
                   const std::array<double, 2>& both) {
+  if (!session.branches.is_tree()) return drawn_outcome(session, measurement, both);
   if (measurement.postselect == MidMeasurement::kNoPostselection) {
     return session.branches.next_outcome(both, session.device->generator);
   }
@@ -69,7 +94,7 @@ void project(Session& session, const Projection& projection) {
   device.matrix.assign(4, 0.0);
   const std::size_t from = projection.outcome;
   const std::size_t to = projection.reset ? 0 : from;
-  device.matrix[2 * to + from] = 1.0;
+  device.matrix[2 * to + from] = projection.scale;
   device.plugin->MatrixOperation(device.matrix, device.wires, false, {}, {});
   session.touched = true;
 }

@@ -19,8 +19,8 @@ struct MidMeasurement {
   std::string site;                            // the line of the user's program
 };
 
-// The next outcome of a session that goes through a tree of them, given the squared
-// norms of the state's parts with each.
+// The next outcome of a session, of a tree or drawn, given the squared norms of the
+// state's parts with each.
 bool next_outcome(Session& session, const MidMeasurement& measurement,
                   const std::array<double, 2>& both);
 
@@ -36,7 +36,7 @@ bool attempt_mid_measurement(Session& session, const MidMeasurement& measurement
   return session.attempt(describe, std::forward<Measure>(measure));
 }
 
-// Projects the state on an outcome, without normalizing it.
+// Projects the state on an outcome, and multiplies it as the projection says.
 void project(Session& session, const Projection& projection);
 
 // The same as a step of the circuit.
