@@ -160,7 +160,7 @@ def test_samples_have_no_derivative() -> None:
 
 
 def test_adjoint_method() -> None:
-    message = "the QNode 'rotated'.*it has shots or mid-circuit measurements and is diff"
+    message = "the QNode 'rotated'.*it has shots, or mid-circuit measurements that the engine"
     with pytest.raises(bellhop.DifferentiableCompileError, match=message):
         bellhop.qjit(bellhop.grad(node(rotated, diff_method="adjoint")))(0.3)
 
