@@ -2,7 +2,6 @@
 #include "engine/single.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -73,10 +72,9 @@ bool measure_wire(Session& session, const MidMeasurement& measurement,
     States& states = single.walk.states();
     const auto both = probabilities(states, single.walk.ket(), wire);
     const bool outcome = next_outcome(session, measurement, both);
-    // Where outcomes are drawn the state stays normalized.
-    const double scale =
-        session.branches.is_tree() ? 1.0 : 1 / std::sqrt(both[outcome]);
-    const Projection projection{wire, outcome, measurement.reset, scale};
+    const Projection projection = session.branches.is_tree()
+                                      ? Projection{wire, outcome, measurement.reset}
+                                      : drawn(wire, outcome, measurement, both);
     session.steps.push_back({nullptr, 0, 0, {}, {}, projection});
     at_end(session);
     return outcome;

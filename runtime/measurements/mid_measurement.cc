@@ -2,6 +2,7 @@
 #include "measurements/mid_measurement.h"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -38,17 +39,22 @@ void check_postselection(Session& session, const MidMeasurement& measurement,
   if (outcome != (measurement.postselect == 1)) session.runs.fail();
 }
 
-bool collapse(Session& session, const MidMeasurement& measurement) {
+bool collapse(Session& session, const MidMeasurement& measurement, std::int32_t wire) {
   Device& device = *session.device;
+  DrawnRuns& runs = session.runs;
+  std::array<double, 2> both{};
+  if (runs.redraws() || session.keeps_steps) both = probabilities(device);
   std::optional<std::int32_t> chosen;
-  if (session.runs.redraws()) {
-    chosen = chosen_outcome(session, measurement, probabilities(device));
-  }
+  if (runs.redraws()) chosen = chosen_outcome(session, measurement, both);
   const bool outcome = *device.plugin->Measure(device.wires.front(), chosen);
   check_postselection(session, measurement, outcome);
   if (measurement.reset && outcome) {
     static const std::string flip = "PauliX";
     device.plugin->NamedOperation(flip, {}, device.wires, false, {}, {}, {});
+  }
+  if (session.keeps_steps) {
+    session.steps.push_back(
+        {nullptr, 0, 0, {}, {}, drawn(wire, outcome, measurement, both)});
   }
   return outcome;
 }
@@ -73,6 +79,11 @@ bool branch(Session& session, const MidMeasurement& measurement, std::int32_t wi
 }
 
 }  // namespace
+
+Projection drawn(std::int32_t wire, bool outcome, const MidMeasurement& measurement,
+                 const std::array<double, 2>& both) {
+  return {wire, outcome, measurement.reset, 1 / std::sqrt(both[outcome])};
+}
 
 bool next_outcome(Session& session, const MidMeasurement& measurement,
                   const std::array<double, 2>& both) {
@@ -109,8 +120,9 @@ bool measure_wire(Session& session, const MidMeasurement& measurement,
   return attempt_mid_measurement(session, measurement, wire, [&] {
     Device& device = *session.device;
     device.wires.assign(1, device.qubits[wire]);
-    const bool outcome = session.branches.is_tree() ? branch(session, measurement, wire)
-                                                    : collapse(session, measurement);
+    const bool outcome = session.branches.is_tree()
+                             ? branch(session, measurement, wire)
+                             : collapse(session, measurement, wire);
     session.touched = true;
     return outcome;
   });

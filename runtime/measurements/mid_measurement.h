@@ -24,6 +24,10 @@ struct MidMeasurement {
 bool next_outcome(Session& session, const MidMeasurement& measurement,
                   const std::array<double, 2>& both);
 
+// What an outcome that was drawn does to a normalized state, which stays so.
+Projection drawn(std::int32_t wire, bool outcome, const MidMeasurement& measurement,
+                 const std::array<double, 2>& both);
+
 // Runs a mid-circuit measurement as Session::attempt does.
 template <typename Measure>
 bool attempt_mid_measurement(Session& session, const MidMeasurement& measurement,

@@ -265,6 +265,23 @@ def test_adjoint_method(assert_close: Any) -> None:
         bellhop.qjit(adjoint, engine="plugin")(0.4)
 
 
+@pytest.mark.parametrize("options", [{}, {"engine": "plugin"}])
+def test_coefficients_in_a_single_branch(options: Any) -> None:
+    """Terms are measured after the outcome that was drawn."""
+
+    def circuit(coefficient: Any) -> Any:
+        qml.RX(1.0, wires=0)
+        bellhop.measure(0, reset=True)
+        qml.RX(0.4, wires=0)
+        bellhop.measure(1)
+        return qml.expval(coefficient * qml.Z(0))
+
+    branch = lightning(circuit, mcm_method="single-branch-statistics")
+    program = bellhop.qjit(bellhop.value_and_grad(branch), seed=3, **options)
+    value, slope = program(2.0)
+    np.testing.assert_allclose([value, slope], [2 * np.cos(0.4), np.cos(0.4)], atol=1e-12)
+
+
 def test_single_branch() -> None:
     circuit = lightning(
         lambda x: conditional(OfBellhop, x, 0.7, word), mcm_method="single-branch-statistics"
