@@ -35,6 +35,7 @@ from jax.extend.core.primitives import jit_p
 from bellhop.circuits.precision import real_type
 from bellhop.circuits.vectorize.elementwise import is_elementwise
 from bellhop.circuits.vectorize.pack import pack
+from bellhop.circuits.vectorize.pick import pick
 
 # Fewer scalars than this are not vectorized.
 _FEWEST = 4
@@ -65,6 +66,11 @@ class Plan:
     def inputs(self) -> Iterator[Any]:
         """Yield the variables that are read."""
         raise NotImplementedError
+
+    def picked(self, read: Read) -> tuple[Any, np.ndarray]:
+        """Return an array, and which of its elements the values are."""
+        array = self.evaluate(read)
+        return array, np.arange(np.size(array)).reshape(np.shape(array))
 
 
 @dataclasses.dataclass
@@ -118,10 +124,18 @@ class _Alike(Plan):
 
     compute: Callable[..., Any]
     operands: Sequence[Plan]
+    # Of each value, where it has the elements of the one operand in their order.
+    reshaped: tuple[int, ...] | None = None
 
     def evaluate(self, read: Read) -> Any:
         axes = [0 if plan.is_mapped else None for plan in self.operands]
         return jax.vmap(self.compute, axes)(*[plan.evaluate(read) for plan in self.operands])
+
+    def picked(self, read: Read) -> tuple[Any, np.ndarray]:
+        if self.reshaped is None:
+            return super().picked(read)
+        array, places = self.operands[0].picked(read)
+        return array, places.reshape(len(places), *self.reshaped)
 
     def inputs(self) -> Iterator[Any]:
         for plan in self.operands:
@@ -130,27 +144,24 @@ class _Alike(Plan):
 
 @dataclasses.dataclass
 class _Slices(Plan):
-    """The atoms are slices of one size: a slice or a gather."""
+    """The atoms are slices of one size: they are picked at once."""
 
     array: Plan
     starts: np.ndarray
     sizes: tuple[int, ...]
 
     def evaluate(self, read: Read) -> Any:
-        array = self.array.evaluate(read)
-        count, rank = self.starts.shape
-        if not self.array.is_mapped and rank == 1 and self.sizes == (1,):
-            first = int(self.starts[0, 0])
-            if np.array_equal(self.starts[:, 0], np.arange(first, first + count)):
-                return lax.slice(array, (first,), (first + count,))[:, None]
+        return pick(*self.picked(read))
 
-        if not self.array.is_mapped:
-            return _gather(array, self.starts, self.sizes, ())
-
-        def pick(array: Any, starts: Any) -> Any:
-            return lax.dynamic_slice(array, tuple(starts[i] for i in range(rank)), self.sizes)
-
-        return jax.vmap(pick)(array, self.starts)
+    def picked(self, read: Read) -> tuple[Any, np.ndarray]:
+        array, places = self.array.picked(read)
+        shape = places.shape[self.array.is_mapped :]
+        strides = np.array([np.prod(shape[axis + 1 :], dtype=int) for axis in range(len(shape))])
+        inside = np.tensordot(np.indices(self.sizes), strides, (0, 0))
+        first = self.starts @ strides
+        if self.array.is_mapped:
+            first = first + np.prod(shape, dtype=int) * np.arange(len(first))
+        return array, places.reshape(-1)[first.reshape(-1, *(1 for _ in shape)) + inside]
 
     def inputs(self) -> Iterator[Any]:
         return self.array.inputs()
@@ -174,29 +185,11 @@ class _Joined(Plan):
         joined = jnp.concatenate(arrays)
         if np.array_equal(self.order, np.arange(len(self.order))):
             return joined
-        return _gather(joined, self.order[:, None], (1, *joined.shape[1:]), (0,))
+        return pick(joined, np.arange(joined.size).reshape(joined.shape)[self.order])
 
     def inputs(self) -> Iterator[Any]:
         for part in self.parts:
             yield from part.inputs()
-
-
-def _gather(
-    array: Any, starts: np.ndarray, sizes: tuple[int, ...], dropped: tuple[int, ...]
-) -> Any:
-    """Return slices of an array, stacked, with some of their axes dropped."""
-    dimensions = lax.GatherDimensionNumbers(
-        offset_dims=tuple(range(1, 1 + len(sizes) - len(dropped))),
-        collapsed_slice_dims=dropped,
-        start_index_map=tuple(range(starts.shape[1])),
-    )
-    return lax.gather(
-        array,
-        starts.astype(np.int32),
-        dimensions,
-        sizes,
-        mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS,
-    )
 
 
 class Planner:
@@ -300,7 +293,10 @@ class Planner:
             return _Slices(operands[0], starts, first.aval.shape)
         if not any(plan.is_mapped for plan in operands):
             return _Same(first)
-        return _Alike(_computation(eqn), operands)
+        keeps_order = eqn.primitive is lax.squeeze_p or (
+            eqn.primitive is lax.reshape_p and eqn.params["dimensions"] is None
+        )
+        return _Alike(_computation(eqn), operands, first.aval.shape if keeps_order else None)
 
 
 def _computation(eqn: Any) -> Callable[..., Any]:
