@@ -14,6 +14,7 @@ from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackT
 from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
 from bellhop_mlir.transforms.fuse_accelerate import FuseAccelerate
+from bellhop_mlir.transforms.fuse_circuits import FuseCircuits
 from bellhop_mlir.transforms.fuse_gates import FuseGates
 from bellhop_mlir.transforms.hoist_callbacks import HoistCallbacks
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
@@ -38,7 +39,11 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
 )
 # After these a program's regions are modules of their own, which are taken out of it.
 REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime, OverlapRegions)
-_CALLS: tuple[type[Pass], ...] = (ConvertCallbackToRuntime, ConvertQuantumToRuntime)
+_CALLS: tuple[type[Pass], ...] = (
+    FuseCircuits,
+    ConvertCallbackToRuntime,
+    ConvertQuantumToRuntime,
+)
 CALLS: tuple[type[Pass], ...] = (*_CALLS, OutlineScalars, SplitLongBlocks)
 # The same in a program that is not for the CPU: JAX makes its callbacks.
 DELEGATED_CALLS: tuple[type[Pass], ...] = (DelegateCallbacks, *_CALLS)

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <string_view>
 
 #include "circuit/session.h"
 #include "engine/choice.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_handlers.h"
+#include "handlers/circuit_steps.h"
 #include "profile/profile.h"
 
 namespace bellhop {
@@ -20,14 +20,6 @@ struct BeginState {
   Beginning beginning;
   bool seeded;
 };
-
-std::size_t natural(const char* name, std::int64_t value) {
-  if (value < 0) {
-    throw CircuitError(std::string("A circuit's ") + name +
-                       ": expected 0 or more, got " + std::to_string(value) + ".");
-  }
-  return static_cast<std::size_t>(value);
-}
 
 // What the contract's `tree` says: which outcomes there are, or what becomes of runs
 // whose outcomes are drawn.
@@ -47,11 +39,6 @@ Outcomes outcomes_of(std::int64_t value) {
                        std::to_string(value) + ".");
   }
   return kAll[value];
-}
-
-// As the errors of compilation say it.
-std::string circuit_name(std::string_view name, std::string_view site) {
-  return "the QNode '" + std::string(name) + "' (" + std::string(site) + ")";
 }
 
 // The plugin is opened here, so that a program that cannot run does not compile; and

@@ -1,13 +1,11 @@
 // handlers/circuit_gates.cc: bellhop_circuit_gates.
 #include <optional>
-#include <span>
 #include <string_view>
 
-#include "engine/choice.h"
 #include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_handlers.h"
-#include "measurements/waiting.h"
+#include "handlers/circuit_steps.h"
 #include "profile/profile.h"
 
 namespace bellhop {
@@ -42,17 +40,8 @@ ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
     const std::int32_t first = *offset.typed_data();
     const std::int32_t count = iterations ? *iterations->typed_data() : 1;
     const std::size_t rows = lease->rows;
-    if (!engine::may_wait(lease.session, state->table, first)) {
-      apply_waiting(lease.session);
-    }
-    if (lease->waits) {
-      state->table.keep(lease.session, read_per_row(params, rows), first,
-                        read_per_row(dynamic_wires, rows), count);
-    } else {
-      state->table.apply(
-          lease.session, std::span(params.typed_data(), params.element_count()), first,
-          std::span(dynamic_wires.typed_data(), dynamic_wires.element_count()), count);
-    }
+    apply_gates(lease.session, state->table, read_per_row(params, rows), first,
+                read_per_row(dynamic_wires, rows), count);
     write_handle(result, name);
   });
 }

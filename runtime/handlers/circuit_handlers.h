@@ -5,6 +5,7 @@
 
 namespace bellhop {
 
+Target circuit_run_target();
 Target circuit_begin_target();
 Target circuit_gates_target();
 Target seed_target();

@@ -6,6 +6,7 @@ namespace bellhop {
 
 std::vector<Target> circuit_targets() {
   return {seed_target(),
+          circuit_run_target(),
           circuit_begin_target(),
           circuit_gates_target(),
           circuit_mid_measure_target(),

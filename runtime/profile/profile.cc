@@ -230,9 +230,45 @@ void CallTimer::finish() {
   record(place, crossing);
 }
 
+namespace {
+
+Place place_of(const XLA_FFI_Attrs& attributes, const char* derivative) {
+  const bool records = number_of(attributes, derivative) != 0;
+  return {records ? "circuit, derivative" : "circuit", text_of(attributes, "name"), "",
+          text_of(attributes, "site")};
+}
+
+int32_t calls_of(const XLA_FFI_Attrs& attributes) {
+  const int64_t rows = number_of(attributes, "rows");
+  return rows == 0 ? 1 : static_cast<int32_t>(rows);
+}
+
+XLA_FFI_Error* profile_whole(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler) {
+  Recorder::Circuit circuit{place_of(frame->attrs, "jacobian"), {}};
+  Crossing& crossing = circuit.crossing;
+  crossing.begin = profile_clock();
+  crossing.thread = profile_thread();
+  crossing.calls = calls_of(frame->attrs);
+  crossing.bytes_out = bytes_behind(frame->args.args, 0, frame->args.size);
+  crossing.bytes_in = bytes_behind(frame->rets.rets, 0, frame->rets.size);
+  const uint32_t place = whole_circuit_of_thread();
+  recorder->put(place, circuit);
+  XLA_FFI_Error* error = handler(frame);
+  crossing.busy = profile_clock() - crossing.begin;
+  const int64_t busy = crossing.busy;
+  // It may know more of it: that the engine ran it.
+  recorder->take(place, circuit);
+  circuit.crossing.busy = busy;
+  record_circuit(std::move(circuit), error != nullptr);
+  return error;
+}
+
+}  // namespace
+
 // Threading: that of the handler. Ownership: nothing is kept but numbers and names.
 XLA_FFI_Error* profile_step(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler,
                             CircuitStep step) {
+  if (step == CircuitStep::kWhole) return profile_whole(frame, handler);
   Crossing crossing;
   crossing.begin = profile_clock();
   crossing.thread = profile_thread();
@@ -250,14 +286,9 @@ XLA_FFI_Error* profile_step(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler,
       if (error == nullptr) {
         // Its operands are anchors.
         crossing.bytes_out = 0;
-        const bool records = number_of(frame->attrs, "record") != 0;
-        const int64_t rows = number_of(frame->attrs, "rows");
-        crossing.calls = rows == 0 ? 1 : static_cast<int32_t>(rows);
-        circuit.place = {records ? "circuit, derivative" : "circuit",
-                         text_of(frame->attrs, "name"), "",
-                         text_of(frame->attrs, "site")};
-        circuit.crossing = crossing;
-        recorder->put(place_in(buffer_at(frame->rets.rets, 0)), std::move(circuit));
+        crossing.calls = calls_of(frame->attrs);
+        recorder->put(place_in(buffer_at(frame->rets.rets, 0)),
+                      {place_of(frame->attrs, "record"), crossing});
       }
       break;
     case CircuitStep::kOperation:
@@ -268,6 +299,8 @@ XLA_FFI_Error* profile_step(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler,
         circuit.crossing.busy += crossing.busy;
         record_circuit(std::move(circuit), error != nullptr);
       }
+      break;
+    case CircuitStep::kWhole:
       break;
   }
   return error;

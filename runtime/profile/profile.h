@@ -136,7 +136,7 @@ class CallTimer {
 
 // Circuits: a row for each, with the time in the device and not that of the program
 // between its operations.
-enum class CircuitStep { kBegin, kOperation, kEnd };
+enum class CircuitStep { kBegin, kOperation, kEnd, kWhole };
 XLA_FFI_Error* profile_step(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler,
                             CircuitStep step);
 
@@ -145,6 +145,11 @@ template <XLA_FFI_Handler* kHandler, CircuitStep kStep = CircuitStep::kOperation
 XLA_FFI_Error* profiled(XLA_FFI_CallFrame* frame) {
   if (!is_profiled() || frame->extension_start != nullptr) return kHandler(frame);
   return profile_step(frame, kHandler, kStep);
+}
+
+// The place of the circuit that this thread runs in one step, which is no session's.
+inline uint32_t whole_circuit_of_thread() {
+  return uint32_t{1} << 31 | static_cast<uint32_t>(profile_thread());
 }
 
 // The circuit in this place was run by the engine.

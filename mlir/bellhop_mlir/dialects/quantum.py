@@ -20,6 +20,7 @@
     %d = "quantum.direction"(%s6, %zero, %tangents, %number)
     %s7 = "quantum.after"(%s6, %c)
     "quantum.end"(%s7)
+    %v = "quantum.run"(%params, %data) {...}
 
 The handle is ``tensor<2xui32>``; every operation takes the state before it and returns
 the state after it, so data dependence is program order.  A slot ``s >= 0`` is
@@ -27,7 +28,8 @@ the state after it, so data dependence is program order.  A slot ``s >= 0`` is
 A gate may have ``constants``, ``adjoint``, ``control_wires`` and ``control_values`` too; what
 it lacks is empty, or false.
 ``quantum.gates`` is a straight run of gates, or the iterations of a loop of one, as the
-runtime takes it.  Codes are those of ``runtime/contract.toml``.
+runtime takes it.  ``quantum.run`` is a whole circuit, without a handle.  Codes are those of
+``runtime/contract.toml``.
 
 With ``rows > 0`` it is a batch: so many circuits of the same operations, which the runtime runs
 on several threads.  What the rows do not share has an axis of rows in front (``%params``,
@@ -110,12 +112,8 @@ begin = _operation(
     {"passes": "string"},
 )
 _gate = _operation("gate", _RUN, (STATE,), GATE_ATTRIBUTES, OPTIONAL_GATE_ATTRIBUTES)
-_gates = _operation(
-    "gates",
-    (*_RUN, f"[{_INTEGER}]"),
-    (STATE,),
-    {"names": "string", "code": "array<i64>", "constants": "array<f64>"},
-)
+_TABLE = {"names": "string", "code": "array<i64>", "constants": "array<f64>"}
+_gates = _operation("gates", (*_RUN, f"[{_INTEGER}]"), (STATE,), _TABLE)
 mid_measure = _operation(
     "mid_measure",
     (STATE, _INTEGER),
@@ -157,6 +155,19 @@ remember = _operation("remember", (STATE, _BOOL, _INTEGER), (STATE,))
 recall = _operation("recall", (STATE, _INTEGER), (_BOOL,))
 after = _operation("after", (STATE, "..."), (STATE,))
 end = _operation("end", (STATE,), ())
+run = _operation(
+    "run",
+    (_NUMBERS, _NUMBERS),
+    ("...",),
+    {
+        **dict.fromkeys(("library", "factory", "kwargs", "name", "site"), "string"),
+        **dict.fromkeys(("qubits", "rows", "engine"), "i64"),
+        **_TABLE,
+        "offset": "i64",
+        "measurements": "array<i64>",
+        "jacobian": "i64",
+    },
+)
 
 
 def gate(

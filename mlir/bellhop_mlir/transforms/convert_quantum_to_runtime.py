@@ -5,8 +5,7 @@ from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._runtime_calls import RuntimeCalls
-from bellhop_mlir._walk import named, operations, producer, replace, types
-from bellhop_mlir.dialects import quantum
+from bellhop_mlir._walk import operations, replace, types
 from bellhop_mlir.dialects.quantum import OPERATIONS, passes_state_on
 from bellhop_mlir.errors import PassError
 
@@ -31,9 +30,6 @@ class ConvertQuantumToRuntime:
     All are marked as having side effects: XLA must neither merge two circuits, nor move one
     out of its loop, nor run both branches of a conditional around it.
 
-    A measurement and the Jacobian of its values become one call, which may run the circuit where it
-    likes: ``jacobian = 1``.
-
     Preconditions: fuse-gates ran before (a single gate is a run of one), and
     convert-callback-to-runtime, which gives ``quantum.seed`` the program's table.
 
@@ -44,8 +40,6 @@ class ConvertQuantumToRuntime:
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        for op in named(module.operation, "quantum.jacobian"):
-            _measure_with_jacobian(op)
         circuit_operations = [
             op for op in operations(module.operation) if op.name.startswith("quantum.")
         ]
@@ -67,22 +61,3 @@ class ConvertQuantumToRuntime:
                 )
             replace(op, list(call.results))
         return bool(circuit_operations)
-
-
-def _measure_with_jacobian(jacobian: ir.Operation) -> None:
-    """Let the measurement in front of a ``quantum.jacobian`` compute it, if there is one."""
-    _, matrix = jacobian.results
-    measure = producer(jacobian.operands[0])
-    if measure is None or measure.name != "quantum.measure":
-        return
-    if ir.IntegerAttr(measure.attributes["jacobian"]).value or measure.block != jacobian.block:
-        return
-    with ir.InsertionPoint(measure), measure.location:
-        after, *results, derivative = quantum.measure(
-            list(measure.operands),
-            [*types(measure.results)[1:], matrix.type],
-            code=list(ir.DenseI64ArrayAttr(measure.attributes["code"])),
-            jacobian=True,
-        )
-    replace(jacobian, [after, derivative])
-    replace(measure, [after, *results])

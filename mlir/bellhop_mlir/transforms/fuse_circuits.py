@@ -1,0 +1,178 @@
+"""fuse-circuits: a circuit of one run of gates and its measurements becomes one operation."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._call_graph import drop_unused_functions
+from bellhop_mlir._outline import inline
+from bellhop_mlir._walk import functions, integer, named, producer, replace, symbol, types
+from bellhop_mlir.dialects import callback, quantum
+
+# What quantum.run has of quantum.begin; where these are zero, there is no more to say.
+_OF_BEGIN = ("library", "factory", "kwargs", "qubits", "rows", "engine", "name", "site")
+_ZERO = ("shots", "tree", "seeded")
+
+
+@dataclass(frozen=True)
+class FuseCircuits:
+    """Make one operation of a circuit without samples and mid-circuit measurements or loops.
+
+    Before::
+
+        %0 = "quantum.begin"(%x) {qubits = 1 : i64, ...}
+        %1:2 = func.call @circuit_f(%0, %x)
+        "quantum.end"(%1#0)
+
+        func.func private @circuit_f(%0: tensor<2xui32>, %x: tensor<1xf64>) -> ... {
+          %1 = "quantum.gates"(%0, %x, %offset, %wires) {names = "RX", ...}
+          %2, %e = "quantum.measure"(%1, %data) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64}
+          return %2, %e
+        }
+
+    After::
+
+        %e = "quantum.run"(%x, %data) {names = "RX", ..., measurements = array<i64: 0, 3, 0>,
+            jacobian = 0 : i64}
+
+    A custom call costs XLA as much as the runtime takes for a circuit of a few qubits.
+
+    A measurement and the Jacobian of its values become one operation wherever they follow each
+    other, which may run the circuit where it likes: ``jacobian = 1``.
+
+    Preconditions: fuse-gates ran before; what is not so fused stays as it is, and so do circuits
+    that overlap-regions has tied to a region.
+    """
+
+    name: ClassVar[str] = "fuse-circuits"
+
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        jacobians = named(module.operation, "quantum.jacobian")
+        for op in jacobians:
+            _measure_with_jacobian(op)
+        by_name = functions(module)
+        changed = inlined = False
+        for begin in named(module.operation, "quantum.begin"):
+            circuit = _Circuit.of(begin, by_name)
+            if circuit is None:
+                continue
+            changed = True
+            if circuit.call is not None:
+                inlined = True
+                inline(circuit.call, by_name[symbol(circuit.call)])
+                circuit = _Circuit.of(begin, by_name)
+                assert circuit is not None
+            circuit.fuse()
+        if inlined:
+            drop_unused_functions(module)
+        return changed or bool(jacobians)
+
+
+@dataclass(frozen=True)
+class _Circuit:
+    """The operations of a circuit that become one.
+
+    Attributes:
+        call: of the function with the gates and the measurements, if they stand in one.
+    """
+
+    begin: ir.Operation
+    gates: ir.Operation
+    measure: ir.Operation
+    end: ir.Operation
+    call: ir.Operation | None
+
+    @classmethod
+    def of(cls, begin: ir.Operation, by_name: dict[str, ir.Operation]) -> "_Circuit | None":
+        """Return the circuit that an operation begins, if it is one that can be fused."""
+        if any(ir.IntegerAttr(begin.attributes[name]).value for name in _ZERO):
+            return None
+        if any(map(_is_ticket, begin.operands)):
+            return None
+        state, block = begin.results[0], begin.block
+        call = _only_user(state, "func.call", block)
+        if call is not None:
+            if call.operands[0] != state:
+                return None
+            block = by_name[symbol(call)].regions[0].blocks[0]
+            state = block.arguments[0]
+        gates = _only_user(state, "quantum.gates", block)
+        if gates is None or not _is_straight(gates):
+            return None
+        measure = _only_user(gates.results[0], "quantum.measure", block)
+        if measure is None:
+            return None
+        state = measure.results[0]
+        if call is not None:
+            returned = _only_user(state, "func.return", block)
+            if returned is None:
+                return None
+            state = call.results[list(returned.operands).index(state)]
+        end = _only_user(state, "quantum.end", begin.block)
+        return None if end is None else cls(begin, gates, measure, end, call)
+
+    def fuse(self) -> None:
+        """Put one operation in the place of those of a block."""
+        _, params, offset, _ = self.gates.operands
+        _, data = self.measure.operands
+        _, *values = self.measure.results
+        with ir.InsertionPoint(self.measure), self.measure.location:
+            results = quantum.run(
+                [params, data],
+                types(values),
+                offset=integer(offset),
+                **{name: _plain(self.begin.attributes[name]) for name in _OF_BEGIN},
+                **{name: _plain(value) for name, value in self.gates.attributes.items()},
+                measurements=_plain(self.measure.attributes["code"]),
+                jacobian=_plain(self.measure.attributes["jacobian"]),
+            )
+        for old, new in zip(values, results, strict=True):
+            old.replace_all_uses_with(new)
+        for op in (self.end, self.measure, self.gates, self.begin):
+            op.erase()
+
+
+def _only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation | None:
+    """Return what uses a value once, if nothing else does, and it is such an operation there."""
+    users = [use.owner.operation for use in value.uses]
+    is_it = len(users) == 1 and users[0].name == name and users[0].block == block
+    return users[0] if is_it else None
+
+
+def _is_ticket(anchor: ir.Value) -> bool:
+    """Tell whether it is that of a region, which is to start before the circuit."""
+    op = producer(anchor)
+    return op is not None and op.name == "callback.call" and callback.CallOp(op).kind == "start"
+
+
+def _is_straight(gates: ir.Operation) -> bool:
+    """Tell whether gates are no loop, on wires that are known, with known parameters' numbers."""
+    _, _, offset, wires, *iterations = gates.operands
+    n_wires = ir.RankedTensorType(wires.type).shape[-1]
+    return not iterations and n_wires == 0 and integer(offset) is not None
+
+
+def _plain(attribute: ir.Attribute) -> object:
+    if isinstance(attribute, ir.DenseI64ArrayAttr | ir.DenseF64ArrayAttr):
+        return list(attribute)
+    return attribute.value  # type: ignore[attr-defined]
+
+
+def _measure_with_jacobian(jacobian: ir.Operation) -> None:
+    """Let the measurement in front of a ``quantum.jacobian`` compute it, if there is one."""
+    _, matrix = jacobian.results
+    measure = producer(jacobian.operands[0])
+    if measure is None or measure.name != "quantum.measure":
+        return
+    if ir.IntegerAttr(measure.attributes["jacobian"]).value or measure.block != jacobian.block:
+        return
+    with ir.InsertionPoint(measure), measure.location:
+        after, *results, derivative = quantum.measure(
+            list(measure.operands),
+            [*types(measure.results)[1:], matrix.type],
+            code=list(ir.DenseI64ArrayAttr(measure.attributes["code"])),
+            jacobian=True,
+        )
+    replace(jacobian, [after, derivative])
+    replace(measure, [after, *results])

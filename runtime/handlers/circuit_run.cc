@@ -1,0 +1,81 @@
+// handlers/circuit_run.cc: bellhop_circuit_run.
+#include <memory>
+#include <optional>
+
+#include "engine/choice.h"
+#include "gates/gate_table.h"
+#include "handlers/circuit_ffi.h"
+#include "handlers/circuit_handlers.h"
+#include "handlers/circuit_steps.h"
+#include "measurements/measurement_list.h"
+#include "profile/profile.h"
+
+namespace bellhop {
+namespace {
+
+// A compiled circuit. Shared by all executions, never changed.
+struct RunState {
+  static constexpr const char* kTypeName = "bellhop_circuit_run_state";
+  static inline ffi::TypeId id = {};
+  Beginning beginning;
+  GateTable table;
+  std::int32_t offset;
+  MeasurementList list;
+  bool jacobian;  // the last result
+};
+
+// As bellhop_circuit_begin, it refuses a circuit that cannot run.
+ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
+    Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
+    Integer<"qubits"> qubits, Integer<"rows"> rows, Integer<"engine"> engine,
+    Text<"name"> name, Text<"site"> site, Text<"names"> names,
+    List<"code", std::int64_t> code, List<"constants", double> constants,
+    Integer<"offset"> offset, List<"measurements", std::int64_t> measurements,
+    Integer<"jacobian"> jacobian) {
+  const std::string circuit = circuit_name(name, site);
+  const auto build = [&] {
+    const bool has_jacobian = jacobian != 0;
+    auto state = std::make_unique<RunState>(
+        RunState{Beginning{DevicePool::get(std::string(library), std::string(factory),
+                                           std::string(kwargs)),
+                           natural("qubits", qubits), 0, has_jacobian, Tree::kNone,
+                           Redraw::kNever, natural("rows", rows), engine != 0, rows > 0,
+                           circuit},
+                 GateTable(names, code, constants), static_cast<std::int32_t>(*offset),
+                 MeasurementList(measurements), has_jacobian});
+    Beginning& begin = state->beginning;
+    begin.waits |= engine::suits(begin);
+    begin.pool.expect_memory(Memory::kAll, begin.qubits);
+    return state;
+  };
+  return instantiate<RunState>(build, circuit);
+}
+
+// Threading: any XLA thread; the rows of a batch are shared with XLA's threads.
+// Ownership: the session begins and ends here.
+ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
+               ffi::Buffer<ffi::F64> params, ffi::Buffer<ffi::F64> data,
+               ffi::RemainingRets values) {
+  const Beginning& beginning = state->beginning;
+  return guarded(state, id, beginning, [&] {
+    const Handle handle = begin_session(beginning, std::nullopt, id.run_id);
+    {
+      Lease lease = open_session(handle);
+      apply_gates(lease.session, state->table, read_per_row(params, beginning.rows),
+                  state->offset, {}, 1);
+      take_measurements(lease.session, whole_circuit_of_thread(), state->list,
+                        read_per_row(data, beginning.rows), values, state->jacobian,
+                        helpers_of(pool));
+    }
+    end_session(handle);
+  });
+}
+
+}  // namespace
+
+Target circuit_run_target() {
+  return {"bellhop_circuit_run", preparing<prepare_run>,
+          profiled<handler<run>, CircuitStep::kWhole>};
+}
+
+}  // namespace bellhop

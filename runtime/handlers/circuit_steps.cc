@@ -1,0 +1,103 @@
+// handlers/circuit_steps.cc: what circuits do, in one custom call or in several.
+#include "handlers/circuit_steps.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "derivatives/jacobian.h"
+#include "derivatives/replay.h"
+#include "engine/choice.h"
+#include "engine/rows.h"
+#include "measurements/measuring.h"
+#include "measurements/waiting.h"
+#include "profile/profile.h"
+
+namespace bellhop {
+namespace {
+
+Output output_of(const ffi::RemainingRets& values, std::size_t i) {
+  const ffi::AnyBuffer value = **values.get<ffi::AnyBuffer>(i);
+  const ffi::DataType type = value.element_type();
+  if (type != ffi::F64 && type != ffi::C128 && type != ffi::U8) {
+    throw CircuitError(
+        "Result " + std::to_string(i) +
+        " of a measurement: expected type f64, c128 or u8, got another.");
+  }
+  return {value.untyped_data(), value.element_count(),
+          type == ffi::F64    ? Output::Type::kReal
+          : type == ffi::C128 ? Output::Type::kComplex
+                              : Output::Type::kBit};
+}
+
+Jacobians jacobians_of(const ffi::RemainingRets& values) {
+  const std::size_t last = values.size() - 1;
+  const Output output = output_of(values, last);
+  const auto shape = (**values.get<ffi::AnyBuffer>(last)).dimensions();
+  if (output.type != Output::Type::kReal || shape.size() < 2) {
+    throw CircuitError("A Jacobian of measured values has two dimensions of type f64.");
+  }
+  const auto size = [&](std::size_t behind) {
+    return static_cast<std::size_t>(shape[shape.size() - behind]);
+  };
+  return {std::span(static_cast<double*>(output.data), output.size), size(2), size(1)};
+}
+
+}  // namespace
+
+std::size_t natural(const char* name, std::int64_t value) {
+  if (value < 0) {
+    throw CircuitError(std::string("A circuit's ") + name +
+                       ": expected 0 or more, got " + std::to_string(value) + ".");
+  }
+  return static_cast<std::size_t>(value);
+}
+
+std::string circuit_name(std::string_view name, std::string_view site) {
+  return "the QNode '" + std::string(name) + "' (" + std::string(site) + ")";
+}
+
+void apply_gates(Session& session, const GateTable& table,
+                 const PerRow<std::span<const double>>& params, std::int32_t offset,
+                 const PerRow<std::span<const std::int32_t>>& dynamic_wires,
+                 std::int32_t iterations) {
+  if (!engine::may_wait(session, table, offset)) apply_waiting(session);
+  if (session.waits) {
+    table.keep(session, params, offset, dynamic_wires, iterations);
+  } else {
+    table.apply(session, params.values, offset, dynamic_wires.values, iterations);
+  }
+}
+
+void take_measurements(Session& session, std::uint32_t place,
+                       const MeasurementList& list,
+                       const PerRow<std::span<const double>>& data,
+                       const ffi::RemainingRets& values, bool has_jacobian,
+                       const Helpers& helpers) {
+  std::optional<Jacobians> jacobians;
+  if (has_jacobian) jacobians = jacobians_of(values);
+  std::vector<Output> outputs;
+  outputs.reserve(values.size());
+  for (std::size_t i = 0; i < values.size() - (has_jacobian ? 1 : 0); ++i) {
+    Output output = output_of(values, i);
+    if (session.rows > 0) output.size /= session.rows;
+    outputs.push_back(output);
+  }
+  const Measuring measuring{list, data, outputs};
+  const Jacobians* const asked = jacobians ? &*jacobians : nullptr;
+  if (engine::runs(session, measuring, asked)) {
+    engine::run(session, measuring, asked, helpers);
+    profile_engine(place);
+  } else if (session.rows > 0) {
+    run_batch(session, measuring, asked, helpers);
+  } else {
+    apply_waiting(session);
+    list.measure(session, data.values, outputs);
+    if (jacobians) {
+      adjoint_jacobian(session, jacobians->values, jacobians->expvals,
+                       jacobians->columns);
+    }
+  }
+}
+
+}  // namespace bellhop

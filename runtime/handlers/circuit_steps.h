@@ -1,0 +1,39 @@
+// handlers/circuit_steps.h: what circuits do, in one custom call or in several.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "circuit/per_row.h"
+#include "circuit/session.h"
+#include "ffi/handler.h"
+#include "gates/gate_table.h"
+#include "measurements/measurement_list.h"
+#include "threads/row_team.h"
+
+namespace bellhop {
+
+// A number of a circuit's attributes; CircuitError where it is below zero.
+std::size_t natural(const char* name, std::int64_t value);
+
+// A circuit as the errors of compilation call it.
+std::string circuit_name(std::string_view name, std::string_view site);
+
+// Applies a run of gates to a session that the caller holds, or keeps it there.
+void apply_gates(Session& session, const GateTable& table,
+                 const PerRow<std::span<const double>>& params, std::int32_t offset,
+                 const PerRow<std::span<const std::int32_t>>& dynamic_wires,
+                 std::int32_t iterations);
+
+// Writes measurements of a session that the caller holds to XLA's `values`, and the
+// Jacobian to the last of them if there is one. Profiles know the circuit by `place`.
+void take_measurements(Session& session, std::uint32_t place,
+                       const MeasurementList& list,
+                       const PerRow<std::span<const double>>& data,
+                       const ffi::RemainingRets& values, bool has_jacobian,
+                       const Helpers& helpers);
+
+}  // namespace bellhop
