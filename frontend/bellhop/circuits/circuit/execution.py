@@ -16,6 +16,7 @@ from jax.extend.core import ClosedJaxpr
 from bellhop.base.source import named_after
 from bellhop.circuits.circuit.circuit_primitive import Randomness
 from bellhop.circuits.gates.device import DeviceSpec, check_runs
+from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process, exact_statistics, sampled_statistics
@@ -58,14 +59,57 @@ class Shots:
         return sum(self.copies)
 
 
-def check_number_of_shots(qnode: qml.QNode, where: str) -> None:
-    """Refuse a number of shots that the program computes, or that no memory holds."""
-    if isinstance(qnode.shots.total_shots, jax.core.Tracer):
-        raise CompileError(
-            f"{where}: its number of shots is computed in the program, and XLA's arrays have one "
-            "shape. Make it static: qjit(static_argnums=...), or static_argnames."
-        )
-    check_shots_fit(qnode.shots.total_shots or 0, where)
+@dataclasses.dataclass(frozen=True)
+class QNodeCall:
+    """A call of a QNode in a program.
+
+    Attributes:
+        qnode: the QNode, for its options.
+        function: its quantum function, of the inputs.
+        inputs: the arguments that are arrays of the program.
+        wires: those of its device.
+        where: the QNode and its line, for errors.
+    """
+
+    qnode: qml.QNode
+    function: Callable[..., Any]
+    inputs: Sequence[Any]
+    wires: WireMap
+    where: str
+
+    @functools.cached_property
+    def shots(self) -> Shots:
+        """How many shots it has."""
+        return shots_of(self.qnode)
+
+    def chosen_method(self, circuit: Any, leaves: Sequence[Any]) -> str | None:
+        """Return how a circuit with mid-circuit measurements is run; None for one without.
+
+        Whatever it is called, with shots each of them is a run whose outcomes are drawn.
+
+        Args:
+            circuit: the circuit, at its end.
+            leaves: what the quantum function returned.
+        """
+        if not circuit.has_mid_circuit:
+            return None
+        is_classical = not all(map(is_measurement, leaves))
+        method = self.qnode.execute_kwargs.get("mcm_method")
+        if method == SINGLE_BRANCH:
+            return SINGLE_BRANCH
+        if self.shots.total:
+            return ONE_SHOT
+        if method == ONE_SHOT:
+            raise CompileError(
+                f"{self.where}: mcm_method='one-shot' needs shots. Use mcm_method='tree-traversal'."
+            )
+        if is_classical and method is not None:
+            raise CompileError(
+                f"{self.where}: it returns values that are no measurements, which "
+                f"mcm_method={method!r} makes several times. Return qml.sample or qml.expval of "
+                f"outcomes, or set mcm_method={SINGLE_BRANCH!r}."
+            )
+        return SINGLE_BRANCH if is_classical else TREE
 
 
 def shots_of(qnode: qml.QNode) -> Shots:
@@ -75,6 +119,16 @@ def shots_of(qnode: qml.QNode) -> Shots:
         return Shots((), False)
     copies = tuple(entry.shots for entry in shots.shot_vector for _ in range(entry.copies))
     return Shots(copies, shots.has_partitioned_shots)
+
+
+def check_number_of_shots(qnode: qml.QNode, where: str) -> None:
+    """Refuse a number of shots that the program computes, or that no memory holds."""
+    if isinstance(qnode.shots.total_shots, jax.core.Tracer):
+        raise CompileError(
+            f"{where}: its number of shots is computed in the program, and XLA's arrays have one "
+            "shape. Make it static: qjit(static_argnums=...), or static_argnames."
+        )
+    check_shots_fit(qnode.shots.total_shots or 0, where)
 
 
 @dataclasses.dataclass
@@ -98,24 +152,21 @@ class Traced:
 
 
 def trace_circuit(
+    call: QNodeCall,
     record: Callable[..., tuple[Any, list[Any], Any]],
     inputs: Sequence[Any],
-    *,
-    qnode: qml.QNode,
     device: DeviceSpec,
-    where: str,
 ) -> Traced:
     """Trace a circuit with all of its runs.
 
     Args:
+        call: the call of its QNode.
         record: takes the handle of a fresh state and the inputs; runs the quantum function and
             returns its circuit, and the leaves and the structure of its result.
         inputs: arrays.
-        qnode: the QNode, for its shots and its ``mcm_method``.
         device: where it runs.
-        where: the QNode and its line, for errors.
     """
-    shots = shots_of(qnode)
+    shots = call.shots
     method = None
     postselects = has_weight = False
     spec = device
@@ -124,10 +175,10 @@ def trace_circuit(
     def run(handle: Any, *inputs: Any) -> list[Any]:
         nonlocal method, postselects, has_weight, results, spec
         circuit, leaves, out_tree = record(handle, *inputs)
-        method = chosen_method(circuit, leaves, qnode, shots)
+        method = call.chosen_method(circuit, leaves)
         check_runs(
             device.name,
-            where,
+            call.where,
             is_tree=method == TREE,
             n_groups=0 if method == ONE_SHOT else len(shots.copies),
         )
@@ -144,14 +195,16 @@ def trace_circuit(
             statistics = sampled_statistics(circuit, processes)
         else:
             statistics = exact_statistics(asked, processes)
-        results = Results(statistics, out_tree, shots, circuit.precision, where)
+        results = Results(statistics, out_tree, shots, circuit.precision, call.where)
         return [circuit.handle, *asked.weights, *results.values()]
 
     with apart_from_mesh(inputs) as plain:
-        closed = vectorized(jax.make_jaxpr(named_after(qnode.func, run))(HANDLE_STRUCT, *plain))
+        closed = vectorized(
+            jax.make_jaxpr(named_after(call.qnode.func, run))(HANDLE_STRUCT, *plain)
+        )
         randomness = _randomness(method, shots)
         if postselects:
-            if not drops_shots(qnode):
+            if not drops_shots(call.qnode):
                 randomness = Randomness.ANEW if may_differ(closed) else Randomness.CONDITIONED
             closed = until_kept(closed)
         if method == ONE_SHOT:
@@ -167,7 +220,7 @@ def trace_circuit(
         return results.finish(values, total=total, is_kept=is_kept)
 
     if randomness not in (Randomness.NONE, Randomness.TREE):
-        offer_seed_of(qnode.device)
+        offer_seed_of(call.qnode.device)
     together = functools.partial(results.of_all_rows, differ=method is not None)
     return Traced(closed, spec, randomness, finish, together)
 
@@ -335,37 +388,3 @@ def _one_by_one(
         return [handle, *kept, *(next(samples) if yes else next(means) for yes in of_shots)]
 
     return jax.make_jaxpr(loop)(HANDLE_STRUCT, *inputs)
-
-
-def chosen_method(
-    circuit: Any, leaves: Sequence[Any], qnode: qml.QNode, shots: Shots
-) -> str | None:
-    """Return how a circuit with mid-circuit measurements is run; None for one without.
-
-    Whatever it is called, with shots each of them is a run whose outcomes are drawn.
-
-    Args:
-        circuit: the circuit, at its end.
-        leaves: what the quantum function returned.
-        qnode: the QNode, for its ``mcm_method``.
-        shots: its shots.
-    """
-    if not circuit.has_mid_circuit:
-        return None
-    is_classical = not all(map(is_measurement, leaves))
-    method = qnode.execute_kwargs.get("mcm_method")
-    if method == SINGLE_BRANCH:
-        return SINGLE_BRANCH
-    if shots.total:
-        return ONE_SHOT
-    if method == ONE_SHOT:
-        raise CompileError(
-            f"{circuit.where}: mcm_method='one-shot' needs shots. Use mcm_method='tree-traversal'."
-        )
-    if is_classical and method is not None:
-        raise CompileError(
-            f"{circuit.where}: it returns values that are no measurements, which "
-            f"mcm_method={method!r} makes several times. Return qml.sample or qml.expval of "
-            f"outcomes, or set mcm_method={SINGLE_BRANCH!r}."
-        )
-    return SINGLE_BRANCH if is_classical else TREE

@@ -1,25 +1,16 @@
 """Calls of QNodes on ``default.qubit``: one run, or one for each combination of outcomes."""
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 from jax.core import eval_jaxpr
 
 from bellhop.base.source import named_after
-from bellhop.circuits.circuit.execution import (
-    ONE_SHOT,
-    SINGLE_BRANCH,
-    Results,
-    chosen_method,
-    shots_of,
-)
+from bellhop.circuits.circuit.execution import ONE_SHOT, SINGLE_BRANCH, QNodeCall, Results
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.rewrites import rewrites_of
-from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.default_qubit import DefaultQubitCircuit
 from bellhop.circuits.in_program.shots import ShotsOfBranch, draw_branches, group_of_shot
 from bellhop.circuits.memory import check_state_fits
@@ -32,26 +23,12 @@ from bellhop.errors import CompileError
 _MOST_OUTCOMES = 12
 
 
-def run_traced(
-    function: Callable[..., Any],
-    inputs: Sequence[Any],
-    *,
-    qnode: qml.QNode,
-    wires: WireMap,
-    where: str,
-) -> Any:
+def run_traced(call: QNodeCall) -> Any:
     """Trace a call of a QNode on ``default.qubit``.
 
     With mid-circuit measurements, results are exact means over all outcomes, by the sum over
     runs that each have other outcomes; it is differentiated as it is.  With shots, each shot
     falls to one of these runs, which draws its samples.
-
-    Args:
-        function: the quantum function, of the inputs.
-        inputs: arrays.
-        qnode: the QNode, for its options.
-        wires: of its device.
-        where: the QNode and its line, for errors.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned.
@@ -59,6 +36,7 @@ def run_traced(
     Raises:
         CompileError: where its state does not fit into memory.
     """
+    qnode, inputs, wires, where, shots = call.qnode, call.inputs, call.wires, call.where, call.shots
     check_state_fits(len(wires), where)
     results: Any = None
     n_outcomes = 0
@@ -66,7 +44,6 @@ def run_traced(
     postselects = False
     rows = Rows(None, where)
     rewrites = rewrites_of(qnode)
-    shots = shots_of(qnode)
     wire_faults = WireFaults(wires, where)
     sizes = np.array(shots.copies)
 
@@ -78,9 +55,9 @@ def run_traced(
         on_branch = here if shots.total else None
         circuit = DefaultQubitCircuit(wires, where, rows, wire_faults, outcomes, on_branch)
         circuit.rewrites = rewrites
-        leaves, out_tree = circuit.traced(function, *inputs)
+        leaves, out_tree = circuit.traced(call.function, *inputs)
         n_outcomes, postselects = circuit.n_outcomes, circuit.postselects
-        method = chosen_method(circuit, leaves, qnode, shots)
+        method = call.chosen_method(circuit, leaves)
         _check_outcomes(n_outcomes, where)
         circuit.is_one_shot = method == ONE_SHOT
         is_single = method == SINGLE_BRANCH

@@ -4,7 +4,7 @@ Results are the constants that PennyLane's device gives: zeros, and for states, 
 counts all weight on the first outcome.  So it tells what everything around a circuit costs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -12,11 +12,10 @@ import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.base.source import named_after
-from bellhop.circuits.circuit.execution import ONE_SHOT, chosen_method, shots_of, without_rows
+from bellhop.circuits.circuit.execution import ONE_SHOT, QNodeCall, without_rows
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.rewrites import rewrites_of
-from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.in_program.resource_tracking import ResourceTracker
 from bellhop.circuits.measure.process import is_measurement
@@ -30,22 +29,8 @@ def is_null_device(device: Any) -> bool:
     return isinstance(device, qml.devices.NullQubit)
 
 
-def run_null(
-    function: Callable[..., Any],
-    inputs: Sequence[Any],
-    *,
-    qnode: qml.QNode,
-    wires: WireMap,
-    where: str,
-) -> Any:
+def run_null(call: QNodeCall) -> Any:
     """Trace a call of a QNode on ``null.qubit``.
-
-    Args:
-        function: the quantum function, of the inputs.
-        inputs: arrays.
-        qnode: the QNode, for its options.
-        wires: of its device.
-        where: the QNode and its line, for errors.
 
     Returns:
         constants in place of the measurements, in the structure that the quantum function
@@ -54,6 +39,7 @@ def run_null(
     Raises:
         CompileError: for what other devices would refuse too, and for an option of the device.
     """
+    qnode, wires, where, shots = call.qnode, call.wires, call.where, call.shots
     options = qnode.device.device_kwargs
     for option, value in options.items():
         if value and option not in ("track_resources", "resources_filename"):
@@ -64,7 +50,6 @@ def run_null(
     tracker = None
     if options.get("track_resources"):
         tracker = ResourceTracker(options.get("resources_filename"), len(wires))
-    shots = shots_of(qnode)
     rows = Rows(None, where)
 
     leaves: list[Any] = []
@@ -79,8 +64,8 @@ def run_null(
         circuit.rewrites = rewrites_of(qnode)
         if tracker is not None:
             tracker.begin()
-        leaves, tree = circuit.traced(function, *inputs)
-        circuit.is_one_shot = chosen_method(circuit, leaves, qnode, shots) == ONE_SHOT
+        leaves, tree = circuit.traced(call.function, *inputs)
+        circuit.is_one_shot = call.chosen_method(circuit, leaves) == ONE_SHOT
         processes = [as_process(leaf, circuit) for leaf in leaves]
         for process in processes:
             process.check_wires()
@@ -93,9 +78,9 @@ def run_null(
         results = tuple(map(copy, shots.copies)) if shots.is_vector else copy(shots.total or None)
         return faults.checked(results, circuit.fault)
 
-    jax.eval_shape(named_after(qnode.func, run), ROW_STRUCT, *inputs)
+    jax.eval_shape(named_after(qnode.func, run), ROW_STRUCT, *call.inputs)
     return rows.run(
-        lambda row: run(row, *inputs),
+        lambda row: run(row, *call.inputs),
         lambda all_: without_rows(
             all_, tree, list(map(is_measurement, leaves)), is_vector=shots.is_vector
         ),

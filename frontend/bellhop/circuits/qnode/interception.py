@@ -16,7 +16,7 @@ from bellhop._patching import patch
 from bellhop.base.config import engine_of_environment
 from bellhop.base.source import definition_site, function_name
 from bellhop.circuits.circuit import circuit_primitive
-from bellhop.circuits.circuit.execution import check_number_of_shots, trace_circuit
+from bellhop.circuits.circuit.execution import QNodeCall, check_number_of_shots, trace_circuit
 from bellhop.circuits.derivatives.diff_method import chosen_differentiation
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.computed_controls import take_computed_values
@@ -94,7 +94,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     else:
         run = run_null if is_null_device(qnode.device) else _run_on_plugin
     wires = _wire_map(qnode, function, inputs, where)
-    return run(folded, inputs, qnode=qnode, wires=wires, where=where)
+    return run(QNodeCall(qnode, folded, inputs, wires, where))
 
 
 def _is_python_device(device: Any) -> bool:
@@ -104,15 +104,9 @@ def _is_python_device(device: Any) -> bool:
     )
 
 
-def _run_on_plugin(
-    function: Callable[..., Any],
-    inputs: Sequence[Any],
-    *,
-    qnode: qml.QNode,
-    wires: WireMap,
-    where: str,
-) -> Any:
+def _run_on_plugin(call: QNodeCall) -> Any:
     """Trace a call of a QNode whose device is called by the runtime."""
+    qnode, wires, where, inputs = call.qnode, call.wires, call.where, call.inputs
     check_options(qnode.device, where)
     gates = GateSet(qnode.device)
     differentiation = chosen_differentiation(qnode, where, has_adjoint=gates.has_adjoint)
@@ -127,9 +121,9 @@ def _run_on_plugin(
         rows = Rows(row, where)
         circuit = Circuit(handle, spec, gates, wires, where, differentiation, rows)
         circuit.rewrites = rewrites
-        return circuit, *circuit.traced(function, *inputs)
+        return circuit, *circuit.traced(call.function, *inputs)
 
-    traced = trace_circuit(record, [ROW_STRUCT, *inputs], qnode=qnode, device=spec, where=where)
+    traced = trace_circuit(call, record, [ROW_STRUCT, *inputs], spec)
     consts, jaxpr = traced.closed.consts, convert_constvars_jaxpr(traced.closed)
     # Constants come first now; the handle must, for the circuit primitive.
     has_rows = rows.size is not None
