@@ -31,6 +31,7 @@ from bellhop._jax.private import (
 )
 from bellhop.base.source import user_site
 from bellhop.callbacks.eager import call_with_arrays
+from bellhop.callbacks.linear_map import is_perturbed
 from bellhop.callbacks.partitioned import attempted
 from bellhop.callbacks.vmap_method import call_each, call_with_batch
 from bellhop.compiler.context import lowering_in_progress
@@ -173,7 +174,7 @@ class Flavour:
 
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
         """Refuse differentiated values, since what has side effects has no derivative."""
-        if any(map(_is_differentiated, tangents)):
+        if any(map(is_perturbed, tangents)):
             raise target.side_effect_error()
 
     def transpose(
@@ -277,11 +278,6 @@ class Report(Flavour):
 def uninstantiated(instantiated: Sequence[bool], eqn: Any) -> list[Any]:
     """Return the residuals that an equation under ``jax.checkpoint`` needs, which is unknown."""
     return [var for var, yes in zip(eqn.invars, instantiated, strict=True) if not yes]
-
-
-def _is_differentiated(tangent: Any) -> bool:
-    # Integers may come with tangents of their own type, which say nothing.
-    return type(tangent) is not ad.Zero and jax.typeof(tangent).dtype != jax.dtypes.float0
 
 
 def _is_inexact(aval: Any) -> bool:

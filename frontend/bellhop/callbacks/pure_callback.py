@@ -10,15 +10,19 @@ import jax
 from bellhop.base.declared_types import MISSING, annotated_result_type, result_avals
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import function_name, user_site
-from bellhop.callbacks.backward_rule import is_array, shape_and_dtype
 from bellhop.callbacks.calling_style import calling_style
+from bellhop.callbacks.checked_rules import (
+    checked_pair,
+    checked_result,
+    checked_rule,
+    checked_tangent,
+    rule_of,
+)
 from bellhop.callbacks.flavour import Pure
-from bellhop.callbacks.forward_rule import checked_pair, checked_tangent
 from bellhop.callbacks.methods import method_of
 from bellhop.callbacks.reverse_rule import ReverseRule
-from bellhop.callbacks.rules import checked_rule
 from bellhop.callbacks.vmap_method import check_vmap_method
-from bellhop.compiler.target import describe, flatten_arguments, is_left_to_python
+from bellhop.compiler.target import flatten_arguments, is_left_to_python
 from bellhop.mesh.manual_axes import vary_with
 
 PURE = Pure("pure_callback")
@@ -185,7 +189,8 @@ class PureCallback(PickledByName):
 
         def differentiate(primals: Any, tangents: Any) -> tuple[Any, Any]:
             result, tangent = rule(primals, tangents)
-            result = self._checked_result(result, name)
+            what = rule_of(name, self.__name__)
+            result = checked_result(result, what, self._out_tree, self._result_avals)
             return vary_with(primals, result), vary_with(primals, tangent)
 
         call.defjvp(differentiate, symbolic_zeros=name == "fwd")
@@ -198,23 +203,9 @@ class PureCallback(PickledByName):
 
     def _forward_rule(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
         assert self._jvp is not None
-        result, tangent = checked_pair(self._jvp(primals, tangents), self.__name__)
-        return result, checked_tangent(tangent, self.__name__, self._out_tree, self._result_avals)
-
-    def _checked_result(self, result: Any, rule: str) -> Any:
-        what = f"the {rule} rule of pure_callback '{self.__name__}' returned"
-        observed = jax.tree.structure(result)
-        if observed != self._out_tree:
-            raise TypeError(
-                f"{what} a result of structure {observed}; the callback returns {self._out_tree}."
-            )
-        for leaf, aval in zip(jax.tree.leaves(result), self._result_avals, strict=True):
-            if not is_array(leaf) or shape_and_dtype(leaf) != (aval.shape, aval.dtype):
-                raise TypeError(
-                    f"{what} {describe(leaf)}, declared {describe(aval)}. Return what the "
-                    "callback returns."
-                )
-        return result
+        what = rule_of("jvp", self.__name__)
+        result, tangent = checked_pair(self._jvp(primals, tangents), what, "tangent of it")
+        return result, checked_tangent(tangent, what, self._out_tree, self._result_avals)
 
 
 @overload

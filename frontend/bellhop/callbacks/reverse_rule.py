@@ -14,10 +14,14 @@ import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
 
-from bellhop.callbacks.backward_rule import checked_cotangents
-from bellhop.callbacks.forward_rule import checked_pair, checked_tangent
+from bellhop.callbacks.checked_rules import (
+    check_residuals,
+    checked_cotangents,
+    checked_pair,
+    checked_tangent,
+    rule_of,
+)
 from bellhop.callbacks.linear_map import LinearMap, is_perturbed, zero_tangent
-from bellhop.callbacks.rules import check_residuals
 from bellhop.errors import DifferentiableCompileError
 from bellhop.mesh.manual_axes import vary_with
 
@@ -48,14 +52,9 @@ class ReverseRule:
 
     def differentiate(self, args: Any, tangents: Any) -> tuple[Any, Any]:
         """Return what ``fwd`` says of the result, and the tangent: a rule of ``jax.custom_jvp``."""
-        pair = self.fwd(*args)
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError(
-                f"the fwd rule of pure_callback '{self.name}' must return its result "
-                f"and the residuals, a tuple of two; it returned {pair!r}."
-            )
-        result, residuals = pair
-        check_residuals(residuals, self.name)
+        what = rule_of("fwd", self.name)
+        result, residuals = checked_pair(self.fwd(*args), what, "residuals")
+        check_residuals(residuals, what)
         active = [is_perturbed(tangent) for tangent in jax.tree.leaves(tangents)]
         moving = [x for x, yes in zip(jax.tree.leaves(tangents), active, strict=True) if yes]
         # Forward mode's rule asks for the arguments, too.
@@ -71,9 +70,10 @@ class ReverseRule:
         saved, tree = jax.tree.flatten(point)
 
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+            what = rule_of("bwd", self.name)
             residuals, _ = jax.tree.unflatten(tree, saved)
             found = self.bwd(residuals, self._of_result(cotangents))
-            found = vary_with(cotangents, checked_cotangents(found, avals, self.name))
+            found = vary_with(cotangents, checked_cotangents(found, what, avals))
             return [leaf for leaf, yes in zip(jax.tree.leaves(found), active, strict=True) if yes]
 
         def evaluate(saved: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
@@ -82,8 +82,9 @@ class ReverseRule:
             _, args = jax.tree.unflatten(tree, saved)
             leaves, arguments = jax.tree.flatten(avals)
             tangents = jax.tree.unflatten(arguments, _filled(leaves, active, moving))
-            _, tangent = checked_pair(self.jvp(args, tangents), self.name)
-            tangent = checked_tangent(tangent, self.name, self.out_tree, self.result_avals)
+            what = rule_of("jvp", self.name)
+            _, tangent = checked_pair(self.jvp(args, tangents), what, "tangent of it")
+            tangent = checked_tangent(tangent, what, self.out_tree, self.result_avals)
             tangents = jax.tree.leaves(vary_with(args, tangent))
             return [leaf for leaf, yes in zip(tangents, self._inexact, strict=True) if yes]
 

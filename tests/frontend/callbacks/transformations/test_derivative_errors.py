@@ -103,16 +103,19 @@ def test_wrong_fwd_is_named(fwd, message):
 
 
 WRONG_BWD = {
-    "shape": (lambda _, dy: jnp.ones(2) * dy, r"is float64\[2\], the argument is float64\[3\]"),
-    "scalar": (lambda _, dy: dy, r"is float64\[\], the argument is float64\[3\]"),
+    "shape": (
+        lambda _, dy: jnp.ones(2) * dy,
+        r"of argument 0 float64\[2\]; argument 0 is float64\[3\]",
+    ),
+    "scalar": (lambda _, dy: dy, r"of argument 0 float64\[\]; argument 0 is float64\[3\]"),
     "dtype": (
         lambda _, dy: jnp.ones(3, jnp.float32),
-        r"is float32\[3\], the argument is float64\[3\]",
+        r"of argument 0 float32\[3\]; argument 0 is float64\[3\]",
     ),
     "two": (lambda _, dy: (jnp.ones(3), jnp.ones(3)), "returned 2 cotangents for 1 argument"),
     "none": (lambda _, dy: (), "returned 0 cotangents for 1 argument"),
-    "structure": (lambda _, dy: {"x": jnp.ones(3)}, "is a dict"),
-    "text": (lambda _, dy: "wrong", "is a str"),
+    "structure": (lambda _, dy: {"x": jnp.ones(3)}, "argument 0 a dict"),
+    "text": (lambda _, dy: "wrong", r"argument 0 a str; .*\. Return one of its shape and dtype"),
 }
 
 
@@ -136,7 +139,7 @@ def test_wrong_structure_of_a_pytree_argument_is_named():
     f = bellhop.pure_callback(lambda t: float(t["a"]), float)
     f.fwd(lambda t: (f(t), None))
     f.bwd(lambda _, dy: ({"b": dy},))
-    with pytest.raises(TypeError, match=r"the cotangent of argument 0 has structure .*'b'"):
+    with pytest.raises(TypeError, match=r"cotangent of argument 0 a value of structure .*'b'"):
         bellhop.qjit(jax.grad(f))({"a": 1.0})
 
 

@@ -128,11 +128,11 @@ def test_not_differentiated_calls_do_not_run_the_rule(form):
     [
         (lambda y, dy: y, "must return its result and the tangent of it, a tuple of two"),
         (lambda y, dy: ((y, y), dy), "returned a result of structure"),
-        (lambda y, dy: (y, (dy, dy)), "returned a tangent"),
-        (lambda y, dy: (y, jnp.stack([dy, dy])), r"returned a tangent float64\[2\], declared"),
-        (lambda y, dy: (y, dy.astype("float32")), r"returned a tangent float32\[\], declared"),
+        (lambda y, dy: (y, (dy, dy)), "returned as tangent a tuple; the result is"),
+        (lambda y, dy: (y, jnp.stack([dy, dy])), r"returned as tangent float64\[2\]; the result"),
+        (lambda y, dy: (y, dy.astype("float32")), r"returned as tangent float32\[\]; the result"),
         (lambda y, dy: (jnp.stack([y, y]), dy), r"returned float64\[2\], declared float64\[\]"),
-        (lambda y, dy: (y, None), "returned a tangent None, declared"),
+        (lambda y, dy: (y, None), "returned as tangent None; the result is"),
     ],
 )
 def test_wrong_rules(form, returned, message):

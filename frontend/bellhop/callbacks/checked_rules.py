@@ -1,0 +1,182 @@
+"""Checks what the derivative rules of a pure callback return, and names the rule in errors."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.callbacks.linear_map import zero_tangent
+from bellhop.compiler.target import describe, is_array_like
+from bellhop.tracing.state import NOT_TRACEABLE
+
+
+def rule_of(name: str, callback: str) -> str:
+    """Return what errors call a rule."""
+    return f"the {name} rule of pure_callback '{callback}'"
+
+
+def checked_rule(function: Callable[..., Any], name: str, callback: str) -> Callable[..., Any]:
+    """Return a rule whose exceptions say whose it is.
+
+    Args:
+        function: the user's.
+        name: of the rule.
+        callback: the name of the callback.
+
+    Raises:
+        TypeError: where it is no function.
+    """
+    if not callable(function):
+        raise TypeError(f"{rule_of(name, callback)} must be a function, got {function!r}.")
+
+    @functools.wraps(function)
+    def rule(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except Exception as error:
+            note = f"raised in {rule_of(name, callback)}"
+            if isinstance(error, NOT_TRACEABLE):
+                note += (
+                    ". A rule is traced: write it with jax.numpy, or let it call another "
+                    "pure_callback"
+                )
+            error.add_note(note)
+            raise
+
+    return rule
+
+
+def checked_pair(pair: Any, what: str, second: str) -> tuple[Any, Any]:
+    """Return the result and what else a rule returned with it.
+
+    Raises:
+        TypeError: where it returned something else.
+    """
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise TypeError(
+            f"{what} must return its result and the {second}, a tuple of two; it returned {pair!r}."
+        )
+    return pair
+
+
+def checked_result(result: Any, what: str, tree: Any, avals: Sequence[Any]) -> Any:
+    """Return the result that a rule returned.
+
+    Raises:
+        TypeError: where it is not as the callback declares.
+    """
+    if (observed := jax.tree.structure(result)) != tree:
+        raise TypeError(
+            f"{what} returned a result of structure {observed}; the callback returns {tree}."
+        )
+    for leaf, aval in zip(jax.tree.leaves(result), avals, strict=True):
+        if not _is_array(leaf) or not _is_like(leaf, aval):
+            raise TypeError(
+                f"{what} returned {describe(leaf)}, declared {describe(aval)}. Return what the "
+                "callback returns."
+            )
+    return result
+
+
+def checked_tangent(tangent: Any, what: str, tree: Any, avals: Sequence[Any]) -> Any:
+    """Return the tangent of the result that a rule returned, as JAX takes it.
+
+    Raises:
+        TypeError: where structure, shape or dtype are not those of the result.
+    """
+    return _checked(tangent, tree, avals, f"{what} returned as tangent", "the result")
+
+
+def check_residuals(residuals: Any, what: str) -> None:
+    """Refuse residuals that no program can keep.
+
+    Raises:
+        TypeError: naming the rule.
+    """
+    for leaf in jax.tree.leaves(residuals):
+        if not is_array_like(leaf):
+            raise TypeError(
+                f"{what} returned residuals with {describe(leaf)}; they are arrays, numbers, None "
+                "and pytrees of these. What is known when the program is traced, the bwd rule may "
+                "take from around it."
+            )
+
+
+def checked_cotangents(cotangents: Any, what: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the cotangents of the arguments, each of its type.
+
+    Args:
+        cotangents: what the rule returned: a tuple or list, or the bare one of a single argument.
+        what: the rule, for errors.
+        args: shapes and dtypes of the arguments.
+
+    Raises:
+        TypeError: naming the argument.
+    """
+    if len(args) == 1 and not _is_sequence_of(args[0], cotangents):
+        cotangents = (cotangents,)
+    if not isinstance(cotangents, tuple | list):
+        raise TypeError(
+            f"{what} must return a tuple of {len(args)} cotangents, one for each argument; "
+            f"it returned {describe(cotangents)}."
+        )
+    if len(cotangents) != len(args):
+        raise TypeError(
+            f"{what} returned {len(cotangents)} cotangents for {len(args)} "
+            f"argument{'s' * (len(args) != 1)}. Return one for each, None for zero."
+        )
+
+    def checked(index: int, cotangent: Any, arg: Any) -> Any:
+        if cotangent is None:
+            return jax.tree.map(zero_tangent, arg)
+        avals, tree = jax.tree.flatten(arg)
+        of = f"argument {index}"
+        return _checked(cotangent, tree, avals, f"{what} returned as cotangent of {of}", of)
+
+    return tuple(map(checked, range(len(args)), cotangents, args))
+
+
+def _is_sequence_of(arg: Any, cotangents: Any) -> bool:
+    """Tell a sequence of the only cotangent from the cotangent of a sequence."""
+    if not isinstance(cotangents, tuple | list):
+        return False
+    bare = jax.tree.structure(cotangents) == jax.tree.structure(arg)
+    wrapped = len(cotangents) == 1 and (
+        jax.tree.structure(cotangents[0]) == jax.tree.structure(arg)
+    )
+    return wrapped or not bare
+
+
+def _checked(tangent: Any, tree: Any, avals: Sequence[Any], what: str, of: str) -> Any:
+    """Return a tangent or cotangent, in the structure and of the types of what it belongs to."""
+    try:
+        leaves = tree.flatten_up_to(tangent)
+    except ValueError as error:
+        raise TypeError(
+            f"{what} a value of structure {jax.tree.structure(tangent)}; {of} has {tree}."
+        ) from error
+
+    def checked(leaf: Any, aval: Any) -> Any:
+        if not jnp.issubdtype(aval.dtype, jnp.inexact):
+            return zero_tangent(aval)
+        if isinstance(leaf, bool | int | float | complex):
+            leaf = jnp.asarray(leaf, aval.dtype)
+        if not _is_array(leaf) or not _is_like(leaf, aval):
+            raise TypeError(
+                f"{what} {describe(leaf)}; {of} is {describe(aval)}. Return one of its shape and "
+                "dtype."
+            )
+        return leaf
+
+    return jax.tree.unflatten(tree, list(map(checked, leaves, avals)))
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex)
+
+
+def _is_like(leaf: Any, aval: Any) -> bool:
+    return (jnp.shape(leaf), jnp.result_type(leaf)) == (aval.shape, aval.dtype)
