@@ -141,17 +141,13 @@ nb::list bars() {
 
 nb::dict targets() {
   nb::dict result;
-  for (const auto& family :
-       {callback_targets(), tap_targets(), progress_targets(), circuit_targets()}) {
-    for (const Target& target : family) {
-      nb::dict stages;
-      if (target.instantiate != nullptr) {
-        stages["instantiate"] =
-            nb::capsule(reinterpret_cast<void*>(target.instantiate));
-      }
-      stages["execute"] = nb::capsule(reinterpret_cast<void*>(target.execute));
-      result[target.name] = stages;
+  for (const Target* target : Target::all()) {
+    nb::dict stages;
+    if (target->instantiate != nullptr) {
+      stages["instantiate"] = nb::capsule(reinterpret_cast<void*>(target->instantiate));
     }
+    stages["execute"] = nb::capsule(reinterpret_cast<void*>(target->execute));
+    result[target->name] = stages;
   }
   return result;
 }

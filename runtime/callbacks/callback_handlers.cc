@@ -117,12 +117,10 @@ XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
   });
 }
 
-}  // namespace
+const Target kCallback("bellhop_callback", callback_handler);
+const Target kRegionStart("bellhop_region_start", region_start_handler);
+const Target kRegionDone("bellhop_region_done", region_done_handler);
 
-std::vector<Target> callback_targets() {
-  return {{"bellhop_callback", nullptr, callback_handler},
-          {"bellhop_region_start", nullptr, region_start_handler},
-          {"bellhop_region_done", nullptr, region_done_handler}};
-}
+}  // namespace
 
 }  // namespace bellhop

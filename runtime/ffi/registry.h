@@ -1,24 +1,30 @@
-// ffi/registry.h: what a family of handlers offers to the module.
+// ffi/registry.h: the custom calls of the module, each known from where it is defined.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "xla/ffi/api/c_api.h"
 
 namespace bellhop {
 
-// One custom-call target of runtime/contract.toml. `instantiate` is null where
-// the target keeps no state of its own per compiled call.
+// A custom call of runtime/contract.toml: a constant beside its handler. `instantiate`
+// is null where it keeps no state of its own per compiled call.
 struct Target {
-  const char* name;
-  XLA_FFI_Handler* instantiate;
-  XLA_FFI_Handler* execute;
-};
+  Target(const char* name, XLA_FFI_Handler* execute,
+         XLA_FFI_Handler* instantiate = nullptr)
+      : name(name), execute(execute), instantiate(instantiate) {
+    all().push_back(this);
+  }
 
-std::vector<Target> callback_targets();
-std::vector<Target> tap_targets();
-std::vector<Target> progress_targets();
-std::vector<Target> circuit_targets();
+  // In no order; constants of several files are made.
+  static std::vector<const Target*>& all() {
+    static auto& targets = *new std::vector<const Target*>;
+    return targets;
+  }
+
+  const char* name;
+  XLA_FFI_Handler* execute;
+  XLA_FFI_Handler* instantiate;
+};
 
 }  // namespace bellhop

@@ -6,7 +6,6 @@
 #include "circuit/session.h"
 #include "engine/choice.h"
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_handlers.h"
 #include "handlers/circuit_steps.h"
 #include "profile/profile.h"
 
@@ -97,15 +96,11 @@ ffi::Error end(ffi::RunId run, HandleBuffer handle) {
   return guarded(run, handle, [&] { end_session(read_handle(handle)); });
 }
 
+const Target kCircuitBegin("bellhop_circuit_begin",
+                           profiled<handler<begin>, CircuitStep::kBegin>,
+                           preparing<prepare_begin>);
+const Target kCircuitEnd("bellhop_circuit_end",
+                         profiled<handler<end>, CircuitStep::kEnd>);
+
 }  // namespace
-
-Target circuit_begin_target() {
-  return {"bellhop_circuit_begin", preparing<prepare_begin>,
-          profiled<handler<begin>, CircuitStep::kBegin>};
-}
-
-Target circuit_end_target() {
-  return {"bellhop_circuit_end", nullptr, profiled<handler<end>, CircuitStep::kEnd>};
-}
-
 }  // namespace bellhop

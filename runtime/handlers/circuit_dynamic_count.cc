@@ -6,7 +6,6 @@
 #include <string>
 
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_handlers.h"
 #include "profile/profile.h"
 
 namespace bellhop {
@@ -96,34 +95,15 @@ ffi::Error after(ffi::RunId run, HandleBuffer handle, ffi::RemainingArgs /*ancho
   return guarded(run, handle, [&] { write_handle(result, read_handle(handle)); });
 }
 
+const Target kCircuitVjp("bellhop_circuit_vjp", profiled<handler<vjp>>);
+const Target kCircuitCotangents("bellhop_circuit_cotangents",
+                                profiled<handler<cotangents>>);
+const Target kCircuitSteps("bellhop_circuit_steps", profiled<handler<steps>>);
+const Target kCircuitDirection("bellhop_circuit_direction",
+                               profiled<handler<direction>>);
+const Target kCircuitRemember("bellhop_circuit_remember", profiled<handler<remember>>);
+const Target kCircuitRecall("bellhop_circuit_recall", profiled<handler<recall>>);
+const Target kCircuitAfter("bellhop_circuit_after", profiled<handler<after>>);
+
 }  // namespace
-
-Target circuit_vjp_target() {
-  return {"bellhop_circuit_vjp", nullptr, profiled<handler<vjp>>};
-}
-
-Target circuit_cotangents_target() {
-  return {"bellhop_circuit_cotangents", nullptr, profiled<handler<cotangents>>};
-}
-
-Target circuit_steps_target() {
-  return {"bellhop_circuit_steps", nullptr, profiled<handler<steps>>};
-}
-
-Target circuit_direction_target() {
-  return {"bellhop_circuit_direction", nullptr, profiled<handler<direction>>};
-}
-
-Target circuit_remember_target() {
-  return {"bellhop_circuit_remember", nullptr, profiled<handler<remember>>};
-}
-
-Target circuit_recall_target() {
-  return {"bellhop_circuit_recall", nullptr, profiled<handler<recall>>};
-}
-
-Target circuit_after_target() {
-  return {"bellhop_circuit_after", nullptr, profiled<handler<after>>};
-}
-
 }  // namespace bellhop

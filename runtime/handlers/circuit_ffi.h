@@ -15,6 +15,7 @@
 
 #include "circuit/session.h"
 #include "ffi/handler.h"
+#include "ffi/registry.h"
 #include "ffi/runs.h"
 #include "ffi/xla_order.h"
 #include "interpreter/failures.h"

@@ -4,7 +4,6 @@
 
 #include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_handlers.h"
 #include "handlers/circuit_steps.h"
 #include "profile/profile.h"
 
@@ -46,10 +45,8 @@ ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
   });
 }
 
+const Target kCircuitGates("bellhop_circuit_gates", profiled<handler<gates>>,
+                           preparing<prepare_gates>);
+
 }  // namespace
-
-Target circuit_gates_target() {
-  return {"bellhop_circuit_gates", preparing<prepare_gates>, profiled<handler<gates>>};
-}
-
 }  // namespace bellhop

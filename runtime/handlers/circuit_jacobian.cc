@@ -4,7 +4,6 @@
 
 #include "derivatives/jacobian.h"
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_handlers.h"
 #include "measurements/waiting.h"
 #include "profile/profile.h"
 
@@ -30,10 +29,7 @@ ffi::Error jacobian(ffi::RunId run, HandleBuffer handle, HandleResult result,
   });
 }
 
+const Target kCircuitJacobian("bellhop_circuit_jacobian", profiled<handler<jacobian>>);
+
 }  // namespace
-
-Target circuit_jacobian_target() {
-  return {"bellhop_circuit_jacobian", nullptr, profiled<handler<jacobian>>};
-}
-
 }  // namespace bellhop

@@ -1,6 +1,5 @@
 // handlers/circuit_measure.cc: bellhop_circuit_measure.
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_handlers.h"
 #include "handlers/circuit_steps.h"
 #include "measurements/measurement_list.h"
 #include "profile/profile.h"
@@ -41,11 +40,8 @@ ffi::Error measure(MeasureState* state, ffi::RunId run, ffi::ThreadPool pool,
   });
 }
 
+const Target kCircuitMeasure("bellhop_circuit_measure", profiled<handler<measure>>,
+                             preparing<prepare_measure>);
+
 }  // namespace
-
-Target circuit_measure_target() {
-  return {"bellhop_circuit_measure", preparing<prepare_measure>,
-          profiled<handler<measure>>};
-}
-
 }  // namespace bellhop

@@ -6,7 +6,6 @@
 #include "engine/choice.h"
 #include "engine/single.h"
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_handlers.h"
 #include "measurements/mid_measurement.h"
 #include "measurements/waiting.h"
 #include "profile/profile.h"
@@ -32,10 +31,8 @@ ffi::Error mid_measure(Integer<"postselect"> postselect, Integer<"reset"> reset,
   });
 }
 
+const Target kCircuitMidMeasure("bellhop_circuit_mid_measure",
+                                profiled<handler<mid_measure>>);
+
 }  // namespace
-
-Target circuit_mid_measure_target() {
-  return {"bellhop_circuit_mid_measure", nullptr, profiled<handler<mid_measure>>};
-}
-
 }  // namespace bellhop

@@ -7,7 +7,6 @@
 
 #include "derivatives/replay.h"
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_handlers.h"
 #include "profile/profile.h"
 
 namespace bellhop {
@@ -85,16 +84,11 @@ ffi::Error run_again_for_jacobian(ReplayState* state, ffi::RunId run,
   });
 }
 
+const Target kCircuitReplay("bellhop_circuit_replay", profiled<handler<run_again>>,
+                            preparing<prepare_replay>);
+const Target kCircuitReplayJacobian("bellhop_circuit_replay_jacobian",
+                                    profiled<handler<run_again_for_jacobian>>,
+                                    preparing<prepare_replay>);
+
 }  // namespace
-
-Target circuit_replay_target() {
-  return {"bellhop_circuit_replay", preparing<prepare_replay>,
-          profiled<handler<run_again>>};
-}
-
-Target circuit_replay_jacobian_target() {
-  return {"bellhop_circuit_replay_jacobian", preparing<prepare_replay>,
-          profiled<handler<run_again_for_jacobian>>};
-}
-
 }  // namespace bellhop

@@ -2,7 +2,6 @@
 #include "circuit/session.h"
 #include "engine/single.h"
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_handlers.h"
 #include "profile/profile.h"
 
 namespace bellhop {
@@ -34,10 +33,7 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
   });
 }
 
+const Target kCircuitRestart("bellhop_circuit_restart", profiled<handler<restart>>);
+
 }  // namespace
-
-Target circuit_restart_target() {
-  return {"bellhop_circuit_restart", nullptr, profiled<handler<restart>>};
-}
-
 }  // namespace bellhop

@@ -5,7 +5,6 @@
 #include "engine/choice.h"
 #include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_handlers.h"
 #include "handlers/circuit_steps.h"
 #include "measurements/measurement_list.h"
 #include "profile/profile.h"
@@ -71,11 +70,9 @@ ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
   });
 }
 
+const Target kCircuitRun("bellhop_circuit_run",
+                         profiled<handler<run>, CircuitStep::kWhole>,
+                         preparing<prepare_run>);
+
 }  // namespace
-
-Target circuit_run_target() {
-  return {"bellhop_circuit_run", preparing<prepare_run>,
-          profiled<handler<run>, CircuitStep::kWhole>};
-}
-
 }  // namespace bellhop

@@ -8,7 +8,6 @@
 #include "derivatives/directional_derivative.h"
 #include "derivatives/dynamic_count_shifts.h"
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_handlers.h"
 #include "profile/profile.h"
 
 namespace bellhop {
@@ -137,15 +136,11 @@ ffi::Error differentiate(DerivativeState* state, ffi::RunId run, ffi::ThreadPool
   });
 }
 
+const Target kCircuitDirectionalDerivative("bellhop_circuit_directional_derivative",
+                                           profiled<handler<differentiate>>,
+                                           preparing<prepare_derivative>);
+const Target kCircuitShift("bellhop_circuit_shift", profiled<handler<shift>>,
+                           preparing<prepare_shift>);
+
 }  // namespace
-
-Target circuit_directional_derivative_target() {
-  return {"bellhop_circuit_directional_derivative", preparing<prepare_derivative>,
-          profiled<handler<differentiate>>};
-}
-
-Target circuit_shift_target() {
-  return {"bellhop_circuit_shift", preparing<prepare_shift>, profiled<handler<shift>>};
-}
-
 }  // namespace bellhop

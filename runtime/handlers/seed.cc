@@ -4,7 +4,6 @@
 
 #include "callbacks/callback_table.h"
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_handlers.h"
 
 namespace bellhop {
 namespace {
@@ -30,8 +29,7 @@ ffi::Error seed(Integer<"circuit"> circuit, ffi::RunId run,
   return ffi::Error::Success();
 }
 
+const Target kSeed("bellhop_seed", handler<seed>);
+
 }  // namespace
-
-Target seed_target() { return {"bellhop_seed", nullptr, handler<seed>}; }
-
 }  // namespace bellhop

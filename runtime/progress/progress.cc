@@ -122,6 +122,8 @@ XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
   });
 }
 
+const Target kProgress("bellhop_progress", progress_handler);
+
 }  // namespace
 
 Bars::~Bars() {
@@ -222,9 +224,5 @@ bool stop_watching() {
 }
 
 void forget_bars() { all = new AllBars; }
-
-std::vector<Target> progress_targets() {
-  return {{"bellhop_progress", nullptr, progress_handler}};
-}
 
 }  // namespace bellhop

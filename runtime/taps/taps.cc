@@ -138,6 +138,8 @@ XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
   });
 }
 
+const Target kTap("bellhop_tap", tap_handler);
+
 }  // namespace
 
 void tap(const std::shared_ptr<Callback>& callback,
@@ -185,7 +187,5 @@ void forget_taps() {
   queue = new TapQueue(consume, queue->limit());
   for (PyObject* exception : take_tap_failures().exceptions) Py_DECREF(exception);
 }
-
-std::vector<Target> tap_targets() { return {{"bellhop_tap", nullptr, tap_handler}}; }
 
 }  // namespace bellhop
