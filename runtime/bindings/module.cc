@@ -158,7 +158,8 @@ NB_MODULE(_runtime, m) {
   m.doc() = "The native half of bellhop_runtime.";
   // JAX's caches hold programs, and so their callbacks, until the interpreter is gone.
   nb::set_leak_warnings(false);
-  if (!init_numpy() || !init_signals()) throw nb::python_error();
+  if (!init_numpy()) throw nb::python_error();
+  init_signals();
   keep_freed_memory();
   m.attr("CONTRACT") = BELLHOP_CONTRACT;
   set_run_cleanups({drop_pending, fail_bars, end_sessions});

@@ -1,6 +1,8 @@
 // callbacks/invocation.cc: calling a Python function with buffers.
 #include "callbacks/invocation.h"
 
+#include <nanobind/nanobind.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -13,17 +15,17 @@
 namespace bellhop {
 namespace {
 
+namespace nb = nanobind;
+
 // Arrays up to this size serve the next call too.
 constexpr size_t kSpareBytes = 4096;
 
 // For what it does; what it returns or raises is dropped.
-void call_module(const char* name, const char* function, PyObject* argument = nullptr) {
-  if (PyObject* module = PyImport_ImportModule(name)) {
-    Py_XDECREF(PyObject_CallMethod(module, function, argument == nullptr ? "" : "O",
-                                   argument));
-    Py_DECREF(module);
+void call_module(const char* name, const char* function, auto&&... arguments) {
+  try {
+    nb::module_::import_(name).attr(function)(arguments...);
+  } catch (const nb::python_error&) {
   }
-  PyErr_Clear();
 }
 
 // The arrays that one call hands over: those that the function writes into, if it
@@ -168,25 +170,22 @@ class CallArrays {
 
 // An exception object may be raised more than once.
 void add_note_once(PyObject* exception, const Callback& callback) {
-  PyObject* note =
-      PyUnicode_FromFormat("raised in %s, called from %s", callback.description.c_str(),
-                           callback.place.site.c_str());
-  PyObject* notes = PyObject_GetAttrString(exception, "__notes__");
-  PyErr_Clear();
-  if (note != nullptr && (notes == nullptr || PySequence_Contains(notes, note) != 1)) {
-    PyErr_Clear();
-    Py_XDECREF(PyObject_CallMethod(exception, "add_note", "O", note));
+  const std::string place =
+      callback.description + ", called from " + callback.place.site;
+  try {
+    const auto note = nb::steal(PyUnicode_FromFormat("raised in %s", place.c_str()));
+    const nb::object notes = nb::getattr(exception, "__notes__", nb::tuple());
+    if (PySequence_Contains(notes.ptr(), note.ptr()) != 1) {
+      nb::handle(exception).attr("add_note")(note);
+    }
+  } catch (const nb::python_error&) {
   }
-  Py_XDECREF(notes);
-  Py_XDECREF(note);
-  PyErr_Clear();
 }
 
 // Frames of the traceback hold the arguments, and views of them.
 void clear_frames(PyObject* exception) {
-  PyObject* traceback = PyException_GetTraceback(exception);
-  if (traceback != nullptr) call_module("traceback", "clear_frames", traceback);
-  Py_XDECREF(traceback);
+  const auto traceback = nb::steal(PyException_GetTraceback(exception));
+  if (traceback.is_valid()) call_module("traceback", "clear_frames", traceback);
 }
 
 // Takes the current Python error and says in it where it happened.
@@ -211,53 +210,46 @@ PyObject* failure(const Callback& callback, CallArrays& arrays) {
   return kept;
 }
 
-// Asks the callback's Python side for a result that is exactly as declared. New
-// reference; null with a Python error set.
-PyObject* convert(const Callback& callback, PyObject* value, const BufferView& buffer,
-                  size_t index) {
+// Asks the callback's Python side for a result that is exactly as declared; null with a
+// Python error set.
+nb::object convert(const Callback& callback, PyObject* value, const BufferView& buffer,
+                   size_t index) {
   PyObject* dtype = dtype_of(buffer.dtype);
   if (dtype == nullptr) {
     PyErr_Format(PyExc_TypeError, "results of XLA element type %d have no NumPy dtype",
                  buffer.dtype);
-    return nullptr;
+    return {};
   }
-  PyObject* shape = PyTuple_New(buffer.rank);
-  if (shape == nullptr) return nullptr;
+  const auto shape = nb::steal(PyTuple_New(buffer.rank));
+  if (!shape.is_valid()) return {};
   for (int64_t i = 0; i < buffer.rank; ++i) {
-    PyTuple_SET_ITEM(shape, i, PyLong_FromLongLong(buffer.dims[i]));
+    PyTuple_SET_ITEM(shape.ptr(), i, PyLong_FromLongLong(buffer.dims[i]));
   }
-  PyObject* converted = PyObject_CallFunction(callback.convert, "OOOn", value, dtype,
-                                              shape, static_cast<Py_ssize_t>(index));
-  Py_DECREF(shape);
-  return converted;
+  return nb::steal(PyObject_CallFunction(callback.convert, "OOOn", value, dtype,
+                                         shape.ptr(), static_cast<Py_ssize_t>(index)));
 }
 
 // Stores one result leaf; false with a Python error set.
 bool store(const Callback& callback, PyObject* value, const BufferView& buffer,
            size_t index) {
-  switch (store_exact(value, buffer)) {
-    case 1:
-      return true;
-    case -1:
-      return false;
-    default:
-      break;
-  }
-  PyObject* converted = convert(callback, value, buffer, index);
-  if (converted == nullptr) return false;
-  const int stored = store_exact(converted, buffer);
-  Py_DECREF(converted);
+  if (const int stored = store_exact(value, buffer); stored != 0) return stored == 1;
+  const nb::object converted = convert(callback, value, buffer, index);
+  if (!converted.is_valid()) return false;
+  const int stored = store_exact(converted.ptr(), buffer);
   if (stored == 0) {
     PyErr_SetString(PyExc_TypeError, "the result could not be converted");
   }
   return stored == 1;
 }
 
-bool store_all(const Callback& callback, PyObject* result,
+// Stores what a function returned; false with a Python error set, which it may be
+// called with.
+bool store_all(const Callback& callback, const nb::object& result,
                std::span<const BufferView> buffers) {
-  if (buffers.size() == 1) return store(callback, result, buffers[0], 0);
+  if (!result.is_valid()) return false;
+  if (buffers.size() == 1) return store(callback, result.ptr(), buffers[0], 0);
   for (size_t i = 0; i < buffers.size(); ++i) {
-    PyObject* leaf = PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i));
+    PyObject* leaf = PyTuple_GET_ITEM(result.ptr(), static_cast<Py_ssize_t>(i));
     if (!store(callback, leaf, buffers[i], i)) return false;
   }
   return true;
@@ -275,12 +267,11 @@ PyObject* call(Callback& callback, std::span<const BufferView> arguments,
                std::span<const BufferView> results) {
   CallArrays arrays(callback, arguments, /*written=*/0);
   if (!arrays.make()) return failure(callback);
-  PyObject* result =
-      PyObject_Vectorcall(callback.function, arrays.data(), arguments.size(), nullptr);
-  if (result == nullptr) return failure(callback);
-  const bool stored = store_all(callback, result, results);
-  Py_DECREF(result);
-  if (!stored) return failure(callback);
+  {
+    const auto result = nb::steal(PyObject_Vectorcall(callback.function, arrays.data(),
+                                                      arguments.size(), nullptr));
+    if (!store_all(callback, result, results)) return failure(callback);
+  }
   arrays.put_back();
   return nullptr;
 }
@@ -293,19 +284,17 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
             std::copy(results.begin(), results.end(), buffers.data()));
   CallArrays arrays(callback, {buffers.data(), buffers.size()}, results.size());
   if (!arrays.make()) return failure(callback);
-  PyObject* result =
-      PyObject_Vectorcall(callback.function, arrays.data(), buffers.size(), nullptr);
-  if (result == nullptr) return failure(callback, arrays);
-  if (result != Py_None) {
+  auto result = nb::steal(
+      PyObject_Vectorcall(callback.function, arrays.data(), buffers.size(), nullptr));
+  if (result.is_valid() && !result.is_none()) {
     PyErr_Format(PyExc_TypeError,
                  "%s returned a value of type %s. Its results are what it "
                  "writes into its outputs, as in out[...] = value, and it must return "
                  "None.",
-                 callback.description.c_str(), Py_TYPE(result)->tp_name);
+                 callback.description.c_str(), Py_TYPE(result.ptr())->tp_name);
+    result.reset();  // it may be, or hold, what the function was lent
   }
-  const bool returned_none = result == Py_None;
-  Py_DECREF(result);
-  if (!returned_none) return failure(callback, arrays);
+  if (!result.is_valid()) return failure(callback, arrays);
   if (!arrays.take_back() || !arrays.store_written()) return failure(callback);
   arrays.put_back();
   return nullptr;
@@ -325,12 +314,12 @@ PyObject* start(Callback& callback, std::span<const BufferView> arguments,
                 PyObject** finish) {
   CallArrays arrays(callback, arguments, /*written=*/0);
   if (!arrays.make()) return failure(callback);
-  PyObject* method = PyObject_GetAttrString(callback.function, "start");
-  *finish = method == nullptr
-                ? nullptr
-                : PyObject_Vectorcall(method, arrays.data(), arguments.size(), nullptr);
-  Py_XDECREF(method);
-  if (*finish == nullptr) return failure(callback);
+  const auto method = nb::steal(PyObject_GetAttrString(callback.function, "start"));
+  if (method.is_valid()) {
+    *finish =
+        PyObject_Vectorcall(method.ptr(), arrays.data(), arguments.size(), nullptr);
+  }
+  if (PyErr_Occurred() != nullptr) return failure(callback);
   arrays.put_back();
   return nullptr;
 }
@@ -338,11 +327,8 @@ PyObject* start(Callback& callback, std::span<const BufferView> arguments,
 PyObject* finish(Callback& callback, PyObject* finish,
                  std::span<const BufferView> results) {
   prefer_huge_pages(results);
-  PyObject* result = PyObject_CallNoArgs(finish);
-  if (result == nullptr) return failure(callback);
-  const bool stored = store_all(callback, result, results);
-  Py_DECREF(result);
-  return stored ? nullptr : failure(callback);
+  const auto result = nb::steal(PyObject_CallNoArgs(finish));
+  return store_all(callback, result, results) ? nullptr : failure(callback);
 }
 
 }  // namespace bellhop

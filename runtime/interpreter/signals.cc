@@ -1,7 +1,7 @@
 // interpreter/signals.cc: looking for signals, at a bounded cost.
 #include "interpreter/signals.h"
 
-#include <Python.h>
+#include <nanobind/nanobind.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -17,6 +17,8 @@
 #include "interpreter/python_call.h"
 
 namespace bellhop {
+
+namespace nb = nanobind;
 
 std::atomic<bool> signals_are_due{true};
 
@@ -95,15 +97,12 @@ void look_in_main_thread() {
 
 // Whether what runs here runs for the main thread, and Python's handler ends it.
 bool ends_this_run() {
-  PyObject* module = PyImport_ImportModule("bellhop_runtime._interrupts");
-  PyObject* answer = module == nullptr
-                         ? nullptr
-                         : PyObject_CallMethod(module, "end_what_runs", nullptr);
-  const bool ends = answer == Py_True;
-  Py_XDECREF(answer);
-  Py_XDECREF(module);
-  PyErr_Clear();
-  return ends;
+  try {
+    const auto module = nb::module_::import_("bellhop_runtime._interrupts");
+    return module.attr("end_what_runs")().is(nb::handle(Py_True));
+  } catch (const nb::python_error&) {
+    return false;
+  }
 }
 
 // The main thread may wait in XLA for what runs here. Then nobody handles the signal
@@ -134,18 +133,9 @@ void look_for_signals() {
   }
 }
 
-bool init_signals() {
-  PyObject* threading = PyImport_ImportModule("threading");
-  PyObject* thread = threading == nullptr
-                         ? nullptr
-                         : PyObject_CallMethod(threading, "main_thread", nullptr);
-  PyObject* ident =
-      thread == nullptr ? nullptr : PyObject_GetAttrString(thread, "ident");
-  if (ident != nullptr) main_thread.store(PyLong_AsUnsignedLong(ident));
-  Py_XDECREF(ident);
-  Py_XDECREF(thread);
-  Py_XDECREF(threading);
-  return PyErr_Occurred() == nullptr;
+void init_signals() {
+  const auto thread = nb::module_::import_("threading").attr("main_thread")();
+  main_thread.store(nb::cast<unsigned long>(thread.attr("ident")));
 }
 
 void forget_signals() {

@@ -29,8 +29,8 @@ inline void check_signals() {
     look_for_signals();
 }
 
-// Once, with the GIL held. False with a Python error set.
-bool init_signals();
+// Once, with the GIL held. Throws what Python raises.
+void init_signals();
 
 // In the child of a fork, where the calling thread is the main one.
 void forget_signals();
