@@ -47,7 +47,9 @@ def with_examples() -> dict[str, Any]:
         if inspect.isclass(value) and not issubclass(value, Exception):
             methods = {
                 f"{name}.{method}": member
-                for method, member in vars(value).items()
+                for base in value.__mro__
+                if base.__module__.startswith("bellhop.")
+                for method, member in vars(base).items()
                 if not method.startswith("_") and isinstance(member, types.FunctionType)
             }
             found |= methods

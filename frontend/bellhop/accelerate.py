@@ -20,8 +20,9 @@ from bellhop.base.devices import (
     target_platform,
 )
 from bellhop.base.pickling import PickledByName
-from bellhop.base.signature import StaticArguments, check_arrays, result_arrays
+from bellhop.base.signature import check_arrays, result_arrays
 from bellhop.base.source import definition_site, function_name
+from bellhop.base.static_arguments import StaticArguments
 from bellhop.compiler.context import lowering_in_progress
 from bellhop.errors import CompileError
 from bellhop.tracing.state import NOT_TRACEABLE

@@ -1,8 +1,7 @@
-"""The arguments of compiled functions: declared types, and static ones."""
+"""Arguments and results of compiled functions: declared types, and errors that name a part."""
 
 import inspect
 import itertools
-import operator
 import re
 import typing
 from collections.abc import Callable, Iterable, Sequence
@@ -14,212 +13,8 @@ import numpy as np
 
 from bellhop.base.declared_types import ResultTypeError, result_avals
 from bellhop.base.no_arrays import advice, described
-from bellhop.base.source import definition_site, function_name
-
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-
-
-class StaticArguments:
-    """Which arguments of a function are part of its program.
-
-    Args:
-        function: the user's function.
-        argnums: their positions; negative ones count from the end.
-        argnames: their names.
-
-    An argument that has a position and a name is static however it is passed.
-
-    Attributes:
-        argnums: all positions, of names too, from 0 on.
-        argnames: all names, of positions too.
-
-    Raises:
-        TypeError: for what is no position or no name.
-        ValueError: for a position or name that the function has not.
-    """
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        argnums: int | Iterable[int] | None,
-        argnames: str | Iterable[str] | None,
-    ) -> None:
-        self._where = f"'{function_name(function)}' ({definition_site(function)})"
-        self._positions = set(positions("static_argnums", argnums))
-        self._names = set(names("static_argnames", argnames))
-        if self._positions or self._names:
-            self._complete(_parameters(function))
-
-    def __bool__(self) -> bool:
-        return bool(self._positions or self._names)
-
-    @property
-    def argnums(self) -> tuple[int, ...]:
-        """All positions, of names too, from 0 on."""
-        return tuple(sorted(self._positions))
-
-    @property
-    def argnames(self) -> tuple[str, ...]:
-        """All names, of positions too."""
-        return tuple(sorted(self._names))
-
-    def others(self, option: str, given: Any) -> tuple[int, ...]:
-        """Return where arguments stand among those that are not static.
-
-        Args:
-            option: of qjit, for errors.
-            given: their positions among all arguments.
-
-        Raises:
-            TypeError: for what is no position.
-            ValueError: for a position that is static, or below 0.
-        """
-        chosen = positions(option, given)
-        for position in chosen:
-            if position in self._positions or position < 0:
-                raise ValueError(
-                    f"qjit of {self._where}: {option} has {position}, which is static or below 0. "
-                    "Name arguments of the program, from 0 on."
-                )
-        return tuple(p - sum(static < p for static in self._positions) for p in chosen)
-
-    def names_of_others(self, function: Callable[..., Any]) -> list[str]:
-        """Return the names of the arguments with a position that are not static."""
-        positional = [p.name for p in _parameters(function) if p.kind in _POSITIONAL]
-        return [name for i, name in enumerate(positional) if i not in self._positions]
-
-    def _complete(self, parameters: list[inspect.Parameter]) -> None:
-        positional = [p for p in parameters if p.kind in _POSITIONAL]
-        kinds = {p.kind for p in parameters}
-        for position in sorted(self._positions):
-            index = position + len(positional) if position < 0 else position
-            if index < 0 or (index >= len(positional) and _VARIADIC[0] not in kinds):
-                raise ValueError(
-                    f"qjit of {self._where}: static_argnums has {position}, and the function has "
-                    f"{len(positional)} arguments with a position."
-                )
-            self._positions ^= {position, index} if position != index else set()
-            if index < len(positional) and positional[index].kind is not _POSITIONAL[0]:
-                self._names.add(positional[index].name)
-        known = [p.name for p in parameters if p.kind not in _VARIADIC]
-        for name in sorted(self._names):
-            if name not in known and _VARIADIC[1] not in kinds:
-                raise ValueError(
-                    f"qjit of {self._where}: static_argnames has '{name}', and the arguments "
-                    f"of the function are {', '.join(known) or 'none'}."
-                )
-        self._positions |= {i for i, p in enumerate(positional) if p.name in self._names}
-
-    def split(self, args: Any, kwargs: Any) -> tuple["Static", Any, Any]:
-        """Return the static arguments, and the others.
-
-        Raises:
-            ValueError: for a static argument that is not hashable.
-        """
-        static: dict[int | str, Any] = {i: args[i] for i in self._positions if i < len(args)}
-        static |= {name: kwargs[name] for name in self._names if name in kwargs}
-        for key, value in static.items():
-            self._check_hashable(key, value)
-        args = tuple(arg for i, arg in enumerate(args) if i not in self._positions)
-        kwargs = {name: value for name, value in kwargs.items() if name not in self._names}
-        return Static(static), args, kwargs
-
-    def _check_hashable(self, key: int | str, value: Any) -> None:
-        try:
-            hash(value)
-        except TypeError as error:
-            which = f"{key}" if isinstance(key, int) else f"'{key}'"
-            raise ValueError(
-                f"qjit of {self._where}: the static argument {which} is of type "
-                f"{type(value).__name__}, which cannot be hashed ({error}). The program is looked "
-                "up by it: pass a tuple in place of a list or an array, or give its class a "
-                "__hash__."
-            ) from error
-
-
-def positions(option: str, given: Any) -> tuple[int, ...]:
-    """Return the positions of arguments that an option of qjit names.
-
-    Raises:
-        TypeError: for what is none.
-    """
-    try:
-        if given is None:
-            return ()
-        if not isinstance(given, Iterable):
-            return (operator.index(given),)
-        return tuple(map(operator.index, given))
-    except TypeError as error:
-        raise TypeError(
-            f"qjit: {option} takes positions of arguments, as 1 or (0, 2), and is {given!r}."
-        ) from error
-
-
-def names(option: str, given: Any) -> tuple[str, ...]:
-    """Return the names of arguments that an option of qjit names.
-
-    Raises:
-        TypeError: for what is none.
-    """
-    given = () if given is None else given
-    listed = (given,) if isinstance(given, str) else given
-    if isinstance(listed, Iterable):
-        listed = tuple(listed)
-        if all(isinstance(name, str) for name in listed):
-            return listed
-    raise TypeError(
-        f"qjit: {option} takes names of arguments, as 'n' or ('n', 'm'), and is {given!r}."
-    )
-
-
-class Static:
-    """Static arguments of one call; equal ones run the same program.
-
-    Hashes are compared as they were at the call, so that an object which changes, and its hash
-    with it, is another argument.
-    """
-
-    __slots__ = ("_hash", "_key", "_values")
-
-    def __init__(self, values: dict[int | str, Any]) -> None:
-        self._values = values
-        self._key = tuple(
-            (key, type(value), hash(value), value)
-            for key, value in sorted(values.items(), key=lambda item: str(item[0]))
-        )
-        self._hash = hash(tuple((key, hash_) for key, _, hash_, _ in self._key))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and self._key == other._key
-
-    def merge(self, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Put the static arguments back between the others."""
-        rest = iter(args)
-        positions = {key for key in self._values if isinstance(key, int)}
-        merged = tuple(
-            self._values[index] if index in positions else next(rest)
-            for index in range(len(args) + len(positions))
-        )
-        named = {key: value for key, value in self._values.items() if isinstance(key, str)}
-        return merged, {**kwargs, **named}
-
-
-NO_STATIC = Static({})
-# To JAX they are structure of the arguments, so it tells programs apart by them.
-jax.tree_util.register_pytree_node(Static, lambda static: ((), static), lambda static, _: static)
-
-
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (ValueError, TypeError):
-        # Some functions written in C do not say.
-        unknown = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
-        return [unknown, inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
+from bellhop.base.source import function_name
+from bellhop.base.static_arguments import POSITIONAL
 
 
 class DeclaredSignature:
@@ -295,7 +90,7 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
         return None
     args = []
     for parameter in signature.parameters.values():
-        if parameter.kind not in _POSITIONAL or parameter.name not in hints:
+        if parameter.kind not in POSITIONAL or parameter.name not in hints:
             return None
         try:
             avals, tree = result_avals(function, hints[parameter.name], narrows=True)

@@ -12,8 +12,8 @@ from autograd.extend import defvjp_argnums, primitive  # type: ignore[import-unt
 from autograd.numpy.numpy_boxes import ArrayBox  # type: ignore[import-untyped]
 from pennylane.numpy import tensor
 
-from bellhop.base.signature import NO_STATIC
 from bellhop.base.source import function_name
+from bellhop.base.static_arguments import NO_STATIC
 from bellhop.compiled.array_function import ArrayFunction
 from bellhop.transformations.traced import traced
 

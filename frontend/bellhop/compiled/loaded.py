@@ -12,7 +12,8 @@ from bellhop._jax.private import trace_state_clean
 from bellhop.archive.archive import SavedProgram, read_programs, reading
 from bellhop.base.devices import device_name, host_device
 from bellhop.base.module_text import parse
-from bellhop.base.signature import Static, describe
+from bellhop.base.signature import describe
+from bellhop.base.static_arguments import Static
 from bellhop.compiled.programs import Made
 from bellhop.compiled.qjit import QJIT
 from bellhop.compiler.failures import RUN_ERRORS

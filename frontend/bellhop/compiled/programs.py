@@ -10,7 +10,7 @@ from jax.interpreters.mlir import ir
 from bellhop.base.callers_context import keep_context
 from bellhop.base.devices import device_name, host_device
 from bellhop.base.module_text import parse
-from bellhop.base.signature import Static
+from bellhop.base.static_arguments import Static
 from bellhop.compiler.code import Program
 from bellhop.compiler.optimize import optimize
 from bellhop.compiler.regions import take_regions

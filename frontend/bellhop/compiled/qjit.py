@@ -1,12 +1,10 @@
 """qjit: compile a hybrid function, once for each signature."""
 
-import contextlib
 import dataclasses
 import functools
-import operator
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
@@ -16,19 +14,11 @@ from bellhop._jax.private import hide_frames, is_transformed_eagerly, trace_stat
 from bellhop.archive.archive import save_programs
 from bellhop.base.callers_context import keep_context
 from bellhop.base.pickling import PickledByName
-from bellhop.base.signature import (
-    NO_STATIC,
-    DeclaredSignature,
-    Static,
-    StaticArguments,
-    array_types,
-    declared_signature,
-    describe,
-)
+from bellhop.base.signature import array_types, declared_signature, describe
 from bellhop.base.source import warn_user
-from bellhop.compiled.inspection import Inspectable
+from bellhop.base.static_arguments import NO_STATIC, Static, StaticArguments
+from bellhop.compiled.ahead_of_time import AheadOfTime
 from bellhop.compiled.programs import Made, Programs
-from bellhop.compiled.stages import Lowered, PinnedRunner, Traced
 from bellhop.compiled.traced_function import TracedFunction
 from bellhop.compiled.workspace import make_workspace, write_stages
 from bellhop.compiler.code import Code
@@ -38,7 +28,7 @@ from bellhop.compiler.failures import (
     python_failure,
     raise_failures_of_plain_jits,
 )
-from bellhop.compiler.instruments import RUN, Stopwatch, observers, recording, recordings
+from bellhop.compiler.instruments import RUN, Stopwatch, observers, recordings
 from bellhop.control_flow.interpretation import is_recording
 from bellhop.errors import CompileError
 from bellhop.run.crowding import RUNS_FOR_EACH_CLIENT, runs
@@ -54,7 +44,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class QJIT(Inspectable, PickledByName, Generic[P, R]):
+class QJIT(PickledByName, AheadOfTime, Generic[P, R]):
     """A function that is compiled when it is called with a new signature.
 
     A signature is the shapes, dtypes and pytree structure of the arguments, and the values of
@@ -112,7 +102,7 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
             self.compile_options = dataclasses.replace(
                 options, static_argnums=static.argnums, static_argnames=static.argnames
             )
-        self._declared: DeclaredSignature | None = None
+        self._declared = None
         self._table = CallbackTable(published=False, seed=options.seed)
         self._programs = Programs(self._make, self._table)
         self._runner: Runner = Runner(
@@ -217,16 +207,6 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
             record_span("program", self._traced.name, self._traced.site, begin, failed)
         return result
 
-    def _separate(self, args: Any, kwargs: Any) -> tuple[Static, Any, Any]:
-        """Return static arguments, and the others as the program takes them."""
-        if self._static:
-            return self._static.split(args, kwargs)
-        if self._declared is not None:
-            promoted = self._declared.promote(args, kwargs)
-            if promoted is not None:
-                return NO_STATIC, promoted, {}
-        return NO_STATIC, args, kwargs
-
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
@@ -246,56 +226,6 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
     def static_arguments(self) -> StaticArguments:
         """Which arguments are part of the program; false where none is."""
         return self._static
-
-    def aot_compile(self) -> None:
-        """Compile for the types that the annotations declare, as far as ``target`` says.
-
-        Raises:
-            CompileError: where the annotations do not declare every argument.
-
-        Example:
-            >>> import bellhop, jax
-            >>> @bellhop.qjit(target="mlir")
-            ... def total(x: jax.ShapeDtypeStruct((3,), float)):
-            ...     return x.sum()
-            >>> total.aot_compile()
-            >>> "tensor<3xf64>" in total.mlir
-            True
-        """
-        if self._declared is None:
-            raise CompileError(
-                f"{self!r} cannot be compiled before it is called: that takes an annotation of "
-                "shape and dtype for every argument, and no static arguments."
-            )
-        with self._reporting():
-            if self.compile_options.target == "binary":
-                self._runner.compile(NO_STATIC, self._declared.args, {})
-            else:
-                self._runner.trace(self._declared.args, {})
-
-    def jit_compile(self, args: Any, **kwargs: Any) -> bool:
-        """Compile for arguments, without running.
-
-        Args:
-            args: the arguments with a position, or abstract values of them.
-            kwargs: the arguments with a name.
-
-        Returns:
-            whether a call promotes these arguments to declared types.
-
-        Example:
-            >>> import bellhop, jax
-            >>> f = bellhop.qjit(lambda x: 2 * x)
-            >>> f.jit_compile((jax.ShapeDtypeStruct((3,), float),))
-            False
-            >>> "tensor<3xf64>" in f.mlir
-            True
-        """
-        static, arguments, named = self._separate(args, kwargs)
-        with self._reporting():
-            self._runner.compile(static, arguments, named)
-        given, taken = jax.tree.leaves((args, kwargs)), jax.tree.leaves((arguments, named))
-        return not self._static and any(map(operator.is_not, given, taken))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the programs compiled so far to a file, for ``bellhop.load``.
@@ -329,78 +259,6 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
         ]
         save_programs(path, self._traced.name, programs, seed=self.compile_options.seed)
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """Return the program for a signature, as ``jax.jit``'s ``lower`` does.
-
-        Args:
-            args: the arguments with a position, or abstract values of them.
-            kwargs: the arguments with a name.
-
-        Returns:
-            the module as XLA gets it, with ``as_text()`` and ``compile()``; what that returns is
-            called with arguments of these types.
-
-        Example:
-            >>> import bellhop
-            >>> lowered = bellhop.qjit(lambda x: 2 * x).lower(1.0)
-            >>> "stablehlo.multiply" in lowered.as_text()
-            True
-            >>> lowered.compile()(3.0)
-            Array(6., dtype=float64, weak_type=True)
-        """
-        static, arguments, named = self._separate(args, kwargs)
-
-        def pinned(executable: Any) -> Callable[..., Any]:
-            function = self._duplicate()
-            function._runner = PinnedRunner(self._runner, static, executable)
-            function._static = StaticArguments(self.original_function, None, None)
-            function._separates = function._declared is not None
-            return function
-
-        return Lowered(self._runner.lower(static, arguments, named), self._traced.name, pinned)
-
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """Return the program for a signature, as ``jax.jit``'s ``trace`` does.
-
-        Args:
-            args: the arguments with a position, or abstract values of them.
-            kwargs: the arguments with a name.
-
-        Returns:
-            what was traced, with ``jaxpr``, ``out_info`` and ``lower()``.
-
-        Example:
-            >>> import bellhop
-            >>> bellhop.qjit(lambda x: 2 * x).trace(1.0).out_info.shape
-            ()
-        """
-        static, arguments, named = self._separate(args, kwargs)
-        of_jax = self._runner.trace(arguments, named, static)
-        types = array_types((arguments, named))
-        made = next(made for made in reversed(self._programs.made) if made.is_for(static, *types))
-        lower = functools.partial(self.lower, *args, **kwargs)
-        return Traced(of_jax, self._traced.name, made.program.jaxpr, lower)
-
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the shapes and dtypes of the result, and run or compile nothing.
-
-        Args:
-            args: the arguments with a position, or abstract values of them.
-            kwargs: the arguments with a name.
-
-        Example:
-            >>> import bellhop, jax.numpy as jnp
-            >>> bellhop.qjit(lambda x: x.sum()).eval_shape(jnp.ones(3))
-            ShapeDtypeStruct(shape=(), dtype=float64)
-        """
-        static, arguments, named = self._separate(args, kwargs)
-
-        def function(*args: Any, **kwargs: Any) -> Any:
-            args, kwargs = static.merge(args, kwargs)
-            return traced(self.user_function)(*args, **kwargs)
-
-        return jax.eval_shape(function, *arguments, **named)
-
     def clear_cache(self) -> None:
         """Forget all programs; the next call of each signature compiles again.
 
@@ -428,18 +286,6 @@ class QJIT(Inspectable, PickledByName, Generic[P, R]):
             return result
 
         return observed
-
-    @contextlib.contextmanager
-    def _reporting(self) -> Iterator[None]:
-        """Report what is compiled inside, where that is wanted."""
-        if not self.compile_options.verbose:
-            yield
-            return
-        with recording() as compilation:
-            yield
-        if compilation.measurements:
-            where = self.compile_options.logfile or sys.stderr
-            print(f"compiled {self!r}", compilation.table(), sep="\n", file=where)
 
     def _finish_bars(self) -> None:
         from bellhop.progress_bars.bars import finish_bars

@@ -6,7 +6,8 @@ from typing import Any
 import jax
 
 from bellhop._jax.private import run_compiled
-from bellhop.base.signature import Static, describe
+from bellhop.base.signature import describe
+from bellhop.base.static_arguments import Static
 from bellhop.compiler.failures import compiled
 from bellhop.run.embedding import first_input
 from bellhop.run.runner import Runner

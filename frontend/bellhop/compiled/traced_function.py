@@ -6,14 +6,9 @@ from typing import Any
 import jax
 
 from bellhop._jax.private import refuses_traced_size
-from bellhop.base.signature import (
-    Static,
-    StaticArguments,
-    check_arrays,
-    leaf_signature,
-    result_arrays,
-)
+from bellhop.base.signature import check_arrays, leaf_signature, result_arrays
 from bellhop.base.source import definition_site, function_name, site_of_error
+from bellhop.base.static_arguments import Static, StaticArguments
 from bellhop.compiled.programs import Made
 from bellhop.compiler.compile import compile_program
 from bellhop.tracing.options import CompileOptions

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from bellhop.base.signature import Static
+from bellhop.base.static_arguments import Static
 from bellhop.compiled.qjit import QJIT
 from bellhop.drawing.dot import dot
 from bellhop.drawing.figure import figure

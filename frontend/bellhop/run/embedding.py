@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 from bellhop.base.code_generation import COMPILER_OPTIONS
-from bellhop.base.signature import NO_STATIC, Static
+from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.compiler.code import Code
 from bellhop.compiler.placement import refuse_context_elsewhere
 from bellhop.compiler.program import program_p

@@ -7,7 +7,7 @@ import jax
 
 from bellhop._jax.private import run_compiled
 from bellhop.base.devices import host_device
-from bellhop.base.signature import NO_STATIC, Static
+from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.compiler.code import table_handle
 from bellhop.compiler.failures import compiled
 from bellhop.compiler.placement import (

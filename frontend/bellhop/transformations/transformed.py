@@ -14,7 +14,7 @@ from typing import Any
 
 from bellhop._jax.patches.transformed_jits import run_without_entries
 from bellhop.base.equations import equations_of
-from bellhop.base.signature import Static
+from bellhop.base.static_arguments import Static
 from bellhop.compiler.failures import python_failure
 from bellhop.compiler.plain_jit import calls_python
 

@@ -1,0 +1,177 @@
+"""Compiling before a call, as ``jax.jit``'s functions do: ``lower``, ``trace`` and relatives."""
+
+import contextlib
+import functools
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+from bellhop.base.signature import DeclaredSignature, array_types
+from bellhop.base.static_arguments import NO_STATIC, Static, StaticArguments
+from bellhop.compiled.inspection import Inspectable
+from bellhop.compiled.stages import Lowered, PinnedRunner, Traced
+from bellhop.compiled.traced_function import TracedFunction
+from bellhop.compiler.instruments import recording
+from bellhop.errors import CompileError
+from bellhop.tracing.options import CompileOptions
+from bellhop.transformations.traced import traced
+
+
+class AheadOfTime(Inspectable):
+    """A compiled function, as far as it is compiled without being called."""
+
+    original_function: Callable[..., Any]
+    user_function: Callable[..., Any]
+    compile_options: CompileOptions
+    _traced: TracedFunction
+    _static: StaticArguments
+    _declared: DeclaredSignature | None
+    _separates: bool
+    _duplicate: Callable[[], Any]
+
+    def aot_compile(self) -> None:
+        """Compile for the types that the annotations declare, as far as ``target`` says.
+
+        Raises:
+            CompileError: where the annotations do not declare every argument.
+
+        Example:
+            >>> import bellhop, jax
+            >>> @bellhop.qjit(target="mlir")
+            ... def total(x: jax.ShapeDtypeStruct((3,), float)):
+            ...     return x.sum()
+            >>> total.aot_compile()
+            >>> "tensor<3xf64>" in total.mlir
+            True
+        """
+        if self._declared is None:
+            raise CompileError(
+                f"{self!r} cannot be compiled before it is called: that takes an annotation of "
+                "shape and dtype for every argument, and no static arguments."
+            )
+        with self._reporting():
+            if self.compile_options.target == "binary":
+                self._runner.compile(NO_STATIC, self._declared.args, {})
+            else:
+                self._runner.trace(self._declared.args, {})
+
+    def jit_compile(self, args: Any, **kwargs: Any) -> bool:
+        """Compile for arguments, without running.
+
+        Args:
+            args: the arguments with a position, or abstract values of them.
+            kwargs: the arguments with a name.
+
+        Returns:
+            whether a call promotes these arguments to declared types.
+
+        Example:
+            >>> import bellhop, jax
+            >>> f = bellhop.qjit(lambda x: 2 * x)
+            >>> f.jit_compile((jax.ShapeDtypeStruct((3,), float),))
+            False
+            >>> "tensor<3xf64>" in f.mlir
+            True
+        """
+        static, arguments, named = self._separate(args, kwargs)
+        with self._reporting():
+            self._runner.compile(static, arguments, named)
+        given, taken = jax.tree.leaves((args, kwargs)), jax.tree.leaves((arguments, named))
+        return not self._static and any(map(operator.is_not, given, taken))
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Return the program for a signature, as ``jax.jit``'s ``lower`` does.
+
+        Args:
+            args: the arguments with a position, or abstract values of them.
+            kwargs: the arguments with a name.
+
+        Returns:
+            the module as XLA gets it, with ``as_text()`` and ``compile()``; what that returns is
+            called with arguments of these types.
+
+        Example:
+            >>> import bellhop
+            >>> lowered = bellhop.qjit(lambda x: 2 * x).lower(1.0)
+            >>> "stablehlo.multiply" in lowered.as_text()
+            True
+            >>> lowered.compile()(3.0)
+            Array(6., dtype=float64, weak_type=True)
+        """
+        static, arguments, named = self._separate(args, kwargs)
+
+        def pinned(executable: Any) -> Callable[..., Any]:
+            function = self._duplicate()
+            function._runner = PinnedRunner(self._runner, static, executable)
+            function._static = StaticArguments(self.original_function, None, None)
+            function._separates = function._declared is not None
+            return function
+
+        return Lowered(self._runner.lower(static, arguments, named), self._traced.name, pinned)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Return the program for a signature, as ``jax.jit``'s ``trace`` does.
+
+        Args:
+            args: the arguments with a position, or abstract values of them.
+            kwargs: the arguments with a name.
+
+        Returns:
+            what was traced, with ``jaxpr``, ``out_info`` and ``lower()``.
+
+        Example:
+            >>> import bellhop
+            >>> bellhop.qjit(lambda x: 2 * x).trace(1.0).out_info.shape
+            ()
+        """
+        static, arguments, named = self._separate(args, kwargs)
+        of_jax = self._runner.trace(arguments, named, static)
+        types = array_types((arguments, named))
+        made = next(made for made in reversed(self._programs.made) if made.is_for(static, *types))
+        lower = functools.partial(self.lower, *args, **kwargs)
+        return Traced(of_jax, self._traced.name, made.program.jaxpr, lower)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the shapes and dtypes of the result, and run or compile nothing.
+
+        Args:
+            args: the arguments with a position, or abstract values of them.
+            kwargs: the arguments with a name.
+
+        Example:
+            >>> import bellhop, jax.numpy as jnp
+            >>> bellhop.qjit(lambda x: x.sum()).eval_shape(jnp.ones(3))
+            ShapeDtypeStruct(shape=(), dtype=float64)
+        """
+        static, arguments, named = self._separate(args, kwargs)
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            args, kwargs = static.merge(args, kwargs)
+            return traced(self.user_function)(*args, **kwargs)
+
+        return jax.eval_shape(function, *arguments, **named)
+
+    def _separate(self, args: Any, kwargs: Any) -> tuple[Static, Any, Any]:
+        """Return static arguments, and the others as the program takes them."""
+        if self._static:
+            return self._static.split(args, kwargs)
+        if self._declared is not None:
+            promoted = self._declared.promote(args, kwargs)
+            if promoted is not None:
+                return NO_STATIC, promoted, {}
+        return NO_STATIC, args, kwargs
+
+    @contextlib.contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Report what is compiled inside, where that is wanted."""
+        if not self.compile_options.verbose:
+            yield
+            return
+        with recording() as compilation:
+            yield
+        if compilation.measurements:
+            where = self.compile_options.logfile or sys.stderr
+            print(f"compiled {self!r}", compilation.table(), sep="\n", file=where)
