@@ -2,11 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import functions, operations, symbol
 
 CallGraph = Mapping[str, set[str]]
+T = TypeVar("T")
 
 
 def call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGraph:
@@ -62,9 +64,9 @@ def _symbols(attribute: ir.Attribute) -> Iterator[str]:
             yield from _symbols(entry.attr)
 
 
-def reachable(graph: CallGraph, roots: Iterable[str]) -> set[str]:
-    """Return ``roots`` and the functions that they refer to, directly or not."""
-    seen: set[str] = set()
+def reachable(graph: Mapping[T, Iterable[T]], roots: Iterable[T]) -> set[T]:
+    """Return ``roots`` and what they refer to in a graph, directly or not."""
+    seen: set[T] = set()
     pending = list(roots)
     while pending:
         name = pending.pop()

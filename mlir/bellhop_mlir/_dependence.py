@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from bellhop_mlir._bindings import ir
+from bellhop_mlir._call_graph import reachable
 from bellhop_mlir._walk import operations
 
 
@@ -16,13 +17,13 @@ class Dependence:
     def __init__(self, block: ir.Block) -> None:
         self.operations = [op.operation for op in block.operations]
         made = {result: i for i, op in enumerate(self.operations) for result in op.results}
-        self._uses: list[set[int]] = []
-        self._users: list[set[int]] = [set() for _ in self.operations]
+        self._uses: dict[int, set[int]] = {}
+        self._users: dict[int, set[int]] = {i: set() for i in range(len(self.operations))}
         for i, op in enumerate(self.operations):
             # What stands in a loop or a conditional uses values of the block too.
             operands = [value for each in (op, *operations(op)) for value in each.operands]
             uses = {made[value] for value in operands if value in made}
-            self._uses.append(uses)
+            self._uses[i] = uses
             for j in uses:
                 self._users[j].add(i)
 
@@ -35,12 +36,5 @@ class Dependence:
         return _closure(self._users, places)
 
 
-def _closure(edges: list[set[int]], starts: Iterable[int]) -> set[int]:
-    found: set[int] = set()
-    pending = [j for i in starts for j in edges[i]]
-    while pending:
-        i = pending.pop()
-        if i not in found:
-            found.add(i)
-            pending.extend(edges[i])
-    return found
+def _closure(edges: dict[int, set[int]], starts: Iterable[int]) -> set[int]:
+    return reachable(edges, [j for i in starts for j in edges[i]])

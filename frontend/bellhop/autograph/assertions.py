@@ -1,6 +1,5 @@
 """Assertions on values that the program computes: they are checked when it runs."""
 
-import ast
 from collections.abc import Callable
 from typing import Any
 
@@ -31,16 +30,5 @@ class _Assertions(converter.Base):  # type: ignore[misc]
         node = self.generic_visit(node)
         if node.msg is None:
             return templates.replace("ag__.assert_(test)", test=node.test)
-        message = ast.Lambda(
-            args=ast.arguments(
-                posonlyargs=[],
-                args=[],
-                vararg=None,
-                kwonlyargs=[],
-                kw_defaults=[],
-                kwarg=None,
-                defaults=[],
-            ),
-            body=node.msg,
-        )
-        return templates.replace("ag__.assert_(test, message)", test=node.test, message=message)
+        call = "ag__.assert_(test, lambda: message)"
+        return templates.replace(call, test=node.test, message=node.msg)

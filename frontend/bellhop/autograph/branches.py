@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -55,38 +56,12 @@ def if_stmt(
                 after = conditional.run()
             variables.set(after)
             return
-        except _ResultIsOf as missing:
+        except ResultIs as missing:
             conditional.results[missing.position] = missing.value
         except _ResultsDiffer as differing:
             conditional.sides[differing.position] = differing.sides
         except _AreUnset as unset:
             conditional.unset |= unset.errors
-
-
-class _ResultIsOf(Exception):
-    """The function returns in the second branch, and the first must know what."""
-
-    def __init__(self, position: int, value: Any) -> None:
-        super().__init__()
-        self.position = position
-        self.value = Result.of(value)
-
-
-class _ResultsDiffer(Exception):
-    """The function measures something else in the second branch, and each must know what."""
-
-    def __init__(self, position: int, sides: Sequence[Any]) -> None:
-        super().__init__()
-        self.position = position
-        self.sides = list(map(Result.of, sides))
-
-
-class _AreUnset(Exception):
-    """What the branches give variables cannot be chosen from, so neither must return it."""
-
-    def __init__(self, errors: dict[int, str]) -> None:
-        super().__init__()
-        self.errors = errors
 
 
 class Result(NamedTuple):
@@ -131,6 +106,29 @@ def _zeros_of(leaf: Any) -> Any:
     if not isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     return jnp.zeros(leaf.shape, leaf.dtype)
+
+
+@dataclass(eq=False)
+class ResultIs(Exception):
+    """The function returns here, and what is traced next must know what."""
+
+    position: int
+    value: Result
+
+
+@dataclass(eq=False)
+class _ResultsDiffer(Exception):
+    """The function measures something else in the second branch, and each must know what."""
+
+    position: int
+    sides: list[Result]
+
+
+@dataclass(eq=False)
+class _AreUnset(Exception):
+    """What the branches give variables cannot be chosen from, so neither must return it."""
+
+    errors: dict[int, str]
 
 
 class _Conditional:
@@ -250,7 +248,7 @@ class _Conditional:
             if position in self.unset:
                 continue
             if self._is_never_read(a, one) and is_array_like(b):
-                raise _ResultIsOf(position, b)
+                raise ResultIs(position, Result.of(b))
             problem = self._problem(position, described(name, a), a, b)
             if problem is None:
                 continue
@@ -275,8 +273,8 @@ class _Conditional:
         structures = jax.tree.structure(a), jax.tree.structure(b)
         if structures[0] == structures[1] or position in self.sides:
             return None
-        if _can_be_chosen(a, b):
-            raise _ResultsDiffer(position, (a, b))
+        if _is_measured(a) and _can_be_chosen(a, b):
+            raise _ResultsDiffer(position, [Result.of(a), Result.of(b)])
         if _is_measured(a) and _is_measured(b):
             return (
                 f"{what} is {a} after one branch and {b} after the other. Measure the same after "
@@ -322,9 +320,7 @@ def _measure_instead(before: Any, after: Any) -> None:
 
 
 def _can_be_chosen(one: Any, other: Any) -> bool:
-    """Tell whether two values of different structures are measurements to choose from."""
-    if not _is_measured(one):
-        return False
+    """Tell whether measurements of different structures can be chosen from."""
     from bellhop.circuits.recording.chosen_measurements import can_be_chosen
 
     return can_be_chosen(one, other)

@@ -1,6 +1,7 @@
 """``for`` and ``while`` of converted functions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import UndefinedReturnValue
 
-from bellhop.autograph.branches import Result
+from bellhop.autograph.branches import Result, ResultIs
 from bellhop.autograph.containers import left_alone
 from bellhop.autograph.modes import fall_back, is_disabled, refuse_if_strict
 from bellhop.autograph.state import (
@@ -60,27 +61,30 @@ def range_(*bounds: Any) -> Any:
     return TracedRange(*bounds) if any(map(is_traced, bounds)) else range(*bounds)
 
 
+@dataclass
 class Enumerated:
     """An ``enumerate`` that knows what it enumerates."""
 
-    def __init__(self, iterable: Any, start: Any = 0) -> None:
-        self.iterable = iterable
-        self.start = start
+    iterable: Any
+    start: Any = 0
 
     def __iter__(self) -> Iterator[Any]:
         return enumerate(self.iterable, self.start)
 
 
+@dataclass
 class _Elements:
-    """What a loop goes over: the number of elements, if it is known, and each by its number."""
+    """What a loop goes over.
 
-    def __init__(
-        self, length: Any, element: Callable[[Any], Any], progress: str | None = None
-    ) -> None:
-        self.length = length
-        self.element = element
-        # The description of the loop's bar.
-        self.progress = progress
+    Attributes:
+        length: the number of elements, which the program may compute.
+        element: returns one by its number.
+        progress: the description of the loop's bar, if it has one.
+    """
+
+    length: Any
+    element: Callable[[Any], Any]
+    progress: str | None = None
 
     @property
     def is_static(self) -> bool:
@@ -274,19 +278,10 @@ def _compiled_while(test: Test, body: Body, variables: Variables) -> State:
     return carried.values(_leaves(loop(*carried.leaves), len(carried.leaves)))
 
 
-class _ResultIs(Exception):
-    """The function returns in the loop, which must carry what it returns."""
-
-    def __init__(self, position: int, of: Result) -> None:
-        super().__init__()
-        self.position = position
-        self.of = of
-
-
 def _look_for_result(before: State, after: State) -> None:
     for position, (old, new) in enumerate(zip(before, after, strict=True)):
         if isinstance(old, UndefinedReturnValue) and new is not old and is_array_like(new):
-            raise _ResultIs(position, Result.of(new))
+            raise ResultIs(position, Result.of(new))
 
 
 def _with_result(variables: Variables, compiled: Callable[[], State]) -> State:
@@ -299,8 +294,8 @@ def _with_result(variables: Variables, compiled: Callable[[], State]) -> State:
         variables.set(before)
         try:
             return compiled()
-        except _ResultIs as result:
-            before = _replaced(before, result.position, result.of.with_zeros())
+        except ResultIs as result:
+            before = _replaced(before, result.position, result.value.with_zeros())
 
 
 def _after_endless(test: Test, variables: Variables, after: State) -> State:

@@ -43,8 +43,8 @@ def is_disabled() -> bool:
     return trace_state().disabled > 0
 
 
-def refuse_if_strict(what: str, why: str) -> None:
-    """Refuse what runs as Python for a good reason, where users want to be strict.
+def refuse_if_strict(what: str, why: str, cause: BaseException | None = None) -> None:
+    """Refuse what is to run as Python, where users want to be strict.
 
     Raises:
         AutoGraphError: in strict mode, naming the line.
@@ -53,7 +53,7 @@ def refuse_if_strict(what: str, why: str) -> None:
         raise AutoGraphError(
             f"{what} ({user_site()}) is not converted, and conversion is strict: {why}. Put it "
             "under bellhop.disable_autograph where Python is to run it."
-        )
+        ) from cause
 
 
 def fall_back(what: str, error: BaseException) -> None:
@@ -62,17 +62,11 @@ def fall_back(what: str, error: BaseException) -> None:
     Raises:
         AutoGraphError: in strict mode, naming the line.
     """
-    bellhop = sys.modules["bellhop"]
     cause = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    statement = f"{what} ({user_site()})"
-    if bellhop.autograph_strict_conversion:
-        raise AutoGraphError(
-            f"{statement} is not converted, and conversion is strict: {cause.rstrip('.')}. Put it "
-            "under bellhop.disable_autograph where Python is to run it."
-        ) from error
-    if not bellhop.autograph_ignore_fallbacks:
+    refuse_if_strict(what, cause.rstrip("."), error)
+    if not sys.modules["bellhop"].autograph_ignore_fallbacks:
         warn_user(
-            f"{statement} is not converted and runs as Python: {cause}\nTo silence this, set "
-            "bellhop.autograph_ignore_fallbacks = True; to make it an error, "
+            f"{what} ({user_site()}) is not converted and runs as Python: {cause}\nTo silence "
+            "this, set bellhop.autograph_ignore_fallbacks = True; to make it an error, "
             "bellhop.autograph_strict_conversion = True."
         )

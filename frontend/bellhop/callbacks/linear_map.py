@@ -102,8 +102,9 @@ def is_perturbed(tangent: Any) -> bool:
     return jax.typeof(tangent).dtype != jax.dtypes.float0
 
 
-def zero_tangent(aval: Any) -> Any:
+def zero_tangent(value: Any) -> Any:
     """Return the zero tangent of a value; integers have tangents of JAX's type float0."""
+    aval = value if hasattr(value, "dtype") else jax.typeof(value)
     if jnp.issubdtype(aval.dtype, jnp.inexact):
         return jnp.zeros(aval.shape, aval.dtype)
     return np.zeros(aval.shape, jax.dtypes.float0)

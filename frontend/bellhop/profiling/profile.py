@@ -4,7 +4,6 @@ import io
 import os
 import shutil
 import threading
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,19 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # The structure Crossing of runtime/profile/profile.h.
+_NAMES_64 = "begin", "end", "busy", "waited", "bytes_out", "bytes_in"
+_NAMES_32 = "row", "thread", "failed", "calls"
 _CROSSING = np.dtype(
-    [
-        ("begin", np.int64),
-        ("end", np.int64),
-        ("busy", np.int64),
-        ("waited", np.int64),
-        ("bytes_out", np.int64),
-        ("bytes_in", np.int64),
-        ("row", np.int32),
-        ("thread", np.int32),
-        ("failed", np.int32),
-        ("calls", np.int32),
-    ]
+    [(name, np.int64) for name in _NAMES_64] + [(name, np.int32) for name in _NAMES_32]
 )
 
 
@@ -67,12 +57,7 @@ class Profile:
         self._recorder.start()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: Any) -> None:
         try:
             # What was tapped inside belongs to it, unless it waits for what comes after.
             wait_for_taps(is_patient=False)
@@ -91,22 +76,8 @@ class Profile:
             of_row = crossings[crossings["row"] == index]
             kept = of_row["busy"] / of_row["calls"]
             median = float(np.median(kept)) / 1e9 if kept.size else float("nan")
-            total = busy / 1e9
-            rows.append(
-                Row(
-                    kind,
-                    name,
-                    definition,
-                    site,
-                    calls,
-                    failed,
-                    total,
-                    median,
-                    waited / 1e9,
-                    out,
-                    in_,
-                )
-            )
+            seconds = busy / 1e9, median, waited / 1e9
+            rows.append(Row(kind, name, definition, site, calls, failed, *seconds, out, in_))
         return sorted(rows, key=lambda row: -row.total)
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.base.difference_step import difference_step
+from bellhop.callbacks.linear_map import zero_tangent
 
 METHODS = ("auto", "fd")
 
@@ -59,7 +60,7 @@ def by_finite_differences(function: Callable[..., Any], h: float | None) -> Call
     @approximated.defjvp
     def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
         value = function(*primals)
-        slope = jax.tree.map(_no_slope, value)
+        slope = jax.tree.map(zero_tangent, value)
         for own in steps_of(primals):
             for step in sorted({max(own, other) for other in steps_of(value)}):
 
@@ -74,9 +75,3 @@ def by_finite_differences(function: Callable[..., Any], h: float | None) -> Call
         return value, slope
 
     return approximated
-
-
-def _no_slope(value: Any) -> Any:
-    if not jnp.issubdtype(jnp.result_type(value), jnp.inexact):
-        return jnp.zeros(jnp.shape(value), jax.dtypes.float0)
-    return jnp.zeros_like(value)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.base.source import made_of
+from bellhop.callbacks.linear_map import zero_tangent
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
 from bellhop.transformations.finite_differences import by_finite_differences, check_method
 from bellhop.transformations.grad import Argnums, Function, check_arguments
@@ -171,9 +172,8 @@ def _like(tangent: Any, primal: Any) -> Any:
 
     def leaf(tangent: Any, primal: Any) -> Any:
         dtype = jnp.result_type(primal)
-        if not jnp.issubdtype(dtype, jnp.inexact):
-            return jnp.zeros(jnp.shape(primal), jax.dtypes.float0)
-        return jnp.asarray(tangent, dtype)
+        is_inexact = jnp.issubdtype(dtype, jnp.inexact)
+        return jnp.asarray(tangent, dtype) if is_inexact else zero_tangent(primal)
 
     return jax.tree.map(leaf, tangent, primal)
 
