@@ -10,7 +10,6 @@ def private_function(
     inputs: Sequence[ir.Type],
     results: Sequence[ir.Type],
     attributes: Mapping[str, ir.Attribute] | None = None,
-    ip: ir.InsertionPoint | None = None,
 ) -> ir.Operation:
     """Build a ``func.func`` without a body that other modules do not see."""
     return ir.Operation.create(
@@ -22,7 +21,6 @@ def private_function(
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(inputs), list(results))),
             **(attributes or {}),
         },
-        ip=ip,
     )
 
 

@@ -35,8 +35,7 @@ struct Callback {
   PyObject* function;
   PyObject* convert;
   std::string description;  // for error messages: "callback 'f'"
-  // What profiles say of it. Its number is another one for each callback that there
-  // ever was.
+  // What profiles say of it. No other callback of the process ever has its number.
   Place place;
   Results results;
   // Whether a function that writes is lent the program's own memory for the call.
@@ -46,7 +45,7 @@ struct Callback {
   // Small argument arrays of an earlier call, by position, that nobody kept: filling
   // one again costs a fraction of making one. Null where there is none.
   std::vector<PyObject*> spares;
-  // Those of the loop that it tells of, if it does.
+  // The bars of the loop whose progress it reports; null for others.
   std::shared_ptr<Bars> bars;
 };
 

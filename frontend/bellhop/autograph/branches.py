@@ -241,7 +241,12 @@ class _Conditional:
         )
 
     def _check(self, one: State, other: State) -> None:
-        """Look whether it can choose between the values after one branch and the other."""
+        """Check that the program can choose between the values after each branch.
+
+        Raises:
+            AutoGraphError: where it cannot, of a variable that has to have a value.
+            ResultIs, _ResultsDiffer, _AreUnset: where it can when it is traced again with this.
+        """
         unset = {}
         names = self._variables.names
         for position, (name, a, b) in enumerate(zip(names, one, other, strict=True)):
@@ -287,7 +292,7 @@ class _Conditional:
 
 
 def _is_known(one: Any, other: Any) -> bool:
-    """Tell whether two values are the same, as far as the program does not compute them."""
+    """Tell whether two values are the same, and known when the program is traced."""
     return is_same(one, other) or (
         jax.tree.structure(one) == jax.tree.structure(other)
         and all(map(is_same, jax.tree.leaves(one), jax.tree.leaves(other)))
@@ -343,7 +348,7 @@ def _are_numbers(first: Any, second: Any) -> bool:
 
 
 def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
-    """Return ``a and b``; of values that the program computes, both are."""
+    """Return ``a and b``; both are evaluated where the program computes the first."""
     first = a()
     if not is_traced(first):
         return first and b()
@@ -356,7 +361,7 @@ def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
 
 
 def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
-    """Return ``a or b``; of values that the program computes, both are."""
+    """Return ``a or b``; both are evaluated where the program computes the first."""
     first = a()
     if not is_traced(first):
         return first or b()

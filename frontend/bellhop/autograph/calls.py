@@ -18,7 +18,7 @@ from bellhop.base.source import definition_site, function_name, user_site
 from bellhop.control_flow.progress import progress, tracked
 from bellhop.tracing.state import current_options, trace_state, tracing_with
 
-# Packages whose functions mean what they say; with the standard library.
+# Packages that are not converted, the standard library among them.
 _LIBRARIES = {
     *("autograd", "bellhop", "bellhop_mlir", "bellhop_runtime", "catalyst", "flax", "jax"),
     *("jaxlib", "malt", "matplotlib", "ml_dtypes", "numpy", "optax", "pandas", "pennylane"),

@@ -42,31 +42,16 @@ class Made:
             for leaf, aval in zip(leaves, known, strict=True)
         )
 
-
-@dataclass(frozen=True)
-class _Replacement:
-    """A module in place of one of a program's.
-
-    Attributes:
-        made: the program.
-        stage: which of its modules.
-        text: the other one.
-    """
-
-    made: Made
-    stage: str
-    text: str
-
-    def make(self, table: CallbackTable) -> Made:
-        """Make the program that comes of it.
+    def with_module(self, stage: str, text: str, table: CallbackTable) -> "Made":
+        """Return the program that comes of another module in place of that of a stage.
 
         Raises:
             CompileError: where that module cannot be parsed or compiled.
         """
-        program = self.made.program
+        program = self.program
         try:
             replaced = optimize(
-                parse(self.text),
+                parse(text),
                 device_name(host_device()),
                 program.targets,
                 table,
@@ -74,11 +59,11 @@ class _Replacement:
                 jaxpr=program.jaxpr,
                 out_avals=program.code.out_avals,
                 keep_stages=bool(program.stages),
-                after=self.stage,
+                after=stage,
             )
         except (PassError, ir.MLIRError) as error:
-            raise CompileError(f"the module in place of '{self.stage}': {error}") from error
-        return replace(self.made, program=replaced)
+            raise CompileError(f"the module in place of '{stage}': {error}") from error
+        return replace(self, program=replaced)
 
 
 class Programs:
@@ -106,13 +91,15 @@ class Programs:
         self.show_progress = False
         self._make = make
         self._table = table
-        self._replacement: _Replacement | None = None
+        # A program, the stage whose module is replaced, and the text of the other one.
+        self._replacement: tuple[Made, str, str] | None = None
 
     def compile(self, static: Static, args: Any, kwargs: Any) -> Made:
         """Make the program of a signature, and keep it."""
-        replacement = self._replacement
-        if replacement is not None and replacement.made.is_for(static, args, kwargs):
-            made = replacement.make(self._table)
+        replaced = self._replacement
+        if replaced is not None and replaced[0].is_for(static, args, kwargs):
+            former, stage, text = replaced
+            made = former.with_module(stage, text, self._table)
         else:
             made = self._make(static, args, kwargs)
         self.made.append(made)
@@ -127,4 +114,4 @@ class Programs:
 
     def replace_newest(self, stage: str, text: str) -> None:
         """Make the newest program from another module when it is compiled again."""
-        self._replacement = _Replacement(self.made[-1], stage, text)
+        self._replacement = self.made[-1], stage, text

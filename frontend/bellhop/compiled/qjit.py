@@ -188,7 +188,7 @@ class QJIT(PickledByName, AheadOfTime, Generic[P, R]):
             raise
 
     def _run_specially(self, static: Static, args: Any, kwargs: Any) -> Any:
-        """Run where other runs, or what is wanted of this one, stand in the way of a fast call."""
+        """Run without the fast path: beside other runs, or with reports or a profile."""
         if len(runs) > RUNS_FOR_EACH_CLIENT:
             run = self._runner.run_on_spare_device
         elif self._runner.first_runs.threads:

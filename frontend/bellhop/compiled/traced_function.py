@@ -12,16 +12,9 @@ from bellhop.base.static_arguments import Static, StaticArguments
 from bellhop.compiled.programs import Made
 from bellhop.compiler.compile import compile_program
 from bellhop.tracing.options import CompileOptions
-from bellhop.tracing.state import compiling
+from bellhop.tracing.state import ASKS_FOR_VALUE, compiling
 from bellhop.transformations.traced import traced
 from bellhop_runtime import CallbackTable
-
-_ASKS_FOR_VALUE = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.NonConcreteBooleanIndexError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-)
 
 
 class TracedFunction:
@@ -83,7 +76,7 @@ class TracedFunction:
 
     def _explain(self, error: Exception) -> None:
         """Say where in the function a value is asked for that only the run knows."""
-        if isinstance(error, _ASKS_FOR_VALUE) or refuses_traced_size(error):
+        if isinstance(error, ASKS_FOR_VALUE) or refuses_traced_size(error):
             is_truth = isinstance(error, jax.errors.TracerBoolConversionError)
             instead = (
                 "leave it to the program: jnp.maximum for max, jnp.isin for in, bellhop.cond for "

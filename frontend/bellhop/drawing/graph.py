@@ -88,8 +88,8 @@ class Graph:
         return group.nodes + [node for inner in group.groups for node in self.nodes(inner)]
 
 
-def shortened(items: list[str], most: int = 3) -> str:
+def shortened(items: list[str]) -> str:
     """Return the first few different items, and how many more there are."""
     different = list(dict.fromkeys(items))
-    more = f", {len(different) - most} more" if len(different) > most else ""
-    return ", ".join(different[:most]) + more
+    more = f", {len(different) - 3} more" if len(different) > 3 else ""
+    return ", ".join(different[:3]) + more

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from bellhop.tracing.options import CompileOptions
 
 # What JAX raises where Python needs the value of a tracer.
-NOT_TRACEABLE = (
+ASKS_FOR_VALUE = (
     jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerBoolConversionError,
-    jax.errors.TracerIntegerConversionError,
     jax.errors.NonConcreteBooleanIndexError,
-    jax.errors.UnexpectedTracerError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
 )
+# Or keeps a tracer beyond its trace.
+NOT_TRACEABLE = (*ASKS_FOR_VALUE, jax.errors.UnexpectedTracerError)
 
 
 @dataclass(frozen=True)

@@ -25,17 +25,8 @@ _PIECEWISE = (
 )
 
 Operations = list[Any]
-
-
-@dataclass(frozen=True)
-class Rewrite:
-    """A change of the operations of a circuit.
-
-    Attributes:
-        apply: takes the operations of a piece and returns those in their place.
-    """
-
-    apply: Callable[[Operations], Operations]
+# Takes the operations of a piece of a circuit, and returns those in their place.
+Rewrite = Callable[[Operations], Operations]
 
 
 def rewrites_of(qnode: qml.QNode) -> list[Rewrite]:
@@ -47,7 +38,7 @@ def rewrites_of(qnode: qml.QNode) -> list[Rewrite]:
     ]
     folding = trace_state().folding
     if folding is not None and not folding.is_global:
-        rewrites.append(Rewrite(lambda ops: _fold_each(ops, folding.times)))
+        rewrites.append(lambda ops: _fold_each(ops, folding.times))
     return rewrites
 
 
@@ -78,7 +69,7 @@ def _is_gridsynth(transform: Any) -> bool:
 def _gridsynth(transform: Any) -> Rewrite:
     from bellhop.circuits.gates.gridsynth import with_gridsynth
 
-    return Rewrite(lambda operations: with_gridsynth(operations, **transform.kwargs))
+    return lambda operations: with_gridsynth(operations, **transform.kwargs)
 
 
 def transform_name(transform: Any) -> str:
@@ -106,7 +97,7 @@ def _transformed(transform: Any) -> Rewrite:
             (changed,), _ = function(tape, *transform.args, **transform.kwargs)
         return list(changed.operations)
 
-    return Rewrite(apply)
+    return apply
 
 
 @dataclass(frozen=True)

@@ -59,12 +59,8 @@ class DefaultQubitCircuit(ProgramCircuit):
     """A circuit whose state is an array with one axis of two for each qubit.
 
     Args:
-        wires: gives the qubit of a wire label.
-        where: the QNode, for errors.
-        rows: the batches of parameters.
-        faults: what may be wrong with its wires.
-        outcomes: the outcomes of mid-circuit measurements, a bit for each.
-        shots: the shots of the circuit, as they fall to these outcomes; None without.
+        outcomes: the outcomes of its mid-circuit measurements, a bit for each.
+        shots: the shots of the circuit that have these outcomes; None without shots.
 
     A measurement projects the state and does not normalize it, so that its squared norm is the
     probability of these outcomes.
@@ -87,7 +83,7 @@ class DefaultQubitCircuit(ProgramCircuit):
         self.state = prepared(wires)
         self._is_fresh = True
         self._outcomes = outcomes
-        # How many measurements there were on the way.
+        # How many mid-circuit measurements there were so far.
         self._place: Any = jnp.int32(0)
         self.postselects = False
 
@@ -147,8 +143,8 @@ class DefaultQubitCircuit(ProgramCircuit):
 
         Args:
             leaves: what the quantum function returned.
-            diff_method: of the QNode.
-            is_single: whether one branch alone is gone.
+            diff_method: that of the QNode.
+            is_single: whether only one branch, drawn at random, is run.
         """
         processes = [as_process(leaf, self) for leaf in leaves]
         with qml.QueuingManager.stop_recording():
@@ -212,11 +208,11 @@ class DefaultQubitCircuit(ProgramCircuit):
 
 
 class _StateValues(ExactValues):
-    """What a circuit on ``default.qubit`` is asked for; its state is all the answer.
+    """Exact values of a circuit on ``default.qubit``, computed from its state.
 
     Args:
         circuit: the circuit, at its end.
-        is_single: whether one branch through its outcomes alone is gone.
+        is_single: whether only one branch, drawn at random, is run.
     """
 
     def __init__(self, circuit: Any, *, is_single: bool) -> None:
@@ -258,7 +254,7 @@ class _StateValues(ExactValues):
             return self.amplitudes()
         if not self._is_single:
             raise state_of_mixture(self.where)
-        # What is divided by the probability of the branch, as all that is measured is.
+        # All that is measured is divided by the probability of the branch later.
         return lambda _: self._circuit.state * jnp.sqrt(self._circuit.weight())
 
     def answers(self) -> None:

@@ -33,11 +33,11 @@ class ProgramCircuit(NestingCircuit):
         wires: gives the qubit of a wire label.
         where: the QNode, for errors.
         rows: the batches of parameters.
-        faults: what may be wrong with its wires.
+        faults: finds what is wrong with wires that the program computes.
 
     Attributes:
-        fault: the first with wires that the program computes.
-        n_outcomes: how many outcomes must be known beforehand at most, on any branch through it.
+        fault: the first fault of such wires so far.
+        n_outcomes: how many mid-circuit outcomes a run has at most.
         has_mid_circuit: whether it measures in the middle.
     """
 

@@ -61,13 +61,13 @@ class Measurement:
         return ()
 
     def mean(self) -> "Expval | None":
-        """Return the mean that it is a square about: that of a variance, None of others."""
+        """Return the mean that a variance is about; None for other measurements."""
         return None
 
 
 @dataclass(frozen=True)
 class _OfObservable(Measurement):
-    """A number that an observable has.
+    """A moment of an observable.
 
     Attributes:
         terms: the code of each term, a product; the data of a matrix are counted from the first

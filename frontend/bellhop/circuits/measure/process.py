@@ -1,4 +1,4 @@
-"""Measurement processes: one class says all about a kind of PennyLane's.
+"""Measurement processes of PennyLane, a class for each kind.
 
     without_shots   its value, of what a device measures or a state gives   expval: E[A]
     with_shots      its value, of frequencies or of samples                 expval: f @ [1, -1]

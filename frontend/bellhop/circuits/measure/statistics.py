@@ -32,7 +32,7 @@ class Statistic:
     is_measured: bool = True
 
 
-# What takes a value, or makes a statistic, of all that a circuit answers.
+# Functions of all answers of a circuit: one returns a value, the other a statistic.
 Take = Callable[[Any], Any]
 Make = Callable[[Any], Statistic]
 
@@ -49,10 +49,10 @@ def variance(moments: Any) -> Any:
 
 
 class ExactValues:
-    """What a circuit is asked for without shots, first all of it, and then answers.
+    """The exact values of a circuit: all are asked for first, and then computed by ``answers``.
 
-    Each method asks for one value.  Those of a run, where a circuit has several, have its
-    probability as a factor.
+    Each method asks for one value, and returns what takes it from the answers.  Where a circuit
+    has several runs, the values of each have its probability as a factor.
 
     Attributes:
         where: the QNode, for errors.
@@ -86,11 +86,11 @@ class ExactValues:
 
     @abstractmethod
     def answers(self) -> Any:
-        """Return what values are taken from."""
+        """Compute what was asked for."""
 
 
 def unsupported(where: str, what: str, instead: str) -> CompileError:
-    """Return the error of a measurement that there is not."""
+    """Return the error of a measurement that is not supported."""
     return CompileError(f"{where}: {what}: not supported by bellhop. {instead}")
 
 

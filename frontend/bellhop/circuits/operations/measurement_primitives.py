@@ -35,22 +35,12 @@ jacobian_p = Primitive("quantum_jacobian")
 replay_p = Primitive("quantum_replay")
 # replay_jacobian: the same -> handle, f64[rows, expvals, p]
 replay_jacobian_p = Primitive("quantum_replay_jacobian")
-# shift: handle, coefficients f64[c], matrices f64[m], params f64[p], weights f64[terms],
-#   amounts f64[terms] -> handle, the number i32[] of a derivative by dynamic-count parameters, by
-#   parameter shift, which the session keeps
+# shift: handle, coefficients f64[c], matrices f64[m], params f64[p], and coefficients f64[terms]
+#   and amounts f64[terms] of the shift rule -> handle, the number i32[] of a derivative by
+#   dynamic-count parameters, by parameter shift, which the session keeps
 shift_p = Primitive("quantum_shift")
 # steps: handle -> handle, the number i32[] of gates and projections recorded so far
 steps_p = Primitive("quantum_steps")
-for _primitive in (
-    measure_p,
-    measure_with_jacobian_p,
-    jacobian_p,
-    replay_p,
-    replay_jacobian_p,
-    shift_p,
-    steps_p,
-):
-    _primitive.multiple_results = True
 
 
 def _values(
@@ -155,10 +145,6 @@ def _shift_lower(
     return quantum.shift([state, data, *others], code=code, sizes=sizes, squares=squares)
 
 
-def _steps_lower(_ctx: Any, state: Any) -> Any:
-    return quantum.steps([state])
-
-
 def sizes_and_squares(
     measurements: Sequence[Measurement], device: DeviceSpec
 ) -> tuple[list[int], list[int]]:
@@ -197,6 +183,7 @@ for _primitive, _lower in (
     (replay_p, _replay_lower),
     (replay_jacobian_p, _replay_lower),
     (shift_p, _shift_lower),
-    (steps_p, _steps_lower),
+    (steps_p, lambda _, state: quantum.steps([state])),
 ):
+    _primitive.multiple_results = True
     mlir.register_lowering(_primitive, _lower, cacheable=False)

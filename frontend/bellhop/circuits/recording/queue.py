@@ -177,7 +177,7 @@ class QueuedCircuit:
         self.precision.take([op.data for op in operations])
         rewritten = operations
         for rewrite in self.rewrites:
-            rewritten = rewrite.apply(rewritten)
+            rewritten = rewrite(rewritten)
         self.apply(rewritten)
         for op in operations:
             queue.remove(op)
