@@ -55,9 +55,7 @@ def grad(
         >>> bellhop.qjit(bellhop.grad(lambda x: x**3))(2.0)
         Array(12., dtype=float64, weak_type=True)
     """
-    if fn is None:
-        return functools.partial(grad, method=method, h=h, argnums=argnums)
-    return _derivative("grad", fn, method, h, argnums, scalar=True)
+    return _derivative("grad", fn, method=method, h=h, argnums=argnums)
 
 
 def value_and_grad(
@@ -77,9 +75,7 @@ def value_and_grad(
         >>> float(value), float(slope)
         (8.0, 12.0)
     """
-    if fn is None:
-        return functools.partial(value_and_grad, method=method, h=h, argnums=argnums)
-    return _derivative("value_and_grad", fn, method, h, argnums, scalar=True)
+    return _derivative("value_and_grad", fn, method=method, h=h, argnums=argnums)
 
 
 def jacobian(
@@ -101,9 +97,7 @@ def jacobian(
         Array([[2., 0.],
                [0., 4.]], dtype=float64)
     """
-    if fn is None:
-        return functools.partial(jacobian, method=method, h=h, argnums=argnums)
-    return _derivative("jacobian", fn, method, h, argnums, scalar=False)
+    return _derivative("jacobian", fn, method=method, h=h, argnums=argnums)
 
 
 _TRANSFORMS: dict[str, Function] = {
@@ -114,18 +108,15 @@ _TRANSFORMS: dict[str, Function] = {
 
 
 def _derivative(
-    name: str,
-    fn: Function,
-    method: str | None,
-    h: float | None,
-    argnums: Argnums | None,
-    *,
-    scalar: bool,
+    name: str, fn: Function | None, *, method: str | None, h: float | None, argnums: Argnums | None
 ) -> Function:
+    if fn is None:
+        return functools.partial(_derivative, name, method=method, h=h, argnums=argnums)
     if not callable(fn):
         raise TypeError(f"{name} takes a function, got {fn!r} of type {type(fn).__name__}.")
     check_method(name, method, h)
     differentiated = 0 if argnums is None else argnums
+    scalar = name != "jacobian"
 
     @functools.wraps(fn)
     def derivative(*args: Any, **kwargs: Any) -> Any:
