@@ -29,7 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr, Primitive
+from jax.extend.core import ClosedJaxpr, Primitive, Var
 from jax.interpreters import batching
 
 from bellhop._jax.private import without_mesh
@@ -103,6 +103,22 @@ def batched(
         flat.append(both.reshape(size * batch.rows, *rest))
     mapped = tuple(is_of_rows or dim is not None for _, dim, is_of_rows in of_batch)
     return Batch(size * batch.rows, mapped), flat
+
+
+def has_effects_by_row(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
+    """Tell whether an effect of a circuit may depend on the row: the others happen once.
+
+    Args:
+        closed: the jaxpr of a row, from handle and inputs to handle and results.
+        mapped: for each input, whether it depends on the row.
+    """
+    by_row = set(itertools.compress(closed.jaxpr.invars[1:], mapped))
+    for eqn in closed.jaxpr.eqns:
+        if any(isinstance(atom, Var) and atom in by_row for atom in eqn.invars):
+            if eqn.effects:
+                return True
+            by_row.update(eqn.outvars)
+    return False
 
 
 class RowsDivergeError(Exception):

@@ -42,6 +42,7 @@ from bellhop._jax.private import hold_weakly_in_caches, jvp_jaxpr, partial_eval_
 from bellhop.circuits.circuit.batch import (
     Batch,
     batched,
+    has_effects_by_row,
     map_in_parts,
     of_rows,
     rows_at_once,
@@ -286,11 +287,13 @@ def _batch(
     """Make one batch of the circuits of all elements.
 
     Circuits with mid-circuit measurements, whose branches differ by element, and circuits with
-    effects, which keep the order of elements, run one after another instead.
+    effects of each element, which keep their order, run one after another instead.
     """
     params = {"body": body, "randomness": randomness, "batch": batch, **static}
     is_straight = randomness in (Randomness.NONE, Randomness.SAMPLES)
-    if not is_straight or body.closed.effects:
+    of_batch = batch.mapped if batch else [False] * len(dims)
+    mapped = [dim is not None or by_row for dim, by_row in zip(dims, of_batch, strict=True)]
+    if not is_straight or has_effects_by_row(body.closed, mapped):
         outs, axes = call_one_by_one(circuit_p, operands, dims, **params)
         _check_results_fit(outs, body.where, **static)
         return outs, axes

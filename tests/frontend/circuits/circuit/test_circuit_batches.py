@@ -112,6 +112,27 @@ def test_effects_stay_in_order(capfd):
     assert capfd.readouterr().out.split() == ["0.0", "1.0", "2.0"]
 
 
+def test_effects_of_all_rows_happen_once(assert_close):
+    seen = []
+
+    @qml.qnode(LIGHTNING)
+    def circuit(x):
+        qml.RX(x, wires=0)
+        bellhop.debug.callback(lambda x: seen.append(float(x)), x)
+        qml.RY(x * Y, wires=0)
+        return qml.expval(qml.Z(0))
+
+    def total(x):
+        return jnp.sum(circuit(x))
+
+    expected = np.cos(0.3) * np.sum(np.cos(0.3 * Y))
+    value, gradient = bellhop.qjit(bellhop.value_and_grad(total))(0.3)
+    jax.effects_barrier()
+    assert seen == [0.3]
+    slope = -np.sin(0.3) * np.sum(np.cos(0.3 * Y)) - np.cos(0.3) * np.sum(Y * np.sin(0.3 * Y))
+    assert_close((value, gradient), (expected, slope))
+
+
 def test_in_plain_jit_and_outside(assert_close):
     expected = looped(reference(several), (0, 0), 0, (X, Y))
     assert_close(jax.jit(bellhop.vmap(compiled(several)))(X, Y), expected)
