@@ -7,6 +7,9 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import function_type, functions
 from bellhop_mlir.dialects.callback import is_token
 
+# Ours: JAX does not use it.
+_AFTER_ALL = "stablehlo.after_all"
+
 
 @dataclass(frozen=True)
 class OrderEffects:
@@ -26,11 +29,13 @@ class OrderEffects:
           %1 = "callback.call"(%a, %x) {callee = @f, kind = "io"}
           %2 = "callback.call"(%1, %x) {callee = @g, kind = "debug"}
           %3 = "callback.call"(%2, %x) {callee = @h, kind = "io"}
-          return %3, %3
+          %4 = stablehlo.after_all %3, %b
+          return %3, %4
 
     JAX has a token for each kind of ordered effect, so ``jax.debug.callback``,
     ``jax.experimental.io_callback`` and callbacks of ours have an order each.  Where several
-    tokens come to a block, or out of an operation, they are all the same, and any one will do.
+    tokens come to a block, or out of an operation, all come after the same calls, and any one will
+    do.  A function returns each only once: XLA dies of a program with one token as two results.
 
     Preconditions: none.
     """
@@ -52,6 +57,11 @@ def _order(block: ir.Block, before: ir.Value | None) -> None:
     """Order the operations of a block, after what gave a token before it."""
     token = _first(block.arguments) or before
     for op in block.operations:
+        if op.operation.name == _AFTER_ALL:
+            continue
+        if op.operation.name == "func.return" and token is not None:
+            _return_each_once(op, token, block)
+            continue
         taken = [place for place, value in enumerate(op.operands) if is_token(value.type)]
         for place in taken:
             op.operands[place] = token
@@ -60,6 +70,24 @@ def _order(block: ir.Block, before: ir.Value | None) -> None:
                 _order(inner, token)
         # A new token is nothing to wait for.
         token = (_first(op.results) if taken or len(op.regions) else None) or token
+
+
+def _return_each_once(end: ir.Operation, token: ir.Value, block: ir.Block) -> None:
+    """Return a token, and in the place of each further one another that comes after it."""
+    first, *others = [place for place, value in enumerate(end.operands) if is_token(value.type)]
+    own = [value for value in block.arguments if is_token(value.type)]
+    end.operands[first] = token
+    for place, given in zip(others, own[1:], strict=True):
+        last = end.operands[place].owner
+        if isinstance(last, ir.Block) or last.name != _AFTER_ALL:
+            last = ir.Operation.create(
+                _AFTER_ALL,
+                results=[token.type],
+                operands=[token, given],
+                loc=end.location,
+                ip=ir.InsertionPoint(end),
+            )
+            end.operands[place] = last.result
 
 
 def _first(values: ir.BlockArgumentList | ir.OpResultList) -> ir.Value | None:

@@ -82,6 +82,31 @@ def test_io_callback_is_called_once_an_iteration(ordered):
     assert not ordered or seen == sorted(seen)
 
 
+def test_ordered_loops_beside_ours_in_a_circuit():
+    """Their tokens are results of the program, and XLA dies of one that is two results."""
+    seen = []
+
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        def io(carried, i):
+            io_callback(lambda i: seen.append(("io", int(i))), None, i, ordered=True)
+            return carried, i
+
+        def ours(carried, i):
+            bellhop.debug.callback(lambda i: seen.append(("ours", int(i))))(i)
+            return carried, i
+
+        qml.RX(x, wires=0)
+        jax.lax.scan(io, 0, jnp.arange(2))
+        jax.lax.scan(ours, 0, jnp.arange(2))
+        return qml.expval(qml.Z(0))
+
+    value_and_gradient = jax.jit(bellhop.value_and_grad(circuit))(0.3)
+    np.testing.assert_allclose(value_and_gradient, (np.cos(0.3), -np.sin(0.3)))
+    jax.effects_barrier()
+    assert seen == [("io", 0), ("io", 1), ("ours", 0), ("ours", 1)]
+
+
 def test_printing(capsys):
     @bellhop.qjit
     def f(x):

@@ -5,7 +5,7 @@
 "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> (), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 // CHECK-LABEL: func.func public @main
 func.func public @main(%a: !stablehlo.token, %b: !stablehlo.token, %x: tensor<f64>, %i: tensor<i32>) -> (!stablehlo.token, !stablehlo.token) {
-  // CHECK-SAME: %[[A:.+]]: !stablehlo.token, %{{.+}}: !stablehlo.token, %[[X:.+]]: tensor<f64>
+  // CHECK-SAME: %[[A:.+]]: !stablehlo.token, %[[B:.+]]: !stablehlo.token, %[[X:.+]]: tensor<f64>
   // CHECK: %[[CASE:.+]] = "stablehlo.case"
   // CHECK: %[[IN:.+]] = "callback.call"(%[[A]], %[[X]])
   // CHECK: stablehlo.return %[[IN]]
@@ -16,7 +16,8 @@ func.func public @main(%a: !stablehlo.token, %b: !stablehlo.token, %x: tensor<f6
   // CHECK: %[[ONE:.+]] = "callback.call"(%[[S]], %[[X]])
   // CHECK: %[[TWO:.+]] = "callback.call"(%[[ONE]], %[[X]])
   // CHECK: stablehlo.return %[[TWO]], %[[TWO]]
-  // CHECK: return %[[LOOP]]#0, %[[LOOP]]#0
+  // CHECK: %[[OTHER:.+]] = stablehlo.after_all %[[LOOP]]#0, %[[B]]
+  // CHECK: return %[[LOOP]]#0, %[[OTHER]]
   %1 = "stablehlo.case"(%i) ({
     %2 = "callback.call"(%a, %x) {callee = @f, kind = "io"} : (!stablehlo.token, tensor<f64>) -> !stablehlo.token
     stablehlo.return %2 : !stablehlo.token
