@@ -4,6 +4,7 @@ Seeds are fixed, and tolerances are above five standard errors.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -212,28 +213,34 @@ def test_what_has_no_shots(lightning: Any, name: str) -> None:
         bellhop.qjit(qml.set_shots(lightning(body), 5))()
 
 
+def two_samples(name, device_seed, **options):
+    options_of_device = {} if device_seed is None else {"seed": device_seed}
+    device = qml.device(name, wires=1, **options_of_device)
+
+    @bellhop.qjit(**options)
+    @qml.set_shots(64)
+    @qml.qnode(device)
+    def circuit():
+        qml.Hadamard(0)
+        return qml.sample(wires=0)
+
+    first, second = circuit(), circuit()
+    # The seed of a device is that of a sequence of calls.
+    assert np.array_equal(first, second) == ("seed" in options)
+    return np.array([first, second]).tobytes()
+
+
 @pytest.mark.parametrize("name", ["lightning.qubit", "default.qubit"])
 def test_the_seed_of_a_device_is_that_of_programs_without_one(name):
-    def samples(device_seed, **options):
-        options_of_device = {} if device_seed is None else {"seed": device_seed}
-        device = qml.device(name, wires=1, **options_of_device)
-
-        @bellhop.qjit(**options)
-        @qml.set_shots(64)
-        @qml.qnode(device)
-        def circuit():
-            qml.Hadamard(0)
-            return qml.sample(wires=0)
-
-        first, second = circuit(), circuit()
-        # The seed of a device is that of a sequence of calls.
-        assert np.array_equal(first, second) == ("seed" in options)
-        return np.array([first, second]).tobytes()
-
+    samples = partial(two_samples, name)
     assert samples(3) == samples(3) != samples(4)
     assert samples(None) != samples(None)
-    # The program's own comes first.
-    assert samples(3, seed=5) == samples(4, seed=5) == samples(None, seed=5)
+
+
+@pytest.mark.parametrize("name", ["lightning.qubit", "default.qubit"])
+def test_the_seed_of_a_program_comes_before_that_of_a_device(name):
+    samples = partial(two_samples, name, seed=5)
+    assert samples(3) == samples(4) == samples(None)
 
 
 def test_programs_of_one_device_have_outcomes_of_their_own():
