@@ -13,7 +13,6 @@
 #include "circuit/session.h"
 #include "engine/choice.h"
 #include "engine/rows.h"
-#include "engine/sweeps.h"
 #include "ffi/registry.h"
 #include "ffi/runs.h"
 #include "interpreter/failures.h"
@@ -21,6 +20,7 @@
 #include "interpreter/signals.h"
 #include "profile/profile.h"
 #include "progress/progress.h"
+#include "sweeps/sweeps.h"
 #include "taps/taps.h"
 
 namespace nb = nanobind;

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/operation.h"
 #include "gates/gate_table.h"
+#include "sweeps/operation.h"
 
 namespace bellhop::engine {
 

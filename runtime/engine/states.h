@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/operation.h"
-#include "engine/sweeps.h"
+#include "sweeps/operation.h"
+#include "sweeps/sweeps.h"
 
 namespace bellhop::engine {
 

@@ -1,8 +1,8 @@
-// engine/sweeps.h: what the engine does for one instruction set.
+// sweeps/sweeps.h: what the engine does for one instruction set.
 #pragma once
 
-#include "engine/operation.h"
 #include "gates/pauli_bits.h"
+#include "sweeps/operation.h"
 
 namespace bellhop::engine {
 

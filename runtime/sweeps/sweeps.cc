@@ -1,5 +1,5 @@
-// engine/sweeps.cc: which instruction set the engine uses.
-#include "engine/sweeps.h"
+// sweeps/sweeps.cc: which instruction set the engine uses.
+#include "sweeps/sweeps.h"
 
 namespace bellhop::engine {
 

@@ -1,5 +1,5 @@
-// engine/pairs.h: operations on pairs of amplitudes, and what the adjoint method reads
-// of them. For one instruction set; see engine/lanes.h.
+// sweeps/pairs.h: operations on pairs of amplitudes, and what the adjoint method reads
+// of them. For one instruction set; see sweeps/lanes.h.
 
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {

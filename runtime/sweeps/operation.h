@@ -1,4 +1,4 @@
-// engine/operation.h: what a circuit consists of, to the engine.
+// sweeps/operation.h: what a circuit consists of, to the engine.
 //
 // Plain data, read by code that is compiled for several instruction sets.
 //

@@ -1,5 +1,5 @@
-// engine/factors.h: matrices of operations at their parameters, and derivatives of
-// their factors. For one instruction set; see engine/lanes.h.
+// sweeps/factors.h: matrices of operations at their parameters, and derivatives of
+// their factors. For one instruction set; see sweeps/lanes.h.
 //
 // A Number is a double where there is one row, and Lanes where rows stand in lanes.
 

@@ -1,4 +1,4 @@
-// engine/words.h: Pauli words on a state. For one instruction set; see engine/lanes.h.
+// sweeps/words.h: Pauli words on a state. For one instruction set; see sweeps/lanes.h.
 //
 // (P v)[i] is v[i ^ flips], times the sign of i's bits `signs`, times -i for each Y.
 // Only amplitudes are looked at whose bits `mask` are `value`: controls, which P leaves

@@ -1,11 +1,11 @@
-// engine/lanes.h: numbers side by side in one register.
+// sweeps/lanes.h: numbers side by side in one register.
 //
 // Compiled once for each instruction set, within a namespace of its own: the file that
 // includes it defines BELLHOP_LANES. Nothing here, nor in what includes it, may use an
 // inline function of the C++ library: the linker keeps one copy of such a function, and
 // that might be the one for a processor that this is not.
 #ifndef BELLHOP_LANES
-#error "engine/lanes.h is for the files of one instruction set"
+#error "sweeps/lanes.h is for the files of one instruction set"
 #endif
 
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {

@@ -1,4 +1,0 @@
-// engine/sweeps_avx2.cc: engine/sweeps.inc in registers of 4 numbers.
-#define BELLHOP_INSTRUCTION_SET avx2
-#define BELLHOP_LANES 4
-#include "engine/sweeps.inc"
