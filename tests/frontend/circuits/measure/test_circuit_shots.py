@@ -92,7 +92,7 @@ def test_samples_of_wires(lightning: Any, reference: Any, wires: Any) -> None:
     indices = np.asarray(bits) @ 2 ** np.arange(count)[::-1]
     np.testing.assert_array_equal(outcomes, range(2**count))
     np.testing.assert_array_equal(counts, np.bincount(indices, minlength=2**count))
-    np.testing.assert_array_equal(frequencies, counts / SHOTS)
+    np.testing.assert_allclose(frequencies, counts / SHOTS, rtol=1e-15)
     expected = reference(measured(lambda: qml.probs(wires=wires or range(3))), 3)(0.4)
     np.testing.assert_allclose(frequencies, expected, atol=0.04)
 
