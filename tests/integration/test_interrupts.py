@@ -105,9 +105,13 @@ PROGRAMS = {
         """
         a = jnp.ones((100, 100)) / 100
         main = threading.main_thread()
+        calls = 0
 
         def tell_elsewhere(x):
-            if threading.current_thread() is not main:
+            # Some versions of XLA call all on the thread that runs the program.
+            global calls
+            calls += 1
+            if threading.current_thread() is not main or calls == 1000:
                 tell()
             return 0.0
 
