@@ -194,11 +194,12 @@ class CircuitFunction:
                 results = circuit.execute(flat)
         return [result.reshape((*rows, *result.shape[1:])) for result in results]
 
-    def _leading(self, operands: Sequence[np.ndarray]) -> tuple[int, ...]:
+    def _leading(self, operands: Sequence[Any]) -> tuple[int, ...]:
         shapes = [*self.circuit.shapes, *([(2,)] if self.circuit.is_seeded else [])]
         if not operands:
             return ()
-        return operands[0].shape[: operands[0].ndim - len(shapes[0])]
+        # Python's numbers are operands where JAX compiles nothing.
+        return np.shape(operands[0])[: np.ndim(operands[0]) - len(shapes[0])]
 
 
 @contextlib.contextmanager

@@ -56,7 +56,7 @@ class _DeviceCall(Pure):
                     f"{function.circuit.where}: it is differentiated by complex parameters of its "
                     "operations, which devices do not do. Use gates with angles."
                 )
-        method = method_of_order(function.circuit, function.order + 1)
+        method = method_of_order(function.circuit, function.order + 1, {*function.by, *by})
         differentiated = function.differentiated(by, method)
         lead = function._leading(primals)
         all_results = self.primitive.bind(*primals, target=_target_of(target, differentiated, lead))

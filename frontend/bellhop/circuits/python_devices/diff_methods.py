@@ -1,5 +1,6 @@
 """How PennyLane differentiates a circuit on a device: ``diff_method``, asked for or the best."""
 
+from collections.abc import Collection
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,10 +13,12 @@ from bellhop.errors import DifferentiableCompileError
 _OF_DEVICES = ("adjoint", "device")
 # Of no use a second time: the errors of the first one would be divided by a small number.
 _ONCE = ("finite-diff", "spsa")
+# PennyLane through autograd loses the third derivative: it comes out zero.
+_HIGHEST_ORDER = 2
 
 
-def method_of_order(circuit: Circuit, order: int) -> Any:
-    """Return PennyLane's ``diff_method`` for derivatives of a circuit of some order.
+def method_of_order(circuit: Circuit, order: int, by: Collection[int]) -> Any:
+    """Return PennyLane's ``diff_method`` for derivatives of some order by some operands.
 
     Raises:
         DifferentiableCompileError: names the QNode, where there is none.
@@ -38,16 +41,39 @@ def method_of_order(circuit: Circuit, order: int) -> Any:
             "which runs outside of the program",
             "Use diff_method='best' or 'parameter-shift'.",
         )
+    if order > _HIGHEST_ORDER:
+        raise _error(
+            circuit,
+            f"it is differentiated {order} times, and PennyLane differentiates what it runs on "
+            f"{circuit.device.name} twice at most",
+            "Use lightning.qubit or default.qubit, or jax.custom_jvp with a rule of your own.",
+        )
     method = _of_device(circuit, asked)
-    if order == 1 or method not in (*_OF_DEVICES, *_ONCE):
+    if order == 1:
         return method
     if asked == "best":
-        return "parameter-shift"
+        method = "parameter-shift"
+    if method not in (*_OF_DEVICES, *_ONCE):
+        if method == "parameter-shift":
+            _check_shift_rules(circuit, by)
+        return method
     raise _error(
         circuit,
         f"it is differentiated more than once, and diff_method='{asked}' does so once",
         "Use diff_method='parameter-shift'.",
     )
+
+
+def _check_shift_rules(circuit: Circuit, by: Collection[int]) -> None:
+    """Raise for an operation that shifts differentiate by finite differences, which do so once."""
+    for part in circuit.template.parts:
+        if part.made.grad_method == "F" and not set(by).isdisjoint(part.operands):
+            raise _error(
+                circuit,
+                f"it is differentiated more than once, and {part.made.name} has no parameter-shift "
+                "rule: PennyLane would take finite differences of finite differences",
+                "Use operations that have one.",
+            )
 
 
 def _of_device(circuit: Circuit, asked: Any) -> Any:

@@ -91,9 +91,14 @@ class Template:
         return qml.tape.QuantumScript(_chosen(self.steps, values), measurements, shots=self.shots)
 
     @property
+    def parts(self) -> list[Part]:
+        """The operations, those of all branches."""
+        return _parts(self.steps)
+
+    @property
     def wires(self) -> qml.wires.Wires:
         """The wires that may be used, in PennyLane's order."""
-        operations = [part.made.wires for part in _parts(self.steps)]
+        operations = [part.made.wires for part in self.parts]
         return qml.wires.Wires.all_wires([*operations, *(m.process.wires for m in self.measured)])
 
 

@@ -188,6 +188,30 @@ def test_second_derivative_of_what_differentiates_once():
         bellhop.qjit(jax.hessian(qnode))(0.3, 0.5)
 
 
+def damped(x, y):
+    qml.RX(x, 0)
+    qml.AmplitudeDamping(y, 0)
+    return qml.expval(qml.Z(0))
+
+
+def test_derivatives_that_pennylane_would_get_wrong():
+    qnode = qml.QNode(damped, qml.device("default.mixed", wires=1))
+    message = "AmplitudeDamping has no parameter-shift rule: PennyLane would take finite"
+    with pytest.raises(bellhop.DifferentiableCompileError, match=message):
+        bellhop.qjit(jax.hessian(qnode, argnums=1))(0.3, 0.2)
+    message = "it is differentiated 3 times, and PennyLane differentiates what it runs on default"
+    with pytest.raises(bellhop.DifferentiableCompileError, match=message):
+        bellhop.qjit(jax.grad(jax.grad(jax.grad(qnode))))(0.3, 0.2)
+    # 1 - 2 (1 - y) sin(x / 2)**2 = y + (1 - y) cos(x)
+    close(bellhop.qjit(jax.grad(jax.grad(qnode)))(0.3, 0.2), -0.8 * np.cos(0.3))
+
+
+def test_without_compiling():
+    qnode = qml.QNode(damped, qml.device("default.mixed", wires=1))
+    with jax.disable_jit():
+        close(bellhop.qjit(bellhop.grad(qnode))(0.3, 0.2), -0.8 * np.sin(0.3))
+
+
 def test_derivative_by_a_complex_number():
     @qml.qnode(qml.device("default.mixed", wires=1))
     def unitary(x):
