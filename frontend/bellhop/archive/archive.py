@@ -192,7 +192,7 @@ def reading(path: Any) -> Iterator[None]:
     except (
         # Of ours, of JSON, of Unicode.
         *(ValueError, RecursionError),
-        # Of zip archives: no such member, encrypted, packed in another way, too short.
+        # Of zip archives: no such member, encrypted, of another version, too short.
         *(zipfile.BadZipFile, zlib.error, KeyError, RuntimeError, NotImplementedError, EOFError),
     ) as error:
         raise CompileError(
@@ -208,6 +208,10 @@ def _unpack(content: bytes) -> tuple[dict[str, Any], list[str]]:
             _SMALL, _LARGEST_RATIO * len(content)
         ):
             raise Malformed(f"it has {len(content)} bytes and would come to more than it can")
+        # Other packings have errors of their own, and nobody uses them here.
+        packings = {member.compress_type for member in file.infolist()}
+        if not packings <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            raise Malformed("it is packed in another way")
         metadata = json.loads(file.read(_METADATA))
         # Other formats may have other fields.
         format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None

@@ -1,6 +1,7 @@
 """Files that somebody else wrote, or that were damaged: data, of which nothing is believed."""
 
 import contextlib
+import io
 import json
 import re
 import sys
@@ -313,6 +314,19 @@ def test_what_xla_refuses_is_the_file(path):
         match=f"{re.escape(str(path))} cannot run here: .* Save it anew with this version",
     ):
         f(0.7)
+
+
+def test_a_file_that_is_packed_in_another_way(with_a_region, path):
+    with zipfile.ZipFile(io.BytesIO(with_a_region)) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    content = path.read_bytes()
+    # What is damaged raises another error in each packing.
+    path.write_bytes(content.replace(b"BZh", b"XXX"))
+    with pytest.raises(bellhop.CompileError, match=f"{path}.*it is packed in another way"):
+        bellhop.load(path)
 
 
 JSON = st.recursive(

@@ -67,7 +67,7 @@ def method_of_order(circuit: Circuit, order: int, by: Collection[int]) -> Any:
 def _check_shift_rules(circuit: Circuit, by: Collection[int]) -> None:
     """Raise for an operation that shifts differentiate by finite differences, which do so once."""
     for part in circuit.template.parts:
-        if part.made.grad_method == "F" and not set(by).isdisjoint(part.operands):
+        if getattr(part.made, "grad_method", None) == "F" and not set(by).isdisjoint(part.operands):
             raise _error(
                 circuit,
                 f"it is differentiated more than once, and {part.made.name} has no parameter-shift "
