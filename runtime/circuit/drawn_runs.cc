@@ -1,6 +1,7 @@
 // circuit/drawn_runs.cc: runs of a circuit whose outcomes are drawn.
 #include "circuit/drawn_runs.h"
 
+#include <cmath>
 #include <string>
 
 #include "circuit/error.h"
@@ -47,6 +48,9 @@ double DrawnRuns::share_behind(const Node& node, bool outcome) const {
 bool DrawnRuns::draw(const std::array<double, 2>& probabilities,
                      std::mt19937& generator) {
   std::array<double, 2> weights{};
+  if (std::isnan(probabilities[0] + probabilities[1])) {
+    throw CircuitError(kNoProbabilities);
+  }
   for (std::size_t i = 0; i < 2; ++i) {
     if (probabilities[i] >= kImpossible) weights[i] = probabilities[i];
   }

@@ -12,4 +12,8 @@ class CircuitError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Where outcomes are to be drawn.
+inline constexpr const char* kNoProbabilities =
+    "probabilities of outcomes are NaN. A parameter of the circuit is no number.";
+
 }  // namespace bellhop

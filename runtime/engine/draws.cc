@@ -2,6 +2,9 @@
 #include "engine/draws.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "circuit/error.h"
 
 namespace bellhop::engine {
 
@@ -22,6 +25,7 @@ std::vector<std::uint32_t> draw(const States& states, const Amplitudes& ket,
     if (probability > 0) last = static_cast<std::uint32_t>(i);
     ends[i] = total += probability;
   }
+  if (std::isnan(total)) throw CircuitError(kNoProbabilities);
   // More of it than shots would not be used.
   const std::size_t parts = std::min(size, shots);
   std::vector<std::uint32_t> begins(parts);

@@ -192,8 +192,8 @@ class StraightCircuit(NestingCircuit):
             names = ", ".join(dict.fromkeys(gate.name for gate in run.gates if gate.slots))
             return (
                 f"the parameters of {names} are differentiated, which the adjoint method cannot "
-                "do. Use gates with angles, diff_method='finite-diff', or differentiate by other "
-                "arguments."
+                "do, nor parameter shifts. Use gates with angles, of which qml.AmplitudeEmbedding "
+                "prepares states, diff_method='finite-diff', or differentiate by other arguments."
             )
         return ""
 

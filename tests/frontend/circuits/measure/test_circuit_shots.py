@@ -253,3 +253,19 @@ def test_programs_of_one_device_have_outcomes_of_their_own():
     qnode = qml.set_shots(qml.QNode(circuit, device), 64)
     one, other = bellhop.qjit(lambda: qnode())(), bellhop.qjit(lambda: qnode())()
     assert np.asarray(one).tobytes() != np.asarray(other).tobytes()
+
+
+@pytest.mark.parametrize("measures", [False, True])
+def test_outcomes_of_no_number_are_not_drawn(measures: bool) -> None:
+    @bellhop.qjit
+    @qml.set_shots(8)
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x: Any) -> Any:
+        qml.RX(x, wires=0)
+        if measures:
+            bellhop.measure(0)
+        return qml.sample(wires=0)
+
+    with pytest.raises(bellhop.CircuitError, match="probabilities of outcomes are NaN"):
+        circuit(np.nan)
+    assert np.asarray(circuit(np.pi)).all()
