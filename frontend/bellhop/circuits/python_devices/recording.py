@@ -58,8 +58,9 @@ class RecordedCircuit(NestingCircuit):
         if any(map(is_dynamic, wires)):
             raise CompileError(
                 f"{self.where}: the wires of {_name(made)} are computed in the program, and a "
-                "device that Python calls gets tapes of known wires. Make them Python's numbers, by "
-                "qjit(static_argnums=...) or a loop of Python's, or use lightning.qubit."
+                "device that Python calls gets tapes of known wires. Make them numbers of "
+                "Python's, by qjit(static_argnums=...) or a loop of Python's, or use "
+                "lightning.qubit."
             )
         computed = [] if is_measurement(made) else _inner_values(made)
         if any(map(is_dynamic, computed)):

@@ -231,7 +231,7 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "matrix of two wires": (
         matrix_gate,
         {},
-        "the parameters of QubitUnitary are differentiated, which the adjoint method cannot do, nor",
+        "the parameters of QubitUnitary are differentiated, which the adjoint method cannot do",
     ),
     "amplitudes": (prepared, {}, "the parameters of StatePrep are differentiated"),
     "variance by a coefficient": (
