@@ -15,6 +15,7 @@ engine_of_environment()  # so that a wrong one is an error here
 
 from bellhop import debug, host_callback, passes  # noqa: E402, F401
 from bellhop.accelerate import accelerate  # noqa: E402
+from bellhop.base.declared_types import infer  # noqa: E402
 from bellhop.cache import enable_cache  # noqa: E402
 from bellhop.callbacks.assertion import debug_assert  # noqa: E402
 from bellhop.callbacks.barrier import barrier_wait, tap_queue_limit  # noqa: E402
@@ -109,6 +110,7 @@ __all__ = [
     "for_loop",
     "grad",
     "host_callback",
+    "infer",
     "io_callback",
     "jacobian",
     "jvp",

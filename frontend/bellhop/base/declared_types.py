@@ -26,6 +26,17 @@ class ResultTypeError(TypeError):
     """A declared result type says too little, or nothing."""
 
 
+class _Infer:
+    """Asks ``pure_callback`` to find the result type by a call with zeros."""
+
+    def __repr__(self) -> str:
+        return "bellhop.infer"
+
+
+#: Given to ``pure_callback`` as ``result_type``: the type is that of a call with zeros.
+infer = _Infer()
+
+
 def annotated_result_type(function: Callable[..., Any]) -> Any:
     """Return the return annotation of a function, or ``MISSING``.
 
@@ -82,6 +93,12 @@ def result_avals(
             f"{where} declares no result type. Annotate it, `def "
             f"{function_name(function)}(...) -> float:`, or pass one: "
             f"pure_callback({function_name(function)}, jax.ShapeDtypeStruct(shape, dtype))."
+        )
+    if declared is infer:
+        raise ResultTypeError(
+            f"{where} has bellhop.infer in the place of its result type, and only pure_callback "
+            "infers one: the function is called with zeros for it, while the program is traced, "
+            "and others have side effects or write into what they are given. Declare the type."
         )
     leaves, tree = jax.tree.flatten(_unpack_generics(declared))
     return tuple(_leaf_aval(leaf, where, narrows) for leaf in leaves), tree

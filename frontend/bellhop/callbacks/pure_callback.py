@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 
 import jax
 
-from bellhop.base.declared_types import MISSING, annotated_result_type, result_avals
+from bellhop.base.declared_types import MISSING, annotated_result_type, infer, result_avals
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import function_name, user_site
 from bellhop.callbacks.calling_style import calling_style
@@ -18,7 +18,8 @@ from bellhop.callbacks.checked_rules import (
     checked_tangent,
     rule_of,
 )
-from bellhop.callbacks.flavour import Pure
+from bellhop.callbacks.flavour import Pure, Results
+from bellhop.callbacks.infer import inferred_results
 from bellhop.callbacks.methods import method_of
 from bellhop.callbacks.reverse_rule import ReverseRule
 from bellhop.callbacks.vmap_method import check_vmap_method
@@ -48,7 +49,8 @@ class PureCallback(PickledByName):
         check_vmap_method(vmap_method, f"pure_callback '{self.__name__}'")
         self._function = function
         self._vmap_method = vmap_method
-        self._result_avals, self._out_tree = result_avals(function, result_type)
+        self._declared = None if result_type is infer else result_avals(function, result_type)
+        self._inferred: dict[Any, Results] = {}
         self._fwd: Callable[..., Any] | None = None
         self._bwd: Callable[..., Any] | None = None
         self._jvp: Callable[..., Any] | None = None
@@ -148,7 +150,7 @@ class PureCallback(PickledByName):
         flatten_arguments(PURE.name, self._function, args, {})  # Refuses what is no array.
         # The rules say nothing of devices among which arguments differ: they are alike in that.
         args = vary_with(args, args)
-        return self._differentiable()(*args)
+        return self._differentiable(self._results(args, {}))(*args)
 
     def __get__(self, instance: Any, owner: type | None = None) -> "PureCallback":
         if instance is None:
@@ -156,6 +158,7 @@ class PureCallback(PickledByName):
         method = self._duplicate()
         for name in ("_function", "_fwd", "_bwd", "_jvp"):
             setattr(method, name, method_of(getattr(self, name), instance, owner))
+        method._inferred = {}
         return method
 
     def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -172,40 +175,49 @@ class PureCallback(PickledByName):
             )
         return bound.args[: list(bound.arguments).index(given) + 1]
 
+    def _results(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Results:
+        """Return the types of the result, as declared or as a call with zeros gives them."""
+        if self._declared is not None:
+            return self._declared
+        return inferred_results(PURE.name, self._function, args, kwargs, self._inferred)
+
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         missing = {(True, False): "bwd", (False, True): "fwd"}.get(
             (self._fwd is not None, self._bwd is not None)
         )
-        results = self._result_avals, self._out_tree
-        options = {"missing_rule": missing, "vmap_method": self._vmap_method}
-        return PURE.call(self._function, args, kwargs, results, **options)
+        options = {
+            "missing_rule": missing,
+            "vmap_method": self._vmap_method,
+            "inferred": self._declared is None,
+        }
+        return PURE.call(self._function, args, kwargs, self._results(args, kwargs), **options)
 
-    def _differentiable(self) -> Callable[..., Any]:
+    def _differentiable(self, results: Results) -> Callable[..., Any]:
+        avals, tree = results
         call = jax.custom_jvp(lambda *args: self._call(args, {}))
         if self._fwd is not None and self._bwd is not None:
-            rule, name = self._reverse_rule(self._fwd, self._bwd), "fwd"
+            reverse = ReverseRule(
+                self.__name__, user_site(), tree, avals, self._fwd, self._bwd, self._jvp
+            )
+            rule, name = reverse.differentiate, "fwd"
         else:
-            rule, name = self._forward_rule, "jvp"
+            rule, name = functools.partial(self._forward_rule, results), "jvp"
 
         def differentiate(primals: Any, tangents: Any) -> tuple[Any, Any]:
             result, tangent = rule(primals, tangents)
             what = rule_of(name, self.__name__)
-            result = checked_result(result, what, self._out_tree, self._result_avals)
+            result = checked_result(result, what, tree, avals)
             return vary_with(primals, result), vary_with(primals, tangent)
 
         call.defjvp(differentiate, symbolic_zeros=name == "fwd")
         return call
 
-    def _reverse_rule(self, fwd: Rule, bwd: Rule) -> Callable[..., Any]:
-        name, avals = self.__name__, self._result_avals
-        rule = ReverseRule(name, user_site(), self._out_tree, avals, fwd, bwd, self._jvp)
-        return rule.differentiate
-
-    def _forward_rule(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    def _forward_rule(self, results: Results, primals: Any, tangents: Any) -> tuple[Any, Any]:
+        avals, tree = results
         assert self._jvp is not None
         what = rule_of("jvp", self.__name__)
         result, tangent = checked_pair(self._jvp(primals, tangents), what, "tangent of it")
-        return result, checked_tangent(tangent, what, self._out_tree, self._result_avals)
+        return result, checked_tangent(tangent, what, tree, avals)
 
 
 @overload
@@ -258,6 +270,8 @@ def pure_callback(
         callback_fn: the function.  Its arguments and result are pytrees of arrays.
         result_type: what it returns, where no annotation says so: a Python scalar type, a
             dtype, ``jax.ShapeDtypeStruct``, an example array, or a pytree of these.
+            ``bellhop.infer``: what it returns for zeros; it is called with them once for each
+            signature, while the program is traced.
         vmap_method: how it is called under ``vmap``.  ``"sequential"``, or None: once for
             each element, in order, in a loop; ``"sequential_unrolled"``: in no loop, and
             in any order.  The others call once for all; the results, and the arguments

@@ -44,6 +44,7 @@ class CallbackTarget:
         partitioned: whether each device of a program that XLA partitions calls it, with its
             own part of the arguments.
         circuit: the QNode that it is called in, for errors; None outside of one.
+        inferred: whether a call with zeros said what it returns, for errors.
     """
 
     flavour: str
@@ -61,6 +62,7 @@ class CallbackTarget:
     takes_device: bool = False
     partitioned: bool = False
     circuit: str | None = field(default_factory=circuit_here, compare=False)
+    inferred: bool = field(default=False, compare=False)
 
     # Whether the function writes its results into arrays that it is given before the leaves,
     # and whether all of these are the program's own memory.
@@ -170,10 +172,15 @@ class CallbackTarget:
         try:
             flat = self.out_tree.flatten_up_to(result)
         except ValueError as error:
-            raise TypeError(
+            returned = (
                 f"{self.flavour} '{self.name}' returned a value of structure "
-                f"{jax.tree.structure(result)}, declared {self.out_tree}. Return what was "
-                "declared, or declare what is returned."
+                f"{jax.tree.structure(result)}"
+            )
+            if self.inferred:
+                raise self._inferred_mismatch(returned, self.out_tree) from error
+            raise TypeError(
+                f"{returned}, declared {self.out_tree}. Return what was declared, or declare what "
+                "is returned."
             ) from error
         return flat[0] if len(flat) == 1 else tuple(flat)
 
@@ -265,9 +272,17 @@ class CallbackTarget:
     def _mismatch(
         self, observed: str, dtype: np.dtype, shape: tuple[int, ...], index: int
     ) -> TypeError:
+        returned, expected = self._returned(observed, index), _describe_type(dtype, shape)
+        if self.inferred:
+            return self._inferred_mismatch(returned, expected)
         return TypeError(
-            f"{self._returned(observed, index)}, declared "
-            f"{_describe_type(dtype, shape)}. Change the declared type or cast the result."
+            f"{returned}, declared {expected}. Change the declared type or cast the result."
+        )
+
+    def _inferred_mismatch(self, returned: str, expected: Any) -> TypeError:
+        return TypeError(
+            f"{returned}, and for zeros, with result_type=bellhop.infer, {expected}. Declare the "
+            "type, or return one type for all values."
         )
 
     def _returned(self, observed: str, index: int) -> str:

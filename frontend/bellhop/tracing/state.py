@@ -1,6 +1,7 @@
 """The state of tracing a user's function: one for everything that traces."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -95,6 +96,14 @@ def compiling(options: "CompileOptions") -> Iterator[list[int]]:
     seeds: list[int] = []
     with tracing_with(options=options, seeds=seeds):
         yield seeds
+
+
+@contextlib.contextmanager
+def outside_of_tracing() -> Iterator[None]:
+    """Run what is inside as Python does when no program is being traced."""
+    outside = {field.name: field.default for field in dataclasses.fields(TraceState)}
+    with tracing_with(**outside), jax.ensure_compile_time_eval():
+        yield
 
 
 def current_circuit() -> Any:

@@ -186,6 +186,35 @@ def test_second_derivatives_by_both_rules(form, both, derive):
     np.testing.assert_allclose(form(f)(POINTS), 2 * np.cos(2 * POINTS), atol=1e-14)
 
 
+def test_hessian_by_forward_over_reverse_where_bwd_calls_a_callback(form):
+    def energy(x, n):
+        return jnp.sum(jnp.sin(x["x"]) ** 2) * jnp.exp(x["x"][0]) * n
+
+    vector = jax.ShapeDtypeStruct((3,), float)
+    value = bellhop.pure_callback(lambda x, n, extra: np.asarray(energy(x, n)), float)
+    slope = bellhop.pure_callback(lambda x: np.asarray(jax.grad(energy)(x, 1.0)["x"]), vector)
+    slope.jvp(
+        lambda at, along: (slope(*at), jax.jvp(jax.grad(energy), (*at, 1.0), (*along, 0.0))[1]["x"])
+    )
+    value.fwd(lambda x, n, extra: (value(x, n, extra), (x, n)))
+
+    @value.bwd
+    def _(residuals, cotangent):
+        x, n = residuals
+        return {"x": n * slope(x) * cotangent, "unused": None}, None, ()
+
+    @value.jvp
+    def _(primals, tangents):
+        x, n, _ = primals
+        return value(*primals), n * slope(x) @ tangents[0]["x"]
+
+    at = {"x": np.array([0.3, 0.5, 0.7]), "unused": None}
+    for derive in (jax.hessian, lambda f: jax.jacfwd(jax.grad(f))):
+        found = form(derive(lambda x: value(x, 2, ())))(at)["x"]["x"]
+        expected = jax.hessian(energy)(at, 2)["x"]["x"]
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 def test_a_lone_fwd_is_missed_even_with_a_rule_of_forward_mode():
     sine = bellhop.pure_callback(np.sin, float)
     sine.jvp(lambda primals, tangents: (sine(*primals), jnp.cos(*primals) * tangents[0]))

@@ -1,0 +1,114 @@
+"""result_type=infer: the result type of a pure callback is that of a call with zeros.
+
+    pure_callback(f, infer)(x)   with x: f64[3]   calls   f(np.zeros(3))   while it is traced
+
+What it returned is kept for each function and signature.
+"""
+
+import types
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from bellhop.base.declared_types import ResultTypeError, array_type
+from bellhop.base.source import function_name, user_site
+from bellhop.callbacks.flavour import Results
+from bellhop.compiler.gates_in_callbacks import WithoutGates, circuit_here
+from bellhop.compiler.target import describe, flatten_arguments
+from bellhop.tracing.state import outside_of_tracing
+from bellhop_runtime import DTYPES
+
+# By function; of methods, by instance, since one is made anew each time that it is looked up.
+_known: weakref.WeakKeyDictionary[Any, dict[Any, Results]] = weakref.WeakKeyDictionary()
+
+
+def inferred_results(
+    flavour: str,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    kept: dict[Any, Results],
+) -> Results:
+    """Return what a function returns for arguments of such types; call it if that is not known.
+
+    Args:
+        flavour: what the user called, for errors.
+        function: the user's; it is called outside of the trace that is under way.
+        args: traced or concrete.
+        kwargs: as ``args``.
+        kept: keeps what is known of a function that nothing can refer to weakly.
+
+    Raises:
+        ResultTypeError: where it returns what is no array.
+    """
+    leaves, tree = flatten_arguments(flavour, function, args, kwargs)
+    avals = tuple(jax.typeof(leaf) for leaf in leaves)
+    owner: Any = function
+    method: Any = None
+    if isinstance(function, types.MethodType):
+        owner, method = function.__self__, function.__func__
+    try:
+        known = _known.setdefault(owner, {})
+    except TypeError:
+        known = kept
+    key = (
+        method,
+        tree,
+        tuple((aval.shape, aval.dtype) for aval in avals),
+        jax.config.jax_enable_x64,
+    )
+    if key not in known:
+        known[key] = _call_with_zeros(flavour, function, avals, tree)
+    return known[key]
+
+
+def _call_with_zeros(
+    flavour: str, function: Callable[..., Any], avals: Sequence[Any], tree: Any
+) -> Results:
+    types_of_arguments = ", ".join(map(describe, avals))
+    called = (
+        f"{flavour} '{function_name(function)}' (called from {user_site()}) has "
+        f"result_type=bellhop.infer, and was called with zeros ({types_of_arguments}) while the "
+        "program was traced"
+    )
+    circuit = circuit_here()
+    quiet = function if circuit is None else WithoutGates(function, circuit)
+    with outside_of_tracing():
+        args, kwargs = jax.tree.unflatten(tree, map(_zeros, avals))
+        try:
+            leaves, out_tree = jax.tree.flatten(quiet(*args, **kwargs))
+        except Exception as error:
+            error.add_note(
+                f"{called}. Declare what it returns, as in result_type=float, where it cannot "
+                "take zeros."
+            )
+            raise
+        results = tuple(_type_of(leaf, called) for leaf in leaves)
+    if any(0 in aval.shape for aval in results) and not any(0 in aval.shape for aval in avals):
+        raise ResultTypeError(
+            f"{called}. It returned an empty array ({', '.join(map(describe, results))}), so its "
+            "size may depend on values. Declare what it returns, of one shape for all values."
+        )
+    return results, out_tree
+
+
+def _zeros(aval: Any) -> np.ndarray:
+    if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
+        # Of a random key, callbacks get the words.
+        aval = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(aval.shape, aval.dtype))
+    zeros = np.zeros(aval.shape, aval.dtype)
+    zeros.flags.writeable = False
+    return zeros
+
+
+def _type_of(leaf: Any, called: str) -> Any:
+    array = None if isinstance(leaf, type) else np.asarray(leaf)
+    if array is None or array.dtype not in DTYPES:
+        raise ResultTypeError(
+            f"{called}. It returned {describe(leaf)}, which is no array. Return arrays, numbers "
+            "and pytrees of these."
+        )
+    return array_type(called, array.shape, jax.dtypes.canonicalize_dtype(array.dtype))
