@@ -64,6 +64,10 @@ bool measures(const Measurement& measurement, std::size_t qubits, std::size_t sh
     case Kind::kFrequencies:
       return shots > 0 && measurement.shots() == shots &&
              are_there(measurement.signs, qubits);
+    // Each shot has gates of its own, which are the plugin's to apply.
+    case Kind::kSnapshots:
+    case Kind::kSnapshotMeans:
+      return false;
   }
   return false;
 }
@@ -88,6 +92,9 @@ bool fits(const Measurement& measurement, std::size_t qubits, std::size_t shots,
       return is(Type::kBit, shots * wires);
     case Kind::kFrequencies:
       return is(Type::kReal, measurement.groups.size() << measurement.wires.size());
+    case Kind::kSnapshots:
+    case Kind::kSnapshotMeans:
+      return false;
   }
   return false;
 }

@@ -51,6 +51,9 @@ class Measurer {
       case Kind::kSample:
       case Kind::kFrequencies:
         return write_drawn(i);
+      case Kind::kSnapshots:
+      case Kind::kSnapshotMeans:
+        return;  // never the engine's, see choice.cc
     }
   }
 

@@ -38,15 +38,20 @@ struct Measurement {
     kProbs,
     kState,
     kSample,
-    kFrequencies
+    kFrequencies,
+    kSnapshots,
+    kSnapshotMeans
   };
 
   Kind kind = Kind::kExpval;
   std::vector<ObservableStep> observable;
   std::vector<PauliTerm> terms;     // kExpval: the same observable, if it is such a sum
-  std::vector<std::int64_t> wires;  // kProbs, kSample, kFrequencies
-  std::vector<std::int64_t> signs;  // kFrequencies: wires, and shots of each group
+  std::vector<std::int64_t> wires;  // of all that is below
+  std::vector<std::int64_t> signs;  // kFrequencies: wires
+  // kFrequencies, kSnapshotMeans: the shots of each group
   std::vector<std::size_t> groups;
+  std::int64_t recipes = -1;        // kSnapshots..: index in the data, or none
+  std::vector<std::int64_t> words;  // kSnapshotMeans: a factor for each wire
 
   // Of all groups.
   std::size_t shots() const {

@@ -8,6 +8,7 @@
 #include "circuit/wires.h"
 #include "measurements/amplitudes.h"
 #include "measurements/samples.h"
+#include "measurements/snapshots.h"
 
 namespace bellhop {
 namespace {
@@ -26,8 +27,9 @@ bool reads_amplitudes(const Session& session) {
 }
 
 std::string describe(const Measurement& measurement, std::size_t position) {
-  static constexpr std::array kNames = {"expval", "var",    "probs",
-                                        "state",  "sample", "frequencies"};
+  static constexpr std::array kNames = {"expval",    "var",           "probs",
+                                        "state",     "sample",        "frequencies",
+                                        "snapshots", "snapshot means"};
   static constexpr std::array kObservables = {"Identity", "PauliX",   "PauliY",
                                               "PauliZ",   "Hadamard", "Hermitian"};
   std::string text = "Measurement " + std::to_string(position) + ", " +
@@ -244,21 +246,39 @@ void measure_samples(Session& session, const Measurement& measurement, Samples& 
                 std::span(static_cast<std::uint8_t*>(output.data), output.size));
 }
 
+void check_shots(const Measurement& measurement, std::size_t shots) {
+  if (measurement.shots() == shots) return;
+  throw CircuitError("expected groups of " + std::to_string(shots) +
+                     " shots in all, got " + std::to_string(measurement.shots()) + ".");
+}
+
 void measure_frequencies(Session& session, const Measurement& measurement,
                          Samples& samples, const Output& output) {
   Device& device = *session.device;
   const double* rows = samples.rows();
-  const std::size_t shots = measurement.shots();
-  if (shots != samples.shots()) {
-    throw CircuitError("expected groups of " + std::to_string(samples.shots()) +
-                       " shots in all, got " + std::to_string(shots) + ".");
-  }
+  check_shots(measurement, samples.shots());
   expect(output, measurement.groups.size() * dimension(measurement.wires.size()),
          Output::Type::kReal);
   map_wires(device.wires, measurement.wires, device.qubits);
   map_wires(device.wires, measurement.signs, device.qubits);
   write_frequencies(measurement, bits_of(rows, device.qubits.size()),
                     std::span(static_cast<double*>(output.data), output.size));
+}
+
+void measure_snapshots(Device& device, const Measurement& measurement,
+                       std::span<const double> data, const Output& output) {
+  expect(output, 2 * device.shots * measurement.wires.size(), Output::Type::kBit);
+  write_snapshots(device, measurement, data,
+                  std::span(static_cast<std::uint8_t*>(output.data), output.size));
+}
+
+void measure_snapshot_means(Device& device, const Measurement& measurement,
+                            std::span<const double> data, const Output& output) {
+  check_shots(measurement, device.shots);
+  const std::size_t words = measurement.words.size() / measurement.wires.size();
+  expect(output, measurement.groups.size() * words, Output::Type::kReal);
+  write_snapshot_means(device, measurement, data,
+                       std::span(static_cast<double*>(output.data), output.size));
 }
 
 void measure_state(Session& session, const Output& output) {
@@ -299,6 +319,11 @@ void MeasurementList::measure(Session& session, std::span<const double> data,
               return measure_samples(session, measurement, samples, outputs[i]);
             case Kind::kFrequencies:
               return measure_frequencies(session, measurement, samples, outputs[i]);
+            case Kind::kSnapshots:
+              return measure_snapshots(*session.device, measurement, data, outputs[i]);
+            case Kind::kSnapshotMeans:
+              return measure_snapshot_means(*session.device, measurement, data,
+                                            outputs[i]);
           }
         });
   };

@@ -28,6 +28,30 @@ std::size_t read_data_index(CodeReader& reader, std::size_t count, std::size_t& 
   return static_cast<std::size_t>(first);
 }
 
+std::vector<std::size_t> read_groups(CodeReader& reader) {
+  std::vector<std::size_t> groups;
+  for (std::int64_t shots : reader.take(reader.next_count("the number of groups"))) {
+    if (shots <= 0) reader.fail("a group of no shots");
+    groups.push_back(static_cast<std::size_t>(shots));
+  }
+  return groups;
+}
+
+// The wires of snapshots, and where their bases stand among `used` numbers.
+void read_snapshots(CodeReader& reader, Measurement& measurement, std::size_t& used) {
+  measurement.wires = read_wires(reader, reader.next_count("the number of wires"));
+  if (measurement.wires.empty()) reader.fail("snapshots of no wires");
+  const std::size_t numbers = static_cast<std::size_t>(reader.next());
+  if (numbers == 0) return;
+  measurement.recipes =
+      static_cast<std::int64_t>(read_data_index(reader, numbers, used));
+}
+
+std::vector<std::int64_t> read_words(CodeReader& reader, std::size_t wires) {
+  const std::size_t count = reader.next_count("the number of words");
+  return reader.take(count * wires);
+}
+
 // Turns prefix order, as written, into operands first, as executed.
 void read_observable(CodeReader& reader, std::vector<ObservableStep>& steps,
                      std::size_t& used, int depth = 0) {
@@ -109,7 +133,7 @@ MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
   while (!reader.done()) {
     Measurement& measurement = measurements_.emplace_back();
     measurement.kind =
-        static_cast<Measurement::Kind>(reader.next_below(6, "a measurement"));
+        static_cast<Measurement::Kind>(reader.next_below(8, "a measurement"));
     switch (measurement.kind) {
       case Measurement::Kind::kExpval:
         read_observable(reader, measurement.observable, data_);
@@ -128,11 +152,15 @@ MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
             read_wires(reader, reader.next_count("the number of wires"));
         measurement.signs =
             read_wires(reader, reader.next_count("the number of wires of signs"));
-        for (std::int64_t shots :
-             reader.take(reader.next_count("the number of groups"))) {
-          if (shots <= 0) reader.fail("a group of no shots");
-          measurement.groups.push_back(static_cast<std::size_t>(shots));
-        }
+        measurement.groups = read_groups(reader);
+        break;
+      case Measurement::Kind::kSnapshots:
+        read_snapshots(reader, measurement, data_);
+        break;
+      case Measurement::Kind::kSnapshotMeans:
+        read_snapshots(reader, measurement, data_);
+        measurement.groups = read_groups(reader);
+        measurement.words = read_words(reader, measurement.wires.size());
         break;
       case Measurement::Kind::kState:
         break;

@@ -20,7 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
-from bellhop.circuits.measure.device_measurements import Frequencies
+from bellhop.circuits.measure.device_measurements import (
+    Frequencies,
+    SnapshotMeans,
+    Snapshots,
+)
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.operations.kept_shots import possible
 
@@ -46,9 +50,13 @@ class ShotsOfBranch:
 
     def sample(self, state: Any, asked: Sequence[Asked]) -> list[Any]:
         """Return what is asked of one round of samples of the state of this branch."""
-        probabilities = jnp.square(jnp.abs(state)).reshape(-1)
         self._rounds += 1
         key = jax.random.fold_in(self.key, self._rounds)
+        snapshots = [what for what in asked if isinstance(what, Snapshots)]
+        if snapshots:
+            keys = jax.random.split(key, len(snapshots))
+            return [self._snapshots(state, *each) for each in zip(keys, snapshots, strict=True)]
+        probabilities = jnp.square(jnp.abs(state)).reshape(-1)
         sample = draw(key, jax.lax.stop_gradient(probabilities), len(self.is_here))
         weights = self._weights(probabilities[sample])
         bits = (sample[:, None] >> np.arange(state.ndim)[::-1]) & 1
@@ -84,6 +92,28 @@ class ShotsOfBranch:
         sums = jnp.zeros((len(self.groups), 2 ** len(what.wires)), signed.dtype)
         sums = sums.at[self._group_of_shot(), outcome.astype(int)].add(signed)
         return sums / self.n_kept[:, None]
+
+    def _snapshots(self, state: Any, key: Any, what: Snapshots) -> Any:
+        """Return samples, each shot in a basis of its own, or the means of words over them."""
+        key_of_bases, key = jax.random.split(key)
+        shots, wires = len(self.is_here), len(what.wires)
+        bases = what.bases()
+        if bases is None:
+            bases = jax.random.randint(key_of_bases, (shots, wires), 0, 3)
+        bits, probabilities = snapshots_of(state, key, what.wires, jnp.asarray(bases))
+        if not isinstance(what, SnapshotMeans):
+            return jnp.stack([bits, bases], axis=1)
+        words = np.array(what.words, int).reshape(-1, wires)
+        is_identity = words == 3
+        is_measured = jnp.all((bases[:, None] == words) | is_identity, axis=2)
+        signs = jnp.prod(jnp.where(is_identity, 1, 3 * (1 - 2 * bits[:, None])), axis=2)
+        values = jnp.where(is_measured, signs, 0) * self._weights(probabilities)[:, None]
+        sums = jnp.zeros((len(what.groups), len(words)), values.dtype)
+        sums = sums.at[group_of_shot(what.groups)].add(values)
+        # Of a part of a copy, that part of the shots that were kept.
+        copies = group_of_shot(self.groups)[np.cumsum(what.groups) - 1]
+        share = np.array(what.groups) / np.array(self.groups)[copies]
+        return sums / (self.n_kept[copies] * share)[:, None]
 
     def _weights(self, probability: Any) -> Any:
         """Return one for each shot that is here, with the derivative of its likelihood."""
@@ -124,6 +154,47 @@ def draw(key: Any, probabilities: Any, shots: int) -> Any:
     places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]
     found = jnp.searchsorted(ends, places, side="right")
     return jnp.minimum(found, len(probabilities) - 1)
+
+
+# To the eigenvectors of X, Y and Z.
+_BASES = np.array([[[1, 1], [1, -1]], [[1, -1j], [1, 1j]], [[2**0.5, 0], [0, 2**0.5]]]) / 2**0.5
+
+# Shots at a time, whose states hold so many numbers together.
+_NUMBERS_AT_A_TIME = 1 << 22
+
+
+def snapshots_of(state: Any, key: Any, wires: Sequence[int], bases: Any) -> tuple[Any, Any]:
+    """Sample wires, each shot in bases of its own.
+
+    Args:
+        state: with an axis for each qubit.
+        key: for random numbers.
+        wires: what is sampled.
+        bases: 0, 1, 2 for X, Y, Z, a row for each shot.
+
+    Returns:
+        the outcomes, a row for each shot, and the probability of each row.
+    """
+    first = jnp.moveaxis(state, wires, range(len(wires)))
+
+    @jax.checkpoint
+    def shot(given: Any) -> tuple[Any, Any]:
+        # A wire after the other, each of which leaves half of the state.
+        places, bases = given
+        rest = first
+        bits: list[Any] = []
+        for place, basis in zip(places, bases, strict=True):
+            rest = jnp.tensordot(jnp.asarray(_BASES, state.dtype)[basis], rest, 1)
+            both = jnp.sum(jnp.square(jnp.abs(rest)).reshape(2, -1), axis=1)
+            bit = (place * jnp.sum(both) >= both[0]).astype(int)
+            rest = rest[bit]
+            bits.append(bit)
+        probability = jnp.sum(jnp.square(jnp.real(rest)) + jnp.square(jnp.imag(rest)))
+        return jnp.stack(bits), probability
+
+    places = jax.random.uniform(key, bases.shape, jnp.real(state).dtype)
+    at_a_time = max(1, _NUMBERS_AT_A_TIME // state.size)
+    return jax.lax.map(shot, (places, bases), batch_size=min(at_a_time, len(bases)))
 
 
 @jax.custom_jvp

@@ -198,5 +198,82 @@ class Frequencies(Measurement):
         return len(self.groups), 2 ** len(self.wires)
 
 
+@dataclass(frozen=True)
+class Snapshots(Measurement):
+    """The outcomes of wires in a random basis each, and the bases: a classical shadow.
+
+    Attributes:
+        wires: the outcomes' wires.
+        seed: of the bases; None where they are other ones in each run.
+        copies: the shots of each copy of the result, each of which begins with the seed anew.
+        recipes: index of the bases in the data of matrices, where there is a seed.
+    """
+
+    wires: tuple[int, ...] = ()
+    seed: int | None = None
+    copies: tuple[int, ...] = ()
+    recipes: int | None = None
+
+    number = 6
+    obstacle = (
+        "it returns classical_shadow and is differentiated; its bits have no derivative. Return "
+        "qml.shadow_expval of an observable."
+    )
+
+    def bases(self) -> np.ndarray | None:
+        """Return the bases that the seed gives: 0, 1, 2 for X, Y, Z, a row for each shot."""
+        if self.seed is None:
+            return None
+        generators = [np.random.RandomState(self.seed) for _ in self.copies]
+        return np.concatenate(
+            [
+                generator.randint(0, 3, size=(shots, len(self.wires)))
+                for generator, shots in zip(generators, self.copies, strict=True)
+            ]
+        )
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        if self.recipes is None:
+            return (*_list(self.wires), 0)
+        return (
+            *_list(self.wires),
+            sum(self.copies) * len(self.wires),
+            first_matrix + self.recipes,
+        )
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return device.shots, 2, len(self.wires)
+
+    def _dtype(self) -> Any:
+        return np.uint8
+
+
+@dataclass(frozen=True)
+class SnapshotMeans(Snapshots):
+    """The means of Pauli words over snapshots, in each group of shots.
+
+    Attributes:
+        groups: the shots of each group.
+        words: for each of them a factor for each wire: 0, 1, 2 for X, Y, Z and 3 for the identity.
+    """
+
+    groups: tuple[int, ...] = ()
+    words: tuple[tuple[int, ...], ...] = ()
+
+    number = 7
+    obstacle = ""
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        factors = [factor for word in self.words for factor in word]
+        groups = _list(self.groups)
+        return (*super()._operands(first_matrix), *groups, len(self.words), *factors)
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return len(self.groups), len(self.words)
+
+    def _dtype(self) -> Any:
+        return real_type()
+
+
 def _list(numbers: tuple[int, ...]) -> tuple[int, ...]:
     return (len(numbers), *numbers)

@@ -1,6 +1,7 @@
 """What a device is asked for at the end of a circuit, and the data of that."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -8,10 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.measure.device_measurements import Expval, Measurement, Probs, State, Var
+from bellhop.circuits.measure.device_measurements import (
+    Expval,
+    Measurement,
+    Probs,
+    Snapshots,
+    State,
+    Var,
+)
 from bellhop.circuits.measure.observable_code import Code, hermitian, named, product
 from bellhop.circuits.measure.observables import Factor, Named, Term, terms_of
 from bellhop.circuits.measure.pauli_words import as_words, need_words, squared
+from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.measure.statistics import (
     ExactValues,
     Make,
@@ -107,6 +116,21 @@ class MeasurementList(ExactValues):
         self.weights = [self.weight()(values)] if is_part else []
         return values
 
+    def sample(self, asked: Sequence[Asked]) -> None:
+        """Ask for samples, and what is made of them."""
+        for what in asked:
+            self._add(self._with_bases(what) if isinstance(what, Snapshots) else what)
+
+    def _with_bases(self, what: Snapshots) -> Snapshots:
+        bases = what.bases()
+        return what if bases is None else replace(what, recipes=self._matrix(jnp.asarray(bases)))
+
+    def _matrix(self, numbers: Any) -> int:
+        """Append numbers to those of matrices; return the index of the first."""
+        start = sum(matrix.size for matrix in self.matrices)
+        self.matrices.append(jnp.ravel(numbers).astype(real_type()))
+        return start
+
     def _all(self, wires: Sequence[Any]) -> tuple[int, ...]:
         return tuple(map(self._circuit.wires, wires))
 
@@ -149,10 +173,8 @@ class MeasurementList(ExactValues):
         wires = self._all(factor.wires)
         if isinstance(factor, Named):
             return named(factor.name, *wires)
-        start = sum(matrix.size for matrix in self.matrices)
         interleaved = jnp.stack([jnp.real(factor.matrix), jnp.imag(factor.matrix)], axis=-1)
-        self.matrices.append(jnp.ravel(interleaved).astype(real_type()))
-        return hermitian(wires, start)
+        return hermitian(wires, self._matrix(interleaved))
 
     def coefficient_vector(self) -> Any:
         """Return the coefficients of linear combinations as one vector."""

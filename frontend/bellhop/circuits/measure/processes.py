@@ -10,8 +10,9 @@ from bellhop.circuits.measure.classical import Classical
 from bellhop.circuits.measure.moments import Expval, Var
 from bellhop.circuits.measure.probabilities import Probabilities
 from bellhop.circuits.measure.process import Process, is_measurement
-from bellhop.circuits.measure.samples import ClassicalShadow, Counts, Sample
+from bellhop.circuits.measure.samples import Counts, Sample
 from bellhop.circuits.measure.sampling import Rounds
+from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
 from bellhop.circuits.measure.states import DensityMatrix, OfDensityMatrix, OfState, State
 from bellhop.circuits.measure.statistics import ExactValues, Statistic
 
@@ -30,7 +31,7 @@ _CLASSES: dict[type, tuple[str, type[Process]]] = {
     mp.VnEntropyMP: ("vn_entropy", OfDensityMatrix),
     mp.MutualInfoMP: ("mutual_info", OfDensityMatrix),
     mp.ClassicalShadowMP: ("classical_shadow", ClassicalShadow),
-    mp.ShadowExpvalMP: ("shadow_expval", Process),
+    mp.ShadowExpvalMP: ("shadow_expval", ShadowExpval),
     mp.StateMeasurement: ("", OfState),
     mp.MeasurementProcess: ("", Process),
 }

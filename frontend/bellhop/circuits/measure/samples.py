@@ -1,4 +1,4 @@
-"""Samples, counts and shadows: a value for each shot, and how often each value came."""
+"""Samples and counts: a value for each shot, and how often each value came."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -130,13 +130,6 @@ class Counts(_OfShots):
         if shots is None:
             raise self._without_shots()
         return jnp.asarray(values), jnp.zeros(len(values), int).at[0].set(shots)
-
-
-class ClassicalShadow(Process):
-    """The outcomes and bases of random measurements, which there are on null.qubit only."""
-
-    def _null(self, shots: int | None) -> Any:
-        return super()._null(shots).astype(jnp.int8)
 
 
 def _counts(samples: Any, values: np.ndarray) -> Statistic:

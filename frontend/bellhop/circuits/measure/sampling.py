@@ -15,10 +15,11 @@ import pennylane as qml
 
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.measure.bases import Bases, Diagonal
-from bellhop.circuits.measure.device_measurements import Frequencies, Samples
+from bellhop.circuits.measure.device_measurements import Frequencies, Samples, Snapshots
 
-Asked = Frequencies | Samples
-Answers = Sequence[dict[Asked, Any]]
+Asked = Frequencies | Samples | Snapshots
+# By round; those of snapshots come last, by number.
+Answers = Sequence[dict[Any, Any]]
 
 
 class Rounds:
@@ -32,6 +33,7 @@ class Rounds:
         self._groups = groups
         self._bases = Bases()
         self._asked: list[list[Asked]] = []
+        self._snapshots: list[Snapshots] = []
 
     def frequencies(
         self, diagonals: Sequence[Diagonal], wires: Sequence[int], signs: Sequence[int] = ()
@@ -42,6 +44,12 @@ class Rounds:
     def outcomes(self, diagonals: Sequence[Diagonal]) -> Callable[[Answers], Any]:
         """Ask for the outcomes of all qubits, a row for each shot."""
         return self._ask(diagonals, Samples())
+
+    def snapshots(self, what: Snapshots) -> Callable[[Answers], Any]:
+        """Ask for samples whose basis is another one for each shot."""
+        self._snapshots.append(what)
+        place = len(self._snapshots) - 1
+        return lambda answers: answers[-1][place]
 
     def _ask(self, diagonals: Sequence[Diagonal], what: Asked) -> Callable[[Answers], Any]:
         number = self._bases.place(diagonals)
@@ -54,12 +62,14 @@ class Rounds:
     def answers(self, circuit: Any) -> Answers:
         """Sample a circuit at its end; ``circuit.sample`` answers what is asked of a round."""
         answers = []
+        # They need the circuit as it is, and the last basis is not undone.
+        snapshots = dict(enumerate(circuit.sample(self._snapshots))) if self._snapshots else {}
         for number, (basis, asked) in enumerate(zip(self._bases.bases, self._asked, strict=True)):
             circuit.apply(basis.gates)
             answers.append(dict(zip(asked, circuit.sample(asked), strict=True)))
             if number + 1 < len(self._asked):
                 circuit.apply([qml.adjoint(gate) for gate in reversed(basis.gates)])
-        return answers
+        return [*answers, snapshots]
 
 
 def product_mean(

@@ -1,6 +1,7 @@
 """What a program calls for a circuit: tapes, executed on the device, and arrays of the results."""
 
 import contextlib
+import copy
 import math
 import threading
 import weakref
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.measure.shadow_seeds import given_seed
 from bellhop.circuits.python_devices.derivatives import with_derivatives
 from bellhop.circuits.python_devices.results import Result
 from bellhop.circuits.python_devices.template import Template
@@ -18,6 +20,8 @@ from bellhop.circuits.python_devices.template import Template
 # Devices are Python objects that nobody made for threads, and XLA calls from several.
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
 _locks_lock = threading.Lock()
+
+_SHADOWS = (qml.measurements.ClassicalShadowMP, qml.measurements.ShadowExpvalMP)
 
 _OPTIONS = ("cache", "cachesize", "device_vjp", "executor_backend", "grad_on_execution")
 
@@ -69,7 +73,7 @@ class Circuit:
     def execute(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Execute a tape for each row of the operands; return the results, with rows first."""
         n_rows = len(operands[0])
-        tapes = [self.template.tape([each[row] for each in operands]) for row in range(n_rows)]
+        tapes = [self._tape([each[row] for each in operands]) for row in range(n_rows)]
         values = self._executed(tapes, interface=None, diff_method=None)
         columns = zip(*map(self._in_order, values), strict=True)
         return [
@@ -103,7 +107,7 @@ class Circuit:
                         if shape
                         else parameters[row, start]
                     )
-                tapes.append(self.template.tape(values))
+                tapes.append(self._tape(values))
             rows = self._executed(
                 tapes,
                 interface="autograd",
@@ -126,6 +130,23 @@ class Circuit:
         ]
         real = np.result_type(*(result.dtype for result in self.results))
         return [*values, *(derivative.astype(real) for derivative in derivatives)]
+
+    def _tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
+        """Return a tape with the values of operands; its shadows have bases of their own."""
+        tape = self.template.tape(values)
+        measured = list(map(self._with_new_bases, tape.measurements))
+        return tape.copy(measurements=measured)
+
+    def _with_new_bases(self, process: Any) -> Any:
+        is_shadow = isinstance(process, _SHADOWS)
+        if not is_shadow or given_seed(process) is not None:
+            return process
+        generator = getattr(self.device, "_rng", None)
+        if not isinstance(generator, np.random.Generator):
+            generator = np.random.default_rng()
+        drawn = copy.copy(process)
+        drawn.seed = int(generator.integers(2**30))
+        return drawn
 
     def _executed(self, tapes: Sequence[Any], **options: Any) -> Any:
         given = self.qnode.execute_kwargs

@@ -17,7 +17,7 @@ mp = qml.measurements
 _MIXED = ("default.mixed", "default.qutrit.mixed")
 _QUTRIT = ("default.qutrit", "default.qutrit.mixed")
 
-_DIFFERENTIABLE = (mp.ExpectationMP, mp.VarianceMP, mp.ProbabilityMP)
+_DIFFERENTIABLE = (mp.ExpectationMP, mp.VarianceMP, mp.ProbabilityMP, mp.ShadowExpvalMP)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +118,8 @@ def result_of(process: Any, device: Any, n_wires: int, shots: int | None, where:
     else:
         shape = tuple(process.shape(shots, n_wires))
     dtype = getattr(process, "_dtype", None) or process.numeric_type
+    if isinstance(process, mp.ClassicalShadowMP):
+        dtype = np.int8
     return Result(process, shape, jax.dtypes.canonicalize_dtype(dtype), None, levels)
 
 

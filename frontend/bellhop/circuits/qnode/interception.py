@@ -28,6 +28,7 @@ from bellhop.circuits.in_program.default_qubit import is_default_qubit
 from bellhop.circuits.in_program.execution import run_traced
 from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
 from bellhop.circuits.measure.process import is_measurement
+from bellhop.circuits.measure.shadow_seeds import note_drawn_seeds
 from bellhop.circuits.pennylane.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.python_devices.execution import run_on_python_device
@@ -46,6 +47,7 @@ def intercept_qnodes() -> None:
     put_back_former_names()
     take_computed_values()
     take_computed_angles()
+    note_drawn_seeds()
     original = qml.QNode.__call__
 
     @functools.wraps(original)

@@ -286,7 +286,7 @@ class StraightCircuit(NestingCircuit):
     def sample(self, asked: Sequence[Asked]) -> list[Any]:
         """Measure samples once, and return each result that is computed from them."""
         samples = MeasurementList(self)
-        samples.measurements += asked
+        samples.sample(asked)
         return self.measure(samples)
 
     def mean_of_groups(self, value: Any) -> Any:

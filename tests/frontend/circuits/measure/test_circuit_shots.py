@@ -202,7 +202,6 @@ def test_observable_that_the_program_computes(lightning: Any) -> None:
 COMPILE_ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "state": (qml.state, "state with shots: not supported by bellhop. Measure expval"),
     "entropy": (lambda: qml.vn_entropy(0), "vn_entropy with shots: not supported"),
-    "shadow": (lambda: qml.classical_shadow([0]), "classical_shadow with shots"),
 }
 
 

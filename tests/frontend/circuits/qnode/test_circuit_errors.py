@@ -103,8 +103,7 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "counts": (lambda x: qml.counts(), "counts without shots"),
     "classical shadow": (
         lambda x: qml.classical_shadow(wires=0),
-        "classical_shadow without shots: not supported by bellhop. Measure expval, var, probs, "
-        "state or density_matrix.",
+        "classical_shadow without shots: not supported by bellhop. Set them",
     ),
     "entropy on another wire": (lambda x: qml.vn_entropy(7), "there is no wire 7 on the device"),
     "batches of two sizes in a gate": (

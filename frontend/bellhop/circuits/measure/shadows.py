@@ -1,0 +1,104 @@
+"""Classical shadows: the outcomes of wires in random bases, and expectation values of these."""
+
+import itertools
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from pennylane.operation import Operator
+
+from bellhop.circuits.measure.device_measurements import SnapshotMeans, Snapshots
+from bellhop.circuits.measure.observables import Named, Term, terms_of
+from bellhop.circuits.measure.pauli_words import as_words
+from bellhop.circuits.measure.process import Process
+from bellhop.circuits.measure.sampling import Rounds
+from bellhop.circuits.measure.shadow_seeds import given_seed
+from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic
+
+_FACTORS = {"PauliX": 0, "PauliY": 1, "PauliZ": 2}
+_IDENTITY = 3
+
+
+class _OfSnapshots(Process):
+    def _exact(self, asked: ExactValues) -> Make:
+        raise self._unsupported("without shots", "Set them: qml.set_shots(circuit, 100).")
+
+    @property
+    def _runs_each_shot(self) -> bool:
+        return self._circuit.is_one_shot and self._circuit.groups == (1,)
+
+    def _snapshots(self) -> dict[str, Any]:
+        """Return what both kinds of a device's snapshots have.
+
+        Raises:
+            CompileError: where the circuit runs for each shot, and a seed tells the bases of all.
+        """
+        seed = given_seed(self.process)
+        if self._runs_each_shot and seed is not None:
+            raise self._unsupported(
+                "with a seed of its own after mid-circuit measurements on this device",
+                "Leave the seed out and give it to qjit(seed=...), or use default.qubit.",
+            )
+        return {
+            "wires": tuple(map(self._wires, self._labels())),
+            "seed": seed,
+            "copies": self._circuit.groups,
+        }
+
+
+class ClassicalShadow(_OfSnapshots):
+    """The outcomes and the bases: numbers ``[2, shots, wires]``."""
+
+    def _sampled(self, rounds: Rounds) -> Make:
+        take = rounds.snapshots(Snapshots(**self._snapshots()))
+        return lambda answers: Statistic(
+            take(answers).astype(jnp.int8), _bits_first, is_of_shots=True
+        )
+
+    def _null(self, shots: int | None) -> Any:
+        return super()._null(shots).astype(jnp.int8)
+
+
+class ShadowExpval(_OfSnapshots):
+    """Expectation values: the median of means over ``k`` parts of the shots, for each word."""
+
+    def _sampled(self, rounds: Rounds) -> Make:
+        given = self.process.H
+        observables = [given] if isinstance(given, Operator) else list(given)
+        of_each = [list(as_words(terms_of(each, self._where))) for each in observables]
+        terms = [term for words in of_each for term in words]
+        ends = np.cumsum([len(words) for words in of_each])
+        k = self.process.k
+        groups = tuple(itertools.chain.from_iterable(map(self._parts, self._circuit.groups)))
+        words = tuple(map(self._factors, terms))
+        take = rounds.snapshots(SnapshotMeans(**self._snapshots(), groups=groups, words=words))
+        coefficients = jnp.stack([jnp.real(coefficient) for coefficient, _ in terms])
+
+        def finish(means: Any) -> Any:
+            medians = means[0] if k == 1 else jnp.median(means, axis=0)
+            sums = [jnp.sum(part) for part in jnp.split(medians, ends[:-1])]
+            return jnp.squeeze(jnp.stack(sums))
+
+        return lambda answers: Statistic(
+            (take(answers) * coefficients).reshape(-1, k, len(terms)), finish
+        )
+
+    def _parts(self, shots: int) -> list[int]:
+        """Return how many shots each part has; as PennyLane has it, the last one may have less."""
+        k = self.process.k
+        size = -(-shots // k)
+        last = shots - (k - 1) * size
+        if last < 1:
+            alone = ", of which each runs alone" if self._runs_each_shot else ""
+            raise self._unsupported(
+                f"with k={k} and {shots} shots{alone}", "Use k=1, or another number of shots."
+            )
+        return [size] * (k - 1) + [last]
+
+    def _factors(self, term: Term) -> tuple[int, ...]:
+        of_wire = {f.wire: _FACTORS[f.name] for f in term[1] if isinstance(f, Named)}
+        return tuple(of_wire.get(wire, _IDENTITY) for wire in self._labels())
+
+
+def _bits_first(snapshots: Any) -> Any:
+    return jnp.moveaxis(snapshots, 1, 0)
