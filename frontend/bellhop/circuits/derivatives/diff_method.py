@@ -4,17 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pennylane as qml
 
 from bellhop.base.difference_step import difference_step
 from bellhop.circuits.gates import shift_rules
+from bellhop.circuits.gates.simultaneous_perturbation import SimultaneousRule, perturbation
 from bellhop.circuits.measure.device_measurements import Measurement
+from bellhop.circuits.operations.seeds import random_key
 from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError, DifferentiableCompileError
 
 ADJOINT = "adjoint"
 PARAMETER_SHIFT = "parameter-shift"
 FINITE_DIFFERENCES = "finite-diff"
+SPSA = "spsa"
+BY_DIFFERENCES = (FINITE_DIFFERENCES, SPSA)
+# The circuit of such a QNode is tapes, which PennyLane makes others of.
+HADAMARD = "hadamard"
 BEST = "best"
 _METHODS = {
     "best": BEST,
@@ -22,11 +29,23 @@ _METHODS = {
     "device": ADJOINT,
     "parameter-shift": PARAMETER_SHIFT,
     "finite-diff": FINITE_DIFFERENCES,
+    "spsa": SPSA,
+    "hadamard": HADAMARD,
     qml.gradients.param_shift: PARAMETER_SHIFT,
     qml.gradients.finite_diff: FINITE_DIFFERENCES,
+    qml.gradients.spsa_grad: SPSA,
+    qml.gradients.hadamard_grad: HADAMARD,
 }
-# As in PennyLane, but that the step is that of the numbers' precision.
-_DIFFERENCES = {"h": None, "approx_order": 1, "strategy": "forward"}
+# As in PennyLane, but that a step is that of the numbers' precision.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    FINITE_DIFFERENCES: {"h": None, "approx_order": 1, "strategy": "forward"},
+    SPSA: {
+        **{"h": None, "approx_order": 2, "strategy": "center"},
+        **{"num_directions": 1, "sampler_rng": None},
+    },
+    PARAMETER_SHIFT: {"shifts": None},
+    HADAMARD: {"aux_wire": None, "device_wires": None, "mode": "standard"},
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +56,7 @@ class Differentiation:
         method: by the parameters of gates, one of the names above.
         frequencies: the bits of the frequencies of each parameter, for shift rules.
         dynamic_frequencies: those of all parameters that only the run counts.
-        options: of finite differences.
+        options: of the method.
         obstacle: why there is no derivative; nothing where there is one.
     """
 
@@ -47,13 +66,30 @@ class Differentiation:
     options: tuple[tuple[str, Any], ...] = ()
     obstacle: str = ""
 
-    def rule(self, n_params: int) -> shift_rules.ShiftRule:
+    def rule(self, n_params: int) -> shift_rules.ShiftRule | SimultaneousRule:
         """Return the rule that differentiates by shifted parameters."""
         assert len(self.frequencies) == n_params
-        return self._rule_of(self.frequencies)
+        options = dict(self.options)
+        if self.method == SPSA:
+            return perturbation(n_params, random_key, **options)
+        if options.get("shifts") is None or self.method != PARAMETER_SHIFT:
+            return self._rule_of(self.frequencies)
+        try:
+            return shift_rules.shifted_as_given(self.frequencies, options["shifts"])
+        except ValueError as error:
+            raise DifferentiableCompileError(
+                f"the shifts of its gradient_kwargs do not fit: {error}. Give a tuple for each "
+                "parameter of a gate that the program computes, with a shift for each frequency."
+            ) from None
 
     def dynamic_count_rule(self) -> shift_rules.ShiftRule:
         """Return one rule that differentiates by any of the dynamic-count parameters."""
+        if self.method == SPSA or dict(self.options).get("shifts") is not None:
+            raise DifferentiableCompileError(
+                "gates stand in a loop whose length the program computes, and their derivative is "
+                "by diff_method='spsa' or by shifts that are given, which need as many parameters "
+                "as are known. Use diff_method='best', or bounds that are Python numbers."
+            )
         return self._rule_of(bytes([self.dynamic_frequencies]))
 
     def _rule_of(self, bits: bytes) -> shift_rules.ShiftRule:
@@ -105,10 +141,11 @@ class DifferentiationChoice:
             by_adjoint = self.has_adjoint and have_adjoint and not is_replayed
             method = ADJOINT if by_adjoint else PARAMETER_SHIFT
         obstacle = ""
-        if method not in (ADJOINT, PARAMETER_SHIFT, FINITE_DIFFERENCES):
+        if method not in (ADJOINT, PARAMETER_SHIFT, *BY_DIFFERENCES):
             obstacle = (
                 f"it is differentiated, and its diff_method is '{method}'; bellhop supports "
-                "'best', 'adjoint', 'parameter-shift' and 'finite-diff' on this device."
+                "'best', 'adjoint', 'parameter-shift', 'hadamard', 'spsa' and 'finite-diff' on "
+                "this device."
             )
         elif obstacles := [m.obstacle for m in measurements if m.obstacle]:
             obstacle = obstacles[0]
@@ -145,13 +182,28 @@ def chosen_differentiation(
     Raises:
         CompileError: for options of the method that are not supported.
     """
-    method = _METHODS.get(qnode.diff_method, str(qnode.diff_method))
+    method = method_of(qnode)
+    return DifferentiationChoice(method, tuple(options_of(qnode, where).items()), has_adjoint)
+
+
+def method_of(qnode: qml.QNode) -> str:
+    """Return the method of a QNode: one of the names above, or what else was asked for."""
+    return _METHODS.get(qnode.diff_method, str(qnode.diff_method))
+
+
+def options_of(qnode: qml.QNode, where: str) -> dict[str, Any]:
+    """Return the options of a QNode's method, those that it leaves out too.
+
+    Raises:
+        CompileError: for options that are not supported.
+    """
+    method = method_of(qnode)
     given = {
         name: value
         for name, value in (qnode.gradient_kwargs or {}).items()
         if value is not None and name not in ("argnums", "argnum")
     }
-    allowed = _DIFFERENCES if method == FINITE_DIFFERENCES else {}
+    allowed = _OPTIONS.get(method, {})
     unknown = [name for name in given if name not in allowed]
     if unknown and method in _METHODS.values():
         supported = f"{', '.join(allowed)} are" if allowed else "none is"
@@ -159,6 +211,17 @@ def chosen_differentiation(
             f"{where}: the gradient_kwargs {', '.join(unknown)} are not supported by bellhop "
             f"for diff_method='{method}'; {supported}."
         )
-    default = _DIFFERENCES | {"h": difference_step(real_type())}
-    options = default | given if method == FINITE_DIFFERENCES else {}
-    return DifferentiationChoice(method, tuple(options.items()), has_adjoint)
+    options = allowed | given
+    if "h" in options and options["h"] is None:
+        step = difference_step(real_type())
+        # PennyLane's, in double precision.
+        options["h"] = max(1e-5, step) if method == SPSA else step
+    if options.get("shifts") is not None:
+        options["shifts"] = tuple(tuple(map(float, np.ravel(each))) for each in options["shifts"])
+    seed = options.get("sampler_rng")
+    if not isinstance(seed, int | None):
+        raise CompileError(
+            f"{where}: the sampler_rng of its gradient_kwargs is a {type(seed).__name__}, which "
+            "each run would go on with. Give a seed, an integer, or none."
+        )
+    return options

@@ -41,7 +41,6 @@ from bellhop.circuits.derivatives.shifted_points import (
     all_shifts,
     data_changes,
     means_at,
-    shift_weights,
 )
 from bellhop.circuits.derivatives.tangents import is_given, without_tangents, zero_tangent
 from bellhop.circuits.measure.device_measurements import Measurement
@@ -194,7 +193,7 @@ def _moved_by_shifts(
     more = measuring.with_means().params()
     handle, *shifted = replay_p.bind(handle, *shifted_operands, **more)
     handle, means = means_at(handle, operands, measuring)
-    weights, unshifted_weight = shift_weights(rule, params_dot)
+    weights, unshifted_weight = rule.weights(params_dot)
     rows = operands[3].shape[0]
 
     def moved(at_shifts: Any, here: Any) -> Any:
@@ -227,7 +226,7 @@ def _moved_jacobians(
     if is_given(tangents[3]):
         rule, shifted_operands = all_shifts(operands, measuring)
         handle, shifted = replay_jacobian_p.bind(handle, *shifted_operands, **measuring.params())
-        weights, _ = shift_weights(rule, tangents[3])
+        weights, _ = rule.weights(tangents[3])
         by_row = shifted.reshape(rows, weights.shape[0], n_expvals, n_params)
         jacobians_dot = jnp.einsum("s,rsep->rep", weights, by_row)
     for proxy_dot in filter(is_given, tangents[6:]) if n_params else ():

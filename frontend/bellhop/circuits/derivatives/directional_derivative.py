@@ -42,7 +42,6 @@ from bellhop.circuits.derivatives.shifted_points import (
     data_changes,
     means_at,
     refuse_differences_of_differences,
-    shift_weights,
 )
 from bellhop.circuits.derivatives.tangents import is_given, split
 from bellhop.circuits.gates.device import DeviceSpec
@@ -202,7 +201,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, is_kept: bool, **st
     if is_given(tangents[5]):
         rule, shifted_operands = all_shifts(operands, measuring)
         shifted = directional_derivative(place, shifted_operands, directions, **static)
-        weights, unshifted_weight = shift_weights(rule, tangents[5])
+        weights, unshifted_weight = rule.weights(tangents[5])
         by_point = shifted.reshape(rows, points, weights.shape[0], width)
         value_dot += jnp.einsum("s,rpsv->rpv", weights, by_point) + unshifted_weight * value
     changes = data_changes(measuring, operands, tangents[3:5])

@@ -14,14 +14,18 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bellhop.circuits.derivatives.diff_method import FINITE_DIFFERENCES, Differentiation
+from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, Differentiation
 from bellhop.circuits.derivatives.observable_derivatives import Change, changes_by_data
 from bellhop.circuits.derivatives.tangents import is_given
 from bellhop.circuits.gates.device import DeviceSpec
-from bellhop.circuits.gates.shift_rules import ShiftRule
 from bellhop.circuits.measure.device_measurements import Measurement
 from bellhop.circuits.operations.measurement_primitives import replay_p
 from bellhop.errors import DifferentiableCompileError
+
+DIFFERENCES_OF_DIFFERENCES = (
+    "it is differentiated twice, and finite differences of finite differences are mostly rounding "
+    "errors. Use diff_method='best' or 'parameter-shift'."
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Measuring:
         return self.of([*self.measurements, *self.means()])
 
 
-def all_shifts(operands: Sequence[Any], measuring: Measuring) -> tuple[ShiftRule, Sequence[Any]]:
+def all_shifts(operands: Sequence[Any], measuring: Measuring) -> tuple[Any, Sequence[Any]]:
     """Return the shift rule, and the operands with each point shifted by each of its shifts."""
     coefficients, matrices, params, index, amount, *proxy = operands
     refuse_differences_of_differences(measuring.differentiation, index.shape[1])
@@ -62,24 +66,16 @@ def all_shifts(operands: Sequence[Any], measuring: Measuring) -> tuple[ShiftRule
     def product(rows: Any, terms: Any) -> Any:
         n_rows, n_terms = rows.shape[0], terms.shape[0]
         repeated = jnp.repeat(rows, n_terms, axis=0)
-        return jnp.concatenate([repeated, jnp.tile(terms, n_rows)[:, None]], axis=1)
+        return jnp.concatenate([repeated, jnp.tile(terms, (n_rows, 1))], axis=1)
 
-    points = product(index, rule.indices()), product(amount, rule.amounts())
+    points = map(product, (index, amount), rule.points())
     return rule, (coefficients, matrices, params, *points, *proxy)
-
-
-def shift_weights(rule: ShiftRule, params_dot: Any) -> tuple[Any, Any]:
-    """Return the weights of the values at each shift, and of the value without one."""
-    return rule.coefficients() * params_dot[rule.indices()], rule.unshifted @ params_dot
 
 
 def refuse_differences_of_differences(differentiation: Differentiation, order: int) -> None:
     """Refuse finite differences of what is a derivative of an order already."""
-    if differentiation.method == FINITE_DIFFERENCES and order > 0:
-        raise DifferentiableCompileError(
-            "it is differentiated twice, and finite differences of finite differences are mostly "
-            "rounding errors. Use diff_method='best' or 'parameter-shift'."
-        )
+    if differentiation.method in BY_DIFFERENCES and order > 0:
+        raise DifferentiableCompileError(DIFFERENCES_OF_DIFFERENCES)
 
 
 def means_at(handle: Any, operands: Sequence[Any], measuring: Measuring) -> tuple[Any, list[Any]]:

@@ -9,7 +9,7 @@ rule for a parameter that belongs to one gate or another is that of the bits of 
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,14 @@ class ShiftRule:
         """Return what the value at each shift is multiplied with."""
         return self._repeated([coefficient for coefficient, _, _ in self.terms])
 
+    def points(self) -> tuple[Any, Any]:
+        """Return for each term which parameters it shifts, and by how much."""
+        return self.indices()[:, None], self.amounts()[:, None]
+
+    def weights(self, params_dot: Any) -> tuple[Any, Any]:
+        """Return what the value at each point, and the one without a shift, is multiplied with."""
+        return self.coefficients() * params_dot[self.indices()], self.unshifted @ params_dot
+
     def _repeated(self, numbers: list[float]) -> Any:
         pieces = [
             jnp.full(self.parameters if given is None else len(given), number)
@@ -104,6 +112,28 @@ class ShiftRule:
 def parameter_shift(parameters: bytes) -> ShiftRule:
     """Return the exact rule for parameters, given the bits of each one's frequencies."""
     return _rule(np.frombuffer(parameters, np.uint8), _exact_terms)
+
+
+def shifted_as_given(parameters: bytes, shifts: Sequence[Sequence[float]]) -> ShiftRule:
+    """Return the exact rule for parameters at shifts that are given for each.
+
+    Raises:
+        ValueError: says which shifts are not as many as the frequencies.
+    """
+    if len(shifts) != len(parameters):
+        raise ValueError(f"there are {len(parameters)} parameters, and shifts of {len(shifts)}")
+    terms: list[tuple[float, float, Any]] = []
+    unshifted = np.zeros(len(parameters))
+    for number, (bits, given) in enumerate(zip(parameters, shifts, strict=True)):
+        present = _present(bits)
+        if len(present) != len(given):
+            raise ValueError(
+                f"parameter {number} needs a shift for each of its frequencies, {len(present)}, "
+                f"and has {len(given)}"
+            )
+        for coefficient, shift in qml.gradients.generate_shift_rule(present, tuple(given)):
+            terms.append((float(coefficient), float(shift), np.array([number], np.int32)))
+    return ShiftRule(len(parameters), tuple(terms), unshifted)
 
 
 def finite_differences(
@@ -122,8 +152,11 @@ def finite_differences(
 def _exact_terms(bits: int) -> np.ndarray:
     if bits == NO_FREQUENCIES:
         return np.zeros((0, 2))
-    present = tuple((k + 1) / 2 for k in range(7) if bits >> k & 1)
-    return np.asarray(qml.gradients.generate_shift_rule(present))
+    return np.asarray(qml.gradients.generate_shift_rule(_present(bits)))
+
+
+def _present(bits: int) -> tuple[float, ...]:
+    return tuple((k + 1) / 2 for k in range(7) if bits >> k & 1)
 
 
 def _rule(bits: np.ndarray, terms_of: Callable[[int], np.ndarray]) -> ShiftRule:

@@ -15,6 +15,13 @@ import pennylane as qml
 from pennylane.operation import StatePrepBase
 
 from bellhop.circuits.circuit.circuit_primitive import OUTCOMES_ARE_DRAWN
+from bellhop.circuits.derivatives.diff_method import (
+    ADJOINT,
+    BEST,
+    BY_DIFFERENCES,
+    HADAMARD,
+    PARAMETER_SHIFT,
+)
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH
@@ -46,8 +53,8 @@ from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.errors import CompileError
 
 # Exact methods, all of which have the values that JAX computes through the state.
-_EXACT_METHODS = ("best", "backprop", "adjoint", "parameter-shift")
-_METHODS_WITH_SHOTS = ("best", "parameter-shift")
+_EXACT_METHODS = (BEST, "backprop", ADJOINT, PARAMETER_SHIFT, HADAMARD)
+_METHODS_WITH_SHOTS = (BEST, PARAMETER_SHIFT, HADAMARD)
 
 
 def is_default_qubit(device: Any) -> bool:
@@ -169,6 +176,7 @@ class DefaultQubitCircuit(ProgramCircuit):
     def _obstacle(self, diff_method: str, *, is_single: bool) -> str:
         """Return why results have no derivative; empty where they have one."""
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
+        methods = (*methods, *BY_DIFFERENCES)
         if diff_method not in methods:
             return (
                 f"it is differentiated, and its diff_method is '{diff_method}'; on default.qubit "

@@ -1,5 +1,6 @@
 """Calls of QNodes on ``default.qubit``: one run, or one for each combination of outcomes."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -9,9 +10,11 @@ from jax.core import eval_jaxpr
 
 from bellhop.base.source import named_after
 from bellhop.circuits.circuit.execution import ONE_SHOT, SINGLE_BRANCH, QNodeCall, Results
+from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of, options_of
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.rewrites import rewrites_of
 from bellhop.circuits.in_program.default_qubit import DefaultQubitCircuit
+from bellhop.circuits.in_program.differences import with_differences
 from bellhop.circuits.in_program.shots import ShotsOfBranch, draw_branches, group_of_shot
 from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.kept_shots import drops_shots, possible
@@ -36,6 +39,14 @@ def run_traced(call: QNodeCall) -> Any:
     Raises:
         CompileError: where its state does not fit into memory.
     """
+    method, options = method_of(call.qnode), options_of(call.qnode, call.where)
+    if method not in BY_DIFFERENCES:
+        return _run(call)
+    function = lambda *inputs: _run(replace(call, inputs=inputs))
+    return with_differences(function, call.inputs, method, options, call.where)
+
+
+def _run(call: QNodeCall) -> Any:
     qnode, inputs, wires, where, shots = call.qnode, call.inputs, call.wires, call.where, call.shots
     check_state_fits(len(wires), where)
     results: Any = None
@@ -61,7 +72,7 @@ def run_traced(call: QNodeCall) -> Any:
         _check_outcomes(n_outcomes, where)
         circuit.is_one_shot = method == ONE_SHOT
         is_single = method == SINGLE_BRANCH
-        statistics = circuit.statistics(leaves, str(qnode.diff_method), is_single=is_single)
+        statistics = circuit.statistics(leaves, method_of(qnode), is_single=is_single)
         results = Results(statistics, out_tree, shots, circuit.precision, where)
         return [circuit.weight(), circuit.fault, *results.values()]
 

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 import jax.numpy as jnp
+import pennylane as qml
 from pennylane.devices import ExecutionConfig
 
 from bellhop.circuits.python_devices.called_circuit import Circuit
@@ -41,6 +42,8 @@ def method_of_order(circuit: Circuit, order: int, by: Collection[int]) -> Any:
             "which runs outside of the program",
             "Use diff_method='best' or 'parameter-shift'.",
         )
+    if asked in ("hadamard", qml.gradients.hadamard_grad):
+        _check_hadamard(circuit, order)
     if order > _HIGHEST_ORDER:
         raise _error(
             circuit,
@@ -74,6 +77,24 @@ def _check_shift_rules(circuit: Circuit, by: Collection[int]) -> None:
                 "rule: PennyLane would take finite differences of finite differences",
                 "Use operations that have one.",
             )
+
+
+def _check_hadamard(circuit: Circuit, order: int) -> None:
+    """Raise for what PennyLane's Hadamard tests do not differentiate."""
+    if any(isinstance(r.process, qml.measurements.VarianceMP) for r in circuit.results):
+        raise _error(
+            circuit,
+            "it measures var and is differentiated by diff_method='hadamard', which Hadamard tests "
+            "do not",
+            "Measure qml.expval of the observable and of its square.",
+        )
+    mode = (circuit.qnode.gradient_kwargs or {}).get("mode", "standard")
+    if order > 1 and "direct" not in mode:
+        raise _error(
+            circuit,
+            f"it is differentiated more than once by diff_method='hadamard' in its mode '{mode}'",
+            "Use gradient_kwargs={'mode': 'direct'}, or diff_method='parameter-shift'.",
+        )
 
 
 def _of_device(circuit: Circuit, asked: Any) -> Any:

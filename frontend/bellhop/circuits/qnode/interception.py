@@ -17,7 +17,11 @@ from bellhop.base.config import engine_of_environment
 from bellhop.base.source import definition_site, function_name
 from bellhop.circuits.circuit import circuit_primitive
 from bellhop.circuits.circuit.execution import QNodeCall, check_number_of_shots, trace_circuit
-from bellhop.circuits.derivatives.diff_method import chosen_differentiation
+from bellhop.circuits.derivatives.diff_method import (
+    HADAMARD,
+    chosen_differentiation,
+    method_of,
+)
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.computed_controls import take_computed_values
 from bellhop.circuits.gates.device import GateSet, check_options, device_spec
@@ -89,7 +93,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return qnode.func(*args, **kwargs)
 
     folded = fold(function, global_folding())
-    if _is_python_device(qnode.device):
+    if _runs_as_tapes(qnode):
         return run_on_python_device(folded, inputs, qnode=qnode, where=where)
     if is_default_qubit(qnode.device):
         run: Any = run_traced
@@ -99,11 +103,14 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return run(QNodeCall(qnode, folded, inputs, wires, where))
 
 
-def _is_python_device(device: Any) -> bool:
-    """Tell whether a device is neither compiled nor part of programs, so that they call it."""
-    return not (
-        is_default_qubit(device) or is_null_device(device) or hasattr(device, "get_c_interface")
-    )
+def _runs_as_tapes(qnode: qml.QNode) -> bool:
+    """Tell whether a program calls the device: it is neither compiled nor part of programs.
+
+    So it does for Hadamard tests, which are other circuits, that PennyLane makes of tapes.
+    """
+    if is_default_qubit(qnode.device) or is_null_device(qnode.device):
+        return False
+    return not hasattr(qnode.device, "get_c_interface") or method_of(qnode) == HADAMARD
 
 
 def _run_on_plugin(call: QNodeCall) -> Any:

@@ -29,7 +29,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.derivatives.diff_method import FINITE_DIFFERENCES, DifferentiationChoice
+from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, DifferentiationChoice
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.device import DeviceSpec, GateSet
@@ -119,7 +119,7 @@ class StraightCircuit(NestingCircuit):
             rows=self.rows,
             is_first=self._is_fresh,
             sites=self.site_of,
-            by_differences=self._differentiation.method == FINITE_DIFFERENCES,
+            by_differences=self._differentiation.method in BY_DIFFERENCES,
         )
         for op in operations:
             try:

@@ -327,7 +327,7 @@ def test_exact_methods(assert_close: Any, method: str) -> None:
     assert_close(bellhop.qjit(bellhop.jacobian(joined(node)))(*POINT), expected)
 
 
-@pytest.mark.parametrize("method", ["finite-diff", None])
+@pytest.mark.parametrize("method", [None])
 def test_method_that_is_not_supported(method: Any) -> None:
     @qml.qnode(qml.device("default.qubit", wires=2), diff_method=method)
     def failing(x: Any) -> Any:

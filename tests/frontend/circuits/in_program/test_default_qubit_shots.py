@@ -238,9 +238,9 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: bellhop.grad(bellhop.grad(node(word))),
         "the samples of default.qubit are differentiated twice",
     ),
-    "finite differences": (
-        lambda: bellhop.grad(node(word, diff_method="finite-diff")),
-        "default.qubit bellhop supports 'best', 'parameter-shift' with shots",
+    "backpropagation": (
+        lambda: bellhop.grad(node(word, diff_method="backprop")),
+        "'hadamard', 'finite-diff', 'spsa' with shots",
     ),
     "state": (lambda: node(lambda x: qml.state()), "state with shots: not supported"),
 }

@@ -223,9 +223,9 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "no method": (rotated(expval), {"diff_method": None}, "its diff_method is 'None'"),
     "another method": (
         rotated(expval),
-        {"diff_method": "hadamard"},
-        "its diff_method is 'hadamard'; bellhop supports 'best', 'adjoint', 'parameter-shift' and "
-        "'finite-diff' on this device.",
+        {"diff_method": None},
+        "its diff_method is 'None'; bellhop supports 'best', 'adjoint', 'parameter-shift', "
+        "'hadamard', 'spsa' and 'finite-diff' on this device.",
     ),
     "matrix of two wires": (
         matrix_gate,

@@ -1,0 +1,85 @@
+"""Circuits on ``default.qubit`` that are differentiated by differences of their values.
+
+Their parameters are the arguments of the QNode: a function ``f`` of these becomes one whose
+tangents are sums of ``f`` at shifted arguments.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bellhop.circuits.derivatives.diff_method import Differentiation
+from bellhop.circuits.derivatives.shifted_points import DIFFERENCES_OF_DIFFERENCES
+from bellhop.circuits.derivatives.tangents import split
+from bellhop.circuits.derivatives.undifferentiable import undifferentiable
+from bellhop.circuits.precision import real_type
+from bellhop.errors import DifferentiableCompileError
+
+
+def with_differences(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    method: str,
+    options: Mapping[str, Any],
+    where: str,
+) -> Any:
+    """Return a function of inputs, whose derivatives are by a method of differences.
+
+    Args:
+        function: of the inputs.
+        inputs: arrays.
+        method: the method.
+        options: those of it.
+        where: the QNode, for errors.
+    """
+    closed, outer = jax.closure_convert(function, *inputs)
+    differentiated = jax.custom_jvp(closed)
+
+    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        moved = [
+            number
+            for number, tangent in enumerate(tangents)
+            if not isinstance(tangent, jax.custom_derivatives.SymbolicZero)
+        ]
+        if any(map(jnp.iscomplexobj, (primals[number] for number in moved))):
+            raise DifferentiableCompileError(
+                f"{where}: it is differentiated by complex arguments, which differences of values "
+                "are not taken of. Give real and imaginary part, or use diff_method='best'."
+            )
+        here = _flat([primals[number] for number in moved])
+        direction = _flat([tangents[number] for number in moved])
+        shapes = [primals[number].shape for number in moved]
+
+        def at(params: Any) -> Any:
+            shifted = list(primals)
+            for number, value in zip(moved, split(params, shapes), strict=True):
+                shifted[number] = value.astype(primals[number].dtype)
+            return closed(*shifted)
+
+        # What has no derivative says so.
+        jax.eval_shape(lambda: jax.jvp(at, (here,), (direction,)))
+        n = here.size
+        weighed = Differentiation(method, bytes([1]) * n, options=tuple(options.items())).rule(n)
+        weights, weight_here = weighed.weights(direction)
+        index, amount = weighed.points()
+        values = at(here)
+        shifted = jax.lax.map(lambda point: at(here.at[point[0]].add(point[1])), (index, amount))
+
+        def tangent(value: Any, values: Any) -> Any:
+            if not jnp.issubdtype(value.dtype, jnp.inexact):
+                return jnp.zeros(value.shape, jax.dtypes.float0)
+            once = lambda array: undifferentiable(array, f"{where}: {DIFFERENCES_OF_DIFFERENCES}")
+            total = jnp.tensordot(weights, once(values), 1) + weight_here * once(value)
+            return total.astype(value.dtype)
+
+        return values, jax.tree.map(tangent, values, shifted)
+
+    differentiated.defjvp(rule, symbolic_zeros=True)
+    return differentiated(*inputs, *outer)
+
+
+def _flat(arrays: Sequence[Any]) -> Any:
+    assert arrays
+    return jnp.concatenate([jnp.ravel(array).astype(real_type()) for array in arrays])
