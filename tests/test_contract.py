@@ -27,9 +27,9 @@ EVERY_OPERATION = """
                    python = "loop", site = "f.py:4", id = 3 : i64} : () -> ()
 func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>, %b: tensor<i1>,
                        %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>,
-                       %n: tensor<i64>, %i: tensor<2x1xi32>, %a: tensor<2x1xf64>)
+                       %n: tensor<i64>, %i: tensor<1xi32>, %a: tensor<2x1xf64>)
     -> (!stablehlo.token, tensor<f64>, tensor<f64>, tensor<4xcomplex<f64>>, tensor<1x1xf64>,
-        tensor<2xf64>, tensor<2x1x1xf64>, tensor<f64>) {
+        tensor<2x1x1xf64>, tensor<f64>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %none = stablehlo.constant dense<> : tensor<0xi32>
   %b0 = "quantum.begin"(%p) {name = "d", site = "f.py:10", library = "l", factory = "F",
@@ -66,17 +66,13 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
       : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i1>, tensor<i1>)
   %s2, %e, %psi = "quantum.measure"(%m2, %p) {code = array<i64: 0, 3, 0, 3>, jacobian = 0 : i64}
       : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>, tensor<4xcomplex<f64>>)
-  %s3, %es = "quantum.replay"(%s2, %p, %p, %i, %a) {code = array<i64: 0, 3, 0>}
-      : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<2x1xi32>, tensor<2x1xf64>)
-      -> (tensor<2xui32>, tensor<2xf64>)
-  %s4, %j = "quantum.jacobian"(%s3) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
-  %s5, %js = "quantum.replay_jacobian"(%s4, %p, %p, %i, %a) {code = array<i64: 0, 3, 0>}
-      : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<2x1xi32>, tensor<2x1xf64>)
-      -> (tensor<2xui32>, tensor<2x1x1xf64>)
-  %s7, %derivative = "quantum.shift"(%s5, %p, %p, %p, %p) {code = array<i64: 0, 3, 0>,
-      sizes = array<i64: 1>, squares = array<i64: -1>}
-      : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<1xf64>, tensor<1xf64>)
-      -> (tensor<2xui32>, tensor<i32>)
+  %s3, %kept, %es = "quantum.derivative"(%s2, %p, %p, %i, %a, %o, %a) {code = array<i64: 0, 3, 0>,
+      sizes = array<i64: 1>, squares = array<i64: -1>, ends = array<i64: 1>,
+      coefficients = array<f64: 1.0>, amounts = array<f64: 1.0>, order = 1 : i64,
+      adjoint = 0 : i64, keep = 0 : i64}
+      : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<1xi32>, tensor<2x1xf64>,
+      tensor<i32>, tensor<2x1xf64>) -> (tensor<2xui32>, tensor<i32>, tensor<2x1x1xf64>)
+  %s7, %j = "quantum.jacobian"(%s3) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
   %s9 = "quantum.remember"(%s7, %bit, %o)
       : (tensor<2xui32>, tensor<i1>, tensor<i32>) -> tensor<2xui32>
   %again = "quantum.recall"(%s9, %o) : (tensor<2xui32>, tensor<i32>) -> tensor<i1>
@@ -87,17 +83,14 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   %s10, %steps = "quantum.steps"(%s9) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i32>)
   %d = "quantum.direction"(%s10, %k, %j, %o) {bits = 53 : i64}
       : (tensor<2xui32>, tensor<1xf64>, tensor<1x1xf64>, tensor<i32>) -> tensor<1xf64>
-  %dd = "quantum.directional_derivative"(%s10, %p, %p, %p, %p, %o, %steps, %i, %a, %j)
-      {code = array<i64: 0, 3, 0>, sizes = array<i64: 1>, squares = array<i64: -1>,
-      adjoint = 0 : i64, kept = 0 : i64}
-      : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<1xf64>, tensor<1xf64>, tensor<i32>,
-      tensor<i32>, tensor<2x1xi32>, tensor<2x1xf64>, tensor<1x1xf64>) -> tensor<1x2x1xf64>
+  %e_dot = "quantum.jvp"(%s10, %d, %kept)
+      : (tensor<2xui32>, tensor<1xf64>, tensor<i32>) -> tensor<1x1xf64>
   %s6 = "quantum.after"(%s10, %ws) : (tensor<2xui32>, tensor<1x2xf64>) -> tensor<2xui32>
   "quantum.end"(%s6) : (tensor<2xui32>) -> ()
   %late = func.call @accelerate_cuda_0__far(%e) : (tensor<f64>) -> tensor<f64>
   %far = stablehlo.add %z, %late : tensor<f64>
-  return %t3, %y, %e, %psi, %j, %es, %js, %far : !stablehlo.token, tensor<f64>, tensor<f64>,
-      tensor<4xcomplex<f64>>, tensor<1x1xf64>, tensor<2xf64>, tensor<2x1x1xf64>, tensor<f64>
+  return %t3, %y, %e, %psi, %j, %es, %far : !stablehlo.token, tensor<f64>, tensor<f64>,
+      tensor<4xcomplex<f64>>, tensor<1x1xf64>, tensor<2x1x1xf64>, tensor<f64>
 }
 func.func private @accelerate_cuda_0__far(%x: tensor<f64>) -> tensor<f64> {
   return %x : tensor<f64>

@@ -34,10 +34,6 @@ std::size_t teams(std::size_t qubits, const Helpers& helpers, std::size_t runs) 
 // Where the circuit is run, beside what its steps hold: the static-count parameters,
 // which are null where each step has its own, and shifts of dynamic-count ones.
 struct Point {
-  struct Shift {
-    std::int32_t number;
-    double amount;
-  };
   std::span<const double> params;
   std::vector<Shift> dynamic_count;
 };
@@ -114,7 +110,7 @@ class Runner {
   bool is_sound_ = true;
 };
 
-void check(const Session& recorded, std::size_t params, const Shifts& shifts) {
+void check(const Session& recorded, std::size_t params, const Points& points) {
   if (!recorded.keeps_steps) throw CircuitError("it was not begun with record = 1.");
   for (const Step& step : recorded.steps) {
     if (is_dynamic_count(step.offset)) continue;
@@ -123,11 +119,15 @@ void check(const Session& recorded, std::size_t params, const Shifts& shifts) {
                          " parameters, got " + std::to_string(params) + ".");
     }
   }
-  for (const std::int32_t index : shifts.indices) {
-    if (is_dynamic_count(index)) continue;
-    if (index < 0 || static_cast<std::size_t>(index) >= params) {
-      throw CircuitError("parameter " + std::to_string(index) + " of " +
-                         std::to_string(params) + " is shifted.");
+  const bool has_basis = !points.basis.empty();
+  const std::size_t known = has_basis ? points.basis.size() / params : params;
+  for (const std::vector<Shift>& point : points.shifts) {
+    for (const Shift& shift : point) {
+      if (is_dynamic_count(shift.number)) continue;
+      if (shift.number < 0 || static_cast<std::size_t>(shift.number) >= known) {
+        throw CircuitError("parameter " + std::to_string(shift.number) + " of " +
+                           std::to_string(params) + " is shifted.");
+      }
     }
   }
 }
@@ -136,13 +136,12 @@ void check(const Session& recorded, std::size_t params, const Shifts& shifts) {
 struct Runs {
   const Session& kept;
   PerRow<std::span<const double>> params;  // of replays
-  Shifts shifts;
+  const Points& points;
   const Measuring& measuring;
   const Jacobians* jacobians;
 
   void run(const Helpers& helpers) const {
-    const std::size_t rows = std::max<std::size_t>(kept.rows, 1) * shifts.rows;
-    if (jacobians != nullptr) check_jacobians(rows);
+    const std::size_t rows = std::max<std::size_t>(kept.rows, 1) * points.shifts.size();
     Helpers some = helpers;
     some.threads = teams(kept.qubits, helpers, rows);
     const RunSeeds seeds(*kept.device);
@@ -155,10 +154,10 @@ struct Runs {
           std::make_shared<Runner>(kept, jacobians != nullptr, some.threads);
       const auto shifted = std::make_shared<std::vector<double>>();
       return [this, &seeds, runner, shifted](std::size_t number) {
-        const std::size_t row = number / shifts.rows;
-        const Point at = point(row, number % shifts.rows, *shifted);
+        const std::size_t row = number / points.shifts.size();
+        const Point at = point(row, number % points.shifts.size(), *shifted);
         const auto run = [&] {
-          runner->run(shifts.steps, row, at, seeds, number,
+          runner->run(points.steps, row, at, seeds, number,
                       [&](Session& session) { measure(session, row, number); });
         };
         if (kept.rows == 0) return run();
@@ -173,27 +172,22 @@ struct Runs {
   }
 
  private:
-  void check_jacobians(std::size_t rows) const {
-    const std::size_t expected = rows * jacobians->expvals * jacobians->columns;
-    if (jacobians->values.size() == expected) return;
-    throw CircuitError("expected " + std::to_string(expected) +
-                       " numbers for its Jacobians, got " +
-                       std::to_string(jacobians->values.size()) + ".");
-  }
-
-  Point point(std::size_t row, std::size_t shift, std::vector<double>& shifted) const {
+  Point point(std::size_t row, std::size_t number, std::vector<double>& shifted) const {
     const std::span<const double> here = params.of(row);
-    if (shifts.order == 0) return {here, {}};
+    if (points.shifts[number].empty()) return {here, {}};
     shifted.assign(here.begin(), here.end());
     Point point{shifted, {}};
-    for (std::size_t k = 0; k < shifts.order; ++k) {
-      const std::size_t place = shift * shifts.order + k;
-      const std::int32_t index = shifts.indices[place];
-      const double amount = shifts.amounts[place];
-      if (is_dynamic_count(index)) {
-        point.dynamic_count.push_back({index, amount});
+    for (const Shift& shift : points.shifts[number]) {
+      if (is_dynamic_count(shift.number)) {
+        point.dynamic_count.push_back(shift);
+      } else if (points.basis.empty()) {
+        shifted[static_cast<std::size_t>(shift.number)] += shift.amount;
       } else {
-        shifted[static_cast<std::size_t>(index)] += amount;
+        const auto row = points.basis.subspan(
+            static_cast<std::size_t>(shift.number) * here.size(), here.size());
+        for (std::size_t i = 0; i < row.size(); ++i) {
+          shifted[i] += shift.amount * row[i];
+        }
       }
     }
     return point;
@@ -241,29 +235,27 @@ std::string describe() { return "A circuit that is run again for its derivative"
 
 void run_batch(const Session& batch, const Measuring& measuring,
                const Jacobians* jacobians, const Helpers& helpers) {
-  Shifts none;
-  none.rows = 1;
-  none.steps = batch.steps.size();
-  Runs{batch, {}, none, measuring, jacobians}.run(helpers);
+  const Points here{{{}}, {}, batch.steps.size()};
+  Runs{batch, {}, here, measuring, jacobians}.run(helpers);
 }
 
 void replay(const Session& recorded, const PerRow<std::span<const double>>& params,
-            const Shifts& shifts, const Measuring& measuring, const Helpers& helpers) {
+            const Points& points, const Measuring& measuring, const Helpers& helpers) {
   Session unused;
   unused.attempt(describe, [&] {
-    check(recorded, params.size(), shifts);
-    Runs{recorded, params, shifts, measuring, nullptr}.run(helpers);
+    check(recorded, params.size(), points);
+    Runs{recorded, params, points, measuring, nullptr}.run(helpers);
   });
 }
 
 void replay_jacobian(const Session& recorded,
                      const PerRow<std::span<const double>>& params,
-                     const Shifts& shifts, const Measuring& measuring,
+                     const Points& points, const Measuring& measuring,
                      const Jacobians& jacobians, const Helpers& helpers) {
   Session unused;
   unused.attempt(describe, [&] {
-    check(recorded, params.size(), shifts);
-    Runs{recorded, params, shifts, measuring, &jacobians}.run(helpers);
+    check(recorded, params.size(), points);
+    Runs{recorded, params, points, measuring, &jacobians}.run(helpers);
   });
 }
 

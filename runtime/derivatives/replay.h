@@ -2,9 +2,11 @@
 // recorded circuit with other parameters, and those of each row of a batch.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "circuit/per_row.h"
 #include "circuit/session.h"
@@ -13,14 +15,20 @@
 
 namespace bellhop {
 
-// Points at which a circuit is run again: in row r, amounts[r * order + k] is added to
-// parameter indices[r * order + k], for each k < order; it may be a dynamic-count one.
-// The first `steps` gates and projections are those of the circuit.
-struct Shifts {
-  std::span<const std::int32_t> indices;
-  std::span<const double> amounts;
-  std::size_t rows = 0;
-  std::size_t order = 0;
+// What is added to a parameter, which may be a dynamic-count one.
+struct Shift {
+  std::int32_t number;
+  double amount;
+
+  auto operator<=>(const Shift&) const = default;
+};
+
+// Points at which a circuit is run again: each has shifts of its own. The first `steps`
+// gates and projections are those of the circuit.
+struct Points {
+  std::vector<std::vector<Shift>> shifts;
+  // Where it is not empty, a shift of a static-count number is along that row of it.
+  std::span<const double> basis = {};
   std::size_t steps = 0;
 };
 
@@ -31,16 +39,16 @@ struct Shifts {
 void run_batch(const Session& batch, const Measuring& measuring,
                const Jacobians* jacobians, const Helpers& helpers);
 
-// Runs the gates that `recorded` was applied again, once for each row of `shifts`, and
-// measures; where it is a batch, each of its rows so many times.
+// Runs the gates that `recorded` was applied again, once for each point, and measures;
+// where it is a batch, each of its rows so many times.
 void replay(const Session& recorded, const PerRow<std::span<const double>>& params,
-            const Shifts& shifts, const Measuring& measuring, const Helpers& helpers);
+            const Points& points, const Measuring& measuring, const Helpers& helpers);
 
 // The same for the adjoint derivatives of expectation values, which `measuring` has no
 // outputs for.
 void replay_jacobian(const Session& recorded,
                      const PerRow<std::span<const double>>& params,
-                     const Shifts& shifts, const Measuring& measuring,
+                     const Points& points, const Measuring& measuring,
                      const Jacobians& jacobians, const Helpers& helpers);
 
 }  // namespace bellhop

@@ -1,15 +1,28 @@
-// handlers/circuit_dynamic_count.cc: bellhop_circuit_vjp, bellhop_circuit_cotangents,
-// bellhop_circuit_steps, bellhop_circuit_direction, bellhop_circuit_remember,
-// bellhop_circuit_recall and bellhop_circuit_after.
+// handlers/circuit_dynamic_count.cc: bellhop_circuit_jvp, bellhop_circuit_vjp,
+// bellhop_circuit_cotangents, bellhop_circuit_steps, bellhop_circuit_direction,
+// bellhop_circuit_remember, bellhop_circuit_recall and bellhop_circuit_after.
 #include <algorithm>
 #include <span>
 #include <string>
 
+#include "derivatives/derivative.h"
 #include "handlers/circuit_ffi.h"
 #include "profile/profile.h"
 
 namespace bellhop {
 namespace {
+
+// Threading: any XLA thread; operations on one session wait for each other.
+// Ownership: the session is borrowed, and ends here if it does not keep the derivative.
+ffi::Error jvp(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> directions,
+               ffi::BufferR0<ffi::S32> derivative,
+               ffi::ResultBufferR2<ffi::F64> result) {
+  return with_one_circuit({run, handle}, [&](Lease& lease) {
+    kept_derivative(lease.session, *derivative.typed_data(),
+                    {span_of(directions), directions.element_count(), 1},
+                    span_of(*result));
+  });
+}
 
 // Threading: any XLA thread; operations on one session wait for each other.
 // Ownership: the session is borrowed, and ends here if its derivative is another's.
@@ -95,6 +108,7 @@ ffi::Error after(ffi::RunId run, HandleBuffer handle, ffi::RemainingArgs /*ancho
   return guarded(run, handle, [&] { write_handle(result, read_handle(handle)); });
 }
 
+const Target kCircuitJvp("bellhop_circuit_jvp", profiled<handler<jvp>>);
 const Target kCircuitVjp("bellhop_circuit_vjp", profiled<handler<vjp>>);
 const Target kCircuitCotangents("bellhop_circuit_cotangents",
                                 profiled<handler<cotangents>>);

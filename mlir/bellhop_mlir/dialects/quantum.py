@@ -13,13 +13,15 @@
     %s2b, %more, %counts = "quantum.restart"(%s2a)
     %s3, %e = "quantum.measure"(%s2, %data) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64}
     %s4, %j = "quantum.jacobian"(%s3)
-    %s5, %es = "quantum.replay"(%s4, %data, %all_params, %index, %amount) {code}
-    %s6, %js = "quantum.replay_jacobian"(%s5, %data, %all_params, %index, %amount) {code}
-    %t = "quantum.vjp"(%s6, %cotangents)
-    %c = "quantum.cotangents"(%s6, %t, %number)
-    %d = "quantum.direction"(%s6, %zero, %tangents, %number)
-    %s7 = "quantum.after"(%s6, %c)
-    "quantum.end"(%s7)
+    %s5, %kept, %h = "quantum.derivative"(%s4, %data, %all_params, %rules, %basis, %steps,
+        %directions)
+        {code, sizes, squares, ends, coefficients, amounts, order = 2 : i64, adjoint, keep}
+    %d = "quantum.direction"(%s5, %zero, %tangents, %number)
+    %e_dot = "quantum.jvp"(%s5, %d, %kept)
+    %t = "quantum.vjp"(%s5, %cotangents, %kept)
+    %c = "quantum.cotangents"(%s5, %t, %number)
+    %s6 = "quantum.after"(%s5, %c)
+    "quantum.end"(%s6)
     %v = "quantum.run"(%params, %data) {...}
 
 The handle is ``tensor<2xui32>``; every operation takes the state before it and returns
@@ -63,10 +65,9 @@ _NUMBERS = "tensor<[?x]?xf64>"
 _WIRES = "tensor<[?x]?xi32>"
 _BOOL = "tensor<i1>"
 _INTEGER = "tensor<i32>"
+_MATRIX = "tensor<?x?xf64>"
 
 _RUN = (STATE, _NUMBERS, _INTEGER, _WIRES)
-_REPLAY = (STATE, _NUMBERS, _NUMBERS, "tensor<?x?xi32>", "tensor<?x?xf64>")
-_MEASURED = {"code": "array<i64>", "sizes": "array<i64>", "squares": "array<i64>"}
 
 # By name.  What operations other than quantum.gate must have goes to the runtime as it is.
 OPERATIONS: dict[str, DoubleSignature] = {}
@@ -125,23 +126,17 @@ measure = _operation(
     "measure", (STATE, _NUMBERS), (STATE, "..."), {"code": "array<i64>", "jacobian": "i64"}
 )
 jacobian = _operation("jacobian", (STATE,), (STATE, "tensor<?x?xf64>"))
-replay = _operation("replay", _REPLAY, (STATE, "..."), {"code": "array<i64>"})
-replay_jacobian = _operation(
-    "replay_jacobian", _REPLAY, (STATE, "tensor<[?x]?x?x?xf64>"), {"code": "array<i64>"}
+derivative = _operation(
+    "derivative",
+    (STATE, _NUMBERS, _NUMBERS, "tensor<?xi32>", _MATRIX, _INTEGER, _MATRIX),
+    (STATE, _INTEGER, "..."),
+    {
+        **dict.fromkeys(("code", "sizes", "squares", "ends"), "array<i64>"),
+        **dict.fromkeys(("coefficients", "amounts"), "array<f64>"),
+        **dict.fromkeys(("order", "adjoint", "keep"), "i64"),
+    },
 )
-shift = _operation("shift", (STATE, *["tensor<?xf64>"] * 4), (STATE, _INTEGER), _MEASURED)
-directional_derivative = _operation(
-    "directional_derivative",
-    (
-        STATE,
-        *["tensor<?xf64>"] * 4,
-        *[_INTEGER] * 2,
-        "tensor<?x?xi32>",
-        *["tensor<?x?xf64>"] * 2,
-    ),
-    ("tensor<?x?x?xf64>",),
-    {**_MEASURED, "adjoint": "i64", "kept": "i64"},
-)
+jvp = _operation("jvp", (STATE, "tensor<?xf64>", _INTEGER), ("tensor<?x?xf64>",))
 vjp = _operation("vjp", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",), {"bits": "i64"})
 cotangents = _operation("cotangents", (STATE, "tensor<?xf64>", _INTEGER), ("tensor<?x?xf64>",))
 steps = _operation("steps", (STATE,), (STATE, _INTEGER))

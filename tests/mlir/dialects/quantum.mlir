@@ -426,11 +426,11 @@ func.func public @main() {
 
 // CHECK: rows = 3 : i64
 // CHECK: tensor<3x2x1xf64>
-func.func public @main(%p: tensor<3x1xf64>, %o: tensor<i32>, %w: tensor<3x2xi32>, %d: tensor<3x0xf64>, %i: tensor<2x1xi32>, %a: tensor<2x1xf64>) {
+func.func public @main(%p: tensor<3x1xf64>, %o: tensor<i32>, %w: tensor<3x2xi32>, %d: tensor<3x0xf64>, %i: tensor<1xi32>, %b: tensor<0x1xf64>, %a: tensor<1x0xf64>) {
   %0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 3 : i64, engine = 1 : i64} : (tensor<3x1xf64>) -> tensor<2xui32>
   %1 = "quantum.gate"(%0, %p, %o, %w) {name = "RX", slots = array<i64: 0>, wires = array<i64: -2>} : (tensor<2xui32>, tensor<3x1xf64>, tensor<i32>, tensor<3x2xi32>) -> tensor<2xui32>
   %2:4 = "quantum.measure"(%1, %d) {code = array<i64: 0, 3, 0, 0, 3, 0>, jacobian = 1 : i64} : (tensor<2xui32>, tensor<3x0xf64>) -> (tensor<2xui32>, tensor<3xf64>, tensor<3xf64>, tensor<3x2x1xf64>)
-  %3:2 = "quantum.replay_jacobian"(%2#0, %d, %p, %i, %a) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>, tensor<3x0xf64>, tensor<3x1xf64>, tensor<2x1xi32>, tensor<2x1xf64>) -> (tensor<2xui32>, tensor<3x2x1x1xf64>)
+  %3:3 = "quantum.derivative"(%2#0, %d, %p, %i, %b, %o, %a) {code = array<i64: 0, 3, 0>, sizes = array<i64: 1>, squares = array<i64: -1>, ends = array<i64: 0>, coefficients = array<f64>, amounts = array<f64>, order = 2 : i64, adjoint = 1 : i64, keep = 0 : i64} : (tensor<2xui32>, tensor<3x0xf64>, tensor<3x1xf64>, tensor<1xi32>, tensor<0x1xf64>, tensor<i32>, tensor<1x0xf64>) -> (tensor<2xui32>, tensor<i32>, tensor<3x1x1x1xf64>)
   "quantum.end"(%3#0) : (tensor<2xui32>) -> ()
   return
 }

@@ -41,34 +41,20 @@ func.func public @main(%s: tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>) 
 }
 
 // -----
-// TEST: circuits_run_again_become_custom_calls
+// TEST: derivatives_of_any_order
 
 // CHECK-LABEL: func.func public @main
-func.func public @main(%s: tensor<2xui32>, %d: tensor<0xf64>, %p: tensor<1xf64>, %i: tensor<2x1xi32>, %a: tensor<2x1xf64>) -> (tensor<2xf64>, tensor<2x1x1xf64>) {
-  // CHECK-SAME: %[[S:.+]]: tensor<2xui32>, %[[D:.+]]: tensor<0xf64>, %[[P:.+]]: tensor<1xf64>, %[[I:.+]]: tensor<2x1xi32>, %[[A:.+]]: tensor<2x1xf64>
-  // CHECK-NEXT: %[[V:.+]]:2 = stablehlo.custom_call @bellhop_circuit_replay(%[[S]], %[[D]], %[[P]], %[[I]], %[[A]])
-  // CHECK-SAME: backend_config = {code = array<i64: 0, 3, 0>}
+func.func public @main(%s: tensor<2xui32>, %d: tensor<0xf64>, %p: tensor<1xf64>, %r: tensor<1xi32>, %b: tensor<0x1xf64>, %n: tensor<i32>, %a: tensor<2x1xf64>, %v: tensor<2xf64>) -> (tensor<2x1x1x1xf64>, tensor<2x1xf64>) {
+  // CHECK-SAME: %[[S:.+]]: tensor<2xui32>, %[[D:.+]]: tensor<0xf64>, %[[P:.+]]: tensor<1xf64>, %[[R:.+]]: tensor<1xi32>, %[[B:.+]]: tensor<0x1xf64>, %[[N:.+]]: tensor<i32>, %[[A:.+]]: tensor<2x1xf64>, %[[V:.+]]: tensor<2xf64>
+  // CHECK-NEXT: %[[H:.+]]:3 = stablehlo.custom_call @bellhop_circuit_derivative(%[[S]], %[[D]], %[[P]], %[[R]], %[[B]], %[[N]], %[[A]])
+  // CHECK-SAME: backend_config = {adjoint = 0 : i64, amounts = array<f64: 1.000000e+00>, code = array<i64: 0, 3, 0>, coefficients = array<f64: 2.000000e+00>, ends = array<i64: 1>, keep = 1 : i64, order = 2 : i64, sizes = array<i64: 1>, squares = array<i64: -1>}
   // CHECK-SAME: has_side_effect = true
-  // CHECK-NEXT: %[[J:.+]]:2 = stablehlo.custom_call @bellhop_circuit_replay_jacobian(%[[V]]#0, %[[D]], %[[P]], %[[I]], %[[A]])
-  // CHECK-SAME: backend_config = {code = array<i64: 0, 3, 0>}
+  // CHECK-NEXT: %[[J:.+]] = stablehlo.custom_call @bellhop_circuit_jvp(%[[H]]#0, %[[V]], %[[H]]#1)
   // CHECK-SAME: has_side_effect = true
-  // CHECK-NEXT: return %[[V]]#1, %[[J]]#1
-  %s1, %v = "quantum.replay"(%s, %d, %p, %i, %a) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>, tensor<0xf64>, tensor<1xf64>, tensor<2x1xi32>, tensor<2x1xf64>) -> (tensor<2xui32>, tensor<2xf64>)
-  %s2, %j = "quantum.replay_jacobian"(%s1, %d, %p, %i, %a) {code = array<i64: 0, 3, 0>} : (tensor<2xui32>, tensor<0xf64>, tensor<1xf64>, tensor<2x1xi32>, tensor<2x1xf64>) -> (tensor<2xui32>, tensor<2x1x1xf64>)
-  return %v, %j : tensor<2xf64>, tensor<2x1x1xf64>
-}
-
-// -----
-// TEST: values_at_shifted_dynamic_count_parameters
-
-// CHECK-LABEL: func.func public @main
-func.func public @main(%s: tensor<2xui32>, %d: tensor<0xf64>, %p: tensor<1xf64>, %t: tensor<2xf64>) -> (tensor<2xui32>, tensor<i32>) {
-  // CHECK: %[[S:.+]]:2 = stablehlo.custom_call @bellhop_circuit_shift
-  // CHECK-SAME: backend_config = {code = array<i64: 0, 3, 0>, sizes = array<i64: 1>, squares = array<i64: -1>}
-  // CHECK-SAME: has_side_effect = true
-  // CHECK-NEXT: return %[[S]]#0, %[[S]]#1
-  %s1, %n = "quantum.shift"(%s, %d, %p, %t, %t) {code = array<i64: 0, 3, 0>, sizes = array<i64: 1>, squares = array<i64: -1>} : (tensor<2xui32>, tensor<0xf64>, tensor<1xf64>, tensor<2xf64>, tensor<2xf64>) -> (tensor<2xui32>, tensor<i32>)
-  return %s1, %n : tensor<2xui32>, tensor<i32>
+  // CHECK-NEXT: return %[[H]]#2, %[[J]]
+  %s1, %k, %h = "quantum.derivative"(%s, %d, %p, %r, %b, %n, %a) {code = array<i64: 0, 3, 0>, sizes = array<i64: 1>, squares = array<i64: -1>, ends = array<i64: 1>, coefficients = array<f64: 2.0>, amounts = array<f64: 1.0>, order = 2 : i64, adjoint = 0 : i64, keep = 1 : i64} : (tensor<2xui32>, tensor<0xf64>, tensor<1xf64>, tensor<1xi32>, tensor<0x1xf64>, tensor<i32>, tensor<2x1xf64>) -> (tensor<2xui32>, tensor<i32>, tensor<2x1x1x1xf64>)
+  %j = "quantum.jvp"(%s1, %v, %k) : (tensor<2xui32>, tensor<2xf64>, tensor<i32>) -> tensor<2x1xf64>
+  return %h, %j : tensor<2x1x1x1xf64>, tensor<2x1xf64>
 }
 
 // -----

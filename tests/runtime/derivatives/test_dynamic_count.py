@@ -125,57 +125,6 @@ def test_what_has_no_vjp(columns: int, derivative: int, message: str) -> None:
         run(read)
 
 
-# The variance of Z, which is sin^2 of the sum, probabilities, and the mean of Z.
-MIXED = np.array([1, 3, 0, 2, 0, 0, 3, 0])
-
-
-def shift(state: Any, sizes: list[int], squares: list[int], amounts: Any) -> Any:
-    return call(
-        "shift",
-        (HANDLE, jax.ShapeDtypeStruct((), np.int32)),
-        state,
-        np.zeros(0),
-        np.array([ANGLES[0]]),
-        np.array([0.5, -0.5]),
-        amounts,
-        code=MIXED,
-        sizes=np.array(sizes),
-        squares=np.array(squares),
-    )
-
-
-def test_values_at_shifted_parameters() -> None:
-    """The static-count gate stays; of a variance, the second moment is differentiated."""
-
-    def read(state: Any) -> Any:
-        amounts = np.array([np.pi / 2, -np.pi / 2])
-        state, number = shift(state, [1, 2, 1], [2, -1, -1], amounts)
-        proxy = call("vjp", f64(4), state, np.eye(4), number, **BITS)
-        return cotangents(state, proxy, FIRST, 4, 3)
-
-    _, found = run(read)
-    # The second moment of Z is one.
-    by_angle = np.array([0, -np.sin(SUM) / 2, np.sin(SUM) / 2, -np.sin(SUM)])
-    np.testing.assert_allclose(found, by_angle[:, None] * [1, 1, 0], atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "squares", "terms", "message"),
-    [
-        ([1, 2], [-1, -1], 2, "of 3 measurements is asked for with wrong sizes"),
-        ([1, 2, 1], [1, -1, -1], 2, "wrong sizes or squares"),
-        ([1, 2, 1], [3, -1, -1], 2, "wrong sizes or squares"),
-        ([1, 2, 1], [2, -1, -1], 3, "A shift rule has 2 coefficients and 3 amounts"),
-    ],
-)
-def test_wrong_shifts(sizes: list[int], squares: list[int], terms: int, message: str) -> None:
-    def read(state: Any) -> Any:
-        return 1.0 * shift(state, sizes, squares, np.ones(terms))[1]
-
-    with pytest.raises(RuntimeError, match=message):
-        run(read)
-
-
 def test_outcomes_are_kept() -> None:
     def read(state: Any) -> Any:
         for number, outcome in enumerate([True, False]):

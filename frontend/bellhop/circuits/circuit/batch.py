@@ -36,11 +36,10 @@ from bellhop._jax.private import without_mesh
 from bellhop.base.equations import evaluate, read
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.operations.measurement_primitives import (
+    derivative_p,
     jacobian_p,
     measure_p,
     measure_with_jacobian_p,
-    replay_jacobian_p,
-    replay_p,
 )
 from bellhop.circuits.operations.state_primitives import HANDLE, gates_p
 from bellhop.compiler.batching import for_each
@@ -212,7 +211,7 @@ def _is_special(eqn: Any) -> bool:
     return eqn.primitive is jacobian_p or eqn.primitive in _MEASURING
 
 
-_MEASURING = (measure_p, replay_p, replay_jacobian_p)
+_MEASURING = (measure_p, derivative_p)
 
 
 def _rows_first(
@@ -251,7 +250,8 @@ def _measure_rows(
             for value, dim in ((coefficients, dims[1]), (matrices, dims[2]))
         )
     results = primitive.bind(handle, coefficients, matrices, *rest, **params)
-    return results, [None] + [0] * (len(results) - 1)
+    # The number of a derivative is one for all rows.
+    return results, [None] + [0 if value.ndim else None for value in results[1:]]
 
 
 batching.primitive_batchers[gates_p] = _gates_of_rows

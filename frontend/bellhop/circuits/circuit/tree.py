@@ -36,7 +36,6 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.equations import equations_of, evaluate, read
-from bellhop.circuits.derivatives.directional_derivative import directional_derivative_p
 from bellhop.circuits.derivatives.dynamic_count import (
     after_p,
     dynamic_count_tangent_p,
@@ -44,6 +43,7 @@ from bellhop.circuits.derivatives.dynamic_count import (
     recalls_outcomes,
 )
 from bellhop.circuits.derivatives.tangents import split
+from bellhop.circuits.operations.measurement_primitives import directional_derivative_p
 from bellhop.circuits.operations.state_primitives import HANDLE, gates_p, mid_measure_p, restart_p
 from bellhop.control_flow.repeated_effects import repeated_effects_error, without_repeated
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops

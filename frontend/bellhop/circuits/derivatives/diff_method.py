@@ -9,7 +9,7 @@ import pennylane as qml
 
 from bellhop.base.difference_step import difference_step
 from bellhop.circuits.gates import shift_rules
-from bellhop.circuits.gates.simultaneous_perturbation import SimultaneousRule, perturbation
+from bellhop.circuits.gates.simultaneous_perturbation import random_directions
 from bellhop.circuits.measure.device_measurements import Measurement
 from bellhop.circuits.operations.seeds import random_key
 from bellhop.circuits.precision import real_type
@@ -23,6 +23,10 @@ BY_DIFFERENCES = (FINITE_DIFFERENCES, SPSA)
 # The circuit of such a QNode is tapes, which PennyLane makes others of.
 HADAMARD = "hadamard"
 BEST = "best"
+DIFFERENCES_OF_DIFFERENCES = (
+    "it is differentiated twice, and finite differences of finite differences are mostly rounding "
+    "errors. Use diff_method='best' or 'parameter-shift'."
+)
 _METHODS = {
     "best": BEST,
     "adjoint": ADJOINT,
@@ -66,41 +70,75 @@ class Differentiation:
     options: tuple[tuple[str, Any], ...] = ()
     obstacle: str = ""
 
-    def rule(self, n_params: int) -> shift_rules.ShiftRule | SimultaneousRule:
-        """Return the rule that differentiates by shifted parameters."""
-        assert len(self.frequencies) == n_params
+    @property
+    def is_adjoint(self) -> bool:
+        """Whether the last derivative is the device's."""
+        return self.method == ADJOINT
+
+    def basis(self, n_params: int) -> Any:
+        """Return the directions in which a derivative is taken, in place of all parameters.
+
+        They are rows of ones and minus ones, drawn here; None without such.
+        """
+        if self.method != SPSA:
+            return None
         options = dict(self.options)
-        if self.method == SPSA:
-            return perturbation(n_params, random_key, **options)
-        if options.get("shifts") is None or self.method != PARAMETER_SHIFT:
-            return self._rule_of(self.frequencies)
+        return random_directions(
+            n_params, random_key, options["num_directions"], options["sampler_rng"]
+        )
+
+    def rules(self, order: int, directions: int, *, keep: bool) -> shift_rules.ShiftRules:
+        """Return the rules that differentiate by shifted parameters; what is not shifted has none.
+
+        Args:
+            order: how often by the parameters that are counted, or in the directions of a basis.
+            directions: how often by those that only the run counts.
+            keep: whether the first derivative by the latter is made as well.
+
+        Raises:
+            DifferentiableCompileError: where a parameter has no rule.
+        """
+        options = dict(self.options)
+        by_dynamic = directions > 0 or keep
+        given = options.get("shifts") if self.method == PARAMETER_SHIFT else None
+        if self.method in BY_DIFFERENCES and order + directions > 1:
+            raise DifferentiableCompileError(DIFFERENCES_OF_DIFFERENCES)
+        if by_dynamic and (self.method == SPSA or given is not None):
+            raise DifferentiableCompileError(
+                "gates stand in a loop whose length the program computes, and their derivative is "
+                "by diff_method='spsa' or by shifts that are given, which need as many parameters "
+                "as are known. Use diff_method='best', or bounds that are Python numbers."
+            )
+        if self.is_adjoint:
+            order, directions = (order - 1, directions) if order else (0, directions - 1)
+        none = shift_rules.NO_FREQUENCIES
+        counted = self.frequencies if order > 0 else bytes([none]) * len(self.frequencies)
+        of_dynamic = self.dynamic_frequencies if directions > 0 or keep else none
+        if self.method in BY_DIFFERENCES:
+            if self.method == SPSA and order > 0:
+                counted = bytes([1]) * options["num_directions"]
+            return shift_rules.finite_differences(counted, of_dynamic, self.difference_terms())
+        if shift_rules.UNKNOWN_FREQUENCIES in (*counted, of_dynamic):
+            raise DifferentiableCompileError(
+                "the derivative needs a parameter-shift rule, and there is none for a gate in "
+                "it. Use diff_method='finite-diff', or decompose the gate."
+            )
+        if given is None or order == 0:
+            return shift_rules.parameter_shift(counted, of_dynamic)
         try:
-            return shift_rules.shifted_as_given(self.frequencies, options["shifts"])
+            return shift_rules.shifted_as_given(counted, given)
         except ValueError as error:
             raise DifferentiableCompileError(
                 f"the shifts of its gradient_kwargs do not fit: {error}. Give a tuple for each "
                 "parameter of a gate that the program computes, with a shift for each frequency."
             ) from None
 
-    def dynamic_count_rule(self) -> shift_rules.ShiftRule:
-        """Return one rule that differentiates by any of the dynamic-count parameters."""
-        if self.method == SPSA or dict(self.options).get("shifts") is not None:
-            raise DifferentiableCompileError(
-                "gates stand in a loop whose length the program computes, and their derivative is "
-                "by diff_method='spsa' or by shifts that are given, which need as many parameters "
-                "as are known. Use diff_method='best', or bounds that are Python numbers."
-            )
-        return self._rule_of(bytes([self.dynamic_frequencies]))
-
-    def _rule_of(self, bits: bytes) -> shift_rules.ShiftRule:
-        if self.method == FINITE_DIFFERENCES:
-            return shift_rules.finite_differences(bits, **dict(self.options))
-        if shift_rules.UNKNOWN_FREQUENCIES in bits:
-            raise DifferentiableCompileError(
-                "the derivative needs a parameter-shift rule, and there is none for a gate in "
-                "it. Use diff_method='finite-diff', or decompose the gate."
-            )
-        return shift_rules.parameter_shift(bits)
+    def difference_terms(self) -> np.ndarray:
+        """Return coefficient and shift of each term of a difference, by a method of these."""
+        options = dict(self.options)
+        return shift_rules.difference_terms(
+            options["h"], options["approx_order"], options["strategy"]
+        )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
-from jax import lax
 
 from bellhop.circuits.measure.device_measurements import Expval, Measurement
 from bellhop.circuits.measure.observable_code import (
@@ -41,13 +40,6 @@ class Change(NamedTuple):
     of: int
     measurements: tuple[Measurement, ...]
     weights: Any
-
-    def sum_of(self, values: Sequence[Any]) -> Any:
-        """Return the change, of values of one shape, which has an axis or more."""
-        shape = jnp.shape(values[0])
-        # jnp.stack makes equations of each, and there may be thousands.
-        stacked = lax.concatenate(list(values), 0).reshape(len(values), *shape)
-        return jnp.tensordot(self.weights, stacked, axes=1)
 
 
 def changes_by_data(

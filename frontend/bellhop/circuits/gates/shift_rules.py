@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 from pennylane.gradients.finite_difference import finite_diff_coeffs
@@ -26,6 +25,7 @@ UNKNOWN_FREQUENCIES = 255
 
 # Up to here, the eigenvalues of a generator are computed.
 _GENERATOR_WIRES = 6
+_NO_TERMS = np.zeros((0, 2))
 
 
 @functools.cache
@@ -66,64 +66,47 @@ def _eigenvalues(gate: Any, n_wires: int) -> Any:
 
 
 @dataclass(frozen=True)
-class ShiftRule:
-    """A derivative by each of a circuit's parameters, as a sum of terms.
+class ShiftRules:
+    """Derivatives by each of a circuit's parameters, as sums of terms.
 
     Attributes:
-        parameters: how many parameters there are.
-        terms: for each coefficient and shift, the parameters that it is for; None is all.
-        unshifted: for each parameter, the coefficient of the value without a shift.
+        of_parameters: the number of the rule of each parameter.
+        terms: of each rule a matrix: coefficient and shift of each term.  The last rule is that
+            of all parameters that only the run counts.
     """
 
-    parameters: int
-    terms: tuple[tuple[float, float, Any], ...]
-    unshifted: np.ndarray
+    of_parameters: np.ndarray
+    terms: tuple[np.ndarray, ...]
 
-    def indices(self) -> Any:
-        """Return the parameter that each term shifts."""
-        every = jnp.arange(self.parameters, dtype=jnp.int32)
-        members = [every if given is None else jnp.asarray(given) for _, _, given in self.terms]
-        return jnp.concatenate([jnp.zeros(0, jnp.int32), *members])
-
-    def amounts(self) -> Any:
-        """Return by how much each term shifts its parameter."""
-        return self._repeated([shift for _, shift, _ in self.terms])
-
-    def coefficients(self) -> Any:
-        """Return what the value at each shift is multiplied with."""
-        return self._repeated([coefficient for coefficient, _, _ in self.terms])
-
-    def points(self) -> tuple[Any, Any]:
-        """Return for each term which parameters it shifts, and by how much."""
-        return self.indices()[:, None], self.amounts()[:, None]
-
-    def weights(self, params_dot: Any) -> tuple[Any, Any]:
-        """Return what the value at each point, and the one without a shift, is multiplied with."""
-        return self.coefficients() * params_dot[self.indices()], self.unshifted @ params_dot
-
-    def _repeated(self, numbers: list[float]) -> Any:
-        pieces = [
-            jnp.full(self.parameters if given is None else len(given), number)
-            for number, (_, _, given) in zip(numbers, self.terms, strict=True)
-        ]
-        return jnp.concatenate([jnp.zeros(0), *pieces])
+    def attributes(self) -> dict[str, Any]:
+        """Return the rules as the runtime takes them."""
+        together = np.concatenate(self.terms)
+        return {
+            "ends": np.cumsum([len(terms) for terms in self.terms]).tolist(),
+            "coefficients": together[:, 0].tolist(),
+            "amounts": together[:, 1].tolist(),
+        }
 
 
-def parameter_shift(parameters: bytes) -> ShiftRule:
-    """Return the exact rule for parameters, given the bits of each one's frequencies."""
-    return _rule(np.frombuffer(parameters, np.uint8), _exact_terms)
+def parameter_shift(parameters: bytes, of_dynamic: int) -> ShiftRules:
+    """Return the exact rules.
+
+    Args:
+        parameters: the bits of the frequencies of each parameter.
+        of_dynamic: those of all parameters that only the run counts.
+    """
+    return _rules(parameters, of_dynamic, _exact_terms)
 
 
-def shifted_as_given(parameters: bytes, shifts: Sequence[Sequence[float]]) -> ShiftRule:
-    """Return the exact rule for parameters at shifts that are given for each.
+def shifted_as_given(parameters: bytes, shifts: Sequence[Sequence[float]]) -> ShiftRules:
+    """Return the exact rules at shifts that are given for each parameter.
 
     Raises:
         ValueError: says which shifts are not as many as the frequencies.
     """
     if len(shifts) != len(parameters):
         raise ValueError(f"there are {len(parameters)} parameters, and shifts of {len(shifts)}")
-    terms: list[tuple[float, float, Any]] = []
-    unshifted = np.zeros(len(parameters))
+    terms = []
     for number, (bits, given) in enumerate(zip(parameters, shifts, strict=True)):
         present = _present(bits)
         if len(present) != len(given):
@@ -131,27 +114,27 @@ def shifted_as_given(parameters: bytes, shifts: Sequence[Sequence[float]]) -> Sh
                 f"parameter {number} needs a shift for each of its frequencies, {len(present)}, "
                 f"and has {len(given)}"
             )
-        for coefficient, shift in qml.gradients.generate_shift_rule(present, tuple(given)):
-            terms.append((float(coefficient), float(shift), np.array([number], np.int32)))
-    return ShiftRule(len(parameters), tuple(terms), unshifted)
+        terms.append(np.asarray(qml.gradients.generate_shift_rule(present, tuple(given))))
+    return ShiftRules(np.arange(len(terms), dtype=np.int32), (*terms, _NO_TERMS))
 
 
-def finite_differences(
-    parameters: bytes, *, h: float, approx_order: int, strategy: str
-) -> ShiftRule:
-    """Return a rule of finite differences, for all parameters that change the results."""
-    coefficients, shifts = finite_diff_coeffs(1, approx_order, strategy)
-    terms = np.stack([coefficients / h, shifts * h], axis=1)
-    return _rule(
-        np.frombuffer(parameters, np.uint8),
-        lambda bits: terms[:0] if bits == NO_FREQUENCIES else terms,
+def finite_differences(parameters: bytes, of_dynamic: int, terms: np.ndarray) -> ShiftRules:
+    """Return rules of finite differences, for all parameters that change the results."""
+    return _rules(
+        parameters, of_dynamic, lambda bits: _NO_TERMS if bits == NO_FREQUENCIES else terms
     )
+
+
+def difference_terms(h: float, approx_order: int, strategy: str) -> np.ndarray:
+    """Return coefficient and shift of each term of a finite difference with step ``h``."""
+    coefficients, shifts = finite_diff_coeffs(1, approx_order, strategy)
+    return np.stack([coefficients / h, shifts * h], axis=1)
 
 
 @functools.cache
 def _exact_terms(bits: int) -> np.ndarray:
     if bits == NO_FREQUENCIES:
-        return np.zeros((0, 2))
+        return _NO_TERMS
     return np.asarray(qml.gradients.generate_shift_rule(_present(bits)))
 
 
@@ -159,15 +142,7 @@ def _present(bits: int) -> tuple[float, ...]:
     return tuple((k + 1) / 2 for k in range(7) if bits >> k & 1)
 
 
-def _rule(bits: np.ndarray, terms_of: Callable[[int], np.ndarray]) -> ShiftRule:
-    unshifted = np.zeros(len(bits))
-    terms: list[tuple[float, float, Any]] = []
-    for value in np.unique(bits):
-        members = np.flatnonzero(bits == value).astype(np.int32)
-        for coefficient, shift in terms_of(int(value)):
-            if shift == 0:
-                unshifted[members] += coefficient
-            else:
-                given = None if len(members) == len(bits) else members
-                terms.append((float(coefficient), float(shift), given))
-    return ShiftRule(len(bits), tuple(terms), unshifted)
+def _rules(parameters: bytes, of_dynamic: int, terms_of: Callable[[int], np.ndarray]) -> ShiftRules:
+    known, of_parameters = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
+    terms = (*map(terms_of, map(int, known)), terms_of(of_dynamic))
+    return ShiftRules(of_parameters.astype(np.int32), terms)

@@ -9,9 +9,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from bellhop.circuits.derivatives.diff_method import Differentiation
-from bellhop.circuits.derivatives.shifted_points import DIFFERENCES_OF_DIFFERENCES
+from bellhop.circuits.derivatives.diff_method import (
+    DIFFERENCES_OF_DIFFERENCES,
+    Differentiation,
+)
 from bellhop.circuits.derivatives.tangents import split
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.precision import real_type
@@ -60,12 +63,18 @@ def with_differences(
 
         # What has no derivative says so.
         jax.eval_shape(lambda: jax.jvp(at, (here,), (direction,)))
-        n = here.size
-        weighed = Differentiation(method, bytes([1]) * n, options=tuple(options.items())).rule(n)
-        weights, weight_here = weighed.weights(direction)
-        index, amount = weighed.points()
+        differentiation = Differentiation(method, options=tuple(options.items()))
+        basis = differentiation.basis(here.size)
+        # Without directions, those of the parameters.
+        rows, mean = (jnp.eye(here.size), 1) if basis is None else (basis, 1 / len(basis))
+        along = mean * (rows @ direction)
+        coefficients, shifts = differentiation.difference_terms().T
+        is_shifted = shifts != 0
+        weights = jnp.ravel(coefficients[is_shifted, None] * along)
+        weight_here = np.sum(coefficients[~is_shifted]) * jnp.sum(along)
+        points = (shifts[is_shifted, None, None] * rows).reshape(-1, here.size)
         values = at(here)
-        shifted = jax.lax.map(lambda point: at(here.at[point[0]].add(point[1])), (index, amount))
+        shifted = jax.lax.map(lambda point: at(here + point), points)
 
         def tangent(value: Any, values: Any) -> Any:
             if not jnp.issubdtype(value.dtype, jnp.inexact):

@@ -1,11 +1,17 @@
 """The primitives that measure a circuit, and those that its derivatives are made of.
 
 All take the handle of the state, the coefficients and matrices of observables, and the parameters
-of the gates so far; their first result is the next handle.  In a ``batch``, all operands but the
-handle may have a leading axis of rows, and all results but the handle have one.
+of the gates so far.  In a ``batch``, all operands but the handle may have a leading axis of rows,
+and all results but the handle have one.
+
+``derivative`` is the derivative of order ``order`` of what is measured, by all of ``params``: of
+order 0 the values in one vector, of order 1 their Jacobian, of order 2 the Hessians.
+``directional_derivative`` is the same along the tangents of a proxy, of which there may be several:
+the derivatives by parameters that only the run counts.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,36 +33,76 @@ from bellhop_mlir.dialects import quantum
 measure_p = Primitive("quantum_measure")
 # measure_with_jacobian: the same -> handle, values..., f64[expvals, p]
 measure_with_jacobian_p = Primitive("quantum_measure_with_jacobian")
-# jacobian: handle, coefficients f64[c], matrices f64[m], params f64[p], and the proxy -> handle,
-#   f64[expvals, p]
+# jacobian: the same -> handle, f64[expvals, p], by the adjoint method
 jacobian_p = Primitive("quantum_jacobian")
-# replay: handle, coefficients f64[c], matrices f64[m], params f64[p], index i32[rows, order],
-#   amount f64[rows, order], and the proxy -> handle, values of each row...
-replay_p = Primitive("quantum_replay")
-# replay_jacobian: the same -> handle, f64[rows, expvals, p]
-replay_jacobian_p = Primitive("quantum_replay_jacobian")
-# shift: handle, coefficients f64[c], matrices f64[m], params f64[p], and coefficients f64[terms]
-#   and amounts f64[terms] of the shift rule -> handle, the number i32[] of a derivative by
-#   dynamic-count parameters, by parameter shift, which the session keeps
-shift_p = Primitive("quantum_shift")
+# derivative: handle, coefficients, matrices, params, basis f64[q, p], and the proxy -> handle,
+#   f64[values, p, ..., p], and the number i32[] of the first derivative by dynamic-count
+#   parameters, where the session is to keep it; a basis that has rows stands for the parameters
+derivative_p = Primitive("quantum_derivative")
+# directional_derivative: handle, coefficients, matrices, params, proxy, the step i32[] of the
+#   circuit at which it is taken, the number i32[] of a derivative that the session keeps there,
+#   directions f64[rows, k] -> f64[rows, values, p, ..., p]; it is not run where it is kept
+directional_derivative_p = Primitive("quantum_directional_derivative")
 # steps: handle -> handle, the number i32[] of gates and projections recorded so far
 steps_p = Primitive("quantum_steps")
 
+_ALL_STEPS = -1
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """The static parameters of all primitives that measure."""
+
+    measurements: tuple[Measurement, ...]
+    device: DeviceSpec
+    differentiation: Any  # of derivatives/diff_method.py
+
+    def params(self) -> dict[str, Any]:
+        """Return these as keyword arguments of ``bind``."""
+        return {
+            "measurements": self.measurements,
+            "device": self.device,
+            "differentiation": self.differentiation,
+        }
+
+    def of(self, measurements: Sequence[Measurement]) -> "Measuring":
+        """Return the same with other measurements."""
+        return replace(self, measurements=tuple(measurements))
+
+    def means(self) -> "Measuring":
+        """Return the same with the expectation value for each variance."""
+        return self.of([mean for m in self.measurements if (mean := m.mean()) is not None])
+
+    def with_means(self) -> "Measuring":
+        """Return the same with the means of variances as well, which come last."""
+        return self.of([*self.measurements, *self.means().measurements])
+
+    def sizes(self) -> list[int]:
+        """Return how many numbers each measurement gives."""
+        return [measurement.result(self.device).size for measurement in self.measurements]
+
+    def squares(self) -> list[int]:
+        """Return for each variance which measurement is its mean, and -1 for the others.
+
+        The means come last, in their order, or are not among the measurements.
+        """
+        variances = [m.mean() is not None for m in self.measurements]
+        means = iter(range(len(variances) - sum(variances), len(variances)))
+        return [next(means) if is_variance else -1 for is_variance in variances]
+
 
 def _values(
-    operands: Sequence[Any], measurements: Sequence[Measurement], device: DeviceSpec, *points: int
+    operands: Sequence[Any], measurements: Sequence[Measurement], device: DeviceSpec
 ) -> list[ShapedArray]:
-    """Return the types of measured values; the rows of a batch come first, and then points."""
+    """Return the types of measured values; the rows of a batch come first."""
     rows = operands[3].shape[:-1]
     results = [measurement.result(device) for measurement in measurements]
-    return [ShapedArray((*rows, *points, *result.shape), result.dtype) for result in results]
+    return [ShapedArray((*rows, *result.shape), result.dtype) for result in results]
 
 
-def _jacobian(
-    operands: Sequence[Any], measurements: Sequence[Measurement], *points: int
-) -> ShapedArray:
+def _jacobian(operands: Sequence[Any], measurements: Sequence[Measurement]) -> ShapedArray:
     *rows, n_params = operands[3].shape
-    return ShapedArray((*rows, *points, len(measurements), n_params), real_type())
+    return ShapedArray((*rows, len(measurements), n_params), real_type())
 
 
 @measure_p.def_abstract_eval
@@ -75,19 +121,29 @@ def _jacobian_aval(*operands: Any, measurements: Any, **_: Any) -> list[Any]:
     return [HANDLE, _jacobian(operands, measurements)]
 
 
-@replay_p.def_abstract_eval
-def _replay_aval(*operands: Any, measurements: Any, device: DeviceSpec, **_: Any) -> list[Any]:
-    return [HANDLE, *_values(operands, measurements, device, operands[4].shape[0])]
+def _derivative(rows: Sequence[int], n_params: int, order: int, **static: Any) -> ShapedArray:
+    width = sum(Measuring(**static).sizes())
+    return ShapedArray((*rows, width, *[n_params] * order), real_type())
 
 
-@replay_jacobian_p.def_abstract_eval
-def _replay_jacobian_aval(*operands: Any, measurements: Any, **_: Any) -> list[Any]:
-    return [HANDLE, _jacobian(operands, measurements, operands[4].shape[0])]
+@derivative_p.def_abstract_eval
+def _derivative_aval(*operands: Any, order: int, keep: bool, **static: Any) -> list[Any]:
+    # Whatever has no rule is an error where it is differentiated.
+    static["differentiation"].rules(order, 0, keep=keep)
+    *rows, n_params = operands[3].shape
+    derivative = _derivative(rows, operands[4].shape[0] or n_params, order, **static)
+    return [HANDLE, derivative, ShapedArray((), np.dtype(np.int32))]
+
+
+@directional_derivative_p.def_abstract_eval
+def _directional_aval(*operands: Any, order: int, is_kept: bool, **static: Any) -> ShapedArray:
+    if not is_kept:
+        static["differentiation"].rules(order, operands[7].shape[1], keep=False)
+    return _derivative(operands[7].shape[:1], operands[3].shape[-1], order, **static)
 
 
 @steps_p.def_abstract_eval
-@shift_p.def_abstract_eval
-def _number_aval(*_: Any, **__: Any) -> list[Any]:
+def _steps_aval(_: Any) -> list[Any]:
     return [HANDLE, ShapedArray((), np.dtype(np.int32))]
 
 
@@ -111,52 +167,58 @@ def _jacobian_lower(ctx: Any, state: Any, *_: Any, **__: Any) -> Any:
     return quantum.jacobian([state], [ir_type(ctx, ctx.avals_out[1])])
 
 
-def _replay_lower(
+def _derivative_lower(
     ctx: Any,
     state: Any,
     coefficients: Any,
     matrices: Any,
     params: Any,
-    index: Any,
-    amount: Any,
+    basis: Any,
     *_proxy: Any,
-    measurements: tuple[Measurement, ...],
-    **_: Any,
-) -> Any:
-    data, code = data_and_code(coefficients, matrices, measurements)
-    operands = [state, data, params, index, amount]
-    types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
-    build = quantum.replay if ctx.primitive is replay_p else quantum.replay_jacobian
-    return build(operands, types, code=code)
+    order: int,
+    keep: bool,
+    steps: Any = None,
+    directions: Any = None,
+    **static: Any,
+) -> list[Any]:
+    measuring = Measuring(**static)
+    differentiation = measuring.differentiation
+    along = 0
+    if directions is None:
+        steps = mlir.ir_constant(np.int32(_ALL_STEPS))
+        directions = mlir.ir_constant(np.zeros((1, 0), real_type()))
+    else:
+        along = ir.RankedTensorType(directions.type).shape[1]
+    rules = differentiation.rules(order, along, keep=keep)
+    data, code = data_and_code(coefficients, matrices, measuring.measurements)
+    of_parameters = mlir.ir_constant(rules.of_parameters)
+    operands = [state, data, params, of_parameters, basis, steps, directions]
+    state, kept, derivative = quantum.derivative(
+        operands,
+        [ir_type(ctx, ctx.avals_out[0 if along else 1])],
+        code=code,
+        sizes=measuring.sizes(),
+        squares=measuring.squares(),
+        **rules.attributes(),
+        order=order,
+        adjoint=differentiation.is_adjoint,
+        keep=keep,
+    )
+    return [derivative] if along else [state, derivative, kept]
 
 
-def _shift_lower(
-    ctx: Any,
-    state: Any,
-    coefficients: Any,
-    matrices: Any,
-    *others: Any,
-    measurements: tuple[Measurement, ...],
-    device: DeviceSpec,
-    **_: Any,
-) -> Any:
-    data, code = data_and_code(coefficients, matrices, measurements)
-    sizes, squares = sizes_and_squares(measurements, device)
-    return quantum.shift([state, data, *others], code=code, sizes=sizes, squares=squares)
-
-
-def sizes_and_squares(
-    measurements: Sequence[Measurement], device: DeviceSpec
-) -> tuple[list[int], list[int]]:
-    """Return how many numbers measurements give, and for each variance which is its mean.
-
-    The means of variances come last, in their order.
-    """
-    sizes = [measurement.result(device).size for measurement in measurements]
-    variances = [number for number, m in enumerate(measurements) if m.mean() is not None]
-    means = iter(range(len(measurements) - len(variances), len(measurements)))
-    squares = [next(means) if number in variances else -1 for number in range(len(measurements))]
-    return sizes, squares
+def _directional_lower(ctx: Any, *operands: Any, is_kept: bool, **static: Any) -> list[Any]:
+    state, coefficients, matrices, params, proxy, steps, kept, directions = operands
+    if is_kept:
+        row = ir.RankedTensorType(directions.type)
+        rows = ir.RankedTensorType.get(row.shape[:1], row.element_type)
+        directions = ir.Operation.create(
+            "stablehlo.reshape", results=[rows], operands=[directions]
+        ).result
+        return quantum.jvp([state, directions, kept], [ir_type(ctx, ctx.avals_out[0])])
+    no_basis = mlir.ir_constant(np.zeros((0, ir.RankedTensorType(params.type).shape[0])))
+    others = [state, coefficients, matrices, params, no_basis, proxy]
+    return _derivative_lower(ctx, *others, keep=False, steps=steps, directions=directions, **static)
 
 
 def data_and_code(
@@ -180,10 +242,9 @@ for _primitive, _lower in (
     (measure_p, _measure_lower),
     (measure_with_jacobian_p, _measure_lower),
     (jacobian_p, _jacobian_lower),
-    (replay_p, _replay_lower),
-    (replay_jacobian_p, _replay_lower),
-    (shift_p, _shift_lower),
+    (derivative_p, _derivative_lower),
     (steps_p, lambda _, state: quantum.steps([state])),
 ):
     _primitive.multiple_results = True
     mlir.register_lowering(_primitive, _lower, cacheable=False)
+mlir.register_lowering(directional_derivative_p, _directional_lower, cacheable=False)

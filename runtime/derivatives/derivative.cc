@@ -1,0 +1,477 @@
+// derivatives/derivative.cc: derivatives of any order of what a circuit measures, from
+// values or adjoint derivatives at shifted parameters.
+#include "derivatives/derivative.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "derivatives/replay.h"
+
+namespace bellhop {
+namespace {
+
+// The results of runs of so many numbers are held at once.
+constexpr std::size_t kNumbersAtOnce = std::size_t{1} << 21;
+
+// Numbers of parameters in ascending order; one may stand there more than once.
+using Numbers = std::vector<std::int32_t>;
+
+std::size_t column_of(std::int32_t dynamic_count) {
+  return static_cast<std::size_t>(dynamic_count - kFirstDynamicCount);
+}
+
+// Of all dynamic-count parameters of the first `steps` gates and projections, in order.
+Numbers dynamic_count_numbers(const Session& session, std::size_t steps) {
+  Numbers numbers;
+  for (const Step& step : std::span(session.steps).first(steps)) {
+    if (step.gates == nullptr || !is_dynamic_count(step.offset)) continue;
+    for (std::size_t i = 0; i < step.params.values.size(); ++i) {
+      numbers.push_back(step.offset + static_cast<std::int32_t>(i));
+    }
+  }
+  return numbers;
+}
+
+// How many columns a table of all of them has.
+std::size_t columns_for(const Numbers& numbers) {
+  std::size_t columns = 0;
+  for (const std::int32_t number : numbers) {
+    columns = std::max(columns, column_of(number) + 1);
+  }
+  return columns;
+}
+
+// Calls act for each choice of `size` numbers: 00, 01, 02, ..., 11, 12, ...
+template <typename Act>
+void for_each_choice(const Numbers& from, std::size_t size, Act&& act) {
+  if (from.empty() && size > 0) return;
+  std::vector<std::size_t> places(size);
+  Numbers choice(size);
+  for (std::size_t k = 1; k > 0;) {
+    for (std::size_t i = 0; i < size; ++i) choice[i] = from[places[i]];
+    act(choice);
+    k = size;
+    while (k > 0 && places[k - 1] + 1 == from.size()) --k;
+    if (k == 0) return;
+    std::fill(places.begin() + static_cast<std::ptrdiff_t>(k) - 1, places.end(),
+              places[k - 1] + 1);
+  }
+}
+
+// All directions, written out.
+class Vectors {
+ public:
+  Vectors(const Session& session, const DirectionRows& directions, std::size_t columns)
+      : order_(directions.order) {
+    for (const double proxy : directions.proxies) {
+      auto [found, is_new] = by_proxy_.try_emplace(proxy);
+      if (is_new) {
+        found->second.resize(columns);
+        session.directions.read(proxy, found->second);
+      }
+      of_rows_.push_back(found->second);
+    }
+  }
+
+  std::span<const double> of(std::size_t row, std::size_t k) const {
+    return of_rows_[row * order_ + k];
+  }
+
+  // The product of a row's directions at a choice, summed over the choice's orders.
+  double weight(std::size_t row, Numbers choice) const {
+    double sum = 0;
+    do {
+      double product = 1;
+      for (std::size_t k = 0; k < choice.size(); ++k) {
+        product *= of(row, k)[column_of(choice[k])];
+      }
+      sum += product;
+    } while (std::ranges::next_permutation(choice).found);
+    return sum;
+  }
+
+  // Whether any is not zero there.
+  bool use(std::int32_t number) const {
+    return std::ranges::any_of(by_proxy_, [=](const auto& entry) {
+      return entry.second[column_of(number)] != 0;
+    });
+  }
+
+ private:
+  std::size_t order_;
+  std::map<double, std::vector<double>> by_proxy_;
+  std::vector<std::span<const double>> of_rows_;
+};
+
+double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+void check_size(std::size_t expected, std::size_t given) {
+  if (given == expected) return;
+  throw CircuitError("A derivative of " + std::to_string(expected) +
+                     " numbers is asked for as " + std::to_string(given) + ".");
+}
+
+// Runs of a circuit at points that wait for each other, and what they gave.
+class Runs {
+ public:
+  Runs(const Session& session, const PerRow<std::span<const double>>& params,
+       const Differentiation& by, const Measured& measured, const Helpers& helpers)
+      : session_(session),
+        params_(params),
+        by_(by),
+        measured_(measured),
+        helpers_(helpers),
+        batch_(std::max<std::size_t>(session.rows, 1)),
+        width_(static_cast<std::size_t>(
+            std::reduce(measured.sizes.begin(), measured.sizes.end()))) {
+    points_.steps = by.steps;
+    points_.basis = by.basis;
+  }
+
+  std::size_t batch() const { return batch_; }
+  std::size_t width() const { return width_; }
+  std::size_t size() const { return points_.shifts.size(); }
+
+  // Whether any value depends on a parameter.
+  bool changes(std::int32_t number) const { return terms_of(number).count > 0; }
+
+  // Adds the points of a derivative by some parameters, one after another: calls
+  // act(run, coefficient) for each. A point that waits already is not run twice.
+  template <typename Act>
+  void add(const Numbers& numbers, Act&& act) {
+    std::vector<std::size_t> at(numbers.size());
+    for (bool is_more = true; is_more;) {
+      double coefficient = 1;
+      std::vector<Shift> point;
+      is_more = false;
+      for (std::size_t k = 0; k < numbers.size(); ++k) {
+        const std::size_t term = terms_of(numbers[k]).first + at[k];
+        coefficient *= by_.rules.coefficients[term];
+        const double amount = by_.rules.amounts[term];
+        const bool is_same = !point.empty() && point.back().number == numbers[k];
+        if (is_same) point.back().amount += amount;
+        if (!is_same) point.push_back({numbers[k], amount});
+      }
+      std::erase_if(point, [](const Shift& shift) { return shift.amount == 0; });
+      for (std::size_t k = numbers.size(); k-- > 0 && !is_more;) {
+        is_more = ++at[k] < terms_of(numbers[k]).count;
+        if (!is_more) at[k] = 0;
+      }
+      const auto [found, is_new] = known_.try_emplace(point, size());
+      if (is_new) points_.shifts.push_back(std::move(point));
+      act(found->second, coefficient);
+    }
+  }
+
+  // Runs all that wait, to be read until they are cleared.
+  void measure() {
+    std::vector<Output> outputs;
+    values_.clear();
+    for (const std::int64_t size : measured_.sizes) {
+      const auto numbers = static_cast<std::size_t>(size);
+      values_.emplace_back(batch_ * this->size() * numbers);
+      outputs.push_back({values_.back().data(), numbers});
+    }
+    replay(session_, params_, points_, {measured_.list, measured_.data, outputs},
+           helpers_);
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (measured_.squares[i] < 0) continue;
+      const auto& means = values_[static_cast<std::size_t>(measured_.squares[i])];
+      for (std::size_t k = 0; k < means.size(); ++k)
+        values_[i][k] += means[k] * means[k];
+    }
+  }
+
+  void measure_jacobians(std::size_t dynamic_columns) {
+    const std::size_t rows = batch_ * size() * width_;
+    jacobians_.assign(rows * params_.size(), 0.0);
+    by_dynamic_count_.assign(rows * dynamic_columns, 0.0);
+    dynamic_columns_ = dynamic_columns;
+    replay_jacobian(
+        session_, params_, points_, {measured_.list, measured_.data, {}},
+        {jacobians_, width_, params_.size(), by_dynamic_count_, dynamic_columns},
+        helpers_);
+  }
+
+  // Calls act(place, value) for each number of a run, in order.
+  template <typename Act>
+  void visit(std::size_t element, std::size_t run, Act&& act) const {
+    std::size_t place = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const auto count = static_cast<std::size_t>(measured_.sizes[i]);
+      const double* const from = values_[i].data() + (element * size() + run) * count;
+      for (std::size_t k = 0; k < count; ++k) act(place++, from[k]);
+    }
+  }
+
+  // Of a value in a run, by all static-count or all dynamic-count parameters.
+  std::span<const double> jacobian(std::size_t element, std::size_t run,
+                                   std::size_t place) const {
+    return row_of(jacobians_, params_.size(), element, run, place);
+  }
+  std::span<const double> by_dynamic_count(std::size_t run, std::size_t place) const {
+    return row_of(by_dynamic_count_, dynamic_columns_, 0, run, place);
+  }
+
+  void clear() {
+    points_.shifts.clear();
+    known_.clear();
+  }
+
+ private:
+  struct Terms {
+    std::size_t first;
+    std::size_t count;
+  };
+
+  // Those of a parameter's rule.
+  Terms terms_of(std::int32_t number) const {
+    const std::span<const std::int64_t> ends = by_.rules.ends;
+    const std::size_t rule =
+        is_dynamic_count(number)
+            ? ends.size() - 1
+            : static_cast<std::size_t>(
+                  by_.rules.of_parameters[static_cast<std::size_t>(number)]);
+    const std::int64_t first = rule == 0 ? 0 : ends[rule - 1];
+    return {static_cast<std::size_t>(first),
+            static_cast<std::size_t>(ends[rule] - first)};
+  }
+
+  std::span<const double> row_of(const std::vector<double>& numbers,
+                                 std::size_t columns, std::size_t element,
+                                 std::size_t run, std::size_t place) const {
+    return std::span(numbers).subspan(
+        ((element * size() + run) * width_ + place) * columns, columns);
+  }
+
+  const Session& session_;
+  const PerRow<std::span<const double>>& params_;
+  const Differentiation& by_;
+  const Measured& measured_;
+  const Helpers& helpers_;
+  const std::size_t batch_;
+  const std::size_t width_;
+  Points points_;
+  std::map<std::vector<Shift>, std::size_t> known_;
+  std::vector<std::vector<double>> values_;
+  std::vector<double> jacobians_;
+  std::vector<double> by_dynamic_count_;
+  std::size_t dynamic_columns_ = 0;
+};
+
+// The derivatives by all static-count parameters. They do not depend on the order of
+// parameters, so each choice of these is looked at once, for all of its orders.
+class Tensor {
+ public:
+  Tensor(Session& session, const PerRow<std::span<const double>>& params,
+         const Differentiation& by, const Measured& measured, std::span<double> result,
+         const Helpers& helpers)
+      : by_(by),
+        result_(result),
+        runs_(session, params, by, measured, helpers),
+        params_(by.rules.of_parameters.size()),
+        dynamic_count_(by.directions.order > 0
+                           ? dynamic_count_numbers(session, by.steps)
+                           : Numbers()),
+        columns_(columns_for(dynamic_count_)),
+        vectors_(session, by.directions, columns_),
+        has_jacobians_(by.adjoint && by.order + by.directions.order > 0) {
+    std::size_t size = runs_.batch() * by.directions.rows * runs_.width();
+    for (std::size_t k = 0; k < by.order; ++k) size *= params_;
+    check_size(size, result.size());
+  }
+
+  void run() {
+    std::ranges::fill(result_, 0.0);
+    if (result_.empty()) return;
+    Numbers shifted;
+    for (std::size_t i = 0; i < params_; ++i) {
+      const auto number = static_cast<std::int32_t>(i);
+      if (runs_.changes(number)) shifted.push_back(number);
+    }
+    Numbers along;
+    for (const std::int32_t number : dynamic_count_) {
+      if (vectors_.use(number)) along.push_back(number);
+    }
+    if (by_.directions.order > 0 && along.empty()) return;
+    const bool is_last_static = has_jacobians_ && by_.order > 0;
+    const bool is_last_dynamic = has_jacobians_ && by_.order == 0;
+    for_each_choice(
+        along, by_.directions.order - is_last_dynamic, [&](const Numbers& d) {
+          std::vector<double> weights;
+          for (std::size_t row = 0; row < by_.directions.rows; ++row) {
+            weights.push_back(vectors_.weight(row, d));
+          }
+          if (std::ranges::all_of(weights, [](double weight) { return weight == 0; }))
+            return;
+          if (!d.empty() && !runs_.changes(d.front())) return;
+          for_each_choice(shifted, by_.order - is_last_static,
+                          [&](const Numbers& s) { add(s, d, weights); });
+        });
+    flush();
+  }
+
+ private:
+  // One run's part in a derivative: by the static-count parameters of a choice.
+  struct Part {
+    std::size_t choice;
+    std::size_t run;
+    double coefficient;
+  };
+  struct Choice {
+    Numbers by;
+    std::vector<double> weights;  // of the rows
+  };
+
+  void add(const Numbers& static_count, const Numbers& dynamic_count,
+           const std::vector<double>& weights) {
+    Numbers all = static_count;
+    all.insert(all.end(), dynamic_count.begin(), dynamic_count.end());
+    runs_.add(all, [&](std::size_t run, double coefficient) {
+      parts_.push_back({choices_.size(), run, coefficient});
+    });
+    choices_.push_back({static_count, weights});
+    const std::size_t of_run =
+        runs_.width() * runs_.batch() * (has_jacobians_ ? params_ + columns_ : 1);
+    if (runs_.size() * of_run + parts_.size() >= kNumbersAtOnce) flush();
+  }
+
+  void flush() {
+    if (parts_.empty()) return;
+    if (has_jacobians_) {
+      runs_.measure_jacobians(by_.directions.order > 0 ? columns_ : 0);
+    } else {
+      runs_.measure();
+    }
+    for (const Part& part : parts_) {
+      for (std::size_t element = 0; element < runs_.batch(); ++element) {
+        for (std::size_t row = 0; row < by_.directions.rows; ++row) {
+          add_part(part, element, row);
+        }
+      }
+    }
+    parts_.clear();
+    choices_.clear();
+    runs_.clear();
+  }
+
+  void add_part(const Part& part, std::size_t element, std::size_t row) {
+    const Choice& choice = choices_[part.choice];
+    const double factor = part.coefficient * choice.weights[row];
+    if (factor == 0) return;
+    const std::size_t first = (element * by_.directions.rows + row) * runs_.width();
+    if (!has_jacobians_) {
+      runs_.visit(element, part.run, [&](std::size_t place, double value) {
+        for_each_order(choice.by, first + place,
+                       [&](std::size_t index) { result_[index] += factor * value; });
+      });
+      return;
+    }
+    for (std::size_t place = 0; place < runs_.width(); ++place) {
+      if (by_.order == 0) {
+        result_[first + place] +=
+            factor * dot(runs_.by_dynamic_count(part.run, place),
+                         vectors_.of(row, by_.directions.order - 1));
+        continue;
+      }
+      const auto jacobian = runs_.jacobian(element, part.run, place);
+      for_each_order(choice.by, first + place, [&](std::size_t index) {
+        for (std::size_t i = 0; i < params_; ++i) {
+          result_[index * params_ + i] += factor * jacobian[i];
+        }
+      });
+    }
+  }
+
+  // Calls act with the place of an entry, for each order of its numbers.
+  template <typename Act>
+  void for_each_order(Numbers numbers, std::size_t first, Act&& act) const {
+    do {
+      std::size_t index = first;
+      for (const std::int32_t number : numbers) {
+        index = index * params_ + static_cast<std::size_t>(number);
+      }
+      act(index);
+    } while (std::ranges::next_permutation(numbers).found);
+  }
+
+  const Differentiation& by_;
+  const std::span<double> result_;
+  Runs runs_;
+  const std::size_t params_;
+  const Numbers dynamic_count_;
+  const std::size_t columns_;
+  const Vectors vectors_;
+  const bool has_jacobians_;
+  std::vector<Part> parts_;
+  std::vector<Choice> choices_;
+};
+
+}  // namespace
+
+void differentiate(Session& session, const PerRow<std::span<const double>>& params,
+                   const Differentiation& by, const Measured& measured,
+                   std::span<double> result, const Helpers& helpers) {
+  Tensor tensor(session, params, by, measured, result, helpers);
+  if (session.device->shots == 0 || by.directions.order == 0) return tensor.run();
+  // Derivatives in directions come in any order, and each begins at the same seed.
+  const std::mt19937 generator = session.device->generator;
+  tensor.run();
+  session.device->generator = generator;
+}
+
+std::int32_t keep_derivative(Session& session,
+                             const PerRow<std::span<const double>>& params,
+                             const Differentiation& by, const Measured& measured,
+                             const Helpers& helpers) {
+  const Numbers numbers = dynamic_count_numbers(session, by.steps);
+  Runs runs(session, params, by, measured, helpers);
+  const std::int32_t kept =
+      session.dynamic_count.begin(runs.width(), columns_for(numbers));
+  struct Part {
+    std::int32_t number;
+    std::size_t run;
+    double coefficient;
+  };
+  std::vector<Part> parts;
+  const auto flush = [&] {
+    if (parts.empty()) return;
+    runs.measure();
+    for (const Part& part : parts) {
+      runs.visit(0, part.run, [&](std::size_t place, double value) {
+        session.dynamic_count.add(place, part.number, part.coefficient * value);
+      });
+    }
+    parts.clear();
+    runs.clear();
+  };
+  for (const std::int32_t number : numbers) {
+    if (!runs.changes(number)) break;
+    runs.add({number}, [&](std::size_t run, double coefficient) {
+      parts.push_back({number, run, coefficient});
+    });
+    if (runs.size() * runs.width() >= kNumbersAtOnce) flush();
+  }
+  flush();
+  return kept;
+}
+
+void kept_derivative(const Session& session, std::int32_t derivative,
+                     const DirectionRows& directions, std::span<double> result) {
+  const auto& [values, columns, numbers] = session.dynamic_count.derivative(derivative);
+  const Vectors vectors(session, directions, columns);
+  check_size(directions.rows * values, directions.order * result.size());
+  for (std::size_t row = 0; row < directions.rows; ++row) {
+    for (std::size_t place = 0; place < values; ++place) {
+      const auto by = std::span(numbers).subspan(place * columns, columns);
+      result[row * values + place] = dot(by, vectors.of(row, 0));
+    }
+  }
+}
+
+}  // namespace bellhop

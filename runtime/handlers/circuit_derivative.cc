@@ -1,0 +1,142 @@
+// handlers/circuit_derivative.cc: bellhop_circuit_derivative.
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "derivatives/derivative.h"
+#include "handlers/circuit_ffi.h"
+#include "profile/profile.h"
+
+namespace bellhop {
+namespace {
+
+// What a compiled call knows. Shared by all executions, never changed.
+struct DerivativeState {
+  static constexpr const char* kTypeName = "bellhop_circuit_derivative_state";
+  static inline ffi::TypeId id = {};
+  MeasurementList list;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> squares;
+  std::vector<std::int64_t> ends;
+  std::vector<double> coefficients;
+  std::vector<double> amounts;
+  std::size_t order;
+  bool adjoint;
+  bool keep;
+};
+
+template <typename T>
+std::vector<T> copy_of(std::span<const T> numbers) {
+  return {numbers.begin(), numbers.end()};
+}
+
+void check(const DerivativeState& state) {
+  const auto count = static_cast<std::int64_t>(state.list.size());
+  const auto& [list, sizes, squares, ends, coefficients, amounts, order, adjoint,
+               keep] = state;
+  bool is_right = sizes.size() == list.size() && squares.size() == sizes.size();
+  for (std::size_t i = 0; is_right && i < sizes.size(); ++i) {
+    is_right =
+        sizes[i] >= 0 && squares[i] < count &&
+        (squares[i] < 0 || sizes[static_cast<std::size_t>(squares[i])] == sizes[i]);
+  }
+  if (!is_right) {
+    throw CircuitError("The derivative of " + std::to_string(count) +
+                       " measurements is asked for with wrong sizes or squares.");
+  }
+  std::int64_t last = 0;
+  for (const std::int64_t end : ends) {
+    is_right = is_right && end >= last;
+    last = end;
+  }
+  if (!is_right || ends.empty() || coefficients.size() != amounts.size() ||
+      static_cast<std::size_t>(last) != amounts.size()) {
+    throw CircuitError("Shift rules have " + std::to_string(coefficients.size()) +
+                       " coefficients and " + std::to_string(amounts.size()) +
+                       " amounts, and end at term " + std::to_string(last) + ".");
+  }
+}
+
+ffi::ErrorOr<std::unique_ptr<DerivativeState>> prepare_derivative(
+    List<"code", std::int64_t> code, List<"sizes", std::int64_t> sizes,
+    List<"squares", std::int64_t> squares, List<"ends", std::int64_t> ends,
+    List<"coefficients", double> coefficients, List<"amounts", double> amounts,
+    Integer<"order"> order, Integer<"adjoint"> adjoint, Integer<"keep"> keep) {
+  return instantiate<DerivativeState>([&] {
+    auto state = std::make_unique<DerivativeState>(
+        DerivativeState{MeasurementList(*code), copy_of(*sizes), copy_of(*squares),
+                        copy_of(*ends), copy_of(*coefficients), copy_of(*amounts),
+                        static_cast<std::size_t>(*order), adjoint != 0, keep != 0});
+    check(*state);
+    return state;
+  });
+}
+
+using Numbers = ffi::Buffer<ffi::F64>;  // of all rows of a batch, or of each
+
+Differentiation read_order(const DerivativeState& state, const Session& session,
+                           std::size_t params, const ffi::BufferR1<ffi::S32>& rules,
+                           const ffi::BufferR2<ffi::F64>& basis, std::int32_t steps,
+                           const ffi::BufferR2<ffi::F64>& directions) {
+  const auto known = static_cast<std::int32_t>(session.steps.size());
+  if (steps > known) {
+    throw CircuitError("A derivative is asked for after step " + std::to_string(steps) +
+                       " of " + std::to_string(known) + ".");
+  }
+  const std::span<const std::int32_t> of_parameters = span_of(rules);
+  for (const std::int32_t rule : of_parameters) {
+    if (rule >= 0 && static_cast<std::size_t>(rule) < state.ends.size()) continue;
+    throw CircuitError("There are " + std::to_string(state.ends.size()) +
+                       " shift rules, and no rule " + std::to_string(rule) + ".");
+  }
+  const auto rows = static_cast<std::size_t>(basis.dimensions()[0]);
+  const auto columns = static_cast<std::size_t>(basis.dimensions()[1]);
+  const std::size_t expected = rows > 0 ? rows : params;
+  if (of_parameters.size() != expected || columns != params ||
+      (rows > 0 && state.adjoint)) {
+    throw CircuitError(std::to_string(expected) + " parameters are given " +
+                       std::to_string(of_parameters.size()) + " shift rules, and a " +
+                       "basis of " + std::to_string(rows) + " rows of " +
+                       std::to_string(columns) + " numbers.");
+  }
+  const auto shape = directions.dimensions();
+  return {state.order,
+          {span_of(directions), static_cast<std::size_t>(shape[0]),
+           static_cast<std::size_t>(shape[1])},
+          {of_parameters, state.ends, state.coefficients, state.amounts},
+          span_of(basis),
+          state.adjoint,
+          static_cast<std::size_t>(steps < 0 ? known : steps)};
+}
+
+// Threading: any XLA thread; operations on one session wait for each other, and the
+// runs are shared with XLA's threads.
+// Ownership: the session is borrowed, and ends here if a run fails.
+ffi::Error derivative(DerivativeState* state, ffi::RunId run, ffi::ThreadPool pool,
+                      HandleBuffer handle, Numbers data, Numbers params,
+                      ffi::BufferR1<ffi::S32> rules, ffi::BufferR2<ffi::F64> basis,
+                      ffi::BufferR0<ffi::S32> steps, ffi::BufferR2<ffi::F64> directions,
+                      HandleResult result, ffi::ResultBufferR0<ffi::S32> kept,
+                      ffi::Result<ffi::Buffer<ffi::F64>> values) {
+  return with_session({run, handle, &result, state}, [&](Lease& lease) {
+    const auto numbers = read_per_row(params, lease->rows);
+    const Differentiation by = read_order(*state, lease.session, numbers.size(), rules,
+                                          basis, *steps.typed_data(), directions);
+    if (state->keep || by.directions.order > 0) require_one_circuit(lease.session);
+    const Measured measured{state->list, read_per_row(data, lease->rows), state->sizes,
+                            state->squares};
+    const Helpers helpers = helpers_of(pool);
+    differentiate(lease.session, numbers, by, measured, span_of(*values), helpers);
+    *kept->typed_data() =
+        state->keep ? keep_derivative(lease.session, numbers, by, measured, helpers)
+                    : -1;
+  });
+}
+
+const Target kCircuitDerivative("bellhop_circuit_derivative",
+                                profiled<handler<derivative>>,
+                                preparing<prepare_derivative>);
+
+}  // namespace
+}  // namespace bellhop
