@@ -1,8 +1,9 @@
-"""First calls of circuits that PennyLane decomposes, and of observables with many terms.
+"""First calls: circuits that PennyLane decomposes, observables with many terms, long programs.
 
 What they take is tracing: the compile time is what these cases are about.  A Trotter product of 10
 qubits and 50 steps has 2900 exponentials of Pauli words, of which 58 differ; a Hamiltonian of 1000
-terms is differentiated by all of its coefficients.  Limit: none is known.
+terms is differentiated by all of its coefficients.  Shor's algorithm for numbers of five bits is
+thousands of lines of classical control around its gates.  Limit: none is known.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ WIRES = 10
 STEPS = 50
 TERMS = 1000
 TIME = 0.5
+NUMBER = 21
+BASE = 2
 
 
 def _ising() -> Any:
@@ -86,6 +89,20 @@ def _hamiltonian_jax() -> Program:
     return synchronous(jax.jit(jax.grad(circuit)), jax.numpy.linspace(-1, 1, TERMS))
 
 
+def _shor(api: Any) -> Program:
+    from benchmarks.shor import shor
+
+    program = shor(api, NUMBER.bit_length())
+
+    def factors() -> Any:
+        # Half of the phases that are measured give none.
+        while np.prod(found := np.asarray(program(NUMBER, BASE))) != NUMBER:
+            pass
+        return np.sort(found)
+
+    return Program(lambda: np.asarray(program(NUMBER, BASE)), observe=factors)
+
+
 def _trotter_case(name: str, title: str, *, is_static: bool) -> Case:
     return Case(
         name=name,
@@ -107,5 +124,14 @@ CASES = [
         builders={"jax": _hamiltonian_jax, "bellhop": _hamiltonian_bellhop},
         unavailable={"catalyst": "its derivatives by coefficients of observables are zero"},
         targets=(Target("jax", 1, "compile"),),
+    ),
+    Case(
+        name="shor",
+        title=f"Shor's algorithm for {NUMBER}, in loops and conditionals",
+        limit="none",
+        builders=qjit_builders(_shor),
+        unavailable={"jax": "its programs have no circuits that are measured on the way"},
+        expected=lambda: [3, 7],
+        targets=(Target("catalyst", 1, "compile"),),
     ),
 ]

@@ -10,6 +10,9 @@ from bellhop_mlir._walk import functions, operations, symbol
 CallGraph = Mapping[str, set[str]]
 T = TypeVar("T")
 
+_WITHOUT_SYMBOLS = ("quantum.", "stablehlo.")
+_WITH_SYMBOLS = frozenset({"stablehlo.composite", "stablehlo.custom_call"})
+
 
 def call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGraph:
     """Return, for each function, the functions that its operations refer to.
@@ -38,11 +41,12 @@ def references(op: ir.Operation) -> Iterator[str]:
     Calls are not the only operations that do: ``stablehlo.composite`` names what it stands
     for, and ``stablehlo.custom_call`` its computations.
     """
-    # Gates outnumber everything else and name no symbol.
-    if op.name.startswith("quantum."):
-        return
-    if op.name == "callback.call":
+    name = op.name
+    if name in ("func.call", "callback.call"):
         yield symbol(op)
+        return
+    # What there is most of is not asked for its attributes, one by one.
+    if name.startswith(_WITHOUT_SYMBOLS) and name not in _WITH_SYMBOLS:
         return
     for name in op.attributes:
         try:

@@ -26,7 +26,7 @@ from bellhop.autograph.state import (
 )
 from bellhop.base.source import user_site
 from bellhop.control_flow.cond import cond
-from bellhop.control_flow.for_loop import for_loop, n_iterations
+from bellhop.control_flow.for_loop import element_of_range, for_loop, n_iterations
 from bellhop.control_flow.predicates import as_integer
 from bellhop.control_flow.progress import Tracked
 from bellhop.control_flow.while_loop import while_loop
@@ -105,10 +105,10 @@ def _elements(target: Any) -> _Elements | None:
             inner.progress = target.description
         return inner
     if isinstance(target, range):
-        return _Elements(len(target), lambda i: target.start + i * target.step)
+        return _Elements(len(target), lambda i: element_of_range(i, target.start, target.step))
     if isinstance(target, TracedRange):
         start, _, step = target.bounds
-        return _Elements(n_iterations(target.bounds), lambda i: start + i * step)
+        return _Elements(n_iterations(target.bounds), lambda i: element_of_range(i, start, step))
     if isinstance(target, list | tuple) and target:
         try:
             target = jnp.asarray(target)

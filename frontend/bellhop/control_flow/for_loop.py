@@ -106,7 +106,13 @@ def for_loop(
 
 def _index_at(iteration: Any, bounds: Bounds) -> Any:
     lower, _, step = bounds
-    return lower + iteration * step
+    return element_of_range(iteration, lower, step)
+
+
+def element_of_range(iteration: Any, lower: Any, step: Any) -> Any:
+    """Return an element of a range by its number, with no equations where that is the number."""
+    stride = iteration if isinstance(step, int) and step == 1 else iteration * step
+    return stride if isinstance(lower, int) and lower == 0 else lower + stride
 
 
 def n_iterations(bounds: Bounds) -> Any:
@@ -118,7 +124,8 @@ def n_iterations(bounds: Bounds) -> Any:
     lower, upper, step = (jnp.asarray(bound) for bound in bounds)
     if isinstance(bounds[2], int) and bounds[2] == 1:
         # Not for its value: a division takes longer to compile than the loop.
-        return jnp.maximum(0, upper - lower)
+        distance = upper if isinstance(bounds[0], int) and bounds[0] == 0 else upper - lower
+        return jnp.maximum(0, distance)
     ascends = step > 0
     is_empty = jnp.where(ascends, upper <= lower, upper >= lower) | (step == 0)
     # The distance of two integers may be too long for one with a sign.

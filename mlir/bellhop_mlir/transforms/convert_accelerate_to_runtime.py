@@ -74,6 +74,8 @@ class ConvertAccelerateToRuntime:
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
+        if not named(module.operation, "callback.accelerate"):
+            return False
         # Calls that only a region makes move with it; its own compilation converts them.
         here = reachable(call_graph(module, into_regions=False), entry_points(module))
         regions = [

@@ -62,6 +62,8 @@ class InlineAccelerate:
         return found
 
     def _regions(self, module: ir.Module) -> list[ir.Operation]:
+        if not named(module.operation, "callback.accelerate"):
+            return []
         here = reachable(call_graph(module, into_regions=False), entry_points(module))
         by_name = functions(module)
         regions = [

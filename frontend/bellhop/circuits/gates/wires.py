@@ -17,7 +17,8 @@ def as_int32(wire: Any) -> Any:
     """Return a wire that the program computes in 32 bits; one out of range stays so."""
     here, there = jnp.iinfo(wire.dtype), jnp.iinfo(jnp.int32)
     low, high = max(int(here.min), there.min), min(int(here.max), there.max)
-    return jnp.clip(wire, low, high).astype(jnp.int32)
+    clipped = jax.lax.clamp(jnp.asarray(low, wire.dtype), wire, jnp.asarray(high, wire.dtype))
+    return clipped.astype(jnp.int32)
 
 
 class WireMap:
