@@ -21,12 +21,18 @@ _NAMES = (
     "square", "squeeze", "stack", "sub", "tan", "tanh", "transpose", "xor",
 )
 # fmt: on
+#: Takes an array apart along an axis, which is what iteration over one is; JAX has it since 0.11.
+unstack_p = getattr(lax, "unstack_p", None)
 _ELEMENTWISE = frozenset(getattr(lax, f"{name}_p") for name in _NAMES if hasattr(lax, f"{name}_p"))
 
 
 def is_elementwise(eqn: Any) -> bool:
     """Tell whether an equation computes each element by itself, or picks and arranges them."""
-    if len(eqn.outvars) != 1 or eqn.effects:
+    if eqn.effects:
+        return False
+    if eqn.primitive is unstack_p:
+        return True
+    if len(eqn.outvars) != 1:
         return False
     if eqn.primitive is jit_p:
         inner = eqn.params["jaxpr"]

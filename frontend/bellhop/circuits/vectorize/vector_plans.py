@@ -33,7 +33,7 @@ from jax.extend.core import Literal
 from jax.extend.core.primitives import jit_p
 
 from bellhop.circuits.precision import real_type
-from bellhop.circuits.vectorize.elementwise import is_elementwise
+from bellhop.circuits.vectorize.elementwise import is_elementwise, unstack_p
 from bellhop.circuits.vectorize.pack import pack
 from bellhop.circuits.vectorize.pick import pick
 
@@ -201,15 +201,19 @@ class Planner:
 
     def __init__(self, equations: Sequence[Any]) -> None:
         self._equations: dict[Any, Any] = {}
+        # Of what an array was taken apart into: the place along the axis.
+        self._places: dict[Any, int] = {}
         self._depths: dict[Any, int] = {}
         self._plans: dict[tuple[int, ...], tuple[Sequence[Any], Plan]] = {}
         for eqn in equations:
             if is_elementwise(eqn):
                 depth = 1 + max((self._depth(atom) for atom in eqn.invars), default=0)
-                # Depths go on from piece to piece, so that values of a chain have different ones.
-                self._depths[eqn.outvars[0]] = depth
-                if depth % _DEPTH:
-                    self._equations[eqn.outvars[0]] = eqn
+                for place, result in enumerate(eqn.outvars):
+                    # Depths go on from piece to piece: values of a chain have different ones.
+                    self._depths[result] = depth
+                    if depth % _DEPTH:
+                        self._equations[result] = eqn
+                        self._places[result] = place
 
     def _depth(self, atom: Any) -> int:
         return 0 if isinstance(atom, Literal) else self._depths.get(atom, 0)
@@ -291,12 +295,22 @@ class Planner:
         if eqn.primitive is lax.slice_p:
             starts = np.array([each.params["start_indices"] for each in equations], np.int32)
             return _Slices(operands[0], starts, first.aval.shape)
+        if eqn.primitive is unstack_p:
+            return self._plan_unstacked(atoms, operands[0], **eqn.params)
         if not any(plan.is_mapped for plan in operands):
             return _Same(first)
         keeps_order = eqn.primitive is lax.squeeze_p or (
             eqn.primitive is lax.reshape_p and eqn.params["dimensions"] is None
         )
         return _Alike(_computation(eqn), operands, first.aval.shape if keeps_order else None)
+
+    def _plan_unstacked(self, atoms: Sequence[Any], array: Plan, axis: int) -> Plan:
+        """Return slices of one element along an axis, without that axis."""
+        shape = atoms[0].aval.shape
+        starts = np.zeros((len(atoms), len(shape) + 1), np.int32)
+        starts[:, axis] = [self._places[atom] for atom in atoms]
+        slices = _Slices(array, starts, (*shape[:axis], 1, *shape[axis:]))
+        return _Alike(lambda slice_: lax.squeeze(slice_, (axis,)), [slices], shape)
 
 
 def _computation(eqn: Any) -> Callable[..., Any]:

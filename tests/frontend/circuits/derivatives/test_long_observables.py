@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
-import pytest
 
 import bellhop
 
@@ -30,10 +29,6 @@ def test_derivative_by_many_coefficients(compare_derivative: Any) -> None:
     compare_derivative(_measured, 0.4, coefficients, wires=3)
 
 
-@pytest.mark.xfail(
-    jax.__version_info__ >= (0, 11),
-    reason="iteration over an array is an unstack there, which is not made a vector again",
-)
 def test_terms_are_not_equations_of_their_own(lightning: Any) -> None:
     def equations(n: int) -> int:
         gradient = bellhop.grad(lightning(_measured, 3), argnums=(0, 1))

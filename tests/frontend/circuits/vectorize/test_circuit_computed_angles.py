@@ -54,6 +54,14 @@ def of_rows(x: Any, y: Any) -> Iterator[Any]:
         yield qml.math.where(x[i, 0] > 0.5, x[i, 0], y)
 
 
+def of_elements(x: Any, y: Any) -> Iterator[Any]:
+    for row in x:
+        yield from row
+    for column in x.T:
+        for element in column:
+            yield element * y
+
+
 def nothing_alike(x: Any, y: Any) -> Iterator[Any]:
     yield x[0, 0]
     yield y
@@ -69,6 +77,7 @@ ANGLES = [
     of_the_one_before,
     running_sums,
     of_rows,
+    of_elements,
     nothing_alike,
 ]
 
@@ -167,7 +176,7 @@ def test_effects_and_callbacks_between_them_stay(lightning: Any, reference: Any,
     np.testing.assert_allclose(sorted(seen), sorted(expected), atol=1e-12)
 
 
-@pytest.mark.parametrize("angles", [of_slices, of_a_number, alternating, of_rows])
+@pytest.mark.parametrize("angles", [of_slices, of_a_number, alternating, of_rows, of_elements])
 def test_program_does_not_grow_with_the_gates(
     lightning: Any, monkeypatch: Any, angles: Callable[..., Iterator[Any]]
 ) -> None:
