@@ -144,7 +144,7 @@ def _circuits() -> Iterator[Finding]:
     """Try a circuit on every plugin whose devices compiled programs can use."""
     import pennylane as qml
 
-    from bellhop.circuits.in_program.default_qubit import is_default_qubit
+    from bellhop.circuits.in_program.execution import is_in_program
 
     for entry_point in importlib.metadata.entry_points(group="pennylane.plugins"):
         name = entry_point.name
@@ -154,7 +154,7 @@ def _circuits() -> Iterator[Finding]:
             # PennyLane itself lists devices whose packages are optional.
             yield Finding(f"circuit on {name}", None, f"not usable: {' '.join(str(error).split())}")
             continue
-        if not (hasattr(device, "get_c_interface") or is_default_qubit(device)):
+        if not (hasattr(device, "get_c_interface") or is_in_program(device)):
             continue
 
         @qml.qnode(device)

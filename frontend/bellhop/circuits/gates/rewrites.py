@@ -1,11 +1,12 @@
 """What changes the operations of a circuit while it is traced: PennyLane's transforms, folding."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import pennylane as qml
+from pennylane.transforms.core import BoundTransform
 
 from bellhop.passes import pass_names
 from bellhop.tracing.state import trace_state, tracing_with
@@ -119,17 +120,54 @@ def global_folding() -> int:
     return folding.times if folding is not None and folding.is_global else 0
 
 
+# Transforms that add noise behind gates: those of a folded circuit, since noise has no inverse.
+_ADDS_NOISE = ("add_noise", "insert")
+
+
+def with_folding_before_noise(transforms: Sequence[Any]) -> tuple[list[Any], bool]:
+    """Return transforms, with folding in front of the first that adds noise.
+
+    Returns:
+        the transforms, and whether one of them folds.
+    """
+    folding = trace_state().folding
+    noisy = [n for n, each in enumerate(transforms) if transform_name(each) in _ADDS_NOISE]
+    if folding is None or not noisy:
+        return list(transforms), False
+
+    @qml.transform
+    def fold(tape: Any) -> Any:
+        operations = _fold(tape.operations, folding)
+        return (tape.copy(operations=operations),), lambda results: results[0]
+
+    return [*transforms[: noisy[0]], BoundTransform(fold), *transforms[noisy[0] :]], True
+
+
+def not_folded() -> AbstractContextManager[None]:
+    """Leave the circuits that are traced inside as they are."""
+    return tracing_with(folding=None)
+
+
+def _fold(operations: Operations, folding: Folding) -> Operations:
+    # Inverses are gates of their own where they can be, which noise models know by name.
+    if not folding.is_global:
+        return _fold_each(operations, folding.times, is_lazy=False)
+    gates = [op for op in operations if not isinstance(op, qml.operation.StatePrepBase)]
+    undone = [qml.adjoint(op, lazy=False) for op in reversed(gates)]
+    return [*operations, *(undone + gates) * folding.times]
+
+
 def folded(scale: int, folding: str) -> AbstractContextManager[None]:
     """Fold the circuits that are traced inside, so that there are ``scale`` times the gates."""
     return tracing_with(folding=Folding((scale - 1) // 2, folding == "global"))
 
 
-def _fold_each(operations: Operations, times: int) -> Operations:
+def _fold_each(operations: Operations, times: int, *, is_lazy: bool = True) -> Operations:
     """Return operations, each gate with its inverse and itself again after it, so many times."""
     folded: Operations = []
     for op in operations:
         folded.append(op)
         if not isinstance(op, qml.operation.StatePrepBase):
             with qml.QueuingManager.stop_recording():
-                folded += [qml.adjoint(op), op] * times
+                folded += [qml.adjoint(op, lazy=is_lazy), op] * times
     return folded

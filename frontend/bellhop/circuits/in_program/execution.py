@@ -1,4 +1,4 @@
-"""Calls of QNodes on ``default.qubit``: one run, or one for each combination of outcomes."""
+"""Calls of QNodes on devices in the program: one run, or one for each combination of outcomes."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 from jax.core import eval_jaxpr
 
 from bellhop.base.source import named_after
@@ -13,9 +14,12 @@ from bellhop.circuits.circuit.execution import ONE_SHOT, SINGLE_BRANCH, QNodeCal
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of, options_of
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.rewrites import rewrites_of
-from bellhop.circuits.in_program.default_qubit import DefaultQubitCircuit
 from bellhop.circuits.in_program.differences import with_differences
+from bellhop.circuits.in_program.mixed_simulator import MixedSimulator
+from bellhop.circuits.in_program.pure_simulator import PureSimulator
 from bellhop.circuits.in_program.shots import ShotsOfBranch, draw_branches, group_of_shot
+from bellhop.circuits.in_program.simulated_circuit import SimulatedCircuit
+from bellhop.circuits.in_program.simulator import Simulator
 from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.kept_shots import drops_shots, possible
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
@@ -25,9 +29,22 @@ from bellhop.errors import CompileError
 # A circuit runs twice as often for each mid-circuit measurement.
 _MOST_OUTCOMES = 12
 
+_SIMULATORS: dict[type, type[Simulator]] = {
+    qml.devices.DefaultQubit: PureSimulator,
+    qml.devices.DefaultMixed: MixedSimulator,
+}
+
+
+def is_in_program(device: Any) -> bool:
+    """Tell whether circuits on a PennyLane device are traced into the program.
+
+    A class of one's own that is derived from such a device may do otherwise, and is called.
+    """
+    return type(device) in _SIMULATORS
+
 
 def run_traced(call: QNodeCall) -> Any:
-    """Trace a call of a QNode on ``default.qubit``.
+    """Trace a call of a QNode on ``default.qubit`` or ``default.mixed``.
 
     With mid-circuit measurements, results are exact means over all outcomes, by the sum over
     runs that each have other outcomes; it is differentiated as it is.  With shots, each shot
@@ -48,7 +65,8 @@ def run_traced(call: QNodeCall) -> Any:
 
 def _run(call: QNodeCall) -> Any:
     qnode, inputs, wires, where, shots = call.qnode, call.inputs, call.wires, call.where, call.shots
-    check_state_fits(len(wires), where)
+    simulator = _SIMULATORS[type(qnode.device)](qnode.device, wires, where)
+    check_state_fits(len(wires), where, axes=simulator.sides)
     results: Any = None
     n_outcomes = 0
     method: str | None = None
@@ -64,12 +82,12 @@ def _run(call: QNodeCall) -> Any:
         is_here = drawn.branch_of_shot == outcomes
         here = ShotsOfBranch(key, is_here, drawn.total, shots.copies, drawn.n_kept)
         on_branch = here if shots.total else None
-        circuit = DefaultQubitCircuit(wires, where, rows, wire_faults, outcomes, on_branch)
+        circuit = SimulatedCircuit(simulator, rows, wire_faults, outcomes, on_branch)
         circuit.rewrites = rewrites
         leaves, out_tree = circuit.traced(call.function, *inputs)
         n_outcomes, postselects = circuit.n_outcomes, circuit.postselects
         method = call.chosen_method(circuit, leaves)
-        _check_outcomes(n_outcomes, where)
+        _check_outcomes(n_outcomes, simulator)
         circuit.is_one_shot = method == ONE_SHOT
         is_single = method == SINGLE_BRANCH
         statistics = circuit.statistics(leaves, method_of(qnode), is_single=is_single)
@@ -149,10 +167,10 @@ def _sum(one: Any, other: Any) -> Any:
     return one | other if one.dtype == bool else one + other
 
 
-def _check_outcomes(n_outcomes: int, where: str) -> None:
+def _check_outcomes(n_outcomes: int, simulator: Simulator) -> None:
     if n_outcomes > _MOST_OUTCOMES:
         raise CompileError(
-            f"{where}: it has {n_outcomes} mid-circuit measurements; on default.qubit bellhop goes "
-            f"through the outcomes of at most {_MOST_OUTCOMES}. Use "
+            f"{simulator.where}: it has {n_outcomes} mid-circuit measurements; on {simulator.name} "
+            f"bellhop goes through the outcomes of at most {_MOST_OUTCOMES}. Use "
             "qml.device('lightning.qubit', wires=...)."
         )

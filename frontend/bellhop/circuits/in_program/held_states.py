@@ -1,4 +1,4 @@
-"""Refuses batches of ``default.qubit`` circuits whose states need more memory than there is.
+"""Refuses batches of circuits in the program whose states need more memory than there is.
 
 A state is an array of the program, so ``jax.vmap`` has one for each row.  How many rows there are
 is not known while a circuit is traced.  So a primitive marks the state, and its batching rule
@@ -20,16 +20,16 @@ _held_p.def_abstract_eval(lambda state, **_: state)
 mlir.register_lowering(_held_p, lambda _, state, **__: [state])
 
 
-def held(state: Any, qubits: int, shots: int, where: str) -> Any:
+def held(state: Any, sides: int, shots: int, where: str) -> Any:
     """Return a state, of which a batch is refused that takes more memory than there is.
 
     Args:
-        state: with an axis of two for each qubit.
-        qubits: how many it has.
+        state: with an axis for each qubit.
+        sides: two for a density matrix.
         shots: how many numbers are drawn from it.
         where: the QNode and its line, for errors.
     """
-    return _held_p.bind(state, qubits=qubits, shots=shots, where=where)
+    return _held_p.bind(state, qubits=state.ndim, sides=sides, shots=shots, where=where)
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
@@ -37,13 +37,14 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
 
 
 def _batch(
-    operands: Sequence[Any], dims: Sequence[int], *, qubits: int, shots: int, where: str
+    operands: Sequence[Any], dims: Sequence[int], *, qubits: int, sides: int, shots: int, where: str
 ) -> Any:
     (states,) = operands
-    rows = states.size // 2**qubits
-    check_state_fits(qubits, where, rows=rows)
+    rows = states.size // 2 ** (sides * qubits)
+    check_state_fits(qubits, where, axes=sides, rows=rows)
     check_shots_fit(shots, where, rows=rows)
-    return _held_p.bind(states, qubits=qubits, shots=shots, where=where), dims[0]
+    bound = _held_p.bind(states, qubits=qubits, sides=sides, shots=shots, where=where)
+    return bound, dims[0]
 
 
 ad.primitive_jvps[_held_p] = _jvp

@@ -16,8 +16,9 @@ import pennylane as qml
 
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.control_flow import is_control_flow
-from bellhop.circuits.gates.gates import ASKS_FOR_NUMBER, check_is_gate, known_only_at_run
+from bellhop.circuits.gates.gates import check_is_gate
 from bellhop.circuits.gates.wires import WireMap
+from bellhop.circuits.in_program.simulator import naming
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.circuits.recording.nested import NestingCircuit, apply_control_flow
 from bellhop.control_flow.branches import choose
@@ -76,10 +77,8 @@ class ProgramCircuit(NestingCircuit):
             apply_control_flow(self, op)
         else:
             check_is_gate(op, self._where)
-            try:
+            with naming(op, self._where):
                 self._apply_gate(self.rows.of(op), depth)
-            except ASKS_FOR_NUMBER as error:
-                raise known_only_at_run(op, self._where) from error
 
     def check_wires(self, wires: Any, process: Any) -> None:
         """Check the wires of a measurement process, which the program computes, when it runs."""
@@ -154,8 +153,8 @@ class ProgramCircuit(NestingCircuit):
         if self._n_outcomes_of_part:
             raise CompileError(
                 f"{self._where}: a mid-circuit measurement stands in {construct}, and on "
-                "default.qubit their number must be known. Use bounds that are Python numbers, or "
-                "qml.device('lightning.qubit', wires=...)."
+                "devices in the program their number must be known. Use bounds that are Python "
+                "numbers, or qml.device('lightning.qubit', wires=...)."
             )
 
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:

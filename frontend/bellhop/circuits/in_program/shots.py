@@ -1,4 +1,4 @@
-"""Shots of circuits on ``default.qubit``: samples of a state that is an array of the program.
+"""Shots of circuits in the program: samples of a state that is an array of it.
 
 With mid-circuit measurements each shot first falls to one combination of outcomes, a *branch*
 through the circuit; each branch draws samples for its own shots, and what it makes of them adds up
@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
+from bellhop.circuits.in_program.simulator import Simulator
 from bellhop.circuits.measure.device_measurements import (
     Frequencies,
     SnapshotMeans,
@@ -48,15 +49,18 @@ class ShotsOfBranch:
     n_kept: Any
     _rounds: int = 0
 
-    def sample(self, state: Any, asked: Sequence[Asked]) -> list[Any]:
+    def sample(self, simulator: Simulator, state: Any, asked: Sequence[Asked]) -> list[Any]:
         """Return what is asked of one round of samples of the state of this branch."""
         self._rounds += 1
         key = jax.random.fold_in(self.key, self._rounds)
         snapshots = [what for what in asked if isinstance(what, Snapshots)]
         if snapshots:
             keys = jax.random.split(key, len(snapshots))
-            return [self._snapshots(state, *each) for each in zip(keys, snapshots, strict=True)]
-        probabilities = jnp.square(jnp.abs(state)).reshape(-1)
+            return [
+                self._snapshots(simulator, state, *each)
+                for each in zip(keys, snapshots, strict=True)
+            ]
+        probabilities = simulator.probabilities(state, range(state.ndim))
         sample = draw(key, jax.lax.stop_gradient(probabilities), len(self.is_here))
         weights = self._weights(probabilities[sample])
         bits = (sample[:, None] >> np.arange(state.ndim)[::-1]) & 1
@@ -93,14 +97,14 @@ class ShotsOfBranch:
         sums = sums.at[self._group_of_shot(), outcome.astype(int)].add(signed)
         return sums / self.n_kept[:, None]
 
-    def _snapshots(self, state: Any, key: Any, what: Snapshots) -> Any:
+    def _snapshots(self, simulator: Simulator, state: Any, key: Any, what: Snapshots) -> Any:
         """Return samples, each shot in a basis of its own, or the means of words over them."""
         key_of_bases, key = jax.random.split(key)
         shots, wires = len(self.is_here), len(what.wires)
         bases = what.bases()
         if bases is None:
             bases = jax.random.randint(key_of_bases, (shots, wires), 0, 3)
-        bits, probabilities = snapshots_of(state, key, what.wires, jnp.asarray(bases))
+        bits, probabilities = snapshots_of(simulator, state, key, what.wires, jnp.asarray(bases))
         if not isinstance(what, SnapshotMeans):
             return jnp.stack([bits, bases], axis=1)
         words = np.array(what.words, int).reshape(-1, wires)
@@ -156,17 +160,17 @@ def draw(key: Any, probabilities: Any, shots: int) -> Any:
     return jnp.minimum(found, len(probabilities) - 1)
 
 
-# To the eigenvectors of X, Y and Z.
-_BASES = np.array([[[1, 1], [1, -1]], [[1, -1j], [1, 1j]], [[2**0.5, 0], [0, 2**0.5]]]) / 2**0.5
-
 # Shots at a time, whose states hold so many numbers together.
 _NUMBERS_AT_A_TIME = 1 << 22
 
 
-def snapshots_of(state: Any, key: Any, wires: Sequence[int], bases: Any) -> tuple[Any, Any]:
+def snapshots_of(
+    simulator: Simulator, state: Any, key: Any, wires: Sequence[int], bases: Any
+) -> tuple[Any, Any]:
     """Sample wires, each shot in bases of its own.
 
     Args:
+        simulator: what measuring does to the state.
         state: with an axis for each qubit.
         key: for random numbers.
         wires: what is sampled.
@@ -184,13 +188,12 @@ def snapshots_of(state: Any, key: Any, wires: Sequence[int], bases: Any) -> tupl
         rest = first
         bits: list[Any] = []
         for place, basis in zip(places, bases, strict=True):
-            rest = jnp.tensordot(jnp.asarray(_BASES, state.dtype)[basis], rest, 1)
-            both = jnp.sum(jnp.square(jnp.abs(rest)).reshape(2, -1), axis=1)
-            bit = (place * jnp.sum(both) >= both[0]).astype(int)
-            rest = rest[bit]
+            after = simulator.after_outcomes(rest, basis)
+            zero, one = map(simulator.weight, after)
+            bit = (place * (zero + one) >= zero).astype(int)
+            rest = after[bit]
             bits.append(bit)
-        probability = jnp.sum(jnp.square(jnp.real(rest)) + jnp.square(jnp.imag(rest)))
-        return jnp.stack(bits), probability
+        return jnp.stack(bits), simulator.weight(rest)
 
     places = jax.random.uniform(key, bases.shape, jnp.real(state).dtype)
     at_a_time = max(1, _NUMBERS_AT_A_TIME // state.size)
@@ -204,8 +207,8 @@ def _ratio(p: Any) -> Any:
 
 
 _TWICE = (
-    "the samples of default.qubit are differentiated twice; their likelihood tells the first "
-    "derivative only. Use qml.device('lightning.qubit', wires=...), or no shots."
+    "the samples of a device in the program are differentiated twice; their likelihood tells the "
+    "first derivative only. Use qml.device('lightning.qubit', wires=...), or no shots."
 )
 
 

@@ -21,6 +21,7 @@ from bellhop.circuits.measure.observable_code import Code, hermitian, named, pro
 from bellhop.circuits.measure.observables import Factor, Named, Term, terms_of
 from bellhop.circuits.measure.pauli_words import as_words, need_words, squared
 from bellhop.circuits.measure.sampling import Asked
+from bellhop.circuits.measure.states import by_outcome
 from bellhop.circuits.measure.statistics import (
     ExactValues,
     Make,
@@ -99,15 +100,21 @@ class MeasurementList(ExactValues):
 
         return rotated
 
-    def amplitudes(self) -> Take:
-        """Ask for the state of the run."""
-        return self._add(State())
+    def density_matrix(self, qubits: Sequence[int]) -> Take:
+        """Ask for the state of the run; return what makes the density matrix of it."""
+        take = self._add(State())
+
+        def matrix(values: Any) -> Any:
+            rows = by_outcome(take(values), qubits, self._circuit.device.qubits)
+            return rows @ jnp.conj(rows).T
+
+        return matrix
 
     def state(self) -> Take:
         """Ask for the state of the circuit, which has one run."""
         if self._is_tree:
             raise state_of_mixture(self.where)
-        return self.amplitudes()
+        return self._add(State())
 
     def answers(self) -> list[Any]:
         """Measure."""

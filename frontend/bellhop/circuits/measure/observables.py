@@ -127,14 +127,17 @@ def _hermitian(terms: list[Term], observable: Any) -> list[Term]:
     known = not any(
         _is_traced(number)
         for coefficient, factors in others
-        for number in (coefficient, *map(_matrix, factors))
+        for number in (coefficient, *map(matrix_of_factor, factors))
     )
     if not known or len(wires) > _MOST_WIRES:
         raise refused
     matrices = [
         functools.reduce(
             np.matmul,
-            (qml.math.expand_matrix(_matrix(f), f.wires, wire_order=wires) for f in factors),
+            (
+                qml.math.expand_matrix(matrix_of_factor(f), f.wires, wire_order=wires)
+                for f in factors
+            ),
             coefficient * np.eye(2 ** len(wires)),
         )
         for coefficient, factors in others
@@ -166,7 +169,7 @@ def _with_real_coefficient(term: Term) -> Term:
     if position is None or not _is_imaginary(coefficient):
         return term
     old = factors[position]
-    new = Matrix(old.wires, coefficient * _matrix(old))
+    new = Matrix(old.wires, coefficient * matrix_of_factor(old))
     return 1.0, (*factors[:position], new, *factors[position + 1 :])
 
 
@@ -240,7 +243,9 @@ def _product(factors: list[Factor]) -> tuple[complex, list[Factor]]:
         if _is_pauli(one) and _is_pauli(other):
             return _pauli_product(one, other)
     wires = list(dict.fromkeys(wire for factor in factors for wire in factor.wires))
-    matrices = [qml.math.expand_matrix(_matrix(f), f.wires, wire_order=wires) for f in factors]
+    matrices = [
+        qml.math.expand_matrix(matrix_of_factor(f), f.wires, wire_order=wires) for f in factors
+    ]
     return 1.0, [Matrix(tuple(wires), functools.reduce(lambda a, b: a @ b, matrices))]
 
 
@@ -260,7 +265,8 @@ def _pauli_product(one: Named, other: Named) -> tuple[complex, list[Factor]]:
     return phase, [Named(third, one.wire)]
 
 
-def _matrix(factor: Factor) -> Any:
+def matrix_of_factor(factor: Factor) -> Any:
+    """Return the matrix of a factor."""
     if isinstance(factor, Matrix):
         return factor.matrix
     return np.asarray(getattr(qml, factor.name).compute_matrix())

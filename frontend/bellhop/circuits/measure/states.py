@@ -8,7 +8,6 @@ functions of that sum.
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.circuits.measure.process import Process
@@ -24,13 +23,23 @@ class OfState(Process):
         qubits = {wire: self._wires(wire) for wire in self.process.wires}
         process = self.process.map_wires(qubits)
         order = qml.wires.Wires(range(len(self._wires)))
-        return lambda answers: Statistic(
-            jnp.ravel(take(answers)), lambda state: process.process_state(state, order)
-        )
+
+        def value(state: Any) -> Any:
+            return self._of(process, state, order)
+
+        return lambda answers: Statistic(take(answers), value)
+
+    def _of(self, process: Any, state: Any, order: Any) -> Any:
+        if state.ndim == 2:
+            return process.process_density_matrix(state, order)
+        return process.process_state(state, order)
 
 
 class State(OfState):
     """The state itself."""
+
+    def _of(self, process: Any, state: Any, order: Any) -> Any:
+        return state if state.ndim == 2 else super()._of(process, state, order)
 
     def _null(self, shots: int | None) -> Any:
         return self._all_in_first(len(self._labels()))
@@ -42,13 +51,8 @@ class OfDensityMatrix(Process):
     def _exact(self, asked: ExactValues) -> Make:
         qubits = list(map(self._wires, self.process.wires))
         check_state_fits(len(qubits), self._where, axes=2)
-        take = asked.amplitudes()
-
-        def make(answers: Any) -> Statistic:
-            rows = by_outcome(take(answers), qubits, len(self._wires))
-            return Statistic(rows @ jnp.conj(rows).T, self._of_matrix)
-
-        return make
+        take = asked.density_matrix(qubits)
+        return lambda answers: Statistic(take(answers), self._of_matrix)
 
     def _of_matrix(self, matrix: Any) -> Any:
         wires = self.process.wires

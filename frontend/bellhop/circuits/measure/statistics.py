@@ -77,12 +77,12 @@ class ExactValues:
         """Ask for the probabilities of the outcomes of wires, after some gates."""
 
     @abstractmethod
-    def amplitudes(self) -> Take:
-        """Ask for the state of the run."""
+    def density_matrix(self, qubits: Sequence[int]) -> Take:
+        """Ask for the density matrix of qubits."""
 
     @abstractmethod
     def state(self) -> Take:
-        """Ask for the state of the circuit, which must not be a mixture of several."""
+        """Ask for the state of the circuit: a vector, which no mixture has, or a matrix."""
 
     @abstractmethod
     def answers(self) -> Any:

@@ -5,6 +5,7 @@ theirs.  A tape holds gates alone: loops of known length are unrolled onto it, a
 flow and measurements in the middle are refused.
 """
 
+import contextlib
 import copy
 import functools
 from collections.abc import Callable, Sequence
@@ -17,7 +18,12 @@ from pennylane.transforms.core import CompilePipeline
 from bellhop.base.source import function_name
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.clifford_t import taking_computed_angles
-from bellhop.circuits.gates.rewrites import is_piecewise, transform_name
+from bellhop.circuits.gates.rewrites import (
+    is_piecewise,
+    not_folded,
+    transform_name,
+    with_folding_before_noise,
+)
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.gate_parameters import GateParameters
 from bellhop.circuits.recording.queue import QueuedCircuit
@@ -73,7 +79,8 @@ def call_on_tape(
 
     tape, leaves, tree = record(*args)
     processes = tape.measurements
-    pipeline = CompilePipeline([taking_computed_angles(each) for each in qnode.compile_pipeline])
+    transforms, is_folded = with_folding_before_noise(qnode.compile_pipeline)
+    pipeline = CompilePipeline(list(map(taking_computed_angles, transforms)))
     if pipeline.has_classical_cotransform() and pipeline[-1].kwargs.get("hybrid", True):
         pipeline.cotransform_cache = GateParameters(
             lambda *args: record(*args)[0], args, pipeline, where
@@ -91,7 +98,8 @@ def call_on_tape(
             # It tells something about the tape, which nobody runs.
             return finish(tapes)[0]
     # Results come by tape, and one was put in.
-    (transformed,) = finish(tuple(call(_qnode_of(changed, qnode), (), {}) for changed in tapes))
+    with not_folded() if is_folded else contextlib.nullcontext():
+        (transformed,) = finish(tuple(call(_qnode_of(changed, qnode), (), {}) for changed in tapes))
 
     def as_returned(values: Any) -> Any:
         if len(processes) == 1:

@@ -28,8 +28,7 @@ from bellhop.circuits.gates.device import GateSet, check_options, device_spec
 from bellhop.circuits.gates.gridsynth import take_computed_angles
 from bellhop.circuits.gates.rewrites import global_folding, passes_by_transforms, rewrites_of
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
-from bellhop.circuits.in_program.default_qubit import is_default_qubit
-from bellhop.circuits.in_program.execution import run_traced
+from bellhop.circuits.in_program.execution import is_in_program, run_traced
 from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.shadow_seeds import note_drawn_seeds
@@ -95,7 +94,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     folded = fold(function, global_folding())
     if _runs_as_tapes(qnode):
         return run_on_python_device(folded, inputs, qnode=qnode, where=where)
-    if is_default_qubit(qnode.device):
+    if is_in_program(qnode.device):
         run: Any = run_traced
     else:
         run = run_null if is_null_device(qnode.device) else _run_on_plugin
@@ -108,7 +107,7 @@ def _runs_as_tapes(qnode: qml.QNode) -> bool:
 
     So it does for Hadamard tests, which are other circuits, that PennyLane makes of tapes.
     """
-    if is_default_qubit(qnode.device) or is_null_device(qnode.device):
+    if is_in_program(qnode.device) or is_null_device(qnode.device):
         return False
     return not hasattr(qnode.device, "get_c_interface") or method_of(qnode) == HADAMARD
 

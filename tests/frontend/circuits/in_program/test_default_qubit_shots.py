@@ -236,7 +236,7 @@ def word(x: Any) -> Any:
 ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "second derivative": (
         lambda: bellhop.grad(bellhop.grad(node(word))),
-        "the samples of default.qubit are differentiated twice",
+        "the samples of a device in the program are differentiated twice",
     ),
     "backpropagation": (
         lambda: bellhop.grad(node(word, diff_method="backprop")),

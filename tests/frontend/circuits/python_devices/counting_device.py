@@ -7,6 +7,10 @@ import pennylane as qml
 from pennylane.devices import Device
 
 
+class CalledMixed(qml.devices.DefaultMixed):
+    """default.mixed as a plugin of its own, which the program calls: it might do otherwise."""
+
+
 class CountingDevice(Device):
     """reference.qubit, with the number of tapes of each execution."""
 

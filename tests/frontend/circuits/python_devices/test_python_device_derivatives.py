@@ -6,6 +6,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from tests.frontend.circuits.python_devices.counting_device import (
+    CalledMixed,
     CountingDevice,
     DifferentiatingDevice,
 )
@@ -39,7 +40,7 @@ def close(ours, theirs):
 @pytest.mark.parametrize("method", ["best", "parameter-shift", "finite-diff", "hadamard"])
 def test_jacobian(method):
     options = {"gradient_kwargs": {"aux_wire": 2}} if method == "hadamard" else {}
-    device = qml.device("default.mixed", wires=3)
+    device = CalledMixed(wires=3)
     qnode = qml.QNode(circuit, device, diff_method=method, **options)
     ours = bellhop.qjit(jax.jacobian(qnode, argnums=(0, 1)))(0.3, 0.5)
     close(ours, jax.jit(jax.jacobian(reference(circuit), argnums=(0, 1)))(0.3, 0.5))
@@ -105,7 +106,7 @@ def test_mixed_second_derivative_of_a_batch():
 
 
 def test_channel_and_observable():
-    @qml.qnode(qml.device("default.mixed", wires=1))
+    @qml.qnode(CalledMixed(wires=1))
     def noisy(p, c):
         qml.RX(0.4, 0)
         qml.DepolarizingChannel(p, 0)
@@ -117,7 +118,7 @@ def test_channel_and_observable():
 
 
 def test_branch_and_measurement_in_the_middle():
-    @qml.qnode(qml.device("default.mixed", wires=3))
+    @qml.qnode(CalledMixed(wires=3))
     def chosen(x):
         bellhop.cond(x > 0.5, lambda: qml.RX(x, 0), lambda: qml.RY(2 * x, 0))()
         m = bellhop.measure(0)
@@ -135,7 +136,7 @@ def test_branch_and_measurement_in_the_middle():
 
 def test_derivative_with_shots_is_of_fresh_samples():
     @qml.set_shots(20000)
-    @qml.qnode(qml.device("default.mixed", wires=1, seed=3))
+    @qml.qnode(CalledMixed(wires=1, seed=3))
     def sampled(x):
         qml.RX(x, 0)
         return qml.expval(qml.Z(0))
@@ -167,7 +168,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_no_derivative(name):
     options, function, message = REFUSED[name]
-    qnode = qml.QNode(function, qml.device("default.mixed", wires=2), **options)
+    qnode = qml.QNode(function, CalledMixed(wires=2), **options)
     with pytest.raises(bellhop.DifferentiableCompileError, match=r"the QNode '\w+' \(") as raised:
         bellhop.qjit(jax.grad(qnode))(0.3, 0.5)
     assert message in str(raised.value)
@@ -195,7 +196,7 @@ def damped(x, y):
 
 
 def test_derivatives_that_pennylane_would_get_wrong():
-    qnode = qml.QNode(damped, qml.device("default.mixed", wires=1))
+    qnode = qml.QNode(damped, CalledMixed(wires=1))
     message = "AmplitudeDamping has no parameter-shift rule: PennyLane would take finite"
     with pytest.raises(bellhop.DifferentiableCompileError, match=message):
         bellhop.qjit(jax.hessian(qnode, argnums=1))(0.3, 0.2)
@@ -207,13 +208,13 @@ def test_derivatives_that_pennylane_would_get_wrong():
 
 
 def test_without_compiling():
-    qnode = qml.QNode(damped, qml.device("default.mixed", wires=1))
+    qnode = qml.QNode(damped, CalledMixed(wires=1))
     with jax.disable_jit():
         close(bellhop.qjit(bellhop.grad(qnode))(0.3, 0.2), -0.8 * np.sin(0.3))
 
 
 def test_derivative_by_a_complex_number():
-    @qml.qnode(qml.device("default.mixed", wires=1))
+    @qml.qnode(CalledMixed(wires=1))
     def unitary(x):
         qml.QubitUnitary(jnp.diag(jnp.exp(jnp.array([1j, -1j]) * x)), 0)
         return qml.expval(qml.X(0))

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pennylane as qml
 import pytest
-from tests.frontend.circuits.python_devices.counting_device import CountingDevice
+from tests.frontend.circuits.python_devices.counting_device import CalledMixed, CountingDevice
 
 import bellhop
 
@@ -22,9 +22,7 @@ def counting(x):
 
 
 def sampled(function, shots, **options):
-    return qml.set_shots(
-        qml.QNode(function, qml.device("default.mixed", wires=3, **options)), shots
-    )
+    return qml.set_shots(qml.QNode(function, CalledMixed(wires=3, **options)), shots)
 
 
 @pytest.mark.parametrize("shots", [6, (5, (6, 2))])
@@ -105,7 +103,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_samples_without_shots(name):
     measure, message = REFUSED[name]
-    qnode = qml.QNode(lambda: measure(), qml.device("default.mixed", wires=1))
+    qnode = qml.QNode(lambda: measure(), CalledMixed(wires=1))
     with pytest.raises(bellhop.CompileError, match=message):
         bellhop.qjit(lambda: qnode())()
 

@@ -7,7 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
-from tests.frontend.circuits.python_devices.counting_device import CountingDevice, as_numpy
+from tests.frontend.circuits.python_devices.counting_device import (
+    CalledMixed,
+    CountingDevice,
+    as_numpy,
+)
 
 import bellhop
 
@@ -64,7 +68,7 @@ DEVICES = {
     "reference.qubit": entangled,
     "state of reference.qubit": state,
     "default.clifford": stabilizer,
-    "default.mixed": noisy,
+    "derived.mixed": noisy,
     "default.tensor": parity,
     "default.qutrit": qutrits,
     "default.qutrit.mixed": qutrits,
@@ -82,7 +86,8 @@ def test_values(name):
     device = name.split()[-1]
     if device in NEEDS:
         pytest.importorskip(NEEDS[device])
-    assert_as_uncompiled(qml.QNode(DEVICES[name], qml.device(device, wires=2)), 0.3)
+    made = CalledMixed(wires=2) if device == "derived.mixed" else qml.device(device, wires=2)
+    assert_as_uncompiled(qml.QNode(DEVICES[name], made), 0.3)
 
 
 def test_device_without_wires_has_those_of_the_circuit():
@@ -96,7 +101,7 @@ def test_device_without_wires_has_those_of_the_circuit():
 
 
 def test_numbers_that_the_program_computes():
-    @qml.qnode(qml.device("default.mixed", wires=2))
+    @qml.qnode(CalledMixed(wires=2))
     def circuit(weights, matrix, coefficient):
         qml.StronglyEntanglingLayers(weights, wires=[0, 1])
         qml.QubitUnitary(matrix, 0)
@@ -109,7 +114,7 @@ def test_numbers_that_the_program_computes():
 
 
 def test_quantum_function_in_a_closure_over_the_program():
-    device = qml.device("default.mixed", wires=1)
+    device = CalledMixed(wires=1)
 
     @bellhop.qjit
     def program(x):
@@ -142,7 +147,7 @@ def branching(x):
 
 @pytest.mark.parametrize("x", [0.3, 0.8])
 def test_branch_that_the_program_chooses(x):
-    assert_as_uncompiled(qml.QNode(branching, qml.device("default.mixed", wires=2)), x)
+    assert_as_uncompiled(qml.QNode(branching, CalledMixed(wires=2)), x)
 
 
 def test_vmap_is_one_batch_of_tapes():
@@ -169,7 +174,7 @@ def test_batches_of_parameters_are_one_batch_of_tapes():
 
 
 def test_measurement_in_the_middle():
-    @qml.qnode(qml.device("default.mixed", wires=4))
+    @qml.qnode(CalledMixed(wires=4))
     def circuit(x):
         qml.RX(x, 0)
         m = bellhop.measure(0, reset=True)
@@ -181,7 +186,7 @@ def test_measurement_in_the_middle():
 
 
 def test_values_beside_measurements():
-    @qml.qnode(qml.device("default.mixed", wires=1))
+    @qml.qnode(CalledMixed(wires=1))
     def circuit(x):
         return qml.expval(qml.Z(0)), 2 * x
 
@@ -189,7 +194,7 @@ def test_values_beside_measurements():
 
 
 def test_precision_is_that_of_the_numbers():
-    circuit = qml.QNode(parity, qml.device("default.mixed", wires=2))
+    circuit = qml.QNode(parity, CalledMixed(wires=2))
     value = bellhop.qjit(circuit)(jnp.float32(0.3))
     assert value.dtype == np.float32
     np.testing.assert_allclose(value, np.cos(0.3), rtol=1e-6)
@@ -227,7 +232,7 @@ def test_programs_in_several_threads_have_the_device_one_by_one():
 
 
 def test_transforms_of_the_qnode():
-    device = qml.device("default.mixed", wires=1)
+    device = CalledMixed(wires=1)
 
     def circuit(x):
         qml.RX(x, 0)
@@ -311,14 +316,14 @@ REFUSED = {
 
 @pytest.mark.parametrize("function", REFUSED)
 def test_what_no_tape_can_hold(function):
-    qnode = qml.QNode(function, qml.device("default.mixed", wires=2))
+    qnode = qml.QNode(function, CalledMixed(wires=2))
     with pytest.raises(bellhop.CompileError, match=r"the QNode '\w+' \(.*:\d+\): ") as raised:
         bellhop.qjit(qnode)(0.3)
     assert REFUSED[function] in str(raised.value)
 
 
 def test_branch_on_an_outcome_measures_nothing():
-    @qml.qnode(qml.device("default.mixed", wires=2))
+    @qml.qnode(CalledMixed(wires=2))
     def circuit():
         bellhop.cond(bellhop.measure(0), lambda: qml.expval(qml.Z(0)))()
         return qml.expval(qml.Z(0))

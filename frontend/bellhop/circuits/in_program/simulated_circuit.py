@@ -1,8 +1,8 @@
-"""Circuits on ``default.qubit``: traced into the program, gate by gate.
+"""Circuits on ``default.qubit`` and ``default.mixed``: traced into the program, gate by gate.
 
-The state is an array of the program, and gates and measurements are PennyLane's own functions
-of it.  So such a circuit differentiates to any order, is batched by ``jax.vmap``, and runs on
-whatever device the region around it runs on.
+The state is an array of the program, and gates and measurements are functions of it.  So such a
+circuit differentiates to any order, is batched by ``jax.vmap``, and runs on whatever device the
+region around it runs on.
 """
 
 from collections.abc import Sequence
@@ -26,29 +26,13 @@ from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH
 from bellhop.circuits.gates.pauli_exponentials import rotation_of
-from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.held_states import held
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.in_program.shots import ShotsOfBranch
-from bellhop.circuits.measure.observables import Factor, Named, terms_of
+from bellhop.circuits.in_program.simulator import Simulator
 from bellhop.circuits.measure.processes import as_process, exact_statistics, sampled_statistics
 from bellhop.circuits.measure.sampling import Asked
-from bellhop.circuits.measure.states import by_outcome
-from bellhop.circuits.measure.statistics import (
-    ExactValues,
-    Make,
-    Statistic,
-    Take,
-    of_moments,
-    state_of_mixture,
-)
-from bellhop.circuits.operations.state_array import (
-    after_gate,
-    in_precision,
-    inner_product,
-    is_applied,
-    prepared,
-)
+from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, Take, of_moments
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.errors import CompileError
 
@@ -57,42 +41,49 @@ _EXACT_METHODS = (BEST, "backprop", ADJOINT, PARAMETER_SHIFT, HADAMARD)
 _METHODS_WITH_SHOTS = (BEST, PARAMETER_SHIFT, HADAMARD)
 
 
-def is_default_qubit(device: Any) -> bool:
-    """Tell whether circuits on a PennyLane device are traced into the program."""
-    return isinstance(device, qml.devices.DefaultQubit)
-
-
-class DefaultQubitCircuit(ProgramCircuit):
-    """A circuit whose state is an array with one axis of two for each qubit.
+class SimulatedCircuit(ProgramCircuit):
+    """A circuit whose state is an array of the program.
 
     Args:
+        simulator: what operations do to that.
         outcomes: the outcomes of its mid-circuit measurements, a bit for each.
         shots: the shots of the circuit that have these outcomes; None without shots.
 
-    A measurement projects the state and does not normalize it, so that its squared norm is the
+    A measurement projects the state and does not normalize it, so that its weight is the
     probability of these outcomes.
-
-    Attributes:
-        state: the array.
     """
 
     def __init__(
         self,
-        wires: WireMap,
-        where: str,
+        simulator: Simulator,
         rows: Rows,
         faults: WireFaults,
         outcomes: Any,
         shots: ShotsOfBranch | None,
     ) -> None:
-        super().__init__(wires, where, rows, faults)
+        super().__init__(simulator.wires, simulator.where, rows, faults)
         self._shots = shots
-        self.state = prepared(wires)
+        self.simulator = simulator
+        self._state = simulator.prepared()
         self._is_fresh = True
+        # Operations that are not applied yet.
+        self._run: list[Any] = []
         self._outcomes = outcomes
         # How many mid-circuit measurements there were so far.
         self._place: Any = jnp.int32(0)
         self.postselects = False
+
+    @property
+    def state(self) -> Any:
+        """The state after everything that was flushed."""
+        run, self._run = self._run, []
+        if run:
+            self._state = self.simulator.after(run, self._state)
+        return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._state = state
 
     @property
     def _now(self) -> Any:
@@ -106,19 +97,25 @@ class DefaultQubitCircuit(ProgramCircuit):
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations to the state, in order."""
         super().apply(operations)
-        # Gates with parameters of half the precision must not change the type of a loop's state.
-        self.state = in_precision(self.state)
+        with qml.QueuingManager.stop_recording():
+            self.state = self.state
 
     def _apply_gate(self, op: Any, depth: int) -> None:
         op = rotation_of(op) or op
         if self._is_fresh and isinstance(op, StatePrepBase):
-            self.state = prepared(self.wires, op)
-        elif is_applied(op):
-            self.state = after_gate(op, self.state, self.wires)
+            self.state = self.simulator.prepared(op)
+        elif self.simulator.applies(op):
+            self._run.append(op)
         elif op.has_decomposition and depth < DECOMPOSITION_DEPTH:
             for part in op.decomposition():
                 self._apply(part, depth + 1)
             return
+        elif isinstance(op, qml.ops.SymbolicOp) and isinstance(op.base, qml.operation.Channel):
+            raise CompileError(
+                f"{self._where}: it has {op.name}, and a channel has no inverse and no controlled "
+                "form. If circuits are mitigated, which are folded, add noise to the QNode by "
+                "qml.add_noise: that comes after folding."
+            )
         else:
             raise CompileError(
                 f"{self._where}: the device does not apply {op.name}, and PennyLane has no "
@@ -136,7 +133,7 @@ class DefaultQubitCircuit(ProgramCircuit):
         rows = [[zero, one], [0, 0]] if reset else [[zero, 0], [0, one]]
         with qml.QueuingManager.stop_recording():
             projector = qml.Hermitian(jnp.array(rows), wires=label)
-            self.state = in_precision(after_gate(projector, self.state, self.wires))
+            self.state = self.simulator.after([projector], self.state)
         self._place = self._place + 1
         self.n_outcomes += 1
         self.postselects |= postselect >= 0
@@ -158,7 +155,7 @@ class DefaultQubitCircuit(ProgramCircuit):
             if self.n_outcomes:
                 self._leave_other_branches()
             shots = 0 if self._shots is None else self._shots.is_here.size
-            self.state = held(self.state, len(self.wires), shots, self._where)
+            self.state = held(self.state, self.simulator.sides, shots, self._where)
         if self._shots is None:
             statistics = exact_statistics(_StateValues(self, is_single=is_single), processes)
         else:
@@ -179,8 +176,8 @@ class DefaultQubitCircuit(ProgramCircuit):
         methods = (*methods, *BY_DIFFERENCES)
         if diff_method not in methods:
             return (
-                f"it is differentiated, and its diff_method is '{diff_method}'; on default.qubit "
-                f"bellhop supports {', '.join(map(repr, methods))}"
+                f"it is differentiated, and its diff_method is '{diff_method}'; on "
+                f"{self.simulator.name} bellhop supports {', '.join(map(repr, methods))}"
                 f"{'' if self._shots is None else ' with shots'}."
             )
         return OUTCOMES_ARE_DRAWN if is_single else ""
@@ -198,7 +195,7 @@ class DefaultQubitCircuit(ProgramCircuit):
     def sample(self, asked: Sequence[Asked]) -> list[Any]:
         """Return what is asked of one round of samples."""
         assert self._shots is not None
-        return self._shots.sample(self.state, asked)
+        return self._shots.sample(self.simulator, self.state, asked)
 
     def mean_of_groups(self, value: Any) -> Any:
         """Return what these outcomes add to the mean of a value of them, for each group."""
@@ -212,35 +209,34 @@ class DefaultQubitCircuit(ProgramCircuit):
 
     def weight(self) -> Any:
         """Return the probability of the outcomes."""
-        return inner_product(self.state, self.state)
+        return self.simulator.weight(self.state)
 
 
 class _StateValues(ExactValues):
-    """Exact values of a circuit on ``default.qubit``, computed from its state.
+    """Exact values of a circuit, computed from its state.
 
     Args:
         circuit: the circuit, at its end.
         is_single: whether only one branch, drawn at random, is run.
     """
 
-    def __init__(self, circuit: Any, *, is_single: bool) -> None:
+    def __init__(self, circuit: SimulatedCircuit, *, is_single: bool) -> None:
         self.where = circuit.where
         self._circuit = circuit
-        self._is_single = is_single
+        self._simulator = circuit.simulator
+        self._is_mixture = circuit.n_outcomes > 0 and not is_single
 
     def weight(self) -> Take:
         return lambda _: self._circuit.weight()
 
     def expval(self, observable: Any) -> Take:
-        return lambda _: inner_product(self._circuit.state, self._applied(observable))
+        return lambda _: self._moments(observable, has_square=False)[0]
 
     def variance(self, observable: Any) -> Make:
-        def make(_: Any) -> Any:
-            applied = self._applied(observable)
-            mean = inner_product(self._circuit.state, applied)
-            return of_moments(mean, inner_product(applied, applied))
+        return lambda _: of_moments(*self._moments(observable))
 
-        return make
+    def _moments(self, observable: Any, **options: Any) -> Any:
+        return self._simulator.moments(self._circuit.state, observable, **options)
 
     def probabilities(self, wires: Sequence[Any], rotations: Sequence[Any] = ()) -> Take:
         qubits = list(map(self._circuit.wires, wires))
@@ -249,41 +245,16 @@ class _StateValues(ExactValues):
             before = self._circuit.state
             self._circuit.apply(rotations)
             after, self._circuit.state = self._circuit.state, before
-            rows = by_outcome(after, qubits, len(self._circuit.wires))
-            return jnp.sum(jnp.real(rows) ** 2 + jnp.imag(rows) ** 2, axis=1)
+            return self._simulator.probabilities(after, qubits)
 
         return take
 
-    def amplitudes(self) -> Take:
-        return lambda _: self._circuit.state
+    def density_matrix(self, qubits: Sequence[int]) -> Take:
+        return lambda _: self._simulator.density_matrix(self._circuit.state, qubits)
 
     def state(self) -> Take:
-        if not self._circuit.n_outcomes:
-            return self.amplitudes()
-        if not self._is_single:
-            raise state_of_mixture(self.where)
-        # All that is measured is divided by the probability of the branch later.
-        return lambda _: self._circuit.state * jnp.sqrt(self._circuit.weight())
+        state = self._simulator.state(self._circuit.state, is_mixture=self._is_mixture)
+        return lambda _: state
 
     def answers(self) -> None:
         pass
-
-    def _applied(self, observable: Any) -> Any:
-        """Return the state after an observable.
-
-        PennyLane would diagonalize some, whose derivative is none where eigenvalues are equal.
-        """
-        return sum(
-            jnp.real(coefficient) * self._product_applied(factors)
-            for coefficient, factors in terms_of(observable, self.where)
-        )
-
-    def _product_applied(self, factors: Sequence[Factor]) -> Any:
-        state = self._circuit.state
-        for factor in factors:
-            if isinstance(factor, Named):
-                op = getattr(qml, factor.name)(factor.wire)
-            else:
-                op = qml.Hermitian(factor.matrix, wires=factor.wires)
-            state = after_gate(op, state, self._circuit.wires)
-        return state

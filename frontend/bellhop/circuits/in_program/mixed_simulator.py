@@ -1,0 +1,220 @@
+"""``default.mixed``: the state is the means of all Pauli words, and operations are real matrices.
+
+That takes half the memory of a density matrix and a quarter of the arithmetic, a partial trace is
+a slice, and the mean of a Pauli word is an entry.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.circuits.gates.wires import WireMap, is_dynamic
+from bellhop.circuits.in_program.matrix_runs import MOST_WIRES, MatrixRun
+from bellhop.circuits.in_program.pauli_transfer import (
+    kraus_operators,
+    matrix_of,
+    of_matrix,
+    product_from_left,
+    transfer_matrix,
+)
+from bellhop.circuits.in_program.pure_simulator import initial_amplitudes, is_applied
+from bellhop.circuits.in_program.simulator import Simulator, brought_to_front, naming
+from bellhop.circuits.measure.observables import Factor, Named, matrix_of_factor, terms_of
+from bellhop.circuits.precision import real_type
+
+_NOTHING = (qml.Identity, qml.GlobalPhase, qml.ops.Barrier, qml.ops.WireCut)
+_LETTERS = {"PauliX": 1, "PauliY": 2, "PauliZ": 3}
+
+# The probabilities of so many qubits are one product.
+_QUBITS_AT_ONCE = 4
+
+
+class MixedSimulator(Simulator):
+    """The means of all Pauli words, see ``pauli_transfer``.
+
+    Outcomes are read wrongly with the probability ``readout_prob`` of the device.  That is a bit
+    flip behind the gates that lead to the measured basis: words lose a share for each letter.
+    """
+
+    base = 4
+    sides = 2
+
+    def __init__(self, device: Any, wires: WireMap, where: str) -> None:
+        super().__init__(device, wires, where)
+        self._visibility = 1 - 2 * (device.readout_err or 0.0)
+
+    def prepared(self, preparation: Any = None) -> Any:
+        """Return the means of a state."""
+        n = len(self.wires)
+        if preparation is None:
+            means = functools.reduce(np.multiply.outer, [np.array([1.0, 0.0, 0.0, 1.0])] * n)
+        else:
+            amplitudes = initial_amplitudes(preparation, self.wires).reshape(-1)
+            means = of_matrix(amplitudes[:, None] * amplitudes.conj(), n).real
+        return jnp.asarray(means, real_type())
+
+    def applies(self, op: Any) -> bool:
+        """Tell whether an operation has a matrix, or Kraus operators."""
+        if isinstance(op, qml.operation.Channel | qml.QubitDensityMatrix):
+            return op.batch_size is None
+        return isinstance(op, _NOTHING) or is_applied(op)
+
+    def after(self, operations: Sequence[Any], state: Any) -> Any:
+        """Return the state after operations, which are merged as far as they follow each other."""
+        run: list[tuple[Any, tuple[int, ...]]] = []
+        for op in operations:
+            qubits = self.qubits_of(op)
+            if isinstance(op, _NOTHING) or not qubits:
+                continue
+            is_small = len(qubits) <= MOST_WIRES and not isinstance(op, qml.QubitDensityMatrix)
+            if is_small and not any(map(is_dynamic, qubits)):
+                run.append((op, qubits))
+                continue
+            state = self._after_run(run, state)
+            run = []
+            with naming(op, self.where):
+                function = self._in_front_of(op)
+            state = _on_front(function, state, qubits)
+        return self._after_run(run, state)
+
+    def _after_run(self, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
+        if not run:
+            return state
+
+        def matrix(op: Any) -> Any:
+            with naming(op, self.where):
+                return transfer_matrix(op)
+
+        return MatrixRun(self.base, matrix).applied(run, state)
+
+    def _in_front_of(self, op: Any) -> Callable[[Any], Any]:
+        """Return the function that an operation is of rows of means, those of its wires first."""
+        k = len(op.wires)
+        if isinstance(op, qml.QubitDensityMatrix):
+            prepared = jnp.real(of_matrix(op.data[0], k)).reshape(-1)
+            return lambda rows: prepared[:, None] * rows[0]
+        if k <= MOST_WIRES:
+            matrix = transfer_matrix(op)
+            return lambda rows: jnp.asarray(matrix, rows.dtype) @ rows
+        operators = kraus_operators(op)
+
+        def apply(means: Any) -> Any:
+            before = matrix_of(means.reshape((4,) * k), k)
+            after = sum(operator @ before @ operator.conj().T for operator in operators)
+            return jnp.real(of_matrix(after, k)).reshape(-1)
+
+        return jax.vmap(apply, in_axes=1, out_axes=1)
+
+    def weight(self, state: Any) -> Any:
+        """Return the trace."""
+        return state[(0,) * state.ndim]
+
+    def moments(self, state: Any, observable: Any, *, has_square: bool = True) -> tuple[Any, Any]:
+        """Return moments of an observable whose words are each read with errors."""
+        terms = terms_of(observable, self.where)
+        means = self._as_read(state)
+        mean = self._mean_of_terms(means, terms)
+        if not has_square:
+            return mean, None
+        if len(terms) == 1:
+            ((coefficient, factors),) = terms
+            squares = [
+                f.__class__(f.wires, f.matrix @ f.matrix)
+                for f in factors
+                if not isinstance(f, Named)
+            ]
+            return mean, jnp.real(coefficient) ** 2 * self._mean(means, squares)
+        applied = sum(
+            jnp.real(coefficient) * functools.reduce(self._multiplied, factors, means)
+            for coefficient, factors in terms
+        )
+        return mean, self._mean_of_terms(applied, terms)
+
+    def _as_read(self, state: Any) -> Any:
+        if self._visibility == 1:
+            return state
+        shares = [np.array([1.0, *[self._visibility] * 3])] * state.ndim
+        return state * jnp.asarray(functools.reduce(np.multiply.outer, shares), state.dtype)
+
+    def _mean_of_terms(self, means: Any, terms: Sequence[Any]) -> Any:
+        words = [self._word(factors) for _, factors in terms]
+        places = [np.ravel_multi_index(word, means.shape) for word in words if word is not None]
+        of_words = iter(jnp.real(means.reshape(-1)[np.array(places, int)]))
+        values = [
+            self._mean(means, factors) if word is None else next(of_words)
+            for word, (_, factors) in zip(words, terms, strict=True)
+        ]
+        coefficients = [jnp.real(coefficient) for coefficient, _ in terms]
+        return jnp.stack(coefficients) @ jnp.stack(values)
+
+    def _word(self, factors: Sequence[Factor]) -> tuple[int, ...] | None:
+        """Return the letter of each qubit, or None for what is no Pauli word."""
+        letters = [0] * len(self.wires)
+        for factor in factors:
+            if not isinstance(factor, Named) or factor.name not in _LETTERS:
+                return None
+            letters[self.wires(factor.wire)] = _LETTERS[factor.name]
+        return tuple(letters)
+
+    def _mean(self, means: Any, factors: Sequence[Factor]) -> Any:
+        qubits = [self.wires(wire) for factor in factors for wire in factor.wires]
+        rest = _partial_trace(means, qubits)
+        for factor in factors:
+            k = len(factor.wires)
+            shares = of_matrix(matrix_of_factor(factor), k) / 2**k
+            rest = jnp.tensordot(jnp.asarray(shares), rest, axes=k)
+        return jnp.real(rest)
+
+    def _multiplied(self, means: Any, factor: Factor) -> Any:
+        """Return the means of a state that a factor was multiplied to from the left."""
+        qubits = list(map(self.wires, factor.wires))
+        matrix = product_from_left(matrix_of_factor(factor), len(qubits))
+        return _on_front(lambda rows: jnp.asarray(matrix) @ rows, means, qubits)
+
+    def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
+        """Return the probabilities that outcomes are read with."""
+        means = _partial_trace(state, qubits)[(slice(None, None, 3),) * len(qubits)]
+        one = np.array([[0.5, 0.5 * self._visibility], [0.5, -0.5 * self._visibility]])
+        for first in range(0, len(qubits), _QUBITS_AT_ONCE):
+            k = len(qubits[first : first + _QUBITS_AT_ONCE])
+            signs = functools.reduce(np.kron, [one] * k)
+            # The outcomes of these go behind those of the others.
+            means = (jnp.asarray(signs, state.dtype) @ means.reshape(2**k, -1)).T
+        return means.reshape(-1)
+
+    def after_outcomes(self, state: Any, basis: Any) -> Any:
+        """Return the halves of a state in a basis, of outcomes that are read with errors."""
+        letter = self._visibility * state[1 + basis]
+        return jnp.stack([state[0] + letter, state[0] - letter]) / 2
+
+    def density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
+        """Return the sum of all words by their means."""
+        return matrix_of(_partial_trace(state, qubits), len(qubits))
+
+    def state(self, state: Any, *, is_mixture: bool) -> Any:
+        """Return the density matrix of all qubits."""
+        return self.density_matrix(state, range(state.ndim))
+
+
+def _partial_trace(means: Any, qubits: Sequence[int]) -> Any:
+    """Return the means of words on qubits, in their order."""
+    kept = sorted(qubits)
+    rest = means[tuple(slice(None) if qubit in kept else 0 for qubit in range(means.ndim))]
+    return rest.transpose([kept.index(qubit) for qubit in qubits])
+
+
+def _on_front(function: Callable[[Any], Any], state: Any, qubits: Sequence[Any]) -> Any:
+    """Return a state after a function of rows, which are those of some qubits."""
+    back: Callable[[Any], Any]
+    if any(map(is_dynamic, qubits)):
+        there, back = brought_to_front(state, qubits)
+    else:
+        order = [*qubits, *(qubit for qubit in range(state.ndim) if qubit not in qubits)]
+        there, back = state.transpose(order), lambda after: after.transpose(np.argsort(order))
+    rows = function(there.reshape(4 ** len(qubits), -1))
+    return back(rows.reshape(state.shape))

@@ -1,0 +1,114 @@
+"""What a circuit in a program does to its state, whatever that is an array of."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.circuits.gates.gates import ASKS_FOR_NUMBER, known_only_at_run
+from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
+
+
+class Simulator(ABC):
+    """The operations on a state, with an axis for each qubit, and what is measured of it.
+
+    A state is not normalized: measuring projects it, so that what it weighs is the probability of
+    the outcomes.
+
+    Args:
+        device: PennyLane's.
+        wires: gives the qubit of a wire label.
+        where: the QNode, for errors.
+
+    Attributes:
+        base: how many entries the axis of a qubit has.
+        sides: how many axes of two these entries are: two for a density matrix.
+    """
+
+    base: ClassVar[int]
+    sides: ClassVar[int]
+
+    def __init__(self, device: Any, wires: WireMap, where: str) -> None:
+        self.name = device.name
+        self.wires = wires
+        self.where = where
+
+    @abstractmethod
+    def prepared(self, preparation: Any = None) -> Any:
+        """Return the state in which a circuit begins: all zeros, or what an operation prepares."""
+
+    @abstractmethod
+    def applies(self, op: Any) -> bool:
+        """Tell whether an operation is applied as it is."""
+
+    @abstractmethod
+    def after(self, operations: Sequence[Any], state: Any) -> Any:
+        """Return the state after operations that are applied as they are."""
+
+    @abstractmethod
+    def weight(self, state: Any) -> Any:
+        """Return the probability of a state."""
+
+    @abstractmethod
+    def moments(self, state: Any, observable: Any, *, has_square: bool = True) -> tuple[Any, Any]:
+        """Return the mean of an observable, and that of its square if that is asked for."""
+
+    @abstractmethod
+    def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
+        """Return the probabilities of the outcomes of qubits."""
+
+    @abstractmethod
+    def after_outcomes(self, state: Any, basis: Any) -> Any:
+        """Return the states of the other qubits after both outcomes of the first, not normalized.
+
+        Args:
+            state: of some qubits.
+            basis: 0, 1, 2 for X, Y, Z, an integer of the program.
+        """
+
+    @abstractmethod
+    def density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
+        """Return the density matrix of qubits."""
+
+    @abstractmethod
+    def state(self, state: Any, *, is_mixture: bool) -> Any:
+        """Return a state as ``qml.state`` does, of a circuit that may be a mixture of several."""
+
+    def qubits_of(self, op: Any) -> tuple[Any, ...]:
+        """Return the qubits of an operation, of which the program may compute some."""
+        return tuple(map(self.wires.of, op.wires))
+
+
+@contextmanager
+def naming(op: Any, where: str) -> Iterator[None]:
+    """Name an operation in the error of what asks inside for the value of a number."""
+    try:
+        yield
+    except ASKS_FOR_NUMBER as error:
+        raise known_only_at_run(op, where) from error
+
+
+def brought_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any, Any]:
+    """Bring qubits to the front, of which the program computes some.
+
+    Where one is not there the state is of no use; see ``wire_faults``.
+
+    Returns:
+        the state, and what brings another one of its shape back.
+    """
+    n, base = state.ndim, state.shape[0]
+    wires = [jnp.asarray(qubit) if is_dynamic(qubit) else jnp.int32(qubit) for qubit in qubits]
+    chosen = jnp.stack(list(map(as_int32, wires)))
+    rank = jnp.arange(n).at[chosen].set(jnp.arange(len(qubits)) - len(qubits))
+    weights = base ** (n - 1 - jnp.argsort(rank))
+    digits = jnp.arange(state.size)[:, None] // base ** np.arange(n)[::-1] % base
+    source = jnp.sum(digits * weights, axis=1)
+
+    def back(after: Any) -> Any:
+        flat = jnp.zeros(state.size, after.dtype)
+        return flat.at[source].set(after.reshape(-1)).reshape(state.shape)
+
+    return state.reshape(-1)[source].reshape(state.shape), back
