@@ -1,4 +1,4 @@
-"""Draw the README's program and the timeline of its runs: doc/pictures/program.svg, timeline.svg.
+"""Draw the README's program, the timeline of its runs, and the page on noise: doc/pictures/.
 
 Run as `python doc/draw_pictures.py`.
 """
@@ -6,8 +6,10 @@ Run as `python doc/draw_pictures.py`.
 import re
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 
 mpl.use("Agg")
 
@@ -39,6 +41,26 @@ def main() -> None:
     with bellhop.profile() as profile:
         descent(jnp.asarray(1.5))
     _save(profile.plot().figure, "timeline")
+    _save(_noise(), "noise")
+
+
+def _noise():
+    """Return expectation values by the strength of the noise, of the program in guide/noise.md."""
+    page = (DOC / "guide" / "noise.md").read_text()
+    cells = re.findall(r"```{code-cell}\n(.*?)```", page, re.S)
+    program: dict[str, object] = {}
+    for cell in cells:
+        exec(compile(cell, "guide/noise.md", "exec"), program)  # noqa: S102
+    strengths = jnp.linspace(0, 0.1, 40)
+    plain, mitigated = bellhop.qjit(jax.vmap(program["both"]))(strengths)
+    figure, axes = plt.subplots(figsize=(6, 3.5))
+    axes.axhline(plain[0], color="0.6", linestyle=":", label="no noise")
+    axes.plot(strengths, mitigated, color="tab:blue", label="extrapolated from 1, 3 and 5 times")
+    axes.plot(strengths, plain, color="tab:orange", label="with noise")
+    axes.set(xlabel="strength of the noise behind each gate", ylabel="expectation value of Z")
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def _save(figure, name):

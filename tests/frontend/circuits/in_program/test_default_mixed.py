@@ -394,6 +394,18 @@ def test_shots() -> None:
     )
 
 
+def test_classical_shadows() -> None:
+    """Each letter of a word is read with errors."""
+
+    def circuit(x: Any) -> Any:
+        bell(x)
+        return qml.shadow_expval(qml.Z(0) @ qml.Z(1)), qml.shadow_expval(qml.X(0) @ qml.Y(1))
+
+    node = qml.set_shots(on_mixed(circuit, readout_prob=P, seed=3), 10000)
+    expected = [0.64, -0.64 * np.sin(X)]
+    np.testing.assert_allclose(bellhop.qjit(node)(X), expected, atol=0.1)
+
+
 def test_derivative_with_shots() -> None:
     node = on_mixed(lambda p: (qml.BitFlip(p, 0), qml.expval(qml.Z(0)))[-1], 1, seed=7)
     slope = bellhop.qjit(bellhop.grad(qml.set_shots(node, 20000)))(0.25)
