@@ -10,9 +10,9 @@ from jax.core import ShapedArray
 from bellhop.base.declared_types import result_avals
 from bellhop.base.source import function_name
 from bellhop.callbacks.flavour import Pure, SideEffects
-from bellhop.callbacks.vmap_method import check_vmap_method
+from bellhop.callbacks.vmap_method import AT_ONCE, ONE_BY_ONE, check_vmap_method
 from bellhop.compiler.buffer_target import BufferTarget
-from bellhop.compiler.target import describe, flatten_arguments
+from bellhop.compiler.target import ON_THREADS, describe, flatten_arguments
 
 BUFFER = Pure("buffer_callback", target_type=BufferTarget)
 BUFFER_WITH_EFFECTS = SideEffects(
@@ -89,7 +89,9 @@ def buffer_callback(
         )
     what = f"buffer_callback '{function_name(fn)}'"
     if vmap_method is not None:
-        check_vmap_method(vmap_method, what)
+        # One call writes into one set of arrays.
+        methods = [method for method in ONE_BY_ONE + AT_ONCE if method != ON_THREADS]
+        check_vmap_method(vmap_method, what, methods)
     results = result_avals(fn, result_shape_dtypes)
     flavour = BUFFER_WITH_EFFECTS if has_side_effect else BUFFER
 

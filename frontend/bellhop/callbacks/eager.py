@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.callbacks.vmap_method import call_each_now
+from bellhop.compiler.batching import elements
 from bellhop.compiler.target import CallbackTarget
 from bellhop_runtime import Callback
 
@@ -30,7 +30,8 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
     arguments = [_host_array(leaf) for leaf in leaves]
     if target.takes_device:
         arguments.append(np.array(_device_ordinal(leaves), np.int32))
-    call_each_now(call, arguments, results, target.loops)
+    for of_element in elements(arguments, results, target.loops_of_program):
+        call(*of_element)
     return results
 
 

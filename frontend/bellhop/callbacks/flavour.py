@@ -200,7 +200,7 @@ class Flavour:
                 call, settle = attempted(self.primitive, _SETTLING.primitive, target, len(operands))
                 return on_first_device(ctx, call, operands, settle)
             return lower_alone(ctx, self.primitive, operands, {"target": target})
-        if target.loops:
+        if target.loops_of_program:
             each = functools.partial(call_each, self.primitive.bind, target=target)
             return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)
         is_ordered = ordered_effect in self.effects

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from bellhop.base.declared_types import MISSING, annotated_result_type, result_avals
+from bellhop.base.source import function_name
 from bellhop.callbacks.calling_style import calling_style
 from bellhop.callbacks.flavour import SideEffects
 from bellhop.callbacks.methods import Caller
+from bellhop.callbacks.vmap_method import ONE_BY_ONE, check_vmap_method
 from bellhop.compiler.target import is_left_to_python
 
 IO = SideEffects("io_callback")
@@ -19,6 +21,7 @@ def io_callback(
     result_type: Any = MISSING,
     *args: Any,
     ordered: bool = False,
+    vmap_method: str | None = None,
     sharding: Any = None,
     **kwargs: Any,
 ) -> Any:
@@ -36,6 +39,9 @@ def io_callback(
             an annotation, what it returns is dropped.
         ordered: whether calls keep program order, among themselves and with
             ``debug.callback``, across control flow.
+        vmap_method: how it is called for the elements of a mapped axis, where there is no order:
+            ``"sequential"``, or None, in a loop; ``"sequential_threadpool"``, on threads, as
+            ``pure_callback`` says.
         args: where there are any, the function is called with them at once, as
             ``jax.experimental.io_callback`` does.
         sharding: for JAX's interface; it may name one device.
@@ -49,7 +55,8 @@ def io_callback(
     Raises:
         ResultTypeError: (a TypeError) where the result type says too little.
         DifferentiableCompileError: when traced, where a differentiated value flows in.
-        ValueError: when traced, where an ordered one is mapped by ``vmap``.
+        ValueError: for another ``vmap_method``; when traced, where an ordered one is mapped by
+            ``vmap``.
         NotImplementedError: from JAX, under ``vmap`` of ``cond``, which would run every branch.
 
     Example:
@@ -64,8 +71,13 @@ def io_callback(
     style = calling_style("io_callback", callback_fn, result_type, args, kwargs, sharding)
     callback_fn = style.function
     if callback_fn is None:
-        return functools.partial(io_callback, result_type=style.result_type, ordered=ordered)
+        return functools.partial(
+            io_callback, result_type=style.result_type, ordered=ordered, vmap_method=vmap_method
+        )
     fn = callback_fn
+    method = "sequential" if vmap_method is None else vmap_method
+    methods = ONE_BY_ONE[:1] if ordered else ONE_BY_ONE
+    check_vmap_method(method, f"{'ordered ' * ordered}io_callback '{function_name(fn)}'", methods)
     if style.result_type is MISSING:
         style.result_type = annotated_result_type(fn)
     # Most of what is called for its effect returns nothing, and says nothing of it.
@@ -76,7 +88,7 @@ def io_callback(
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_left_to_python(args, kwargs):
                 return fn(*args, **kwargs)
-            return flavour.call(fn, args, kwargs, results)
+            return flavour.call(fn, args, kwargs, results, vmap_method=method)
 
         return call
 

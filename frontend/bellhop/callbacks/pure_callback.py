@@ -274,7 +274,9 @@ def pure_callback(
             signature, while the program is traced.
         vmap_method: how it is called under ``vmap``.  ``"sequential"``, or None: once for
             each element, in order, in a loop; ``"sequential_unrolled"``: in no loop, and
-            in any order.  The others call once for all; the results, and the arguments
+            in any order; ``"sequential_threadpool"``: in any order, on up to 32 threads at once,
+            each with a copy of the context (``contextvars``) of the thread that waits.  The
+            others call once for all; the results, and the arguments
             that are mapped, have the mapped axis first, and the arguments that are not
             mapped have there an axis of length 1 (``"expand_dims"``), one of full length
             (``"broadcast_all"``) or none (``"legacy_vectorized"``).

@@ -5,35 +5,32 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
 from bellhop.base.declared_types import array_type
 from bellhop.compiler.batching import for_each
-from bellhop.compiler.target import CallbackTarget
+from bellhop.compiler.target import ON_THREADS, CallbackTarget
 
-VMAP_METHODS = (
-    "sequential",
-    "sequential_unrolled",
-    "expand_dims",
-    "broadcast_all",
-    "legacy_vectorized",
-)
+# Methods that call once for each element, and those that call once for all.
+ONE_BY_ONE = ("sequential", "sequential_unrolled", ON_THREADS)
+AT_ONCE = ("expand_dims", "broadcast_all", "legacy_vectorized")
 
 
-def check_vmap_method(method: Any, what: str) -> None:
-    """Refuse what is not one of ``VMAP_METHODS``.
+def check_vmap_method(
+    method: Any, what: str, methods: Sequence[str] = ONE_BY_ONE + AT_ONCE
+) -> None:
+    """Refuse what is no method, or none for a callback of this flavour.
 
     Args:
         method: what the user gave.
         what: the callback, as errors name it.
+        methods: those that there are for it.
 
     Raises:
         ValueError: naming the callback and the methods.
     """
-    if method not in VMAP_METHODS:
+    if method not in methods:
         raise ValueError(
-            f"{what} has vmap_method={method!r}; the methods are "
-            f"{', '.join(map(repr, VMAP_METHODS))}."
+            f"{what} has vmap_method={method!r}; the methods are {', '.join(map(repr, methods))}."
         )
 
 
@@ -110,21 +107,3 @@ def call_each(
         target.loops[0],
         unroll=target.vmap_method == "sequential_unrolled",
     )
-
-
-def call_each_now(
-    call: Callable[[list[np.ndarray], list[np.ndarray]], None],
-    operands: Sequence[np.ndarray],
-    results: Sequence[np.ndarray],
-    loops: Sequence[Sequence[bool]],
-) -> None:
-    """Call with the arguments and results of each element, as ``call_each`` orders them."""
-    if not loops:
-        call(list(operands), list(results))
-        return
-    is_mapped, *inner = loops
-    size = next(len(x) for x, yes in zip(operands, is_mapped, strict=True) if yes)
-    for i in range(size):
-        # With the ellipsis an element without axes is an array still.
-        args = [x[i, ...] if yes else x for x, yes in zip(operands, is_mapped, strict=True)]
-        call_each_now(call, args, [result[i, ...] for result in results], inner)

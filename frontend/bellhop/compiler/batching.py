@@ -1,15 +1,17 @@
-"""The batching rule of primitives that run once for each mapped element: a loop."""
+"""Calls for each element of a mapped axis: in a loop of the program, or on threads."""
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching
 
+from bellhop.base.workers import Workers
 from bellhop.mesh.explicit_mesh import replicated
 
 
@@ -59,3 +61,50 @@ def for_each(
     if batch_size is not None:
         return jax.lax.map(call, mapped, batch_size=batch_size)
     return jax.lax.scan(lambda _, elements: ((), call(elements)), (), mapped, unroll=unroll)[1]
+
+
+# What waits takes hardly any of a processor's time, so there are more than processors.
+_ELEMENTS = Workers(31)
+
+
+class OnThreads:
+    """A function of batches whose elements are called on threads.
+
+    Args:
+        call: takes the arguments of one element, and arrays that it writes the results into.
+        loops: which arguments have each of the mapped axes, the outermost first.
+        result_avals: the types of the results, with these axes.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[list[np.ndarray], list[np.ndarray]], None],
+        loops: Sequence[Sequence[bool]],
+        result_avals: Sequence[Any],
+    ) -> None:
+        self._call = call
+        self._loops = loops
+        self._result_avals = result_avals
+
+    def __call__(self, *leaves: np.ndarray) -> Any:
+        """Return the results, a leaf or a tuple of leaves."""
+        results = [np.empty(aval.shape, aval.dtype) for aval in self._result_avals]
+        _ELEMENTS.call_each(self._call, list(elements(leaves, results, self._loops)))
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+def elements(
+    operands: Sequence[np.ndarray],
+    results: Sequence[np.ndarray],
+    loops: Sequence[Sequence[bool]],
+) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
+    """Yield the arguments and results of each element, the first of the mapped axes outermost."""
+    if not loops:
+        yield list(operands), list(results)
+        return
+    is_mapped, *inner = loops
+    size = next(len(x) for x, yes in zip(operands, is_mapped, strict=True) if yes)
+    for i in range(size):
+        # With the ellipsis an element without axes is an array still.
+        args = [x[i, ...] if yes else x for x, yes in zip(operands, is_mapped, strict=True)]
+        yield from elements(args, [result[i, ...] for result in results], inner)

@@ -11,11 +11,15 @@ from jax.core import ShapedArray
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.base.source import definition_site, function_name, qualified_name
+from bellhop.compiler.batching import OnThreads
 from bellhop.compiler.declared_numbers import as_declared, takes_number
 from bellhop.compiler.gates_in_callbacks import WithoutGates, circuit_here
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import DifferentiableCompileError
 from bellhop_runtime import DTYPES, Callback
+
+# The method of vmap that calls for the elements of a mapped axis on threads.
+ON_THREADS = "sequential_threadpool"
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class CallbackTarget:
         result_avals: shapes and dtypes of the leaves of the result.
         site: ``file:line`` of the user's call.
         missing_rule: which derivative rule the user registered too little of, if any.
-        vmap_method: how it meets a mapped axis, one of ``VMAP_METHODS``; None if it may not.
+        vmap_method: how it meets a mapped axis, such as ``"sequential"``; None if it may not.
         loops: for each mapped axis that it is called for one by one, outermost first, which
             arguments have it; they, and all results, begin with these axes.
         aliases: pairs of an argument and the result that is written in its memory.
@@ -101,7 +105,12 @@ class CallbackTarget:
     @property
     def is_sequential(self) -> bool:
         """Whether it is called for the elements of a mapped axis one by one."""
-        return self.vmap_method in ("sequential", "sequential_unrolled")
+        return self.vmap_method in ("sequential", "sequential_unrolled", ON_THREADS)
+
+    @property
+    def loops_of_program(self) -> tuple[tuple[bool, ...], ...]:
+        """Those of the mapped axes that the program loops over; the call goes over others."""
+        return () if self.vmap_method == ON_THREADS else self.loops
 
     def of_one_element(self) -> "CallbackTarget":
         """Return what is called for one element of the outermost of the loops."""
@@ -110,9 +119,17 @@ class CallbackTarget:
 
     def bind(self) -> Callback:
         """Return what the runtime calls."""
+        if self.loops != self.loops_of_program:
+            return self._bind(OnThreads(self._of_one().bind(), self.loops, self.result_avals))
         function = self._leaf_function()
         if self.circuit is not None and not isinstance(self.function, OwnFunction):
             function = WithoutGates(function, self.circuit)
+        return self._bind(function)
+
+    def _of_one(self) -> "CallbackTarget":
+        return self.of_one_element()._of_one() if self.loops else self
+
+    def _bind(self, function: Callable[..., Any]) -> Callback:
         return Callback(
             function=function,
             convert=self.convert,

@@ -127,7 +127,8 @@ def test_unknown_methods_are_refused(wrong):
     with pytest.raises(
         ValueError,
         match="pure_callback '<lambda>' has vmap_method=.* the methods are 'sequential', "
-        "'sequential_unrolled', 'expand_dims', 'broadcast_all', 'legacy_vectorized'",
+        "'sequential_unrolled', 'sequential_threadpool', 'expand_dims', 'broadcast_all', "
+        "'legacy_vectorized'",
     ):
         bellhop.pure_callback(lambda x: x, float, vmap_method=wrong)
 
