@@ -7,6 +7,7 @@
 
 #include "arrays/large_memory.h"
 #include "arrays/numpy_arrays.h"
+#include "bindings/compiled_call.h"
 #include "callbacks/callback_table.h"
 #include "callbacks/invocation.h"
 #include "callbacks/pending_regions.h"
@@ -163,6 +164,10 @@ NB_MODULE(_runtime, m) {
   keep_freed_memory();
   m.attr("CONTRACT") = BELLHOP_CONTRACT;
   set_run_cleanups({drop_pending, fail_bars, end_sessions});
+
+  const nb::object compiled_call = nb::steal(compiled_call_type());
+  if (!compiled_call.is_valid()) throw nb::python_error();
+  m.attr("CompiledCall") = compiled_call;
 
   m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");
   m.def(

@@ -10,6 +10,7 @@
 
 #include "arrays/buffer_view.h"
 #include "arrays/small_array.h"
+#include "ffi/runs.h"
 #include "ffi/xla_order.h"
 #include "xla/ffi/api/c_api.h"
 
@@ -66,6 +67,7 @@ XLA_FFI_Error* describe_handler(XLA_FFI_CallFrame* frame);
 template <typename Body>
 XLA_FFI_Error* handled(XLA_FFI_CallFrame* frame, Body&& body) {
   if (frame->extension_start != nullptr) return describe_handler(frame);
+  RunsHere::one();
   const InOrder in_run(buffers_of(*frame));
   if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
   return body();

@@ -15,4 +15,23 @@ void set_run_cleanups(std::initializer_list<RunCleanup> cleanups);
 // Calls them for a run that failed: nobody else would end what it began.
 void release_run(std::int64_t run_id) noexcept;
 
+// Whether a handler of ours has run on this thread since this was made. A run that
+// begins on the thread of its caller is over when JAX returns; one whose arguments are
+// on their way begins later, and elsewhere.
+class RunsHere {
+ public:
+  RunsHere() : before_(any_here) { any_here = false; }
+  ~RunsHere() { any_here = before_; }
+  RunsHere(const RunsHere&) = delete;
+  RunsHere& operator=(const RunsHere&) = delete;
+
+  bool any() const { return any_here; }
+
+  static void one() { any_here = true; }
+
+ private:
+  static thread_local constinit inline bool any_here = false;
+  bool before_;
+};
+
 }  // namespace bellhop

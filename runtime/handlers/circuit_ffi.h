@@ -92,6 +92,7 @@ inline std::string name_of(const Beginning& beginning) { return beginning.circui
 // too; nobody else would end them.
 template <typename Circuit, typename Body>
 ffi::Error guarded(ffi::RunId run, const Circuit& circuit, Body&& body) noexcept {
+  RunsHere::one();
   const InOrder in_run(buffers_of(run.run_id));
   try {
     check_signals();

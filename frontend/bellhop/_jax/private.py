@@ -24,9 +24,9 @@ Each name, what it is for, and why no public name serves:
   ``jax.config`` can set neither that number nor a second client.
 * ``weakref_cache_key_types``: lets JAX's caches hold a primitive's parameters weakly, here those
   that refer to users' functions; there is no public way.
-* ``trace_state_clean`` and ``is_transformed_eagerly``: whether a call is under a transformation,
-  and whether a program is being traced there.  Public JAX has only the deprecated ``unsafe_*``
-  queries, which do not see every transformation.
+* ``trace_state_clean``, ``AT_TOP_LEVEL`` and ``is_transformed_eagerly``: whether a call is under a
+  transformation, and whether a program is being traced there.  Public JAX has only the deprecated
+  ``unsafe_*`` queries, which do not see every transformation.
 * ``lower_by``: lowers with rules for one program only, and ``buffer_callback_p``, a primitive that
   needs one.  ``mlir.register_lowering`` is for all programs.
 * ``functions_held_for``: the Python objects that JAX keeps alive for a lowered program; its module
@@ -80,6 +80,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 from jax.interpreters import mlir
 
 __all__ = [
+    "AT_TOP_LEVEL",
     "InputOutputEffect",
     "Partitioning",
     "backends_are_initialized",
@@ -121,6 +122,12 @@ __all__ = [
 backends_are_initialized = xla_bridge.backends_are_initialized
 make_cpu_client = xla_bridge.make_cpu_client
 trace_state_clean = core.trace_state_clean
+# What is in the state of tracing, each followed by what its ``value`` is where no transformation
+# is under way.  Where one has another value, ``trace_state_clean`` decides.
+AT_TOP_LEVEL = (
+    *(core.trace_state_strong_ref, core.eval_trace),
+    *(core.axis_env_state, core.top_axis_env),
+)
 
 
 def is_transformed_eagerly() -> bool:

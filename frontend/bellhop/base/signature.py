@@ -65,11 +65,30 @@ class DeclaredSignature:
             promoted.append(leaf)
         return jax.tree.unflatten(tree, promoted)
 
+    @property
+    def leaves(self) -> tuple[Any, ...] | None:
+        """What arguments have to be that are one array each: dtype, shape, type of scalars, and
+        Python's types of which ``promote`` makes such a scalar; None where one is a pytree.
+        """
+        if len(self._leaves) != len(self.args) or not all(map(_is_leaf, self.args)):
+            return None
+        return tuple((of.dtype, of.shape, of.dtype.type, _scalars(of)) for of in self._leaves)
+
 
 def _is_of_type(leaf: Any, dtype: Any) -> bool:
     if isinstance(leaf, jax.Array) and leaf.weak_type:
         return False
     return isinstance(leaf, jax.Array | np.ndarray | np.generic) and leaf.dtype == dtype
+
+
+def _is_leaf(tree: Any) -> bool:
+    return jax.tree_util.treedef_is_leaf(jax.tree.structure(tree))
+
+
+def _scalars(declared: Any) -> tuple[type[Any], ...]:
+    if declared.shape or declared.dtype.kind not in "biufc":
+        return ()
+    return tuple(kind for kind in (bool, int, float, complex) if _promotes(kind(), declared.dtype))
 
 
 def _promotes(leaf: Any, dtype: Any) -> bool:

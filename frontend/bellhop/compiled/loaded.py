@@ -44,8 +44,7 @@ class LoadedFunction(QJIT[Any, Any]):
         original_function.__name__ = original_function.__qualname__ = name
         super().__init__(original_function, CompileOptions(seed=seed))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program of the arguments' signature."""
+    def _specially(self, begun: Any, failed: BaseException | None, args: Any, kwargs: Any) -> Any:
         if not trace_state_clean():
             raise NotImplementedError(
                 f"{self!r} was loaded from a file: it can be called, and not differentiated, "
@@ -53,7 +52,7 @@ class LoadedFunction(QJIT[Any, Any]):
                 "program, instead."
             )
         try:
-            return super().__call__(*args, **kwargs)
+            return super()._specially(begun, failed, args, kwargs)
         except (*RUN_ERRORS, CircuitError) as error:
             self._check_executable(args, kwargs, error)
             raise

@@ -103,7 +103,7 @@ class Programs:
         else:
             made = self._make(static, args, kwargs)
         self.made.append(made)
-        self.call_runtime |= b"bellhop_" in made.program.code.module
+        self.call_runtime |= made.program.code.calls_runtime
         if made.program.prints:
             self.print = True
             # It is for a call that began without them.

@@ -6,45 +6,32 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 import jax
 
-from bellhop._jax.private import hide_frames, is_transformed_eagerly, trace_state_clean
+from bellhop._jax.private import trace_state_clean
 from bellhop.archive.archive import save_programs
-from bellhop.base.callers_context import keep_context
 from bellhop.base.pickling import PickledByName
 from bellhop.base.signature import array_types, declared_signature, describe
 from bellhop.base.source import warn_user
-from bellhop.base.static_arguments import NO_STATIC, Static, StaticArguments
-from bellhop.compiled.ahead_of_time import AheadOfTime
+from bellhop.base.static_arguments import Static, StaticArguments
+from bellhop.compiled.calls import Called
 from bellhop.compiled.programs import Made, Programs
 from bellhop.compiled.traced_function import TracedFunction
 from bellhop.compiled.workspace import make_workspace, write_stages
 from bellhop.compiler.code import Code
-from bellhop.compiler.failures import (
-    RUN_ERRORS,
-    leave_out_account,
-    python_failure,
-    raise_failures_of_plain_jits,
-)
-from bellhop.compiler.instruments import RUN, Stopwatch, observers, recordings
-from bellhop.control_flow.interpretation import is_recording
 from bellhop.errors import CompileError
-from bellhop.run.crowding import RUNS_FOR_EACH_CLIENT, runs
-from bellhop.run.embedding import EffectsOnly, wait_for
 from bellhop.run.runner import Runner
 from bellhop.tracing.options import CompileOptions, OptionsByName, compile_options
-from bellhop.tracing.state import current_circuit
-from bellhop.transformations.traced import traced
 from bellhop.transformations.transformed import Transformed
-from bellhop_runtime import CallbackTable, profile_clock, record_span, wait_for_taps
+from bellhop_runtime import CallbackTable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class QJIT(PickledByName, AheadOfTime, Generic[P, R]):
+class QJIT(PickledByName, Called, Generic[P, R]):
     """A function that is compiled when it is called with a new signature.
 
     A signature is the shapes, dtypes and pytree structure of the arguments, and the values of
@@ -115,97 +102,20 @@ class QJIT(PickledByName, AheadOfTime, Generic[P, R]):
         )
         self._transformed = Transformed(self._traced.under_transformations)
         self._separates = bool(self._static)
+        self._begin_calls()
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
             self._declared = declared_signature(function)
             if self._declared is not None:
                 self._separates = True
+                self._declared_leaves = self._declared.leaves
                 self.aot_compile()
+        self._settle()
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function; compile it first where the signature is new."""
-        if not trace_state_clean():
-            return self._call_transformed(args, kwargs)
-        if not self._autograd_types.isdisjoint(map(type, args)):
-            from bellhop.compiled.autograd_interface import call_from_autograd
+    if TYPE_CHECKING:
 
-            return call_from_autograd(self, args, kwargs)
-        static, arguments, named = NO_STATIC, args, kwargs
-        if self._separates:
-            static, arguments, named = self._separate(args, kwargs)
-        if self._programs.print:
-            keep_context()
-        runs.append(None)
-        try:
-            if (
-                self._runner.first_runs.threads
-                or self.compile_options.verbose
-                or observers
-                or len(runs) > RUNS_FOR_EACH_CLIENT
-            ):
-                result = self._run_specially(static, arguments, named)
-            else:
-                result = self._runner.run(static, arguments, named)
-            if self._programs.call_runtime:
-                wait_for(result)
-            if type(result) is EffectsOnly:
-                return jax.tree.unflatten(result.tree, ())
-            return result
-        except RUN_ERRORS as error:
-            failure = python_failure(error)
-            if failure is None:
-                hide_frames(error)
-                raise
-        except BaseException as error:
-            leave_out_account(error)
-            hide_frames(error)
-            raise
-        finally:
-            runs.pop()
-            if self._programs.print_later:
-                wait_for_taps()
-            if self._programs.show_progress:
-                self._finish_bars()
-        try:
-            # Outside the handler, so that XLA's account of it is not the context.
-            raise failure
-        except BaseException:
-            hide_frames(failure)
-            raise
-
-    def _call_transformed(self, args: Any, kwargs: Any) -> Any:
-        """Become part of a program, or of a transformation that is not in one."""
-        raise_failures_of_plain_jits()
-        if not is_transformed_eagerly() or current_circuit() is not None or is_recording():
-            return traced(self.user_function)(*args, **kwargs)
-        static = NO_STATIC
-        if self._static:
-            static, args, kwargs = self._static.split(args, kwargs)
-        try:
-            return self._transformed(static, args, kwargs)
-        except TypeError:
-            self._traced.refuse(args, kwargs)
-            raise
-
-    def _run_specially(self, static: Static, args: Any, kwargs: Any) -> Any:
-        """Run without the fast path: beside other runs, or with reports or a profile."""
-        if len(runs) > RUNS_FOR_EACH_CLIENT:
-            run = self._runner.run_on_spare_device
-        elif self._runner.first_runs.threads:
-            run = self._runner.run_aside
-        else:
-            run = self._runner.run
-        if self.compile_options.verbose or recordings.get():
-            run = self._observed(run)
-        if not observers:
-            return run(static, args, kwargs)
-        begin, failed = profile_clock(), True
-        try:
-            result = jax.block_until_ready(run(static, args, kwargs))
-            failed = False
-        finally:
-            record_span("program", self._traced.name, self._traced.site, begin, failed)
-        return result
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+            """Call the function; compile it first where the signature is new."""
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -274,27 +184,10 @@ class QJIT(PickledByName, AheadOfTime, Generic[P, R]):
         self._runner.jit.clear_cache()
         self._programs.made.clear()
 
-    def _observed(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Return ``run`` with the stages of compilation, and the run after it, measured."""
-
-        def observed(*arguments: Any) -> Any:
-            with self._reporting():
-                self._runner.compile(*arguments)
-            stopwatch = Stopwatch()
-            result = jax.block_until_ready(run(*arguments))
-            stopwatch.lap(RUN)
-            return result
-
-        return observed
-
-    def _finish_bars(self) -> None:
-        from bellhop.progress_bars.bars import finish_bars
-
-        finish_bars(self._table, is_last=not runs)
-
     def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
         """Make the program of a new signature; return it and the structure of its result."""
         made = self._programs.compile(static, args, kwargs)
+        self._settle()
         level = self.compile_options.intermediate_level
         if level > 0:
             self.workspace = make_workspace(self._traced.name)

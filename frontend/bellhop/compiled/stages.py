@@ -112,8 +112,10 @@ class PinnedRunner(Runner):
         self._static = static
         self._executable = executable
 
+    has_fast_calls = False
+
     def run(self, static: Static, args: Any, kwargs: Any) -> Any:
-        """Run it; there is no fast call."""
+        """Run it."""
         return self.run_aside(static, args, kwargs)
 
     def run_aside(
@@ -124,7 +126,7 @@ class PinnedRunner(Runner):
         if device is not None:
             return super().run_aside(self._static, args, kwargs, device)
         return run_compiled(
-            self._executable, first_input(self._handle, self._static), *args, **kwargs
+            self._executable, first_input(self.given_handle, self._static), *args, **kwargs
         )
 
     def _check(self, args: Any, kwargs: Any) -> None:

@@ -10,6 +10,7 @@
 argument, so that the code is the same in every process.
 """
 
+import functools
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,6 +49,11 @@ class Code:
     tokens: int
     out_avals: tuple[Any, ...]
     delegates: "weakref.ref[Delegates] | None" = None
+
+    @functools.cached_property
+    def calls_runtime(self) -> bool:
+        """Whether it has custom calls of ours, which look into the table."""
+        return b"bellhop_" in self.module
 
 
 @dataclass(frozen=True, eq=False)

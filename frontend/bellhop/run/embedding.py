@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
 from bellhop.base.code_generation import COMPILER_OPTIONS
 from bellhop.base.static_arguments import NO_STATIC, Static
@@ -15,6 +16,9 @@ from bellhop.run.first_runs import FirstRuns, signature_of
 # Makes a program of static arguments, those with a position and those with a name; returns it and
 # the structure of its result.
 Compile = Callable[[Static, Any, Any], tuple[Code, Any]]
+
+
+_NO_TABLE = np.zeros(2, np.uint32)
 
 
 class EffectsOnly:
@@ -79,7 +83,9 @@ def embedding_jit(
         with first_runs.tracing(signature_of(static, args, kwargs)):
             code, out_tree = compile_(static, args, kwargs)
         leaves = jax.tree.leaves((args, kwargs))
-        results = program_p.bind(*leaves, handle, code=code, is_region=False)
+        # What is not used costs less of a call.
+        table = handle if code.calls_runtime else _NO_TABLE
+        results = program_p.bind(*leaves, table, code=code, is_region=False)
         if not code.out_avals:
             return EffectsOnly(out_tree, results)
         return jax.tree.unflatten(out_tree, results)

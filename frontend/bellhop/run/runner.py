@@ -35,6 +35,7 @@ class Runner:
     Attributes:
         first_runs: those of the function that are under way.
         jit: takes the handle of the table and the arguments.
+        given_handle: the handle that fast calls are given.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Runner:
         """
 
         def compile_here(*arguments: Any) -> Any:
-            handle = self._handle
+            handle = self.given_handle
             if handle is not self.handle:
                 raise _OnFormerDevice
             return compile_(*arguments)
@@ -66,7 +67,7 @@ class Runner:
         self.first_runs = FirstRuns()
         self.jit = embedding_jit(compile_here, run_uncompiled, self.first_runs, name, donated)
         self._table = table
-        self._handle = self._new_handle()
+        self.given_handle = self._new_handle()
         self._refuse = refuse
         # Whether JAX ever would have run a program elsewhere.
         self._gathers = False
@@ -86,21 +87,44 @@ class Runner:
         which then runs on a thread of XLA's: signals do not get there, and at the end of the
         process no Python function is called from it.
         """
-        if self._handle.devices() != {host_device()}:
-            self._handle = self._new_handle()
-        return self._handle
+        if self.given_handle.devices() != {host_device()}:
+            self.given_handle = self._new_handle()
+        return self.given_handle
+
+    @property
+    def has_fast_calls(self) -> bool:
+        """Whether ``jit`` may be called with the arguments as they are."""
+        return not self._gathers
 
     def run(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run by a fast call where that is possible."""
+        return self.resume(static, args, kwargs, None, None)
+
+    def resume(
+        self, static: Static, args: Any, kwargs: Any, begun: Any, failed: BaseException | None
+    ) -> Any:
+        """Run by a fast call where that is possible, or go on after one.
+
+        Args:
+            static: the arguments that are part of the program.
+            args: the others with a position.
+            kwargs: those with a name.
+            begun: what a fast call has returned, or None.
+            failed: what it has raised, or None.
+        """
         run: Callable[[Static, Any, Any], Any] = self.run
         gathers = self._gathers
         try:
+            if failed is not None:
+                try:
+                    raise failed
+                finally:
+                    failed = None
+            if begun is not None:
+                return begun
             if gathers:
                 return self._run_gathered(static, args, kwargs)
-            # Most calls have arguments with a position only; to unpack others costs a tenth more.
-            if kwargs or static is not NO_STATIC:
-                return self.jit(first_input(self._handle, static), *args, **kwargs)
-            return self.jit(self._handle, *args)
+            return self.jit(first_input(self.given_handle, static), *args, **kwargs)
         except RecursionError as error:
             # JAX's C++ refuses a program that is in its first run; all else has frames of its own.
             if not _is_raised_here(error):
@@ -128,7 +152,7 @@ class Runner:
     def _run_gathered(self, static: Static, args: Any, kwargs: Any) -> Any:
         args, kwargs = gathered((args, kwargs))
         with on_host():
-            return self.jit(first_input(self._handle, static), *args, **kwargs)
+            return self.jit(first_input(self.given_handle, static), *args, **kwargs)
 
     def run_aside(
         self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None

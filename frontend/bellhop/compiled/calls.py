@@ -1,0 +1,181 @@
+"""How a compiled function is called: what ``CompiledCall`` leaves to Python."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from bellhop._jax.private import (
+    AT_TOP_LEVEL,
+    hide_frames,
+    is_transformed_eagerly,
+    trace_state_clean,
+)
+from bellhop.base.callers_context import keep_context
+from bellhop.base.static_arguments import NO_STATIC, Static
+from bellhop.compiled.ahead_of_time import AheadOfTime
+from bellhop.compiler.failures import (
+    RUN_ERRORS,
+    leave_out_account,
+    python_failure,
+    raise_failures_of_plain_jits,
+)
+from bellhop.compiler.instruments import RUN, Stopwatch, observers, recordings
+from bellhop.control_flow.interpretation import is_recording
+from bellhop.run.crowding import RUNS_FOR_EACH_CLIENT, runs
+from bellhop.run.embedding import EffectsOnly, wait_for
+from bellhop.tracing.state import current_circuit
+from bellhop.transformations.traced import traced
+from bellhop.transformations.transformed import Transformed
+from bellhop_runtime import CallbackTable, CompiledCall, profile_clock, record_span, wait_for_taps
+
+
+class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
+    """A compiled function, as far as it is called.
+
+    ``CompiledCall`` calls ``_jit`` with ``_first`` before the arguments, where these attributes
+    let it; all else is ``_specially``.
+    """
+
+    _autograd_types: frozenset[type[Any]]
+    _declared_leaves: tuple[Any, ...] | None
+    _table: CallbackTable
+    _transformed: Transformed
+
+    def _begin_calls(self) -> None:
+        """Hand ``CompiledCall`` what it looks at; nothing is fast before ``_settle``."""
+        self._jit = self._runner.jit
+        self._contexts = AT_TOP_LEVEL
+        self._unless = (self._runner.first_runs.threads, observers)
+        self._others = tuple(self._autograd_types)
+        self._effects, self._declared_leaves = EffectsOnly, None
+        self._runs, self._most_runs = runs, RUNS_FOR_EACH_CLIENT
+
+    def _settle(self) -> None:
+        """Say what a call may leave to ``CompiledCall``: to JAX's fast call, and no more."""
+        programs = self._programs
+        self._first = self._runner.given_handle
+        self._waits = programs.call_runtime
+        self._is_fast = self._runner.has_fast_calls and not (
+            self._static
+            or (self._declared is not None and self._declared_leaves is None)
+            or self.compile_options.verbose
+            or programs.print
+            or programs.print_later
+            or programs.show_progress
+        )
+
+    def _specially(self, begun: Any, failed: BaseException | None, args: Any, kwargs: Any) -> Any:
+        """Call where JAX's fast call does not do, or was not all.
+
+        Args:
+            begun: what the fast call has returned, or None.
+            failed: what it has raised, or None.
+            args: arguments with a position.
+            kwargs: those with a name.
+        """
+        if not trace_state_clean():
+            return self._call_transformed(args, kwargs)
+        if not self._autograd_types.isdisjoint(map(type, args)):
+            from bellhop.compiled.autograd_interface import call_from_autograd
+
+            return call_from_autograd(self, args, kwargs)
+        static, arguments, named = NO_STATIC, args, kwargs
+        if self._separates:
+            static, arguments, named = self._separate(args, kwargs)
+        if self._programs.print:
+            keep_context()
+        runs.append(None)
+        try:
+            if begun is not None or failed is not None:
+                result = self._runner.resume(static, arguments, named, begun, failed)
+            elif (
+                self._runner.first_runs.threads
+                or self.compile_options.verbose
+                or observers
+                or len(runs) > RUNS_FOR_EACH_CLIENT
+            ):
+                result = self._run_specially(static, arguments, named)
+            else:
+                result = self._runner.run(static, arguments, named)
+            if self._programs.call_runtime:
+                wait_for(result)
+            if type(result) is EffectsOnly:
+                return jax.tree.unflatten(result.tree, ())
+            return result
+        except RUN_ERRORS as error:
+            failure = python_failure(error)
+            if failure is None:
+                hide_frames(error)
+                raise
+        except BaseException as error:
+            leave_out_account(error)
+            hide_frames(error)
+            raise
+        finally:
+            # Or it holds this frame, which holds it.
+            failed = None
+            runs.pop()
+            if self._programs.print_later:
+                wait_for_taps()
+            if self._programs.show_progress:
+                self._finish_bars()
+            self._settle()
+        try:
+            # Outside the handler, so that XLA's account of it is not the context.
+            raise failure
+        except BaseException:
+            hide_frames(failure)
+            raise
+
+    def _call_transformed(self, args: Any, kwargs: Any) -> Any:
+        """Become part of a program, or of a transformation that is not in one."""
+        raise_failures_of_plain_jits()
+        if not is_transformed_eagerly() or current_circuit() is not None or is_recording():
+            return traced(self.user_function)(*args, **kwargs)
+        static = NO_STATIC
+        if self._static:
+            static, args, kwargs = self._static.split(args, kwargs)
+        try:
+            return self._transformed(static, args, kwargs)
+        except TypeError:
+            self._traced.refuse(args, kwargs)
+            raise
+
+    def _run_specially(self, static: Static, args: Any, kwargs: Any) -> Any:
+        """Run without the fast path: beside other runs, or with reports or a profile."""
+        if len(runs) > RUNS_FOR_EACH_CLIENT:
+            run = self._runner.run_on_spare_device
+        elif self._runner.first_runs.threads:
+            run = self._runner.run_aside
+        else:
+            run = self._runner.run
+        if self.compile_options.verbose or recordings.get():
+            run = self._observed(run)
+        if not observers:
+            return run(static, args, kwargs)
+        begin, failed = profile_clock(), True
+        try:
+            result = jax.block_until_ready(run(static, args, kwargs))
+            failed = False
+        finally:
+            record_span("program", self._traced.name, self._traced.site, begin, failed)
+        return result
+
+    def _observed(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``run`` with the stages of compilation, and the run after it, measured."""
+
+        def observed(*arguments: Any) -> Any:
+            with self._reporting():
+                self._runner.compile(*arguments)
+            stopwatch = Stopwatch()
+            result = jax.block_until_ready(run(*arguments))
+            stopwatch.lap(RUN)
+            return result
+
+        return observed
+
+    def _finish_bars(self) -> None:
+        from bellhop.progress_bars.bars import finish_bars
+
+        finish_bars(self._table, is_last=not runs)

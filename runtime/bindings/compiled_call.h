@@ -1,0 +1,13 @@
+// bindings/compiled_call.h: calling a compiled function, as far as that needs no
+// Python.
+#pragma once
+
+#include <Python.h>
+
+namespace bellhop {
+
+// The type `CompiledCall`, of which the type of compiled functions is a subclass (new
+// reference), or null with a Python error set.
+PyObject* compiled_call_type();
+
+}  // namespace bellhop
