@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import jax
-
 from bellhop.base.source import user_site
 from bellhop.control_flow.interpretation import is_recording
 from bellhop.errors import CompileError
@@ -71,12 +69,6 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
     if not is_tracing():
         raise CompileError(
             "bellhop.measure stands outside of a QNode. Call it in a quantum function."
-        )
-    if not (postselect is None or (isinstance(postselect, int) and postselect in (0, 1))):
-        computed = ", which the program computes. Make it static: qjit(static_argnames=...)"
-        raise CompileError(
-            f"measure at {user_site()}: postselect must be 0 or 1; it is {postselect!r}"
-            f"{computed if isinstance(postselect, jax.core.Tracer) else ''}."
         )
     from bellhop.circuits.recording.mid_circuit import measure_wire
 

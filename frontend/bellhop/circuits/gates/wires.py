@@ -1,9 +1,11 @@
 """Wires: labels, and numbers that the program computes."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from pennylane.wires import DynamicWire
 
 from bellhop.errors import CompileError
 
@@ -22,11 +24,22 @@ def as_int32(wire: Any) -> Any:
 
 
 class WireMap:
-    """Wire labels as the numbers of qubits."""
+    """Wire labels as the numbers of qubits.
 
-    def __init__(self, labels: Any, where: str) -> None:
+    Args:
+        labels: in the order of qubits.
+        where: the QNode, for errors.
+        spare: returns those that the circuit does not name, which it may allocate.
+    """
+
+    def __init__(
+        self, labels: Any, where: str, spare: Callable[[], Sequence[Any]] = lambda: ()
+    ) -> None:
         self._where = where
         self._index = {label: index for index, label in enumerate(labels)}
+        # Wires that were allocated, and what stands for each.
+        self._lent: dict[Any, Any] = {}
+        self.spare = spare
 
     @property
     def labels(self) -> tuple[Any, ...]:
@@ -49,12 +62,33 @@ class WireMap:
                 "wires can. Measure a fixed wire; qml.SWAP(wires=[i, 0]) in front brings wire i "
                 "there."
             )
+        label = self._lent.get(label, label)
+        if isinstance(label, DynamicWire):
+            raise CompileError(
+                f"{self._where}: a wire is used that was deallocated, or is another circuit's. "
+                "Use it between qml.allocate and qml.deallocate."
+            )
         if label not in self._index:
             raise CompileError(
                 f"{self._where}: there is no wire {label!r} on the device; its wires are "
                 f"{list(self._index)}."
             )
         return self._index[label]
+
+    def lend(self, label: Any, wire: Any) -> None:
+        """Let a wire stand for one that was allocated."""
+        self._lent[label] = wire
+
+    def take_back(self, label: Any) -> None:
+        """Forget a wire that was allocated."""
+        del self._lent[label]
+
+    def on_own(self, process: Any) -> Any:
+        """Return a measurement process on wires of the device, where it has allocated ones."""
+        if not self._lent or process.mv is not None:
+            return process
+        lent = {label: self._lent[label] for label in process.wires if label in self._lent}
+        return process.map_wires(lent) if lent else process
 
     def of(self, wire: Any) -> Any:
         """Return the qubit of a wire, whether the program computes it or not."""

@@ -20,14 +20,15 @@ from bellhop.circuits.gates.gates import check_is_gate
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.simulator import naming
 from bellhop.circuits.operations.wire_faults import WireFaults
-from bellhop.circuits.recording.nested import NestingCircuit, apply_control_flow
+from bellhop.circuits.recording.nested import apply_control_flow
+from bellhop.circuits.recording.wired import WiredCircuit
 from bellhop.control_flow.branches import choose
 from bellhop.control_flow.for_loop import repeat
 from bellhop.control_flow.while_loop import repeat_while
 from bellhop.errors import CompileError
 
 
-class ProgramCircuit(NestingCircuit):
+class ProgramCircuit(WiredCircuit):
     """A circuit whose gates are operations of the program, or nothing.
 
     Args:
@@ -43,8 +44,7 @@ class ProgramCircuit(NestingCircuit):
     """
 
     def __init__(self, wires: WireMap, where: str, rows: Rows, faults: WireFaults) -> None:
-        super().__init__(where, rows)
-        self.wires = wires
+        super().__init__(wires, where, rows)
         self._faults = faults
         self.fault = faults.none()
         self.n_outcomes = 0
@@ -142,7 +142,7 @@ class ProgramCircuit(NestingCircuit):
         outer = self._now, self.n_outcomes
         self._now, self.n_outcomes = before, 0
         try:
-            with self.queue():
+            with self.part():
                 results = function(*args)
             self._n_outcomes_of_part = self.n_outcomes
             return (self._now, *results)
@@ -157,9 +157,7 @@ class ProgramCircuit(NestingCircuit):
                 "numbers, or qml.device('lightning.qubit', wires=...)."
             )
 
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
-        """Measure a wire, and return the outcome."""
-        self.flush_active("measure")
+    def _measured_now(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
         self._check([label], "the mid-circuit measurement", site)
         self.has_mid_circuit = True
         return self._measured(label, reset=reset, postselect=postselect)

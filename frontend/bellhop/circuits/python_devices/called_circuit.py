@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 import pennylane as qml
+from pennylane.exceptions import AllocationError
 
 from bellhop.circuits.measure.shadow_seeds import given_seed
 from bellhop.circuits.python_devices.derivatives import with_derivatives
 from bellhop.circuits.python_devices.results import Result
 from bellhop.circuits.python_devices.template import Template
+from bellhop.circuits.recording.allocation import is_allocation
+from bellhop.errors import CompileError
 
 # Devices are Python objects that nobody made for threads, and XLA calls from several.
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
@@ -69,6 +72,18 @@ class Circuit:
     def placeholders(self) -> list[np.ndarray]:
         """Return operands that stand for others."""
         return [np.zeros(*each) for each in zip(self.shapes, self._dtypes, strict=True)]
+
+    def check_allocations(self) -> None:
+        """Refuse a circuit that allocates what it cannot have."""
+        if not any(is_allocation(part.made) for part in self.template.parts):
+            return
+        try:
+            self.template.tape(self.placeholders())
+        except (AllocationError, KeyError) as error:
+            raise CompileError(
+                f"{self.where}: the wires that it allocates are not to be had: {error}. Give the "
+                "device more wires, and use each between qml.allocate and qml.deallocate."
+            ) from error
 
     def execute(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Execute a tape for each row of the operands; return the results, with rows first."""

@@ -53,13 +53,18 @@ def run_on_python_device(
         leaves, tree = recorded.traced(function, *inputs)
         processes = [leaf for leaf in leaves if is_measurement(leaf)]
         template = Template(
-            tuple(recorded.steps), tuple(map(recorded.measured, processes)), qnode.shots
+            tuple(recorded.steps),
+            tuple(map(recorded.measured, processes)),
+            qnode.shots,
+            qnode.device.wires,
         )
         operands = list(recorded.operands.values())
-        n_wires = len(qnode.device.wires or template.wires)
         groups = shots.copies or (None,)
         results = [
-            [result_of(process, qnode.device, n_wires, group, where) for process in processes]
+            [
+                result_of(process, qnode.device, template.n_wires, group, where)
+                for process in processes
+            ]
             for group in groups
         ]
         circuit = Circuit(
@@ -70,6 +75,7 @@ def run_on_python_device(
             [result for group in results for result in group],
             is_seeded=bool(shots.total),
         )
+        circuit.check_allocations()
         if shots.total:
             operands.append(jax.random.key_data(random_key(*operands, row)))
         values = iter(call_circuit(circuit, operands))

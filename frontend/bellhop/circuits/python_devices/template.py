@@ -12,7 +12,11 @@ from typing import Any
 import jax
 import numpy as np
 import pennylane as qml
+from pennylane.devices.preprocess import device_resolve_dynamic_wires
 from pennylane.ops.functions import bind_new_parameters
+from pennylane.wires import DynamicWire
+
+from bellhop.circuits.recording.allocation import is_allocation, number_needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,16 +83,25 @@ class Template:
         steps: operations and choices, in order.
         measured: what is measured, in order.
         shots: as PennyLane has them.
+        device_wires: those of the device, if it has some of its own.
     """
 
     steps: tuple[Step, ...]
     measured: tuple[Measured, ...]
     shots: Any
+    device_wires: Any = None
 
     def tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
         """Return a tape with the values of operands."""
         measurements = [each.of(values) for each in self.measured]
-        return qml.tape.QuantumScript(_chosen(self.steps, values), measurements, shots=self.shots)
+        tape = qml.tape.QuantumScript(_chosen(self.steps, values), measurements, shots=self.shots)
+        if not any(map(is_allocation, tape.operations)):
+            return tape
+        # Resets are the last resort, where the device has no wire left that nobody has used.
+        (resolved,), _ = device_resolve_dynamic_wires(
+            tape, wires=self.device_wires, allow_resets=bool(self.device_wires)
+        )
+        return resolved
 
     @property
     def parts(self) -> list[Part]:
@@ -96,10 +109,14 @@ class Template:
         return _parts(self.steps)
 
     @property
-    def wires(self) -> qml.wires.Wires:
-        """The wires that may be used, in PennyLane's order."""
-        operations = [part.made.wires for part in self.parts]
-        return qml.wires.Wires.all_wires([*operations, *(m.process.wires for m in self.measured)])
+    def n_wires(self) -> int:
+        """How many wires there are: the device's, or those that may be used."""
+        if self.device_wires:
+            return len(self.device_wires)
+        operations = [part.made for part in self.parts]
+        used = [*operations, *(each.process for each in self.measured)]
+        named = {wire for each in used for wire in each.wires if not isinstance(wire, DynamicWire)}
+        return len(named) + number_needed(operations)
 
 
 def part_of(made: Any, operand: Callable[[Any], int]) -> Part:

@@ -36,7 +36,9 @@ from bellhop.circuits.pennylane.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.python_devices.execution import run_on_python_device
 from bellhop.circuits.qnode.mitigation import current_mitigation
+from bellhop.circuits.recording.allocation import number_needed
 from bellhop.circuits.recording.nested import fold
+from bellhop.circuits.recording.pauli_measurement import measure_pauli_words
 from bellhop.circuits.recording.recording import Circuit
 from bellhop.control_flow.interpretation import unrolling
 from bellhop.errors import CompileError
@@ -51,6 +53,7 @@ def intercept_qnodes() -> None:
     take_computed_values()
     take_computed_angles()
     note_drawn_seeds()
+    measure_pauli_words()
     original = qml.QNode.__call__
 
     @functools.wraps(original)
@@ -182,18 +185,26 @@ def _wire_map(
             f"{where}: how many wires its device has is computed in the program, and XLA's arrays "
             "have one shape. Make that number static: qjit(static_argnums=...)."
         )
-    labels = qnode.device.wires or _used_wires(function, inputs, where)
-    return WireMap(labels, where)
+    if qnode.device.wires:
+        labels = tuple(qnode.device.wires)
+        # Only circuits that allocate wires need to know which they do not use.
+        unused = lambda: [w for w in labels if w not in _used_wires(function, inputs, where)[0]]
+        return WireMap(labels, where, unused)
+    own, allocated = _used_wires(function, inputs, where)
+    return WireMap((*own, *allocated), where, lambda: allocated)
 
 
-def _used_wires(function: Callable[..., Any], inputs: Sequence[Any], where: str) -> Any:
-    """Return the wires of a circuit in PennyLane's order, for a device without its own."""
+def _used_wires(
+    function: Callable[..., Any], inputs: Sequence[Any], where: str
+) -> tuple[Sequence[Any], Sequence[int]]:
+    """Return the wires that a circuit names, in PennyLane's order, and those that it allocates."""
 
-    def labels_of_run() -> tuple[Any, ...]:
+    def labels_of_run() -> tuple[tuple[Any, ...], int]:
         labels: tuple[Any, ...] = ()
+        needed = 0
 
         def run(*inputs: Any) -> tuple[()]:
-            nonlocal labels
+            nonlocal labels, needed
             with circuit_scope(None), AnnotatedQueue() as queue:
                 result = function(*inputs)
             operations, *_ = process_queue(queue)
@@ -205,24 +216,28 @@ def _used_wires(function: Callable[..., Any], inputs: Sequence[Any], where: str)
                 if is_measurement(leaf) and leaf.mv is None
             ]
             in_order = qml.wires.Wires.all_wires([part.wires for part in (*operations, *processes)])
-            labels = tuple(in_order)
+            labels = tuple(w for w in in_order if not isinstance(w, qml.wires.DynamicWire))
+            needed = number_needed(operations)
             return ()
 
         jax.eval_shape(run, *inputs)
-        return labels
+        return labels, needed
 
-    labels = labels_of_run()
+    labels, needed = labels_of_run()
     if any(map(is_dynamic, labels)):
         # The index of a loop of known length is known where Python runs the loop.
         with unrolling():
-            labels = labels_of_run()
+            labels, needed = labels_of_run()
     if any(map(is_dynamic, labels)):
         raise CompileError(
             f"{where}: its wires are computed in the program, and the device has no wires of its "
-            "own. Say how many there are: qml.device(..., wires=n)."
+            "own, or which are free must be known to allocate some. Say how many there are: "
+            "qml.device(..., wires=n), and use qml.allocate with known wires alone."
         )
     # As PennyLane does: labels that are 0, 1, ... in any order stand for themselves.
-    return sorted(labels) if set(labels) == set(range(len(labels))) else labels
+    own = sorted(labels) if set(labels) == set(range(len(labels))) else labels
+    first = max((label for label in labels if isinstance(label, int)), default=-1) + 1
+    return own, range(first, first + needed)
 
 
 def _check_no_debugger(qnode: qml.QNode, where: str) -> None:

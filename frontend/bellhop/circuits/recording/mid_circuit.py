@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pennylane as qml
 from pennylane.queuing import QueuingManager
@@ -21,7 +22,16 @@ def measure_wire(
         reset: whether the wire is brought to zero.
         postselect: the outcome that is asked for, if any.
         site: ``file:line``, for errors.
+
+    Raises:
+        CompileError: outside a QNode, for several wires, or for another ``postselect``.
     """
+    if not (postselect is None or (isinstance(postselect, int) and postselect in (0, 1))):
+        computed = ", which the program computes. Make it static: qjit(static_argnames=...)"
+        raise CompileError(
+            f"measure at {site}: postselect must be 0 or 1; it is {postselect!r}"
+            f"{computed if isinstance(postselect, jax.core.Tracer) else ''}."
+        )
     labels = qml.wires.Wires(wires)
     if len(labels) != 1:
         raise CompileError(f"measure ({site}) takes one wire, and was given {len(labels)}.")

@@ -11,7 +11,7 @@ flow, and passes them on to the real circuit, changed.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -89,6 +89,13 @@ class _Part(NestingCircuit):
         """Run a quantum function with this part as the current circuit."""
         with circuit_scope(self), self.queue():
             return function(*args)
+
+    def allocate(self, op: Any) -> NoReturn:
+        """Refuse: what is applied again would need the same wires."""
+        raise CompileError(
+            f"{self.where}: {op.name} of wires stands in an adjoint, ctrl or folding of a "
+            "function. Move both outside of it."
+        )
 
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
         """Refuse: a measurement has no adjoint and no controlled form."""

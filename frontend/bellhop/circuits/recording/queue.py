@@ -4,6 +4,7 @@ Operations are queued by PennyLane, and flushed before anything other than an op
 flow, a mid-circuit measurement, or the end of the circuit.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ from bellhop.circuits.gates.rewrites import Rewrite
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.precision import Precision
+from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope
 
@@ -105,6 +107,10 @@ class QueuedCircuit:
         """Apply operations to the state, in order."""
         raise NotImplementedError
 
+    def allocate(self, op: Any) -> None:
+        """Allocate or deallocate wires; as any operation, where the device does."""
+        self.apply([op])
+
     def site_of(self, operation: Any) -> str:
         """Return ``file:line`` of an operation on wires that the program computes, or nothing."""
         sites = self._sites if self._queue is None else self._queue.sites
@@ -145,8 +151,13 @@ class QueuedCircuit:
             result, is_leaf=lambda value: is_measurement(value) or isinstance(value, Operator)
         )
         self._check_result(leaves)
+        leaves = [self._on_own_wires(leaf) if is_measurement(leaf) else leaf for leaf in leaves]
         self._take_observables(filter(is_measurement, leaves))
         return leaves, tree
+
+    def _on_own_wires(self, process: Any) -> Any:
+        """Return a measurement process on wires that were not allocated."""
+        return process
 
     def _check_result(self, leaves: Sequence[Any]) -> None:
         """Refuse a result that is neither measurements nor numbers."""
@@ -178,7 +189,12 @@ class QueuedCircuit:
         rewritten = operations
         for rewrite in self.rewrites:
             rewritten = rewrite(rewritten)
-        self.apply(rewritten)
+        for are_allocations, group in itertools.groupby(rewritten, is_allocation):
+            if are_allocations:
+                for op in group:
+                    self.allocate(op)
+            else:
+                self.apply(list(group))
         for op in operations:
             queue.remove(op)
         return operations

@@ -235,7 +235,7 @@ class Circuit(StraightCircuit):
             nonlocal frequencies, counts
             with self._part(*state, is_dynamic_count=is_dynamic_count):
                 self._is_one_run = True
-                with self.queue():
+                with self.part():
                     carried = body(carried, *others)
                 if gates_apart is not None:
                     gates_apart.clear()
@@ -307,7 +307,7 @@ class Circuit(StraightCircuit):
             def run(handle: Any, dynamic_count: DynamicCount | None) -> tuple[Any, Any]:
                 nonlocal counts
                 with self._part(handle, self._offset, dynamic_count):
-                    with self.queue():
+                    with self.part():
                         result = branch()
                     handle = self._handle
                     frequencies.append(self._frequencies_vector())

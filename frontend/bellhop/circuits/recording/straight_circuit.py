@@ -49,10 +49,11 @@ from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.operations.measurement_primitives import measure_p
 from bellhop.circuits.operations.state_primitives import NOT_DIFFERENTIABLE, gates_p, mid_measure_p
 from bellhop.circuits.precision import real_type
-from bellhop.circuits.recording.nested import NestingCircuit, apply_control_flow
+from bellhop.circuits.recording.nested import apply_control_flow
+from bellhop.circuits.recording.wired import WiredCircuit
 
 
-class StraightCircuit(NestingCircuit):
+class StraightCircuit(WiredCircuit):
     """The handle of the state, and the parameters of all gates so far, in order of execution.
 
     Operations that are flushed from the queue become one ``gates`` primitive for each run of gates.
@@ -68,12 +69,11 @@ class StraightCircuit(NestingCircuit):
         differentiation: DifferentiationChoice,
         rows: Rows,
     ) -> None:
-        super().__init__(where, rows)
+        super().__init__(wires, where, rows)
         self._state = handle
         self._ticket = handle
         self._differentiation = differentiation
         self.device = device
-        self.wires = wires
         self.has_mid_circuit = False
         self.postselects = False
         # Whether it runs once for each combination of outcomes.
@@ -228,9 +228,7 @@ class StraightCircuit(NestingCircuit):
     def _frequencies_vector(self) -> np.ndarray:
         return np.concatenate([np.zeros(0, np.uint8), *self._frequencies])
 
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
-        """Measure a wire, collapse the state, and return the outcome."""
-        self.flush_active("measure")
+    def _measured_now(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
         if is_dynamic(label):
             wire = as_int32(self.wires.dynamic(label))
         else:

@@ -1,0 +1,53 @@
+"""Circuits that know the qubits of wires: those wires may be allocated, and are measured."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bellhop.base.source import user_site
+from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.wires import WireMap
+from bellhop.circuits.recording.allocation import Allocations
+from bellhop.circuits.recording.nested import NestingCircuit
+
+
+class WiredCircuit(NestingCircuit):
+    """A circuit on qubits.
+
+    Args:
+        wires: gives the qubit of a wire label.
+        where: the QNode, for errors.
+        rows: the batches of parameters.
+    """
+
+    def __init__(self, wires: WireMap, where: str, rows: Rows) -> None:
+        super().__init__(where, rows)
+        self.wires = wires
+        self._allocations = Allocations(wires, where)
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Measure a wire, collapse the state, and return the outcome."""
+        self.flush_active("measure")
+        return self._measured_now(label, reset=reset, postselect=postselect, site=site)
+
+    @abstractmethod
+    def _measured_now(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Do so after what was queued before."""
+
+    def allocate(self, op: Any) -> None:
+        """Allocate or deallocate wires."""
+
+        def reset(wire: Any) -> None:
+            self._measured_now(wire, reset=True, postselect=-1, site=user_site())
+
+        self._allocations.take(op, reset)
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """Collect the operations of a loop's body, or of a branch."""
+        with self._allocations.part(), self.queue():
+            yield
+
+    def _on_own_wires(self, process: Any) -> Any:
+        return self.wires.on_own(process)
