@@ -47,6 +47,8 @@ def parts_of(op: Any, depth: int) -> Sequence[Any] | None:
 
 def in_form(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> Any:
     """Return an operation inverted, and with controls, as given."""
+    if not adjoint and not controls:
+        return part
     with qml.QueuingManager.stop_recording():
         if adjoint:
             part = qml.adjoint(part)

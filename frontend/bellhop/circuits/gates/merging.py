@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.gates.gates import GateRun
+from bellhop.circuits.gates.gate_run import GateRun
 from bellhop_mlir.adjacent_gates import AdjacentGate, boundary, simplify, with_angle
 from bellhop_mlir.dialects.gate import Gate
 from bellhop_mlir.transforms.cancel_inverses import CancelInverses, cancel

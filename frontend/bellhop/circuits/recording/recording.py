@@ -38,7 +38,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
-from bellhop.circuits.gates.gates import RepeatedRun
+from bellhop.circuits.gates.gate_run import RepeatedRun
 from bellhop.circuits.gates.merging import merge_iterations, merged
 from bellhop.circuits.recording.iterations import (
     Use,

@@ -33,13 +33,8 @@ from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, Differentia
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.device import DeviceSpec, GateSet
-from bellhop.circuits.gates.gates import (
-    ASKS_FOR_NUMBER,
-    GateList,
-    GateRun,
-    RepeatedRun,
-    known_only_at_run,
-)
+from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
+from bellhop.circuits.gates.gates import ASKS_FOR_NUMBER, GateList, known_only_at_run
 from bellhop.circuits.gates.merging import merged
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic

@@ -1,0 +1,130 @@
+"""Straight runs of gates: the static table, and the parameters and wires known at run time."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax.numpy as jnp
+
+from bellhop.circuits.gates.wires import as_int32
+from bellhop.circuits.precision import real_type
+from bellhop.circuits.vectorize.pack import pack
+from bellhop_mlir.dialects.gate import Gate
+
+
+@dataclass
+class GateRun:
+    """A straight run of gates: the static table, and what is known at run time.
+
+    Attributes:
+        is_differentiable: whether the device differentiates by every parameter.
+        gates: in order; a slot is an index into the parameters.
+        n_params: how many parameters there are.
+        frequencies: the bits of the frequencies of each (see ``shift_rules``).
+    """
+
+    is_differentiable: bool
+    gates: list[Gate] = field(default_factory=list)
+    n_params: int = 0
+    frequencies: list[int] = field(default_factory=list)
+    # By the first slot of each.
+    _params: dict[int, Any] = field(default_factory=dict)
+    _wires: list[Any] = field(default_factory=list)
+
+    def take(self, values: Any, frequencies: int) -> range:
+        """Append parameters, a scalar or an array, and return their slots."""
+        slots = range(self.n_params, self.n_params + values.size)
+        self._params[slots.start] = values
+        self.n_params = slots.stop
+        self.frequencies += [frequencies] * len(slots)
+        return slots
+
+    def params_vector(self) -> Any:
+        """Return the run-time parameters as one vector."""
+        if not self._params:
+            return jnp.zeros(0, real_type())
+        params = list(self._params.values())
+        if all(values.ndim == 0 for values in params):
+            return pack(params)
+        return jnp.concatenate([jnp.ravel(values) for values in params])
+
+    def runs_in_engine(self) -> bool:
+        """Tell whether the runtime's engine applies all gates that Lightning does.
+
+        It needs to know which wires they are on, and bits.
+        """
+        return not any(
+            min(gate.wires + gate.control_wires, default=0) < 0
+            or (gate.name == "BasisState" and max(gate.slots) >= 0)
+            for gate in self.gates
+        )
+
+    def value(self, slot: int) -> Any:
+        """Return the parameter of a gate that has only one."""
+        return self._params[slot]
+
+    def without_gates(self) -> "GateRun":
+        """Return a run with the same wires, and nothing in it."""
+        return GateRun(self.is_differentiable, _wires=self._wires)
+
+    def extend(self, run: "GateRun") -> None:
+        """Append another run."""
+        wires = {-1 - index: self.take_wire(wire) for index, wire in enumerate(run._wires)}
+        for gate in run.gates:
+            self.copy(gate, run)
+            if wires:
+                self.gates[-1] = replace(
+                    self.gates[-1],
+                    wires=tuple(wires.get(wire, wire) for wire in gate.wires),
+                    control_wires=tuple(wires.get(wire, wire) for wire in gate.control_wires),
+                )
+
+    def copy(self, gate: Gate, run: "GateRun") -> None:
+        """Append a gate of another run, with its parameters, on wires as this run has them."""
+        slots: list[int] = []
+        for slot in gate.slots:
+            if slot < 0:
+                slots.append(slot)
+            elif slot in run._params:
+                slots += self.take(run._params[slot], run.frequencies[slot])
+        self.gates.append(replace(gate, slots=tuple(slots)))
+
+    def rotate(self, gate: Gate, angle: Any, frequencies: int) -> None:
+        """Append a rotation like a gate, by a scalar."""
+        slots = tuple(self.take(angle, frequencies))
+        self.gates.append(replace(gate, slots=slots, constants=(), adjoint=False))
+
+    def take_wire(self, wire: Any) -> int:
+        """Append a wire that the program computes; return its index as gates refer to it."""
+        for index, other in enumerate(self._wires):
+            if other is wire:
+                return -1 - index
+        self._wires.append(wire)
+        return -len(self._wires)
+
+    def wires_vector(self) -> Any:
+        """Return the wires that the program computes as one int32 vector."""
+        if not self._wires:
+            return jnp.zeros(0, jnp.int32)
+        return jnp.stack([as_int32(wire) for wire in self._wires])
+
+
+@dataclass(frozen=True)
+class RepeatedRun:
+    """A run of gates once for each iteration of a loop, by parameters of its own.
+
+    Attributes:
+        run: the gates of an iteration.
+        params: of all iterations, one after another ``[n_iterations * run.n_params]``.
+        wires: those that the program computes, likewise.
+        n_iterations: how many there are.
+    """
+
+    run: GateRun
+    params: Any
+    wires: Any
+    n_iterations: int
+
+    @staticmethod
+    def once(run: GateRun) -> "RepeatedRun":
+        """Return a run that is no loop."""
+        return RepeatedRun(run, run.params_vector(), run.wires_vector(), 1)
