@@ -11,13 +11,33 @@
 namespace bellhop::engine {
 namespace {
 
+// Up to here a thread keeps the memory of a circuit for its next one of as many qubits:
+// to allocate it takes longer than many a gate.
+constexpr std::size_t kMostKept = 8;
+thread_local std::unique_ptr<Single> kept;
+
+void keep(Single* single) {
+  std::unique_ptr<Single> owned(single);
+  if (single->walk.states().layout().qubits <= kMostKept) kept = std::move(owned);
+}
+
+std::shared_ptr<Single> begin(const Session& session) {
+  std::unique_ptr<Single> single = std::move(kept);
+  if (!single || single->walk.states().layout().qubits != session.qubits) {
+    return {new Single(session), keep};
+  }
+  single->done = 0;
+  single->walk.let_go_back(session.keeps_steps);
+  return {single.release(), keep};
+}
+
 Walk::Parameters own_parameters(const Step& step) {
   return {step.params.values.data(), 0};
 }
 
 // The circuit, after all of its steps.
 Single& at_end(Session& session) {
-  if (!session.in_engine) session.in_engine = std::make_shared<Single>(session);
+  if (!session.in_engine) session.in_engine = begin(session);
   Single& single = *session.in_engine;
   if (single.done == 0) single.walk.begin();
   for (; single.done < session.steps.size(); ++single.done) {

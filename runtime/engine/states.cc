@@ -30,7 +30,9 @@ States::Numbers States::allocate(std::size_t count) {
       ::operator new[](rounded(count) * sizeof(double), kAlignment)));
 }
 
-States::States(const Layout& layout) : layout_(layout), size_(size_of(layout)) {}
+States::States(const Layout& layout) : layout_(layout), size_(size_of(layout)) {
+  scratch_.prepared = &prepared_;
+}
 
 void States::fit_gathered(std::size_t numbers) {
   if (numbers <= numbers_gathered_) return;
@@ -41,18 +43,22 @@ void States::fit_gathered(std::size_t numbers) {
 
 void States::fit(const Program& program) {
   fit_gathered(program.gathered);
-  if (program.n_factors <= factors_ && program.size <= operations_) return;
+  const std::size_t used = program.n_factors * lanes();
+  if (program.n_factors <= factors_ && program.size <= operations_) {
+    // The last register of angles may have more lanes than there are factors.
+    std::fill(scratch_.angles + used, scratch_.angles + rounded(used), 0.0);
+    return;
+  }
+  forget_matrices();
   factors_ = std::max(factors_, program.n_factors);
   operations_ = std::max(operations_, program.size);
-  const std::size_t lanes = sweeps().lanes;
-  const std::size_t angles = rounded(factors_ * lanes);
-  of_program_ = allocate(3 * angles + 8 * operations_ * lanes);
+  const std::size_t angles = rounded(factors_ * lanes());
+  of_program_ = allocate(3 * angles + 8 * operations_ * lanes());
   double* next = of_program_.get();
   for (double** part : {&scratch_.angles, &scratch_.cosines, &scratch_.sines}) {
     *part = next;
     next += angles;
   }
-  // The last register of angles may have more lanes than there are factors.
   std::fill_n(scratch_.angles, angles, 0.0);
   scratch_.matrices = next;
 }

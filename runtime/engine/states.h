@@ -15,10 +15,15 @@ namespace bellhop::engine {
 class States {
  public:
   explicit States(const Layout& layout);
+  States(const States&) = delete;
+  States& operator=(const States&) = delete;
 
   // Makes room in the scratch for a program, or for a matrix that all rows share.
   void fit(const Program& program);
   void fit_matrix(std::size_t targets) { fit_gathered(std::size_t{2} << targets); }
+
+  // The matrices in the scratch are of parameters that may change.
+  void forget_matrices() { prepared_ = {}; }
 
   const Layout& layout() const { return layout_; }
   const Scratch& scratch() const { return scratch_; }
@@ -47,6 +52,7 @@ class States {
   std::size_t numbers_gathered_ = 0;
   Numbers of_program_;
   Numbers gathered_;
+  Prepared prepared_;
   Scratch scratch_;
   std::vector<Numbers> vectors_;
 };

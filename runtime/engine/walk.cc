@@ -34,6 +34,7 @@ Segment segment_of(const Step& step, const Program& program, std::size_t part,
 
 void Walk::begin() {
   removed_.clear();
+  states_.forget_matrices();
   states_.set_zero_state(ket());
 }
 

@@ -33,6 +33,7 @@ class Walk {
   // One that can go back keeps what projections remove.
   Walk(const Layout& layout, bool can_go_back)
       : states_(layout), can_go_back_(can_go_back) {}
+  void let_go_back(bool can_go_back) { can_go_back_ = can_go_back; }
 
   States& states() { return states_; }
   // State 0; the others are free.
@@ -47,7 +48,7 @@ class Walk {
 
  private:
   States states_;
-  const bool can_go_back_;
+  bool can_go_back_;
   std::vector<double> removed_;
 };
 

@@ -6,6 +6,14 @@
 
 namespace bellhop::engine {
 
+// What the matrices in a scratch are of: of a program, at parameters that do not
+// change.
+struct Prepared {
+  const Operation* operations = nullptr;
+  const double* parameters = nullptr;
+  std::size_t stride = 0;
+};
+
 // Memory of one thread for the operations of an iteration. Sizes are in doubles.
 struct Scratch {
   double* angles = nullptr;  // those of all factors
@@ -15,6 +23,7 @@ struct Scratch {
   // 2 * 2^targets numbers of a matrix, and 2 * 4^targets more if its entries are
   // parameters.
   double* gathered = nullptr;
+  Prepared* prepared = nullptr;
 };
 
 // An array of numbers with one or, where rows stand in lanes, so many lanes each.

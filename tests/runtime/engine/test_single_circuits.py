@@ -167,3 +167,30 @@ def test_a_loop_that_calls_for_its_gates_keeps_no_more_than_some():
 
 def _operation(gate):
     return getattr(qml, gate.name)(*gate.params, wires=gate.wires)
+
+
+def test_a_circuit_does_not_depend_on_the_one_before_it():
+    """What a thread keeps for its next circuit says nothing of the last one."""
+    qubits = 2
+    dev = qml.device("lightning.qubit", wires=qubits)
+
+    def circuit(angles):
+        for i in range(len(angles)):
+            qml.RX(angles[i], i % qubits)
+            qml.CNOT([i % qubits, 1 - i % qubits])
+        return qml.expval(qml.Z(0)), qml.expval(qml.X(0) @ qml.Y(1))
+
+    few, many = jnp.linspace(0.3, 2.0, 5), jnp.full(7, 1e9).at[0].set(jnp.nan)
+    compiled = bellhop.qjit(
+        lambda angles: (
+            qml.QNode(circuit, dev)(angles),
+            bellhop.jacobian(qml.QNode(circuit, dev))(angles),
+        )
+    )
+    before = jax.tree.map(np.asarray, compiled(few))
+    compiled(many)
+    after = jax.tree.map(np.asarray, compiled(few))
+    assert jax.tree.all(jax.tree.map(np.array_equal, before, after))
+    angles = [0.1, 0.9, 1.7, 0.2, 0.4]
+    expected = qml.QNode(circuit, qml.device("default.qubit", wires=qubits))(angles)
+    np.testing.assert_allclose(compiled(jnp.array(angles))[0], expected, atol=1e-12)
