@@ -32,6 +32,7 @@ class DynamicCount {
   // Throws CircuitError for one that there is not.
   const Derivative& derivative(std::int32_t number) const;
   const Derivative& newest() const { return derivatives_.back(); }
+  Derivative& newest() { return derivatives_.back(); }
 
   // Adds to the newest derivative, of a value, by its place, by a parameter.
   void add(std::size_t place, std::int64_t number, double value);

@@ -114,7 +114,17 @@ void Tape::clear() {
 }
 
 bool is_for_tape(const Beginning& beginning) {
-  return beginning.record && beginning.shots == 0 && beginning.tree == Tree::kNone;
+  return beginning.tape && beginning.shots == 0 && beginning.tree == Tree::kNone;
+}
+
+std::size_t dynamic_count_columns(std::span<const Step> steps) {
+  std::size_t columns = 0;
+  for (const Step& step : steps) {
+    if (step.gates == nullptr || !is_dynamic_count(step.offset)) continue;
+    const auto first = static_cast<std::size_t>(step.offset - kFirstDynamicCount);
+    columns = std::max(columns, first + step.params.values.size());
+  }
+  return columns;
 }
 
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -87,7 +88,8 @@ struct Beginning {
   DevicePool& pool;
   std::size_t qubits;
   std::size_t shots;
-  bool record;
+  bool record;  // keeps what is applied
+  bool tape;    // for the device's derivatives too
   Tree tree;
   Redraw redraw;
   std::size_t rows;
@@ -158,6 +160,8 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id);
 Lease open_session(Handle handle);   // CircuitError where the handle is not live
 std::string name_of(Handle handle);  // for errors; empty where it is not live
+// How many columns a table of the dynamic-count parameters of some steps has.
+std::size_t dynamic_count_columns(std::span<const Step> steps);
 // Whether a plugin records it. No tape holds samples or projections; what is recorded
 // of these is run again.
 bool is_for_tape(const Beginning& beginning);

@@ -35,15 +35,6 @@ Numbers dynamic_count_numbers(const Session& session, std::size_t steps) {
   return numbers;
 }
 
-// How many columns a table of all of them has.
-std::size_t columns_for(const Numbers& numbers) {
-  std::size_t columns = 0;
-  for (const std::int32_t number : numbers) {
-    columns = std::max(columns, column_of(number) + 1);
-  }
-  return columns;
-}
-
 // Calls act for each choice of `size` numbers: 00, 01, 02, ..., 11, 12, ...
 template <typename Act>
 void for_each_choice(const Numbers& from, std::size_t size, Act&& act) {
@@ -278,7 +269,7 @@ class Tensor {
         dynamic_count_(by.directions.order > 0
                            ? dynamic_count_numbers(session, by.steps)
                            : Numbers()),
-        columns_(columns_for(dynamic_count_)),
+        columns_(dynamic_count_columns(std::span(session.steps).first(by.steps))),
         vectors_(session, by.directions, columns_),
         has_jacobians_(by.adjoint && by.order + by.directions.order > 0) {
     std::size_t size = runs_.batch() * by.directions.rows * runs_.width();
@@ -431,8 +422,8 @@ std::int32_t keep_derivative(Session& session,
                              const Helpers& helpers) {
   const Numbers numbers = dynamic_count_numbers(session, by.steps);
   Runs runs(session, params, by, measured, helpers);
-  const std::int32_t kept =
-      session.dynamic_count.begin(runs.width(), columns_for(numbers));
+  const std::int32_t kept = session.dynamic_count.begin(
+      runs.width(), dynamic_count_columns(std::span(session.steps).first(by.steps)));
   struct Part {
     std::int32_t number;
     std::size_t run;

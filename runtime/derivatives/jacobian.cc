@@ -9,7 +9,7 @@ namespace {
 void check(const Session& session, std::size_t expvals, std::size_t parameters) {
   const Tape& tape = session.tape;
   if (!session.record) {
-    throw CircuitError("it was not begun with record = 1.");
+    throw CircuitError("it was not begun with record = 2.");
   }
   if (tape.is_behind) {
     throw CircuitError(

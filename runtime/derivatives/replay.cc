@@ -2,6 +2,7 @@
 #include "derivatives/replay.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -31,11 +32,66 @@ std::size_t teams(std::size_t qubits, const Helpers& helpers, std::size_t runs) 
   return std::max<std::size_t>(1, std::min({by_memory, helpers.threads, runs}));
 }
 
-// Where the circuit is run, beside what its steps hold: the static-count parameters,
-// which are null where each step has its own, and shifts of dynamic-count ones.
-struct Point {
-  std::span<const double> params;
-  std::vector<Shift> dynamic_count;
+// Where a circuit is run: a row of a batch, the static-count parameters, which are null
+// where each step has its own, and shifts of dynamic-count ones.
+class Point {
+ public:
+  // For what is applied to the circuit of one point after another.
+  struct Room {
+    std::vector<double> params;
+    std::vector<double> of_step;
+  };
+
+  Point(const Points& points, std::size_t number, std::span<const double> params,
+        std::size_t row, Room& room)
+      : row_(row), params_(params), room_(room) {
+    const std::vector<Shift>& shifts = points.shifts[number];
+    if (shifts.empty()) return;
+    room.params.assign(params.begin(), params.end());
+    params_ = room.params;
+    for (const Shift& shift : shifts) {
+      const auto place = static_cast<std::size_t>(shift.number);
+      if (is_dynamic_count(shift.number)) {
+        dynamic_count_.push_back(shift);
+      } else if (points.basis.empty()) {
+        room.params[place] += shift.amount;
+      } else {
+        const auto row = points.basis.subspan(place * params.size(), params.size());
+        for (std::size_t i = 0; i < row.size(); ++i) {
+          room.params[i] += shift.amount * row[i];
+        }
+      }
+    }
+  }
+
+  std::size_t row() const { return row_; }
+
+  // Those of a step, until the next one's are asked for.
+  std::span<const double> params_of(const Step& step) const {
+    const std::span<const double> here = step.params.of(row_);
+    if (is_dynamic_count(step.offset)) return shifted(step, here);
+    if (step.offset < 0 || params_.data() == nullptr) return here;
+    return params_.subspan(static_cast<std::size_t>(step.offset));
+  }
+
+ private:
+  std::span<const double> shifted(const Step& step,
+                                  std::span<const double> here) const {
+    bool is_copied = false;
+    for (const auto& [number, amount] : dynamic_count_) {
+      const std::int64_t place = std::int64_t{number} - step.offset;
+      if (place < 0 || place >= static_cast<std::int64_t>(here.size())) continue;
+      if (!is_copied) room_.of_step.assign(here.begin(), here.end());
+      is_copied = true;
+      room_.of_step[static_cast<std::size_t>(place)] += amount;
+    }
+    return is_copied ? std::span<const double>(room_.of_step) : here;
+  }
+
+  std::size_t row_;
+  std::span<const double> params_;
+  std::vector<Shift> dynamic_count_;
+  Room& room_;
 };
 
 // Runs the gates that a circuit was applied, on one thread. Its device goes back to the
@@ -56,8 +112,8 @@ class Runner {
   Runner& operator=(const Runner&) = delete;
 
   template <typename Measure>
-  void run(std::size_t steps, std::size_t row, const Point& point,
-           const RunSeeds& seeds, std::size_t number, Measure&& measure) {
+  void run(std::size_t steps, const Point& point, const RunSeeds& seeds,
+           std::size_t number, Measure&& measure) {
     is_sound_ = false;
     if (is_used_) pool_.renew(session_.device);
     is_used_ = true;
@@ -67,45 +123,23 @@ class Runner {
     session_.dynamic_count.clear();
     session_.tape.recording = session_.record;
     if (session_.record) session_.device->plugin->StartTapeRecording();
-    for (const Step& step : std::span(kept_.steps).first(steps))
-      apply(step, row, point);
+    for (const Step& step : std::span(kept_.steps).first(steps)) apply(step, point);
     measure(session_);
     if (session_.tape.recording) session_.device->plugin->StopTapeRecording();
     is_sound_ = true;
   }
 
  private:
-  void apply(const Step& step, std::size_t row, const Point& point) {
+  void apply(const Step& step, const Point& point) {
     if (step.gates == nullptr) return project(session_, step.projection);
-    step.gates->apply(session_, params_of(step, row, point), step.offset,
-                      step.wires.of(row), step.iterations);
-  }
-
-  std::span<const double> params_of(const Step& step, std::size_t row,
-                                    const Point& point) {
-    if (is_dynamic_count(step.offset)) return shifted(step, step.params.of(row), point);
-    if (step.offset < 0 || point.params.data() == nullptr) return step.params.of(row);
-    return point.params.subspan(static_cast<std::size_t>(step.offset));
-  }
-
-  std::span<const double> shifted(const Step& step, std::span<const double> here,
-                                  const Point& point) {
-    bool is_copied = false;
-    for (const auto& [number, amount] : point.dynamic_count) {
-      const std::int64_t place = std::int64_t{number} - step.offset;
-      if (place < 0 || place >= static_cast<std::int64_t>(here.size())) continue;
-      if (!is_copied) shifted_.assign(here.begin(), here.end());
-      is_copied = true;
-      shifted_[static_cast<std::size_t>(place)] += amount;
-    }
-    return is_copied ? std::span<const double>(shifted_) : here;
+    step.gates->apply(session_, point.params_of(step), step.offset,
+                      step.wires.of(point.row()), step.iterations);
   }
 
   const Session& kept_;
   DevicePool& pool_;
   SmallTeam team_;
   Session session_;
-  std::vector<double> shifted_;
   bool is_used_ = false;
   bool is_sound_ = true;
 };
@@ -145,64 +179,48 @@ struct Runs {
     Helpers some = helpers;
     some.threads = teams(kept.qubits, helpers, rows);
     const RunSeeds seeds(*kept.device);
-    if (jacobians != nullptr &&
-        engine::differentiates_at(kept, measuring, *jacobians, rows)) {
-      return for_each_row(rows, some, [&] { return engine_worker(); });
-    }
+    const bool by_engine =
+        engine::runs_again(kept, params.size(), measuring, jacobians, rows);
     for_each_row(rows, some, [&]() -> RowWorker {
-      const auto runner =
-          std::make_shared<Runner>(kept, jacobians != nullptr, some.threads);
-      const auto shifted = std::make_shared<std::vector<double>>();
-      return [this, &seeds, runner, shifted](std::size_t number) {
+      const auto room = std::make_shared<Point::Room>();
+      const Work run = by_engine ? in_engine(seeds) : on_device(seeds, some.threads);
+      return [this, room, run](std::size_t number) {
         const std::size_t row = number / points.shifts.size();
-        const Point at = point(row, number % points.shifts.size(), *shifted);
-        const auto run = [&] {
-          runner->run(points.steps, row, at, seeds, number,
-                      [&](Session& session) { measure(session, row, number); });
-        };
-        if (kept.rows == 0) return run();
+        const Point point(points, number % points.shifts.size(), params.of(row), row,
+                          *room);
+        if (kept.rows == 0) return run(point, number);
         const auto describe = [&] {
           return "Row " + std::to_string(row) + " of a batch of " +
                  std::to_string(kept.rows);
         };
         Session unused;
-        unused.attempt(describe, run);
+        unused.attempt(describe, [&] { run(point, number); });
       };
     });
   }
 
  private:
-  Point point(std::size_t row, std::size_t number, std::vector<double>& shifted) const {
-    const std::span<const double> here = params.of(row);
-    if (points.shifts[number].empty()) return {here, {}};
-    shifted.assign(here.begin(), here.end());
-    Point point{shifted, {}};
-    for (const Shift& shift : points.shifts[number]) {
-      if (is_dynamic_count(shift.number)) {
-        point.dynamic_count.push_back(shift);
-      } else if (points.basis.empty()) {
-        shifted[static_cast<std::size_t>(shift.number)] += shift.amount;
-      } else {
-        const auto row = points.basis.subspan(
-            static_cast<std::size_t>(shift.number) * here.size(), here.size());
-        for (std::size_t i = 0; i < row.size(); ++i) {
-          shifted[i] += shift.amount * row[i];
-        }
-      }
-    }
-    return point;
+  using Work = std::function<void(const Point&, std::size_t)>;
+
+  Work on_device(const RunSeeds& seeds, std::size_t threads) const {
+    const auto runner = std::make_shared<Runner>(kept, jacobians != nullptr, threads);
+    return [this, &seeds, runner](const Point& point, std::size_t number) {
+      runner->run(points.steps, point, seeds, number,
+                  [&](Session& session) { measure(session, point.row(), number); });
+    };
   }
 
-  // Differentiates at a point in the engine.
-  RowWorker engine_worker() const {
+  Work in_engine(const RunSeeds& seeds) const {
     const auto walk = std::make_shared<engine::Walk>(
-        engine::Layout{kept.qubits, /*rows_in_lanes=*/false}, /*can_go_back=*/true);
-    const auto shifted = std::make_shared<std::vector<double>>();
-    return [this, walk, shifted](std::size_t number) {
-      const std::size_t size = jacobians->expvals * jacobians->columns;
-      engine::differentiate_at(kept, point(0, number, *shifted).params, measuring,
-                               jacobians->values.subspan(number * size, size),
-                               jacobians->columns, *walk);
+        engine::Layout{kept.qubits, /*rows_in_lanes=*/false}, jacobians != nullptr);
+    const engine::Sampling sampling{kept.beginning->shots, nullptr, &seeds};
+    return [this, sampling, walk](const Point& point, std::size_t number) {
+      const Measuring of_row{
+          measuring.measurements, {measuring.data.of(point.row())}, measuring.outputs};
+      engine::run_again(
+          std::span(kept.steps).first(points.steps),
+          [&](const Step& step) { return point.params_of(step); }, of_row, jacobians,
+          number, sampling, *walk);
     };
   }
 

@@ -20,7 +20,13 @@ bool applies(const Plan& plan, bool is_first) {
 }
 
 bool differentiates(const Plan& plan, std::int32_t offset) {
-  return offset < 0 || (!is_dynamic_count(offset) && plan.not_differentiated().empty());
+  return offset < 0 || plan.not_differentiated().empty();
+}
+
+// Of the static-count parameters that it takes.
+std::size_t end_of(const Step& step, const Plan& plan) {
+  return static_cast<std::size_t>(step.offset) +
+         static_cast<std::size_t>(step.iterations) * plan.program().parameters;
 }
 
 // What is wrong with a measurement is the plugin's to say: wires that there are not or
@@ -120,7 +126,7 @@ bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots)
 
 // Whether there is no other way: only the engine goes back through projections.
 bool is_differentiated_tree(const Beginning& beginning) {
-  return beginning.record && beginning.tree != Tree::kNone;
+  return beginning.tape && beginning.tree != Tree::kNone;
 }
 
 bool runs(const Session& session, const Measuring& measuring,
@@ -134,10 +140,8 @@ bool runs(const Session& session, const Measuring& measuring,
     if (!applies(plan, &step == first)) return false;
     if (jacobians == nullptr || step.offset < 0) continue;
     if (!differentiates(plan, step.offset)) return false;
-    const std::size_t end =
-        static_cast<std::size_t>(step.offset) +
-        static_cast<std::size_t>(step.iterations) * plan.program().parameters;
-    if (end > jacobians->columns) return false;
+    if (is_dynamic_count(step.offset)) continue;
+    if (end_of(step, plan) > jacobians->columns) return false;
   }
   return (jacobians == nullptr || fit(measuring.measurements, *jacobians, runs)) &&
          measures(measuring, session.qubits, session.beginning->shots);
@@ -175,10 +179,15 @@ bool runs(const Session& session, const Measuring& measuring,
          runs(session, measuring, jacobians, std::max<std::size_t>(session.rows, 1));
 }
 
-bool differentiates_at(const Session& session, const Measuring& measuring,
-                       const Jacobians& jacobians, std::size_t points) {
-  return session.rows == 0 && jacobians.dynamic_count_columns == 0 &&
-         runs(session, measuring, &jacobians, points);
+bool runs_again(const Session& session, std::size_t parameters,
+                const Measuring& measuring, const Jacobians* jacobians,
+                std::size_t times) {
+  if (!runs(session, measuring, jacobians, times)) return false;
+  return std::ranges::all_of(session.steps, [&](const Step& step) {
+    const bool is_given =
+        step.gates == nullptr || step.offset < 0 || is_dynamic_count(step.offset);
+    return is_given || end_of(step, step.gates->plan(session.qubits)) <= parameters;
+  });
 }
 
 }  // namespace bellhop::engine

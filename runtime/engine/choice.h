@@ -32,8 +32,10 @@ bool may_measure(const Session& session, std::int32_t wire);
 bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians);
 
-// Whether the engine differentiates what waits, which is no batch, at so many points.
-bool differentiates_at(const Session& session, const Measuring& measuring,
-                       const Jacobians& jacobians, std::size_t points);
+// Whether the engine runs what waits again, so many times, with other static-count
+// parameters, of which there are so many.
+bool runs_again(const Session& session, std::size_t parameters,
+                const Measuring& measuring, const Jacobians* jacobians,
+                std::size_t times);
 
 }  // namespace bellhop::engine

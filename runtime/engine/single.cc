@@ -51,10 +51,22 @@ Single& at_end(Session& session) {
 template <typename ParametersOf>
 void differentiate(Walk& walk, std::span<const Step> steps,
                    const ParametersOf& parameters_of,
-                   const std::vector<Amplitudes>& bras, std::span<double> jacobian,
-                   std::size_t columns) {
+                   const std::vector<Amplitudes>& bras, const Jacobians& jacobians,
+                   std::size_t number) {
+  const std::size_t size = jacobians.expvals * jacobians.columns;
+  const std::span<double> jacobian = jacobians.values.subspan(number * size, size);
+  const std::size_t dynamic_size = jacobians.expvals * jacobians.dynamic_count_columns;
+  const std::span<double> by_dynamic_count =
+      jacobians.by_dynamic_count.subspan(number * dynamic_size, dynamic_size);
   std::ranges::fill(jacobian, 0.0);
-  const Gradients gradients{bras, jacobian.data(), columns, jacobian.size(), 1};
+  std::ranges::fill(by_dynamic_count, 0.0);
+  const Gradients gradients{bras,
+                            jacobian.data(),
+                            jacobians.columns,
+                            size,
+                            1,
+                            dynamic_size > 0 ? by_dynamic_count.data() : nullptr,
+                            jacobians.dynamic_count_columns};
   for (std::size_t i = steps.size(); i-- > 0;) {
     walk.backward(steps[i], parameters_of(steps[i]), gradients);
   }
@@ -78,11 +90,13 @@ void measure_single(Session& session, const Measuring& measuring,
   std::vector<Amplitudes> bras;
   measure(states, measuring, {}, &bras);
   single.done = 0;
-  differentiate(single.walk, session.steps, own_parameters, bras, jacobians->values,
-                jacobians->columns);
+  const std::size_t columns = dynamic_count_columns(session.steps);
+  session.dynamic_count.begin(jacobians->expvals, columns);
+  Jacobians all = *jacobians;
+  all.by_dynamic_count = session.dynamic_count.newest().numbers;
+  all.dynamic_count_columns = columns;
+  differentiate(single.walk, session.steps, own_parameters, bras, all, 0);
   session.jacobian.emplace(jacobians->values.begin(), jacobians->values.end());
-  // There are no dynamic-count parameters, and their derivative may be asked for.
-  session.dynamic_count.begin(jacobians->expvals, 0);
 }
 
 bool measure_wire(Session& session, const MidMeasurement& measurement,
@@ -101,18 +115,21 @@ bool measure_wire(Session& session, const MidMeasurement& measurement,
   });
 }
 
-void differentiate_at(const Session& session, std::span<const double> params,
-                      const Measuring& measuring, std::span<double> jacobian,
-                      std::size_t columns, Walk& walk) {
-  const auto parameters_of = [&](const Step& step) -> Walk::Parameters {
-    if (step.gates == nullptr || step.offset < 0) return own_parameters(step);
-    return {params.data() + step.offset, 0};
+void run_again(std::span<const Step> steps, const ParametersOf& parameters_of,
+               const Measuring& measuring, const Jacobians* jacobians,
+               std::size_t number, const Sampling& sampling, Walk& walk) {
+  const auto parameters = [&](const Step& step) -> Walk::Parameters {
+    return {step.gates == nullptr ? nullptr : parameters_of(step).data(), 0};
   };
   walk.begin();
-  for (const Step& step : session.steps) walk.forward(step, parameters_of(step));
+  for (const Step& step : steps) walk.forward(step, parameters(step));
+  const RowRange run{number, 1};
+  if (jacobians == nullptr) {
+    return measure(walk.states(), measuring, run, nullptr, sampling);
+  }
   std::vector<Amplitudes> bras;
-  measure(walk.states(), measuring, {}, &bras);
-  differentiate(walk, session.steps, parameters_of, bras, jacobian, columns);
+  measure(walk.states(), measuring, run, &bras);
+  differentiate(walk, steps, parameters, bras, *jacobians, number);
 }
 
 }  // namespace bellhop::engine

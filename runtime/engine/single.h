@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "circuit/session.h"
+#include "engine/values.h"
 #include "engine/walk.h"
 #include "measurements/measuring.h"
 #include "measurements/mid_measurement.h"
@@ -28,10 +30,13 @@ void measure_single(Session& session, const Measuring& measuring,
 bool measure_wire(Session& session, const MidMeasurement& measurement,
                   std::int32_t wire);
 
-// Writes the derivatives of the expectation values of a session that waits, at other
-// parameters, with a walk of its own.
-void differentiate_at(const Session& session, std::span<const double> params,
-                      const Measuring& measuring, std::span<double> jacobian,
-                      std::size_t columns, Walk& walk);
+// The parameters of a step, which are only read until the next step's are asked for.
+using ParametersOf = std::function<std::span<const double>(const Step&)>;
+
+// Goes through some steps again with other parameters, as run `number`, and measures or
+// differentiates.
+void run_again(std::span<const Step> steps, const ParametersOf& parameters_of,
+               const Measuring& measuring, const Jacobians* jacobians,
+               std::size_t number, const Sampling& sampling, Walk& walk);
 
 }  // namespace bellhop::engine

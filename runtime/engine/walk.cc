@@ -24,8 +24,10 @@ Segment segment_of(const Step& step, const Program& program, std::size_t part,
   const auto iterations = static_cast<std::size_t>(step.iterations);
   const std::size_t first = part * kIterationsAtOnce;
   const std::size_t before = first * program.parameters;
+  const std::int64_t offset =
+      is_dynamic_count(step.offset) ? step.offset - kFirstDynamicCount : step.offset;
   const std::int64_t column =
-      step.offset < 0 ? -1 : step.offset + static_cast<std::int64_t>(before);
+      offset < 0 ? -1 : offset + static_cast<std::int64_t>(before);
   return {&program, std::min(iterations - first, kIterationsAtOnce),
           parameters.first + before, parameters.stride, column};
 }
@@ -62,11 +64,16 @@ void Walk::backward(const Step& step, const Parameters& parameters,
     return restore(states_, ket(), step.projection, removed_);
   }
   const Program program = step.gates->plan(states_.layout().qubits).program();
+  const bool is_dynamic = is_dynamic_count(step.offset);
+  double* const jacobian = is_dynamic ? gradients.by_dynamic_count : gradients.jacobian;
+  const std::size_t columns =
+      is_dynamic ? gradients.dynamic_count_columns : gradients.columns;
   for (std::size_t part = parts_of(step); part-- > 0;) {
-    const Segment segment = segment_of(step, program, part, parameters);
+    Segment segment = segment_of(step, program, part, parameters);
+    if (jacobian == nullptr) segment.column = -1;
     sweeps().backward(states_.layout(), &segment, 1, ket(), gradients.bras.data(),
-                      gradients.bras.size(), gradients.jacobian, gradients.columns,
-                      gradients.row_size, gradients.rows, states_.scratch());
+                      gradients.bras.size(), jacobian, columns, gradients.row_size,
+                      gradients.rows, states_.scratch());
     if (part > 0) check_signals();
   }
 }

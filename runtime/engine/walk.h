@@ -10,13 +10,16 @@
 
 namespace bellhop::engine {
 
-// Where derivatives go: see Sweeps::backward.
+// Where derivatives go: see Sweeps::backward. Those by dynamic-count parameters have a
+// table of their own, or are not asked for; there they are those of one row.
 struct Gradients {
   std::span<const Amplitudes> bras;
   double* jacobian;
   std::size_t columns;
   std::size_t row_size;
   std::size_t rows;
+  double* by_dynamic_count = nullptr;
+  std::size_t dynamic_count_columns = 0;
 };
 
 // A state on its way through the steps of a circuit, or one for each lane. Used by one

@@ -57,7 +57,7 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
         BeginState{Beginning{DevicePool::get(std::string(library), std::string(factory),
                                              std::string(kwargs)),
                              natural("qubits", qubits), natural("shots", shots),
-                             record != 0, outcomes.tree, outcomes.redraw,
+                             record != 0, record == 2, outcomes.tree, outcomes.redraw,
                              natural("rows", rows), engine != 0, rows > 0, circuit},
                    seeded != 0});
     Beginning& begin = state->beginning;

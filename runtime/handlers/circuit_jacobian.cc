@@ -20,8 +20,8 @@ ffi::Error jacobian(ffi::RunId run, HandleBuffer handle, HandleResult result,
     const auto columns = static_cast<std::size_t>(matrix->dimensions()[1]);
     const auto& known = lease->jacobian;
     if (known && known->size() == values.size()) {
+      // The derivative by dynamic-count parameters is kept already.
       std::ranges::copy(*known, values.begin());
-      lease->dynamic_count.begin(expvals, 0);
     } else {
       apply_waiting(lease.session);
       adjoint_jacobian(lease.session, values, expvals, columns);

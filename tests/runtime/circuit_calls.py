@@ -244,7 +244,7 @@ def run_jacobian(run, processes, params, qubits=4, columns=None, offset=0, split
 
     @jax.jit
     def program(params):
-        state = begin(qubits, record=True)
+        state = begin(qubits, record=2)
         for first in range(0, len(run), size):
             state = gates(state, run[first : first + size], params, offset)
         state, *values = measure(state, wanted)

@@ -30,7 +30,7 @@ def test_sixteen_threads():
 
     @jax.jit
     def program(params):
-        state = gates(begin(2, record=True), run, params)
+        state = gates(begin(2, record=2), run, params)
         state, *values = measure(state, wanted)
         state, derivative = jacobian(state, 2, 2)
         end(state)
@@ -65,7 +65,7 @@ def test_repeated_calls_leak_nothing():
     @jax.jit
     def many(x):
         def body(i, total):
-            state = gates(begin(6, total, record=True), [Gate("RX", [0], [Param(0)])], total[None])
+            state = gates(begin(6, total, record=2), [Gate("RX", [0], [Param(0)])], total[None])
             state, value, _ = measure(state, wanted)
             state, derivative = jacobian(state, 1, 1)
             end(state)

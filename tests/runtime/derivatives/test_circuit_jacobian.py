@@ -136,7 +136,7 @@ def test_iterations_number_their_parameters_one_after_another():
     run = [Gate("RX", [0], [Param(1)]), Gate("RY", [1], [Param(0)]), Gate("CNOT", [0, 1])]
 
     def program(n):
-        state = begin(2, record=True)
+        state = begin(2, record=2)
         for i in range(3 // n):
             these = slice(2 * n * i, 2 * n * (i + 1))
             state = gates(state, run, params[these], 2 * n * i, n_iterations=n)

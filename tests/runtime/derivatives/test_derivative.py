@@ -34,7 +34,7 @@ def run(read: Any, **begun: Any) -> Any:
 
     @jax.jit
     def program() -> Any:
-        state = begin(1, record=True, **begun)
+        state = begin(1, record=2, **begun)
         state = gates(state, RX, ANGLES[:1], 0)
         state = gates(state, RX, ANGLES[1:], FIRST, n_iterations=3)
         values = (HANDLE, f64(), f64())
@@ -109,12 +109,14 @@ def jvp(state: Any, directions: Any, kept: Any = 0, values: int = 2) -> Any:
 PARAMS = np.array([0.4, 0.7, 1.1])
 
 
-def of_counted_gates(params: Any = PARAMS, offset: int = 0, record: bool = True, **by: Any) -> Any:
+def of_counted_gates(
+    params: Any = PARAMS, offset: int = 0, record: int = 1, engine: bool = True, **by: Any
+) -> Any:
     """Differentiate a circuit of which Z is the product of the first two cosines."""
 
     @jax.jit
     def program() -> Any:
-        state = begin(1, record=record)
+        state = begin(1, record=record, engine=engine)
         run = [Gate(name, [0], [Param(i)]) for i, name in enumerate(("RX", "RY", "RZ"))]
         state = gates(state, run, PARAMS, offset)
         kept, found = derivative(state, params=params, **by)
@@ -128,9 +130,10 @@ def product(params: Any) -> Any:
     return jnp.stack([jnp.cos(params[0]) * jnp.cos(params[1])])
 
 
+@pytest.mark.parametrize("engine", [False, True])
 @pytest.mark.parametrize("adjoint", [False, True])
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
-def test_by_counted_parameters(order: int, adjoint: bool) -> None:
+def test_by_counted_parameters(order: int, adjoint: bool, engine: bool) -> None:
     """The last one changes nothing, and has a rule without terms."""
     expected: Callable[..., Any] = product
     for _ in range(order):
@@ -142,6 +145,7 @@ def test_by_counted_parameters(order: int, adjoint: bool) -> None:
         measured=(EXPVAL, [1], [-1]),
         rules=[0, 0, 1],
         shifts=rules,
+        engine=engine,
     )
     assert kept == -1
     np.testing.assert_allclose(found, expected(PARAMS), atol=1e-12)
@@ -172,7 +176,7 @@ def test_each_row_of_a_batch() -> None:
 
     @jax.jit
     def program() -> Any:
-        state = gates(begin(1, record=True, rows=5), RX, xs, 0)
+        state = gates(begin(1, record=1, rows=5), RX, xs, 0)
         found = [derivative(state, params=xs, order=2, adjoint=yes)[1] for yes in (False, True)]
         end(call("after", HANDLE, state, *found))
         return found
@@ -182,10 +186,11 @@ def test_each_row_of_a_batch() -> None:
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("engine", [False, True])
 @pytest.mark.parametrize("adjoint", [False, True])
 @pytest.mark.parametrize("along", [1, 2, 3])
 @pytest.mark.parametrize("order", [0, 1])
-def test_in_directions(order: int, along: int, adjoint: bool) -> None:
+def test_in_directions(order: int, along: int, adjoint: bool, engine: bool) -> None:
     """And by the static-count parameter, on which all values depend alike."""
 
     def read(state: Any, steps: Any) -> Any:
@@ -200,16 +205,17 @@ def test_in_directions(order: int, along: int, adjoint: bool) -> None:
     at = SUM + (order + along) * np.pi / 2
     expected = np.stack([np.cos(at), -np.sin(at)])
     expected = (factors[:, None] * expected).reshape(4, 2, *[1] * order)
-    np.testing.assert_allclose(run(read), expected, atol=1e-12)
+    np.testing.assert_allclose(run(read, engine=engine), expected, atol=1e-12)
 
 
-def test_the_first_is_kept_by_the_device() -> None:
+@pytest.mark.parametrize("engine", [False, True])
+def test_the_first_is_kept_by_the_device(engine: bool) -> None:
     def read(state: Any, steps: Any) -> Any:
         del steps
         return jvp(state, direction(state, jnp.zeros(2), PARTS))
 
     expected = PARTS.sum(axis=1)[:, None] * [-np.sin(SUM), -np.cos(SUM)]
-    np.testing.assert_allclose(run(read), expected, atol=1e-12)
+    np.testing.assert_allclose(run(read, engine=engine), expected, atol=1e-12)
 
 
 def test_the_first_is_kept_where_that_is_asked_for() -> None:
@@ -299,7 +305,7 @@ def test_what_is_refused(read: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"record": False}, "it was not begun with record = 1"),
+        ({"record": 0}, "it was not begun with record = 1"),
         ({"params": PARAMS[:1]}, "uses 3 parameters"),
         ({"offset": 4}, "expected at least 4 parameters, got 3"),
         ({"rules": [0, 0, 1]}, "There are 1 shift rules, and no rule 1"),

@@ -74,7 +74,7 @@ def test_jacobians_come_with_the_values(rows: int) -> None:
 
     @jax.jit
     def program(params: Any) -> Any:
-        state = gates(begin(rows, record=1), params, [1])
+        state = gates(begin(rows, record=2), params, [1])
         state, *results = measure(state, f64(*batch), f64(*batch), f64(*batch, 2, 2), jacobian=1)
         end(state)
         return results
@@ -104,7 +104,7 @@ def test_what_is_refused() -> None:
         "A batch of 2 circuits was given numbers for another number of rows",
     )
     refused(
-        lambda: call("bellhop_circuit_jacobian", (HANDLE, f64(1, 1)), begin(2, record=1)),
+        lambda: call("bellhop_circuit_jacobian", (HANDLE, f64(1, 1)), begin(2, record=2)),
         "This operation is for one circuit, and was given a batch",
     )
     refused(

@@ -108,7 +108,7 @@ def test_result_of_wrong_size():
 )
 def test_jacobian_of_wrong_shape(rows, columns, message):
     def program():
-        state = gates(begin(1, record=True), [Gate("RX", [0], [Param(0)])], [0.1])
+        state = gates(begin(1, record=2), [Gate("RX", [0], [Param(0)])], [0.1])
         state, value = measure(state, to_measurements([Z], 1))
         state, derivative = jacobian(state, rows, columns)
         end(state)
@@ -125,14 +125,14 @@ def test_jacobian_of_circuit_that_was_not_recorded():
         end(state)
         return derivative
 
-    with pytest.raises(RuntimeError, match="not begun with record = 1"):
+    with pytest.raises(RuntimeError, match="not begun with record = 2"):
         jax.jit(program)()
     check_still_right()
 
 
 def test_variance_comes_last_where_a_circuit_is_differentiated():
     def program(then):
-        state = begin(1, record=True)
+        state = begin(1, record=2)
         state, _ = measure(state, to_measurements([qml.var(qml.Z(0))], 1))
         end(then(state))
 
@@ -182,7 +182,7 @@ def test_malformed_gate_table_is_reported(code, message):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ([6], "a measurement is 6"),
+        ([8], "a measurement is 8"),
         ([EXPVAL, 6, 0], "made of nothing"),
         ([EXPVAL, 6, 50], "number of operands is 50"),
         ([EXPVAL, 3, -1], "wire -1"),

@@ -39,6 +39,7 @@ from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax.private import hold_weakly_in_caches, jvp_jaxpr, partial_eval_jaxpr_nounits
+from bellhop.base.equations import equations_of
 from bellhop.circuits.circuit.batch import (
     Batch,
     batched,
@@ -53,6 +54,7 @@ from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.memory import check_result_fits
+from bellhop.circuits.operations.measurement_primitives import jacobian_p, measure_with_jacobian_p
 from bellhop.circuits.operations.seeds import random_effect
 from bellhop.circuits.operations.state_primitives import HANDLE
 from bellhop.compiler.batching import call_one_by_one
@@ -359,7 +361,7 @@ def _lower(
         kwargs=device.kwargs,
         qubits=device.qubits,
         shots=device.shots,
-        record=bool(derivative_order),
+        record=_record(closed) if derivative_order else 0,
         tree=randomness.tree(derivative_order),
         seeded=is_drawn,
         rows=0 if batch is None else batch.rows,
@@ -383,6 +385,12 @@ def _lower(
         ctx.set_tokens_out(inner.tokens_out)
     quantum.end([state])
     return results
+
+
+def _record(closed: ClosedJaxpr) -> int:
+    """Return the runtime's ``record`` attribute of a circuit that is differentiated."""
+    by_device = (jacobian_p, measure_with_jacobian_p)
+    return 2 if any(eqn.primitive in by_device for eqn in equations_of(closed.jaxpr)) else 1
 
 
 mlir.register_lowering(circuit_p, _lower, cacheable=False)
