@@ -16,7 +16,14 @@ from bellhop.errors import CompileError
 _AMPLITUDE, _NUMBER = 16, 8
 
 
-def check_state_fits(qubits: int, where: str, *, axes: int = 1, rows: int | None = None) -> None:
+def check_state_fits(
+    qubits: int,
+    where: str,
+    *,
+    axes: int = 1,
+    rows: int | None = None,
+    amplitude: int = _AMPLITUDE,
+) -> None:
     """Refuse a state that takes more memory than there is.
 
     Args:
@@ -24,12 +31,13 @@ def check_state_fits(qubits: int, where: str, *, axes: int = 1, rows: int | None
         where: the QNode and its line.
         axes: two for a density matrix.
         rows: how many there are in a batch.
+        amplitude: how many bytes one takes.
 
     Raises:
         CompileError: names the circuit, its qubits, the memory that it takes and what there is.
     """
     what = "the state" if axes == 1 else "a density matrix"
-    _check(_AMPLITUDE << axes * qubits, f"{what} of {qubits} qubits", "wires", where, rows)
+    _check(amplitude << axes * qubits, f"{what} of {qubits} qubits", "wires", where, rows)
 
 
 def check_shots_fit(shots: int, where: str, *, rows: int | None = None) -> None:

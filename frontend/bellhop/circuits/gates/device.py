@@ -82,6 +82,14 @@ def _lightning_package(name: str) -> str:
     return package
 
 
+def is_in_single_precision(device: Any) -> bool:
+    """Tell whether the states of a device were asked to be in half the precision.
+
+    Compiled interfaces have states in full precision alone, so programs call such a device.
+    """
+    return getattr(device, "c_dtype", np.complex128) == np.complex64
+
+
 def check_options(device: Any, where: str) -> None:
     """Refuse options of a Lightning device that its compiled interface does not take.
 
@@ -92,11 +100,6 @@ def check_options(device: Any, where: str) -> None:
         return
     kokkos_args = getattr(device, "_sv_init_kwargs", {}).get("kokkos_args")
     for is_set, option, instead in (
-        (
-            device.c_dtype != np.complex128,
-            "c_dtype=complex64",
-            "Leave it out: compiled circuits have complex128 states.",
-        ),
         (getattr(device, "_mpi", False), "mpi=True", "Call the QNode uncompiled."),
         (
             kokkos_args is not None,

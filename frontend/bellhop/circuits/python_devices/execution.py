@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pennylane as qml
 
 from bellhop.base.source import named_after
@@ -12,6 +13,7 @@ from bellhop.circuits.circuit.execution import shots_of, without_rows
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.rewrites import rewrites_of
 from bellhop.circuits.measure.process import is_measurement
+from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.python_devices.called_circuit import Circuit
 from bellhop.circuits.python_devices.device_call import call_circuit
@@ -59,6 +61,9 @@ def run_on_python_device(
             qnode.device.wires,
         )
         operands = list(recorded.operands.values())
+        if hasattr(qnode.device, "c_dtype"):
+            amplitude = np.dtype(qnode.device.c_dtype).itemsize
+            check_state_fits(template.n_wires, where, amplitude=amplitude)
         groups = shots.copies or (None,)
         results = [
             [

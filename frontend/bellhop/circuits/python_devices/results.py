@@ -8,6 +8,7 @@ import numpy as np
 import pennylane as qml
 from jax.core import ShapedArray
 
+from bellhop.circuits.gates.device import is_in_single_precision
 from bellhop.circuits.operations.kept_shots import FILL
 from bellhop.errors import CompileError
 
@@ -16,6 +17,9 @@ mp = qml.measurements
 # Whose states are density matrices.
 _MIXED = ("default.mixed", "default.qutrit.mixed")
 _QUTRIT = ("default.qutrit", "default.qutrit.mixed")
+
+# As large as a state, and as precise.
+_OF_STATES = (mp.StateMP, mp.ProbabilityMP)
 
 _DIFFERENTIABLE = (mp.ExpectationMP, mp.VarianceMP, mp.ProbabilityMP, mp.ShadowExpvalMP)
 
@@ -120,6 +124,8 @@ def result_of(process: Any, device: Any, n_wires: int, shots: int | None, where:
     dtype = getattr(process, "_dtype", None) or process.numeric_type
     if isinstance(process, mp.ClassicalShadowMP):
         dtype = np.int8
+    if isinstance(process, _OF_STATES) and is_in_single_precision(device) and shots is None:
+        dtype = np.float32 if dtype is float else np.complex64
     return Result(process, shape, jax.dtypes.canonicalize_dtype(dtype), None, levels)
 
 

@@ -24,7 +24,12 @@ from bellhop.circuits.derivatives.diff_method import (
 )
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.computed_controls import take_computed_values
-from bellhop.circuits.gates.device import GateSet, check_options, device_spec
+from bellhop.circuits.gates.device import (
+    GateSet,
+    check_options,
+    device_spec,
+    is_in_single_precision,
+)
 from bellhop.circuits.gates.gridsynth import take_computed_angles
 from bellhop.circuits.gates.rewrites import global_folding, passes_by_transforms, rewrites_of
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
@@ -108,11 +113,13 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _runs_as_tapes(qnode: qml.QNode) -> bool:
     """Tell whether a program calls the device: it is neither compiled nor part of programs.
 
-    So it does for Hadamard tests, which are other circuits, that PennyLane makes of tapes.
+    So it does for states in single precision, which no compiled interface has, and for Hadamard
+    tests, which are other circuits, that PennyLane makes of tapes.
     """
     if is_in_program(qnode.device) or is_null_device(qnode.device):
         return False
-    return not hasattr(qnode.device, "get_c_interface") or method_of(qnode) == HADAMARD
+    is_compiled = hasattr(qnode.device, "get_c_interface")
+    return not is_compiled or is_in_single_precision(qnode.device) or method_of(qnode) == HADAMARD
 
 
 def _run_on_plugin(call: QNodeCall) -> Any:

@@ -224,14 +224,6 @@ def test_saved_and_loaded(node, tmp_path):
     np.testing.assert_allclose(loaded(0.3), np.cos(0.3), rtol=0, atol=1e-9)
 
 
-def test_options_that_do_not_reach_the_plugin(device_name):
-    device = qml.device(device_name, wires=1, c_dtype=np.complex64)
-    circuit = qml.QNode(lambda: qml.probs(), device)
-    words = f"the option c_dtype=complex64 of {device_name} does not reach compiled circuits"
-    with pytest.raises(bellhop.CompileError, match=words):
-        bellhop.qjit(circuit)()
-
-
 @NEEDS_KOKKOS
 def test_options_of_kokkos():
     from pennylane_lightning.lightning_kokkos_ops import InitializationSettings
