@@ -16,6 +16,7 @@ import pennylane as qml
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.matrix_runs import MOST_WIRES, MatrixRun
 from bellhop.circuits.in_program.pauli_transfer import (
+    has_numbers,
     kraus_operators,
     matrix_of,
     of_matrix,
@@ -26,6 +27,7 @@ from bellhop.circuits.in_program.pure_simulator import initial_amplitudes, is_ap
 from bellhop.circuits.in_program.simulator import Simulator, brought_to_front, naming
 from bellhop.circuits.measure.observables import Factor, Named, matrix_of_factor, terms_of
 from bellhop.circuits.precision import real_type
+from bellhop.errors import CompileError
 
 _NOTHING = (qml.Identity, qml.GlobalPhase, qml.ops.Barrier, qml.ops.WireCut)
 _LETTERS = {"PauliX": 1, "PauliY": 2, "PauliZ": 3}
@@ -60,6 +62,11 @@ class MixedSimulator(Simulator):
 
     def applies(self, op: Any) -> bool:
         """Tell whether an operation has a matrix, or Kraus operators."""
+        if not has_numbers(op):
+            raise CompileError(
+                f"{self.where}: {op.name} has an array of parameters, and PennyLane has no batches "
+                "of channels. Give it numbers, and let jax.vmap go over the batch."
+            )
         if isinstance(op, qml.operation.Channel | qml.QubitDensityMatrix):
             return op.batch_size is None
         return isinstance(op, _NOTHING) or is_applied(op)

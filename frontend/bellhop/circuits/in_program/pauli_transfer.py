@@ -28,7 +28,7 @@ from bellhop.circuits.precision import complex_type
 _PAULIS = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1, 0], [0, -1]]])
 
 # Added to what a root is taken of, as PennyLane does: a damping by one has a derivative.
-_EPS = np.finfo(float).eps
+_EPS = qml.math.eps
 
 
 def transfer_matrix(op: Any) -> Any:
@@ -41,6 +41,11 @@ def transfer_matrix(op: Any) -> Any:
     stack = _in_precision(xp.stack(operators))
     pairs = xp.einsum("kab,kec->aebc", stack, stack.conj()).reshape(side**2, side**2)
     return xp.real(_in_words(pairs, len(op.wires)))
+
+
+def has_numbers(op: Any) -> bool:
+    """Tell whether what should be numbers of a channel are; PennyLane has no batches of them."""
+    return type(op) not in _IN_CLOSED_FORM or not any(map(jnp.ndim, op.data))
 
 
 def kraus_operators(op: Any) -> list[Any]:

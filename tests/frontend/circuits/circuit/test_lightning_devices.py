@@ -224,6 +224,14 @@ def test_saved_and_loaded(node, tmp_path):
     np.testing.assert_allclose(loaded(0.3), np.cos(0.3), rtol=0, atol=1e-9)
 
 
+def test_option_that_does_not_reach_the_plugin(device_name):
+    device = qml.device(device_name, wires=1)
+    device._mpi = True
+    words = f"the option mpi=True of {device_name} does not reach compiled circuits"
+    with pytest.raises(bellhop.CompileError, match=words):
+        bellhop.qjit(qml.QNode(lambda: qml.probs(), device))()
+
+
 @NEEDS_KOKKOS
 def test_options_of_kokkos():
     from pennylane_lightning.lightning_kokkos_ops import InitializationSettings

@@ -174,6 +174,13 @@ def test_derivatives() -> None:
     np.testing.assert_allclose(hessian, [mixed, by_noise], atol=1e-5)
 
 
+def test_damping_by_one() -> None:
+    """PennyLane adds a little to what it takes the root of, so that there is a derivative."""
+    node = on_mixed(lambda g: (qml.H(0), qml.AmplitudeDamping(g, 0), qml.expval(qml.X(0)))[-1], 1)
+    assert_as_uncompiled(bellhop.qjit(node), node, 1.0)
+    assert np.isfinite(bellhop.qjit(bellhop.grad(node))(1.0))
+
+
 def test_second_derivative_without_noise() -> None:
     """The roots in Kraus operators have none there; the channel is linear in the probability."""
     node = on_mixed(lambda p: (qml.BitFlip(p, 0), qml.BitFlip(p, 0), qml.expval(qml.Z(0)))[-1])
@@ -444,6 +451,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], Sequence[Any], str]] = {
         lambda: on_mixed(noisy, 20),
         (X, P),
         "a density matrix of 20 qubits would take 1.638e.04 GiB of memory",
+    ),
+    "batch of channels": (
+        lambda: on_mixed(lambda p: (qml.BitFlip(p, 0), qml.probs())[-1]),
+        (np.array([P, P]),),
+        "BitFlip has an array of parameters, and PennyLane has no batches of channels",
     ),
     "adjoint of a channel": (
         lambda: on_mixed(lambda p: (qml.adjoint(qml.BitFlip(p, 0)), qml.probs())[-1]),
