@@ -117,8 +117,8 @@ def inline(call: ir.Operation, function: ir.Operation) -> None:
     copy.erase()
 
 
-def inline_callers(module: ir.Module, holding: str) -> None:
-    """Inline the functions that are called once and hold operations of a name.
+def inline_callers(module: ir.Module, holding: str, *, most: int = 1) -> None:
+    """Inline the functions that are called once, or ``most`` times, and hold operations of a name.
 
     JAX makes functions of the bodies of loops, which hide what stands in them.
     """
@@ -131,7 +131,7 @@ def inline_callers(module: ir.Module, holding: str) -> None:
             for name in by_name
             if name in here
             for op in named(by_name[name], "func.call")
-            if uses[symbol(op)] == 1 and named(by_name[symbol(op)], holding)
+            if uses[symbol(op)] <= most and named(by_name[symbol(op)], holding)
         ]
         if not calls:
             return

@@ -21,6 +21,7 @@ from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.order_effects import OrderEffects
 from bellhop_mlir.transforms.outline_regions import OutlineRegions
 from bellhop_mlir.transforms.outline_scalars import OutlineScalars
+from bellhop_mlir.transforms.overlap_callbacks import OverlapCallbacks
 from bellhop_mlir.transforms.overlap_regions import OverlapRegions
 from bellhop_mlir.transforms.split_long_blocks import SplitLongBlocks
 from bellhop_mlir.transforms.transform_circuits import CIRCUIT_PASSES, TransformCircuits
@@ -49,10 +50,12 @@ CALLS: tuple[type[Pass], ...] = (*_CALLS, OutlineScalars, SplitLongBlocks)
 DELEGATED_CALLS: tuple[type[Pass], ...] = (DelegateCallbacks, *_CALLS)
 CONVERSION = REGIONS + CALLS
 PIPELINE: tuple[type[Pass], ...] = OPTIMIZATION + CONVERSION
+# Before these, where the user asks for callbacks that run at once.
+CONCURRENCY: tuple[type[Pass], ...] = (OverlapCallbacks,)
 # First, where a circuit asks for passes of its own; those can be run by themselves too.
 TRANSFORMATION: tuple[type[Pass], ...] = (TransformCircuits, *CIRCUIT_PASSES.values())
 PASSES: dict[str, type[Pass]] = {
-    pass_.name: pass_ for pass_ in PIPELINE + DELEGATED_CALLS + TRANSFORMATION
+    pass_.name: pass_ for pass_ in PIPELINE + DELEGATED_CALLS + CONCURRENCY + TRANSFORMATION
 }
 
 Observer = Callable[[str, ir.Module], None]

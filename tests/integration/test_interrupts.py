@@ -73,6 +73,19 @@ PROGRAMS = {
         """,
         3600,
     ),
+    "callbacks at once": (
+        """
+        def sleep(seconds):
+            tell()
+            time.sleep(seconds)
+            return 0.0
+        sleeping = bellhop.pure_callback(sleep, float)
+        f = bellhop.qjit(
+            lambda n, x: sleeping(n) + sleeping(2 * n) + double(x), concurrent_callbacks=2
+        )
+        """,
+        3600,
+    ),
     "a loop of callbacks": (
         """
         @bellhop.pure_callback

@@ -98,6 +98,7 @@ _FILE = {
     "name": str,
     "jaxlib": str,
     "seed": int | None,
+    "concurrent_callbacks": int,
     "x64": bool,
     "programs": [_PROGRAM],
 }
@@ -109,6 +110,7 @@ def save_programs(
     programs: SequenceOf[tuple[Program, Any, Any]],
     *,
     seed: int | None,
+    concurrent_callbacks: int,
 ) -> None:
     """Write programs to a file.
 
@@ -118,6 +120,7 @@ def save_programs(
         programs: each with its signature, ``(args, kwargs)`` of shapes and dtypes, and the
             structure of its result.
         seed: of its random outcomes.
+        concurrent_callbacks: how many of its callbacks run at once.
 
     Raises:
         CompileError: for a callback that another process cannot import; names it.
@@ -132,6 +135,7 @@ def save_programs(
         "name": name,
         "jaxlib": jaxlib.__version__,
         "seed": seed,
+        "concurrent_callbacks": concurrent_callbacks,
         "x64": bool(jax.config.jax_enable_x64),
         "programs": [_encode(*program, f"'{name}'") for program in programs],
     }
@@ -150,7 +154,7 @@ def save_programs(
 
 def read_programs(
     path: str | os.PathLike[str], functions: Mapping[str, Any], *, trust: bool
-) -> tuple[str, list[SavedProgram], int | None]:
+) -> tuple[str, list[SavedProgram], dict[str, Any]]:
     """Read what ``save_programs`` wrote.
 
     Args:
@@ -159,7 +163,7 @@ def read_programs(
         trust: whether others are imported.
 
     Returns:
-        the function's name, its programs, and its seed.
+        the function's name, its programs, and the options of how it runs, by name.
 
     Raises:
         CompileError: as ``load`` does.
@@ -179,7 +183,8 @@ def read_programs(
             _decode(record, module, allowed)
             for record, module in zip(metadata["programs"], modules, strict=True)
         ]
-    return metadata["name"], programs, metadata["seed"]
+    options = {name: metadata[name] for name in ("seed", "concurrent_callbacks")}
+    return metadata["name"], programs, options
 
 
 @contextlib.contextmanager

@@ -144,6 +144,27 @@ class Workers:
             raise raised[min(raised)]
 
 
+class Startable:
+    """A function that the runtime may start, for its result later.
+
+    Args:
+        function: the function.
+        workers: where it runs.
+    """
+
+    def __init__(self, function: Callable[..., Any], workers: Workers) -> None:
+        self._function = function
+        self._workers = workers
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function here."""
+        return self._function(*arguments)
+
+    def start(self, *arguments: Any) -> Callable[[], Any]:
+        """Start a call; return what waits for its result."""
+        return self._workers.submit(self._function, *arguments).result
+
+
 def _start(function: Callable[[], None]) -> None:
     # A daemon: a call that nobody waits for any more must not hold up the end of the process.
     threading.Thread(target=function, name=HELPERS, daemon=True).start()

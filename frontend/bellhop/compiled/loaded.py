@@ -31,7 +31,7 @@ class LoadedFunction(QJIT[Any, Any]):
     """
 
     def __init__(
-        self, path: Any, name: str, programs: Sequence[SavedProgram], *, seed: int | None = None
+        self, path: Any, name: str, programs: Sequence[SavedProgram], **options: Any
     ) -> None:
         self._path = path
         self._saved = programs
@@ -42,7 +42,7 @@ class LoadedFunction(QJIT[Any, Any]):
             )
 
         original_function.__name__ = original_function.__qualname__ = name
-        super().__init__(original_function, CompileOptions(seed=seed))
+        super().__init__(original_function, CompileOptions(**options))
 
     def _specially(self, begun: Any, failed: BaseException | None, args: Any, kwargs: Any) -> Any:
         if not trace_state_clean():
@@ -90,6 +90,7 @@ class LoadedFunction(QJIT[Any, Any]):
                 take_regions,
                 jaxpr=None,
                 out_avals=saved.out_avals,
+                concurrent=self.compile_options.concurrent_callbacks,
             )
         except Exception as error:
             # Whatever a pass stumbles on is in the file.
@@ -154,6 +155,6 @@ def load(
         >>> g(1.5)
         Array(3., dtype=float64)
     """
-    name, programs, seed = read_programs(path, functions or {}, trust=trust)
+    name, programs, options = read_programs(path, functions or {}, trust=trust)
     with reading(path):
-        return LoadedFunction(path, name, programs, seed=seed)
+        return LoadedFunction(path, name, programs, **options)

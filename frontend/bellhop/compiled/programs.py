@@ -59,6 +59,7 @@ class Made:
                 jaxpr=program.jaxpr,
                 out_avals=program.code.out_avals,
                 keep_stages=bool(program.stages),
+                concurrent=program.concurrent,
                 after=stage,
             )
         except (PassError, ir.MLIRError) as error:

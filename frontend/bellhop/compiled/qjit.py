@@ -167,7 +167,14 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         programs = [
             (made.program, made.signature[1:], made.out_tree) for made in self._programs.made
         ]
-        save_programs(path, self._traced.name, programs, seed=self.compile_options.seed)
+        options = self.compile_options
+        save_programs(
+            path,
+            self._traced.name,
+            programs,
+            seed=options.seed,
+            concurrent_callbacks=options.concurrent_callbacks,
+        )
 
     def clear_cache(self) -> None:
         """Forget all programs; the next call of each signature compiles again.

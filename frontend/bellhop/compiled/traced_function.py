@@ -122,5 +122,11 @@ class TracedFunction:
             self.static.names_of_others(self._function), args, kwargs
         )
         keep_stages = self._options.intermediate_level > 0
-        program = compile_program(flat_function, leaves, table, keep_stages=keep_stages)
+        program = compile_program(
+            flat_function,
+            leaves,
+            table,
+            keep_stages=keep_stages,
+            concurrent=self._options.concurrent_callbacks,
+        )
         return Made(program, (static, args, kwargs), out_tree)

@@ -68,6 +68,7 @@ class Program:
         stages: the module as lowered and after each pass, where asked for.
         targets: its callbacks, in the order of their numbers in the module.
         delegates: the functions that its code needs, where it is not for the CPU.
+        concurrent: how many of its callbacks run at once.
     """
 
     code: Code
@@ -77,6 +78,7 @@ class Program:
     stages: dict[str, str]
     targets: tuple["CallbackTarget", ...]
     delegates: Delegates | None = None
+    concurrent: int = 1
 
     @property
     def mlir(self) -> str:

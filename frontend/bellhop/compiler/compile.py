@@ -45,6 +45,7 @@ def compile_program(
     table: CallbackTable,
     *,
     keep_stages: bool = False,
+    concurrent: int = 1,
 ) -> Program:
     """Trace, lower and optimise a function of array leaves.
 
@@ -53,6 +54,7 @@ def compile_program(
         args: abstract values, or values, of the arguments.
         table: gets the callbacks of the program, and must live as long as it runs.
         keep_stages: whether to keep the text of the module after every pass.
+        concurrent: how many independent pure callbacks run at once.
     """
     stopwatch = Stopwatch()
     # A program runs on one device, whatever mesh the user has set.
@@ -92,6 +94,7 @@ def compile_program(
             jaxpr=ClosedJaxpr(traced.jaxpr.jaxpr, traced.jaxpr.consts),
             out_avals=out_avals,
             keep_stages=keep_stages,
+            concurrent=concurrent,
         )
     except PassError as error:
         raise CompileError(str(error)) from error

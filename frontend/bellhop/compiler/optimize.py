@@ -27,15 +27,24 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop.base.module_text import ModuleText, Snapshot
+from bellhop.base.workers import Workers
 from bellhop.compiler.code import Code, Program
 from bellhop.compiler.delegation import Delegates
 from bellhop.compiler.instruments import Stopwatch
 from bellhop_mlir.dialects import callback as dialect
-from bellhop_mlir.pipelines import CALLS, DELEGATED_CALLS, OPTIMIZATION, REGIONS, run_pipeline
+from bellhop_mlir.pipelines import (
+    CALLS,
+    CONCURRENCY,
+    DELEGATED_CALLS,
+    OPTIMIZATION,
+    REGIONS,
+    run_pipeline,
+)
 from bellhop_mlir.transforms import Pass
 from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
 from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
+from bellhop_mlir.transforms.overlap_callbacks import OverlapCallbacks
 from bellhop_mlir.transforms.transform_circuits import TransformCircuits, circuits_with_passes
 from bellhop_runtime import Callback, CallbackTable
 
@@ -57,6 +66,7 @@ def optimize(
     jaxpr: Any,
     out_avals: tuple[Any, ...],
     keep_stages: bool = False,
+    concurrent: int = 1,
     delegates: bool = False,
     elides: bool = False,
     after: str = LOWERED,
@@ -72,6 +82,7 @@ def optimize(
         jaxpr: what it was lowered from.
         out_avals: the results.
         keep_stages: whether to keep the text of the module after every pass.
+        concurrent: how many independent pure callbacks run at once, where the runtime makes them.
         delegates: whether JAX makes the callbacks, instead of the runtime.
         elides: whether to leave large constants out of the text after the passes, whose writing
             takes longer than all else where there are many megabytes of them.
@@ -110,9 +121,14 @@ def optimize(
         options[ConvertAccelerateToRuntime] = {"first_id": len(targets)}
         options[ConvertCallbackToRuntime] = {"program": key}
         run(REGIONS, verified=True)
-        callbacks = [target.bind() for target in targets] + take_regions(module, targets)
+        workers = Workers(concurrent) if concurrent > 1 and not delegates else None
+        starting = frozenset(i for i, target in enumerate(targets) if target.may_start)
+        options[OverlapCallbacks] = {"ids": starting}
+        callbacks = [target.bind(workers) for target in targets] + take_regions(module, targets)
         if not delegates:
             table.set_program(key, callbacks)
+        if workers is not None:
+            run(CONCURRENCY, verified=True)
         run(DELEGATED_CALLS if delegates else CALLS, verified=True)
         kept = Delegates(targets, callbacks) if delegates else None
         code = Code(
@@ -121,7 +137,7 @@ def optimize(
             out_avals,
             delegates=None if kept is None else weakref.ref(kept),
         )
-        return Program(code, jaxpr, lowered, optimized, stages, tuple(targets), kept)
+        return Program(code, jaxpr, lowered, optimized, stages, tuple(targets), kept, concurrent)
 
 
 def _text(module: ir.Module, elides: bool) -> ModuleText:

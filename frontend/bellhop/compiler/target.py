@@ -11,6 +11,7 @@ from jax.core import ShapedArray
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.base.source import definition_site, function_name, qualified_name
+from bellhop.base.workers import Startable, Workers
 from bellhop.compiler.batching import OnThreads
 from bellhop.compiler.declared_numbers import as_declared, takes_number
 from bellhop.compiler.gates_in_callbacks import WithoutGates, circuit_here
@@ -117,13 +118,22 @@ class CallbackTarget:
         avals = tuple(ShapedArray(aval.shape[1:], aval.dtype) for aval in self.result_avals)
         return replace(self, result_avals=avals, loops=self.loops[1:])
 
-    def bind(self) -> Callback:
-        """Return what the runtime calls."""
+    @property
+    def may_start(self) -> bool:
+        """Whether the runtime may start a call, and ask for its results later."""
+        return not (self.writes or self.takes_device or self.asynchronous)
+
+    def bind(self, workers: Workers | None = None) -> Callback:
+        """Return what the runtime calls, or, with ``workers``, may start."""
+        function: Callable[..., Any]
         if self.loops != self.loops_of_program:
-            return self._bind(OnThreads(self._of_one().bind(), self.loops, self.result_avals))
-        function = self._leaf_function()
+            function = OnThreads(self._of_one().bind(), self.loops, self.result_avals)
+        else:
+            function = self._leaf_function()
         if self.circuit is not None and not isinstance(self.function, OwnFunction):
             function = WithoutGates(function, self.circuit)
+        if workers is not None and self.may_start:
+            function = Startable(function, workers)
         return self._bind(function)
 
     def _of_one(self) -> "CallbackTarget":

@@ -49,6 +49,11 @@ class CompileOptions:
             engine, where the circuit is small and all of it is something that it can do, else the
             device's plugin; ``"plugin"``: the plugin.  Without it, what the environment variable
             ``BELLHOP_ENGINE`` says, or else ``"auto"``.
+        concurrent_callbacks: how many threads run pure callbacks of a program on the CPU at once,
+            where none needs the results of another: each starts as soon as its arguments are there,
+            and the program waits where a result is first used; one that no thread has taken until
+            then it makes itself.  Each has a copy of the context (``contextvars``) of the thread
+            that runs the program.  1: one after another.
 
     Example:
         >>> import bellhop
@@ -72,6 +77,7 @@ class CompileOptions:
     circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None = None
     seed: int | None = None
     engine: str | None = None
+    concurrent_callbacks: int = 1
 
     def __post_init__(self) -> None:
         is_integer = hasattr(self.seed, "__index__")
@@ -82,6 +88,12 @@ class CompileOptions:
             )
         if self.engine not in (None, *ENGINES):
             raise ValueError(f"qjit: engine is one of {', '.join(ENGINES)}, not {self.engine!r}.")
+        n = self.concurrent_callbacks
+        if isinstance(n, bool) or not hasattr(n, "__index__") or operator.index(n) < 1:
+            raise ValueError(
+                "qjit: concurrent_callbacks is how many callbacks run at once, an integer from 1 "
+                f"on, not {n!r}. Give 1 to call one after another."
+            )
         if self.target not in TARGETS:
             raise ValueError(f"qjit: target is one of {', '.join(TARGETS)}, not {self.target!r}.")
         self.intermediate_level  # noqa: B018
@@ -121,6 +133,7 @@ class OptionsByName(TypedDict, total=False):
     circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None
     seed: int | None
     engine: str | None
+    concurrent_callbacks: int
 
 
 def compile_options(options: Mapping[str, Any]) -> CompileOptions:
