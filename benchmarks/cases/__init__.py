@@ -7,6 +7,7 @@ from benchmarks.cases import (
     buffers,
     callbacks,
     circuits,
+    concurrent,
     diff_methods,
     eager,
     empty_call,
@@ -23,6 +24,7 @@ from benchmarks.cases import (
 _FAMILIES = (
     empty_call,
     callbacks,
+    concurrent,
     buffers,
     straight_line,
     taps,
