@@ -377,7 +377,7 @@ def _lower(
     symbol = f"circuit_{name}_recorded" if derivative_order else f"circuit_{name}"
     if randomness is Randomness.TREE:
         closed = through_tree(closed)
-    with lowering_with(records=bool(derivative_order)):
+    with lowering_with(records=bool(derivative_order), has_passes=bool(device.passes)):
         state, *results = mlir.core_call_lowering(
             inner, state, *operands, name=symbol, call_jaxpr=closed
         )

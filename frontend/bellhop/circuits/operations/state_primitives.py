@@ -20,6 +20,10 @@ from bellhop_mlir.transforms.fuse_gates import encode
 # The offset of parameters without a derivative, in runtime/contract.toml.
 NOT_DIFFERENTIABLE = -1
 
+# A longer run is written as a table at once, as fuse-gates makes one of it: to build, verify and
+# erase an operation for each gate took a fifth of the first call of a circuit of thousands.
+_MOST_TO_READ = 100
+
 HANDLE = ShapedArray((2,), np.dtype(np.uint32))
 
 # gates: handle, params f64[n], offset i32[], dynamic_wires i32[m] -> handle; a loop of them:
@@ -66,6 +70,8 @@ def _gates_lower(
         # Gates that the passes look at are those of one iteration.
         return [quantum.gates(state, [params, offset, wires, *n_iterations], *encode(gates))]
     params = as_double(params)
+    if len(gates) > _MOST_TO_READ and not lowering_state().has_passes:
+        return [quantum.gates(state, [params, offset, wires], *encode(gates))]
     for gate in gates:
         state = quantum.gate(state, params, offset, wires, gate)
     return [state]
