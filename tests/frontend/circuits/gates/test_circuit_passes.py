@@ -356,3 +356,23 @@ def test_passes_that_only_catalyst_has():
         bellhop.passes.to_ppr  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
         bellhop.passes.nonsense  # noqa: B018
+
+
+def test_long_runs_are_tables_except_where_passes_look_at_their_gates(reference):
+    def circuit(x):
+        for i in range(40):
+            qml.RX(x * i, wires=i % 3)
+            qml.CNOT([i % 3, (i + 1) % 3])
+            qml.Hadamard(0)
+            qml.Hadamard(0)
+        return qml.expval(qml.Z(0)), qml.expval(qml.Y(1))
+
+    plain = bellhop.qjit(qml.QNode(circuit, LIGHTNING))
+    without_pairs = bellhop.qjit(bellhop.passes.cancel_inverses(qml.QNode(circuit, LIGHTNING)))
+    expected = reference(circuit, 3)(0.3)
+    np.testing.assert_allclose(plain(0.3), expected, atol=1e-12)
+    np.testing.assert_allclose(without_pairs(0.3), expected, atol=1e-12)
+    assert gate_count(plain) == 160
+    assert gate_count(without_pairs) == 80
+    assert '"quantum.gate"' not in plain.mlir
+    assert '"quantum.gate"' in without_pairs.mlir
