@@ -24,6 +24,12 @@ struct Inputs {
 };
 
 std::string describe(const Gate& gate, std::size_t position, const Inputs& inputs) {
+  // An identity that checks the wires of one.
+  static constexpr std::string_view kMeasurement = "measurement at ";
+  if (gate.site.starts_with(kMeasurement)) {
+    return "A measurement on wires " + wire_list(gate.wires, inputs.dynamic_wires) +
+           " (" + gate.site.substr(kMeasurement.size()) + ")";
+  }
   std::string text = "Gate " + std::to_string(position) + " of a run, '" + gate.name;
   if (!gate.pauli_word.empty()) text += ":" + gate.pauli_word.front();
   text += "' on wires " + wire_list(gate.wires, inputs.dynamic_wires);

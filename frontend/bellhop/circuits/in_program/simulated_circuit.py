@@ -40,6 +40,11 @@ from bellhop.errors import CompileError
 _EXACT_METHODS = (BEST, "backprop", ADJOINT, PARAMETER_SHIFT, HADAMARD)
 _METHODS_WITH_SHOTS = (BEST, PARAMETER_SHIFT, HADAMARD)
 
+_DRAWN = (
+    "it returns sample, counts or outcomes that are drawn, and the gates that they are drawn by "
+    "are differentiated; these have no derivative. Return expval, var or probs."
+)
+
 
 class SimulatedCircuit(ProgramCircuit):
     """A circuit whose state is an array of the program.
@@ -164,11 +169,20 @@ class SimulatedCircuit(ProgramCircuit):
                 for s in sampled_statistics(self, processes)
             ]
         obstacle = self._obstacle(diff_method, is_single=is_single)
-        guard = lambda value: undifferentiable(value, f"{self._where}: {obstacle}")
-        return [
-            replace(s, values=jax.tree.map(guard, s.values)) if obstacle and s.is_measured else s
-            for s in statistics
-        ]
+        return [replace(s, values=self._guarded(s, obstacle, is_single)) for s in statistics]
+
+    def _guarded(self, statistic: Statistic, obstacle: str, is_single: bool) -> Any:
+        """Return the values of a statistic, whose derivative is an error where it would be wrong.
+
+        What was drawn, or is computed of that, knows nothing of what it was drawn by.
+        """
+        is_drawn = statistic.is_of_shots or (is_single and not statistic.is_measured)
+        reason = _DRAWN if is_drawn and not is_single else obstacle
+        if not reason or not (is_drawn or statistic.is_measured):
+            return statistic.values
+        by = self.weight() if is_drawn else None
+        guard = lambda value: undifferentiable(value, f"{self._where}: {reason}", by=by)
+        return jax.tree.map(guard, statistic.values)
 
     def _obstacle(self, diff_method: str, *, is_single: bool) -> str:
         """Return why results have no derivative; empty where they have one."""

@@ -58,6 +58,10 @@ class _NoObservableError(Exception):
     instead = "Write it as a sum of Paulis."
 
 
+class _ShapeError(_NoObservableError):
+    instead = "Give it 2**n rows and columns for n wires."
+
+
 class _NotHermitianError(_NoObservableError):
     instead = "Measure (A + qml.adjoint(A)) / 2 for its real part, and (A - qml.adjoint(A)) / 2j."
 
@@ -218,6 +222,12 @@ def _factor(observable: Any) -> Factor:
     if not observable.has_matrix:
         raise _NoObservableError(f"{observable.name}, which has no matrix")
     matrix = observable.matrix()
+    shape = (2 ** len(observable.wires),) * 2
+    if np.shape(matrix) != shape:
+        raise _ShapeError(
+            f"{observable.name} of a matrix of shape {np.shape(matrix)} on wires "
+            f"{list(observable.wires)}"
+        )
     if _is_traced(matrix) and not observable.is_verified_hermitian:
         raise _NotHermitianError(f"{observable.name} of computed numbers")
     return Matrix(tuple(observable.wires), matrix)

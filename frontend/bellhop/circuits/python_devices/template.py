@@ -40,7 +40,10 @@ class Part:
             constant if number is None else values[number]
             for constant, number in zip(self.made.data, self.operands, strict=True)
         ]
-        return bind_new_parameters(self.made, data)
+        made = bind_new_parameters(self.made, data)
+        if isinstance(made, qml.ops.Conditional):
+            return Conditional(made.meas_val, made.base)
+        return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +120,17 @@ class Template:
         used = [*operations, *(each.process for each in self.measured)]
         named = {wire for each in used for wire in each.wires if not isinstance(wire, DynamicWire)}
         return len(named) + number_needed(operations)
+
+
+class Conditional(qml.ops.Conditional):
+    """An operation on a condition of outcomes, whose shift rules are those of the operation.
+
+    PennyLane has none for it, and would take finite differences.  But a rule of the operation holds
+    for each outcome, none of which depends on what comes after it.
+    """
+
+    grad_method = property(lambda self: self.base.grad_method)
+    parameter_frequencies = property(lambda self: self.base.parameter_frequencies)
 
 
 def part_of(made: Any, operand: Callable[[Any], int]) -> Part:

@@ -1,6 +1,7 @@
 """Calls of QNodes inside our programs: trace the quantum function into a circuit."""
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -84,6 +85,10 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if mitigation is not None:
         return mitigation.run(lambda: call_qnode(qnode, args, kwargs))
     where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
+    if "shots" in kwargs and "shots" not in inspect.signature(qnode.func).parameters:
+        # PennyLane's former way to say how many.
+        others = {name: value for name, value in kwargs.items() if name != "shots"}
+        return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
     _check_no_debugger(qnode, where)
     check_number_of_shots(qnode, where)
     if needs_tape(qnode):

@@ -17,7 +17,7 @@ from pennylane.operation import Operator
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 from pennylane.tape import QuantumScript
 
-from bellhop.base.source import user_site
+from bellhop.base.source import site_of_error, user_site
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.rewrites import Rewrite
 from bellhop.circuits.gates.wires import is_dynamic
@@ -119,7 +119,9 @@ class QueuedCircuit:
     def check_wires(self, wires: Any, process: Any) -> None:
         """Check the wires of a measurement process, which the program computes, when it runs."""
         check = Identity(wires=wires)
-        self._sites[id(check)] = self.site_of(process) or self.site_of(process.obs)
+        # The runtime then speaks of a measurement.
+        site = self.site_of(process) or self.site_of(process.obs)
+        self._sites[id(check)] = f"measurement at {site}"
         self.apply([check])
 
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
@@ -144,7 +146,8 @@ class QueuedCircuit:
     def traced(self, function: Callable[..., Any], *args: Any) -> tuple[list[Any], Any]:
         """Run a quantum function; return the leaves and the structure of its result."""
         with circuit_scope(self), self.queue():
-            result = function(*args)
+            with self._named_in_errors():
+                result = function(*args)
             hand_on(result)
         # Operators are pytrees too.
         leaves, tree = jax.tree.flatten(
@@ -154,6 +157,17 @@ class QueuedCircuit:
         leaves = [self._on_own_wires(leaf) if is_measurement(leaf) else leaf for leaf in leaves]
         self._take_observables(filter(is_measurement, leaves))
         return leaves, tree
+
+    @contextmanager
+    def _named_in_errors(self) -> Iterator[None]:
+        """Note the QNode at exceptions of PennyLane's and the user's, which do not name it."""
+        try:
+            yield
+        except Exception as error:
+            note = f"raised in {self._where}, at {site_of_error(error)}"
+            if self._where not in "\n".join([str(error), *getattr(error, "__notes__", ())]):
+                error.add_note(note)
+            raise
 
     def _on_own_wires(self, process: Any) -> Any:
         """Return a measurement process on wires that were not allocated."""
@@ -184,6 +198,7 @@ class QueuedCircuit:
                 "operation. Make it under qml.QueuingManager.stop_recording(), and call "
                 "qml.apply of each of its operations."
             )
+        self._check_numbers(operations)
         # As they were written: decompositions make parameters of constants.
         self.precision.take([op.data for op in operations])
         rewritten = operations
@@ -198,6 +213,16 @@ class QueuedCircuit:
         for op in operations:
             queue.remove(op)
         return operations
+
+    def _check_numbers(self, operations: Sequence[Any]) -> None:
+        """Refuse parameters that are no numbers."""
+        for op in operations:
+            for value in op.data:
+                if value is None or isinstance(value, str):
+                    raise CompileError(
+                        f"{self._where}: a parameter of {op.name} is {value}, which is no number. "
+                        "Give a number, or an array of numbers."
+                    )
 
     def _check_all_returned(self, queue: _Queue) -> None:
         """Refuse a measurement whose value nobody gets."""

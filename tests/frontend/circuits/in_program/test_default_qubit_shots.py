@@ -243,7 +243,24 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
         "'hadamard', 'finite-diff', 'spsa' with shots",
     ),
     "state": (lambda: node(lambda x: qml.state()), "state with shots: not supported"),
+    "samples": (
+        lambda: bellhop.grad(lambda x: jnp.mean(1.0 * node(coin)(x))),
+        "it returns sample, counts or outcomes that are drawn, and the gates that they",
+    ),
+    "outcomes of each shot": (
+        lambda: bellhop.grad(lambda x: jnp.mean(1.0 * node(drawn_outcome)(x))),
+        "it returns sample, counts or outcomes that are drawn",
+    ),
+    "an outcome": (
+        lambda: bellhop.grad(lambda x: x * node(drawn_outcome, None)(x)),
+        "the outcomes of its mid-circuit measurements are drawn",
+    ),
 }
+
+
+def drawn_outcome(x: Any) -> Any:
+    qml.RX(x, 0)
+    return bellhop.measure(0)
 
 
 @pytest.mark.parametrize("name", ERRORS)

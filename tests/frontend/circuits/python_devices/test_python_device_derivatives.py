@@ -221,3 +221,18 @@ def test_derivative_by_a_complex_number():
 
     with pytest.raises(bellhop.DifferentiableCompileError, match="differentiated by complex param"):
         bellhop.qjit(jax.grad(unitary))(0.3)
+
+
+def test_shots_through_measurements_in_the_middle():
+    """PennyLane alone takes finite differences of samples where an operation is conditional."""
+
+    @qml.set_shots(2000)
+    @qml.qnode(qml.device("reference.qubit", wires=2))
+    def conditional(x):
+        qml.RX(x, 0)
+        bellhop.cond(bellhop.measure(0), lambda: qml.RX(x, 1))()
+        return qml.expval(qml.Z(1))
+
+    slope = bellhop.qjit(bellhop.grad(conditional), seed=1)(0.8)
+    # By x of cos(x / 2)**2 + sin(x / 2)**2 cos(x).
+    np.testing.assert_allclose(slope, -np.sin(0.8) * (1 - np.cos(0.8)), atol=0.1)

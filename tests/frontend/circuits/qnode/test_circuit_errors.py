@@ -114,6 +114,18 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         gate_in(lambda x: qml.RX(jnp.full((2, 2), x), wires=0)),
         "RX: RX: wrong number(s) of dimensions",
     ),
+    "no number": (
+        gate_in(lambda x: qml.RX(None, 0)),
+        "a parameter of RX is None, which is no number",
+    ),
+    "text for an angle": (
+        gate_in(lambda x: qml.RX("x", 0)),
+        "a parameter of RX is x, which is no number. Give a number",
+    ),
+    "a matrix of another shape": (
+        lambda x: qml.expval(qml.Hermitian(x * jnp.eye(3), 0)),
+        "the observable Hermitian of a matrix of shape (3, 3) on wires [0]",
+    ),
     "nothing returned": (lambda x: None, "a quantum function must return something"),
     "text beside a measurement": (
         lambda x: (expval(), "a"),
@@ -286,3 +298,38 @@ def test_second_derivative_of_what_is_linear_in_the_circuit() -> None:
     node = circuit(rotated(expval))
     program = bellhop.qjit(jax.hessian(lambda y: y**2 * node(0.3)))
     np.testing.assert_allclose(program(2.0), 2 * np.cos(0.3), atol=1e-12)
+
+
+def test_errors_of_pennylane_name_the_qnode_and_the_line() -> None:
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def unitary() -> Any:
+        qml.QubitUnitary(jnp.eye(3), 0)
+        return qml.expval(qml.Z(0))
+
+    with pytest.raises(ValueError, match="must be of shape") as caught:
+        bellhop.qjit(unitary)()
+    (note,) = (note for note in caught.value.__notes__ if note.startswith("raised in"))
+    assert "the QNode 'unitary'" in note
+    assert note.count("test_circuit_errors.py:") == 2
+
+
+def test_a_computed_wire_of_a_measurement_is_named_as_one() -> None:
+    @qml.qnode(qml.device("lightning.qubit", wires=2))
+    def circuit(wire: Any) -> Any:
+        return qml.expval(qml.Z(wire))
+
+    with pytest.raises(
+        bellhop.CircuitError, match=r"A measurement on wires \[5\] \(.*wire 5 is not"
+    ):
+        bellhop.qjit(circuit)(5)
+
+
+def test_shots_of_a_call() -> None:
+    """PennyLane's former way, which it warns about where it is not compiled."""
+
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x: Any) -> Any:
+        qml.RX(x, 0)
+        return qml.sample(wires=0)
+
+    assert bellhop.qjit(lambda x: circuit(x, shots=7))(0.3).shape == (7, 1)
