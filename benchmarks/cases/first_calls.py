@@ -2,8 +2,9 @@
 
 What they take is tracing: the compile time is what these cases are about.  A Trotter product of 10
 qubits and 50 steps has 2900 exponentials of Pauli words, of which 58 differ; a Hamiltonian of 1000
-terms is differentiated by all of its coefficients.  Shor's algorithm for numbers of five bits is
-thousands of lines of classical control around its gates.  Limit: none is known.
+terms is differentiated by all of its coefficients.  UCCSD is 117 excitations, each of other wires.
+Shor's algorithm for numbers of five bits is thousands of lines of classical control around its
+gates.  Limit: none is known.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ TERMS = 1000
 TIME = 0.5
 NUMBER = 21
 BASE = 2
+ELECTRONS = 6
+ORBITALS = 12
 
 
 def _ising() -> Any:
@@ -89,6 +92,23 @@ def _hamiltonian_jax() -> Program:
     return synchronous(jax.jit(jax.grad(circuit)), jax.numpy.linspace(-1, 1, TERMS))
 
 
+def _coupled_cluster(api: Any) -> Program:
+    import jax.numpy as jnp
+    import pennylane as qml
+
+    singles, doubles = qml.qchem.excitations(ELECTRONS, ORBITALS)
+    s_wires, d_wires = qml.qchem.excitations_to_wires(singles, doubles)
+    occupied = qml.qchem.hf_state(ELECTRONS, ORBITALS)
+
+    @qml.qnode(qml.device("lightning.qubit", wires=ORBITALS))
+    def circuit(weights: Any) -> Any:
+        qml.UCCSD(weights, range(ORBITALS), s_wires, d_wires, occupied)
+        return qml.expval(qml.PauliZ(0))
+
+    weights = jnp.linspace(0.1, 1, len(singles) + len(doubles))
+    return synchronous(api.qjit(lambda weights: circuit(weights)), weights)
+
+
 def _shor(api: Any) -> Program:
     from benchmarks.shor import shor
 
@@ -124,6 +144,14 @@ CASES = [
         builders={"jax": _hamiltonian_jax, "bellhop": _hamiltonian_bellhop},
         unavailable={"catalyst": "its derivatives by coefficients of observables are zero"},
         targets=(Target("jax", 1, "compile"),),
+    ),
+    Case(
+        name="coupled-cluster",
+        title=f"UCCSD of {ELECTRONS} electrons on {ORBITALS} qubits, 16 000 gates",
+        limit="none",
+        builders=qjit_builders(_coupled_cluster),
+        unavailable={"jax": "default.qubit takes minutes to compile so many gates"},
+        targets=(Target("catalyst", 1, "compile"),),
     ),
     Case(
         name="shor",
