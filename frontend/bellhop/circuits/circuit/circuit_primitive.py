@@ -108,7 +108,8 @@ class Randomness(enum.Enum):
 OUTCOMES_ARE_DRAWN = (
     "the outcomes of its mid-circuit measurements are drawn (it has shots, or "
     "mcm_method='single-branch-statistics'), and gates in it are differentiated: how likely they "
-    "are would not count. Use a circuit without shots for the derivative."
+    "are would not count. Use a circuit without shots for the derivative, or default.qubit with "
+    "shots and without that method."
 )
 
 
