@@ -1,10 +1,6 @@
 """A batch of circuits over several devices, and over several processes."""
 
 import functools
-import os
-import socket
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +8,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from jax.sharding import Mesh, PartitionSpec
-from tests.patience import PATIENCE
+from tests.processes import run_in_two_processes
 
 import bellhop
 
@@ -99,21 +95,8 @@ def test_a_qjit_program_says_that_it_runs_on_one_device(mesh):
     np.testing.assert_allclose(bellhop.qjit(alone)(X), [reference(x) for x in X], atol=1e-9)
 
 
-PROCESS = """
-import sys
-import bellhop
-import jax
-try:
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(
-        coordinator_address="127.0.0.1:{port}", num_processes=2, process_id={process},
-        initialization_timeout=300,
-    )
-    devices = jax.devices("cpu")
-except Exception as error:
-    print("unavailable:", error)
-    sys.exit()
-import jax.numpy as jnp, numpy as np, pennylane as qml
+PROGRAM = """
+import pennylane as qml
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from jax.experimental.multihost_utils import process_allgather
 
@@ -142,38 +125,7 @@ print("RESULT", len(devices), [float(v) for v in (*values, *gradients.ravel(), t
 
 @pytest.mark.subprocess
 def test_values_over_two_processes():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    processes = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                "-W",
-                "ignore",
-                "-c",
-                PROCESS.format(port=port, process=n),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # One device each: the mesh is over the processes.
-            env={**os.environ, "XLA_FLAGS": ""},
-        )
-        for n in range(2)
-    ]
-    try:
-        outputs = [process.communicate(timeout=PATIENCE) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for out, _ in outputs:
-        if "unavailable:" in out:
-            pytest.skip(f"no collectives between CPU processes here: {out}")
-    results = []
-    for process, (out, error) in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, error
-        results.append(next(line for line in out.splitlines() if line.startswith("RESULT")))
+    results = run_in_two_processes(PROGRAM)
     assert results[0] == results[1]
     assert results[0].startswith("RESULT 2 ")
     numbers = np.array(

@@ -7,10 +7,11 @@ from typing import Any
 from bellhop.base.declared_types import MISSING, annotated_result_type, result_avals
 from bellhop.base.source import function_name
 from bellhop.callbacks.calling_style import calling_style
-from bellhop.callbacks.flavour import SideEffects
+from bellhop.callbacks.flavour import Results, SideEffects
 from bellhop.callbacks.methods import Caller
 from bellhop.callbacks.vmap_method import ONE_BY_ONE, check_vmap_method
-from bellhop.compiler.target import is_left_to_python
+from bellhop.compiler.target import flatten_arguments, is_left_to_python
+from bellhop.mesh.own_parts import call_with_own_parts, specs_of_results
 
 IO = SideEffects("io_callback")
 ORDERED_IO = SideEffects("io_callback", ordered=True, primitive="ordered_io_callback")
@@ -22,6 +23,7 @@ def io_callback(
     *args: Any,
     ordered: bool = False,
     vmap_method: str | None = None,
+    partitioned: bool = False,
     sharding: Any = None,
     **kwargs: Any,
 ) -> Any:
@@ -42,6 +44,11 @@ def io_callback(
         vmap_method: how it is called for the elements of a mapped axis, where there is no order:
             ``"sequential"``, or None, in a loop; ``"sequential_threadpool"``, on threads, as
             ``pure_callback`` says.
+        partitioned: whether, of arrays that are spread over devices, and so over processes, each
+            device calls it with its own part, in any order; without it one call is made, with whole
+            arrays.  What it returns is the part of a whole result that is declared with its
+            sharding, ``jax.ShapeDtypeStruct(shape, dtype, sharding=...)``.  Where an exception is
+            raised, the other devices are not told.  A ``qjit`` program runs on one device.
         args: where there are any, the function is called with them at once, as
             ``jax.experimental.io_callback`` does.
         sharding: for JAX's interface; it may name one device.
@@ -72,23 +79,43 @@ def io_callback(
     callback_fn = style.function
     if callback_fn is None:
         return functools.partial(
-            io_callback, result_type=style.result_type, ordered=ordered, vmap_method=vmap_method
+            io_callback,
+            result_type=style.result_type,
+            ordered=ordered,
+            vmap_method=vmap_method,
+            partitioned=partitioned,
         )
     fn = callback_fn
     method = "sequential" if vmap_method is None else vmap_method
     methods = ONE_BY_ONE[:1] if ordered else ONE_BY_ONE
-    check_vmap_method(method, f"{'ordered ' * ordered}io_callback '{function_name(fn)}'", methods)
+    what = f"{'ordered ' * ordered}io_callback '{function_name(fn)}'"
+    check_vmap_method(method, what, methods)
+    if ordered and partitioned:
+        raise ValueError(
+            f"{what} has partitioned=True, and the calls of several devices have no order. Use "
+            "ordered=False, or call it once, with whole arrays."
+        )
     if style.result_type is MISSING:
         style.result_type = annotated_result_type(fn)
     # Most of what is called for its effect returns nothing, and says nothing of it.
-    results = result_avals(fn, None if style.result_type is MISSING else style.result_type)
+    declared = None if style.result_type is MISSING else style.result_type
+    results = result_avals(fn, declared)
+    spread = specs_of_results(what, declared) if partitioned else []
     flavour = ORDERED_IO if ordered else IO
 
     def caller_of(fn: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_left_to_python(args, kwargs):
                 return fn(*args, **kwargs)
-            return flavour.call(fn, args, kwargs, results, vmap_method=method)
+            if not partitioned:
+                return flavour.call(fn, args, kwargs, results, vmap_method=method)
+            leaves, in_tree = flatten_arguments(flavour.name, fn, args, kwargs)
+
+            def call_parts(parts: Any, results: Results) -> Any:
+                target = flavour.target(fn, in_tree, results, vmap_method=method, partitioned=True)
+                return flavour.bind(target, parts)
+
+            return call_with_own_parts(what, leaves, results, spread, call_parts)
 
         return call
 

@@ -77,15 +77,24 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[],
                 results = run_by_jax(run, *args)
                 left = dispatch.runtime_tokens.current_tokens
                 jax.block_until_ready([left[effect] for effect in ordered if effect in left])
+                if run.has_unordered_effects:
+                    _wait_for_effects(devices)
                 return jax.block_until_ready(results)
         except Exception:
-            if ordered:
+            if ordered or run.has_unordered_effects:
                 _forget_tokens(run.ordered_effects, devices)
             raise
 
     pxla.ExecuteReplicated.__call__ = run_to_the_end  # type: ignore[method-assign]
     pjit._get_fastpath_data = fast_call
     pxla.MeshExecutable.create_cpp_call = fast_call_ahead_of_time  # type: ignore[method-assign]
+
+
+def _wait_for_effects(devices: Iterable[Any]) -> None:
+    """Wait for the effects without order of a run, which may have no result to wait for."""
+    for device in devices:
+        if device in dispatch.runtime_tokens.output_runtime_tokens:
+            dispatch.runtime_tokens.output_runtime_tokens[device].block_until_ready()
 
 
 def _forget_tokens(effects: Iterable[Any], devices: Iterable[Any]) -> None:

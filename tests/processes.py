@@ -1,0 +1,65 @@
+"""Programs over two processes, of one device each."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+from tests.patience import PATIENCE
+
+_BEGIN = """
+import sys
+import bellhop
+import jax
+try:
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(
+        coordinator_address="127.0.0.1:{port}", num_processes=2, process_id={process},
+        initialization_timeout=300,
+    )
+    devices = jax.devices("cpu")
+except Exception as error:
+    print("unavailable:", error)
+    sys.exit()
+import jax.numpy as jnp, numpy as np
+"""
+
+
+def run_in_two_processes(program: str) -> list[str]:
+    """Run a program in two processes at once, which JAX knows as one system.
+
+    Args:
+        program: begins with ``bellhop``, ``jax``, ``jnp``, ``np`` and ``devices``, all of them; it
+            prints one line that begins with ``RESULT``.
+
+    Returns:
+        these lines.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", _BEGIN.format(port=port, process=n) + program],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # One device each: the mesh is over the processes.
+            env={**os.environ, "XLA_FLAGS": ""},
+        )
+        for n in range(2)
+    ]
+    try:
+        outputs = [process.communicate(timeout=PATIENCE) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for out, _ in outputs:
+        if "unavailable:" in out:
+            pytest.skip(f"no collectives between CPU processes here: {out}")
+    for process, (_, error) in zip(processes, outputs, strict=True):
+        assert process.returncode == 0, error
+    lines = [line for out, _ in outputs for line in out.splitlines() if line.startswith("RESULT")]
+    assert len(lines) == 2, outputs
+    return lines
