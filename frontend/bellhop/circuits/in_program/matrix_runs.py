@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
+from pennylane.ops.functions import bind_new_parameters
 
 from bellhop.circuits.gates.wires import is_dynamic
 
@@ -92,33 +93,24 @@ class MatrixRun:
     def _made(self, operations: Sequence[tuple[Any, tuple[int, ...]]]) -> list[Entry]:
         """Make the matrices of operations, those that differ by parameters alone together."""
         entries: dict[int, Entry] = {}
-        groups: dict[Any, list[tuple[int, Sequence[Any]]]] = defaultdict(list)
+        groups: dict[Any, list[int]] = defaultdict(list)
         for number, (op, _) in enumerate(operations):
-            leaves, tree = jax.tree.flatten(_on_first_wires(op))
-            if not any(map(is_dynamic, leaves)):
-                known = jax.tree.unflatten(tree, list(map(_numpy, leaves)))
-                matrix = self.matrix_of(known)
+            if not any(map(is_dynamic, op.data)):
+                matrix = self.matrix_of(_with(op, list(map(_numpy, op.data))))
                 if isinstance(matrix, np.ndarray):
                     entries[number] = matrix
                     continue
-            shapes = tuple(map(jnp.shape, leaves))
-            groups[len(op.wires), _as_key(tree, number), shapes].append((number, leaves))
-        for (n_wires, _, _), members in groups.items():
-            numbers = [number for number, _ in members]
-            op, _ = operations[numbers[0]]
-            if len(members) == 1:
-                made = self.matrix_of(_on_first_wires(op))[None]
+            groups[len(op.wires), _kind(op, number), tuple(map(jnp.shape, op.data))].append(number)
+        for (n_wires, _, _), numbers in groups.items():
+            first, *others = (operations[number][0] for number in numbers)
+            if not others:
+                made = self.matrix_of(first)[None]
             else:
-                tree = jax.tree.structure(_on_first_wires(op))
-                stacks = [
-                    jnp.stack(list(map(jnp.asarray, column)))
-                    for column in zip(*(leaves for _, leaves in members), strict=True)
-                ]
-                made = jax.vmap(lambda *leaves, t=tree: self.matrix_of(t.unflatten(leaves)))(
-                    *stacks
-                )
-            first = self._table(n_wires).append(made)
-            entries |= {number: first + row for row, number in enumerate(numbers)}
+                columns = zip(*(op.data for op in (first, *others)), strict=True)
+                stacks = [jnp.stack(list(map(jnp.asarray, column))) for column in columns]
+                made = jax.vmap(lambda *data, op=first: self.matrix_of(_with(op, data)))(*stacks)
+            place = self._table(n_wires).append(made)
+            entries |= {number: place + row for row, number in enumerate(numbers)}
         return [entries[number] for number in range(len(operations))]
 
     def _table(self, n_wires: int) -> "_Table":
@@ -246,17 +238,28 @@ class _Table:
         return jnp.concatenate(self.blocks)
 
 
-def _on_first_wires(op: Any) -> Any:
+def _with(op: Any, data: Sequence[Any]) -> Any:
+    """Return an operation with other parameters."""
+    if all(new is old for new, old in zip(data, op.data, strict=True)):
+        return op
     with qml.QueuingManager.stop_recording():
-        return op.map_wires({wire: place for place, wire in enumerate(op.wires)})
+        return bind_new_parameters(op, data)
 
 
-def _numpy(leaf: Any) -> Any:
-    return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
+def _numpy(number: Any) -> Any:
+    return np.asarray(number) if isinstance(number, jax.Array) else number
 
 
-def _as_key(tree: Any, number: int) -> Any:
-    """Return what two operations have in common that differ by parameters alone."""
+def _kind(op: Any, number: int) -> Any:
+    """Return what operations have in common that differ by parameters and wires alone.
+
+    Args:
+        op: the operation.
+        number: one of its own, for operations that do not say what they are made of.
+    """
+    with qml.QueuingManager.stop_recording():
+        on_first = op.map_wires({wire: place for place, wire in enumerate(op.wires)})
+    tree = jax.tree.structure(on_first)
     try:
         hash(tree)
     except TypeError:

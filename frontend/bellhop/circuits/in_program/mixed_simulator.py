@@ -14,7 +14,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
-from bellhop.circuits.in_program.matrix_runs import MOST_WIRES, MatrixRun
+from bellhop.circuits.in_program.matrix_runs import MOST_WIRES
 from bellhop.circuits.in_program.pauli_transfer import (
     has_numbers,
     kraus_operators,
@@ -24,7 +24,7 @@ from bellhop.circuits.in_program.pauli_transfer import (
     transfer_matrix,
 )
 from bellhop.circuits.in_program.pure_simulator import initial_amplitudes, is_applied
-from bellhop.circuits.in_program.simulator import Simulator, brought_to_front, naming
+from bellhop.circuits.in_program.simulator import Simulator, brought_to_front
 from bellhop.circuits.measure.observables import Factor, Named, matrix_of_factor, terms_of
 from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError
@@ -71,33 +71,19 @@ class MixedSimulator(Simulator):
             return op.batch_size is None
         return isinstance(op, _NOTHING) or is_applied(op)
 
-    def after(self, operations: Sequence[Any], state: Any) -> Any:
-        """Return the state after operations, which are merged as far as they follow each other."""
-        run: list[tuple[Any, tuple[int, ...]]] = []
-        for op in operations:
-            qubits = self.qubits_of(op)
-            if isinstance(op, _NOTHING) or not qubits:
-                continue
-            is_small = len(qubits) <= MOST_WIRES and not isinstance(op, qml.QubitDensityMatrix)
-            if is_small and not any(map(is_dynamic, qubits)):
-                run.append((op, qubits))
-                continue
-            state = self._after_run(run, state)
-            run = []
-            with naming(op, self.where):
-                function = self._in_front_of(op)
-            state = _on_front(function, state, qubits)
-        return self._after_run(run, state)
+    def has_small_matrix(self, op: Any) -> bool:
+        """Tell whether an operation does more than preparing its wires, and anything at all."""
+        return not isinstance(op, (*_NOTHING, qml.QubitDensityMatrix))
 
-    def _after_run(self, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
-        if not run:
+    def matrix(self, op: Any) -> Any:
+        """Return the Pauli transfer matrix."""
+        return transfer_matrix(op)
+
+    def after_one(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
+        """Return the state after an operation, those of its wires brought to the front."""
+        if isinstance(op, _NOTHING):
             return state
-
-        def matrix(op: Any) -> Any:
-            with naming(op, self.where):
-                return transfer_matrix(op)
-
-        return MatrixRun(self.base, matrix).applied(run, state)
+        return _on_front(self._in_front_of(op), state, qubits)
 
     def _in_front_of(self, op: Any) -> Callable[[Any], Any]:
         """Return the function that an operation is of rows of means, those of its wires first."""

@@ -1,4 +1,4 @@
-"""``default.qubit``: the state is a vector of amplitudes; gates are PennyLane's functions of it."""
+"""``default.qubit``: the state is a vector of amplitudes, and gates are matrices on it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,19 +34,22 @@ class PureSimulator(Simulator):
         """Tell whether PennyLane applies an operation as it is."""
         return is_applied(op)
 
-    def after(self, operations: Sequence[Any], state: Any) -> Any:
-        """Return the state after operations, in the precision of the program."""
-        for op in operations:
-            state = self._after(op, state)
-        # Gates with parameters of half the precision must not change the type of a loop's state.
-        return _in_precision(state)
+    def has_small_matrix(self, op: Any) -> bool:
+        """Tell that an operation has one: all do that are applied."""
+        return True
 
-    def _after(self, op: Any, state: Any) -> Any:
-        if not any(map(is_dynamic, op.wires)):
-            return apply_operation(on_qubits(op, self.wires), state)
-        there, back = brought_to_front(state, self.qubits_of(op))
+    def matrix(self, op: Any) -> Any:
+        """Return the matrix of a gate."""
+        return op.matrix()
+
+    def after_one(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
+        """Return the state after an operation, in the precision of the program."""
+        if not any(map(is_dynamic, qubits)):
+            # Gates with parameters of half the precision must not change the type.
+            return _in_precision(apply_operation(on_qubits(op, self.wires), state))
+        there, back = brought_to_front(state, qubits)
         front = op.map_wires(dict(zip(op.wires, range(len(op.wires)), strict=True)))
-        return back(apply_operation(front, there))
+        return _in_precision(back(apply_operation(front, there)))
 
     def weight(self, state: Any) -> Any:
         """Return the squared norm."""
@@ -70,7 +73,7 @@ class PureSimulator(Simulator):
                 op = getattr(qml, factor.name)(factor.wire)
             else:
                 op = qml.Hermitian(factor.matrix, wires=factor.wires)
-            state = self._after(op, state)
+            state = self.after_one(op, self.qubits_of(op), state)
         return state
 
     def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:

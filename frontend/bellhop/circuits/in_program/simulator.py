@@ -10,6 +10,7 @@ import numpy as np
 
 from bellhop.circuits.gates.gates import ASKS_FOR_NUMBER, known_only_at_run
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
+from bellhop.circuits.in_program.matrix_runs import MOST_WIRES, MatrixRun
 
 
 class Simulator(ABC):
@@ -44,9 +45,45 @@ class Simulator(ABC):
     def applies(self, op: Any) -> bool:
         """Tell whether an operation is applied as it is."""
 
-    @abstractmethod
     def after(self, operations: Sequence[Any], state: Any) -> Any:
-        """Return the state after operations that are applied as they are."""
+        """Return the state after operations that are applied as they are.
+
+        Those that follow each other on few qubits are merged.
+        """
+        run: list[tuple[Any, tuple[int, ...]]] = []
+        for op in operations:
+            qubits = self.qubits_of(op)
+            is_small = 0 < len(qubits) <= MOST_WIRES and self.has_small_matrix(op)
+            if is_small and not any(map(is_dynamic, qubits)):
+                run.append((op, qubits))
+                continue
+            state = self._after_run(run, state)
+            run = []
+            with naming(op, self.where):
+                state = self.after_one(op, qubits, state)
+        return self._after_run(run, state)
+
+    def _after_run(self, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
+        if not run:
+            return state
+
+        def matrix(op: Any) -> Any:
+            with naming(op, self.where):
+                return self.matrix(op)
+
+        return MatrixRun(self.base, matrix).applied(run, state)
+
+    @abstractmethod
+    def has_small_matrix(self, op: Any) -> bool:
+        """Tell whether what an operation on few qubits does is a matrix."""
+
+    @abstractmethod
+    def matrix(self, op: Any) -> Any:
+        """Return that matrix; NumPy's where all of it is known."""
+
+    @abstractmethod
+    def after_one(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
+        """Return the state after an operation on many qubits, or on some that are computed."""
 
     @abstractmethod
     def weight(self, state: Any) -> Any:
