@@ -1,0 +1,316 @@
+// Holds the sweeps of one instruction set against the definitions in
+// sweeps/operation.h, one amplitude after another, and derivatives against differences.
+// Runs on its own, so that it runs where nothing but a compiler and an emulator is: see
+// test_instruction_sets.py.
+#include <cmath>
+#include <complex>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <random>
+#include <vector>
+
+#include "sweeps/sweeps.h"
+
+namespace bellhop::engine {
+namespace BELLHOP_CHECKED {
+extern const Sweeps kSweeps;
+}
+
+namespace {
+
+using Number = std::complex<double>;
+using Kind = Operation::Kind;
+using Form = Operation::Form;
+
+constexpr std::size_t kQubits = 6, kSize = std::size_t{1} << kQubits, kOperations = 24;
+const Sweeps& checked = BELLHOP_CHECKED::kSweeps;
+std::mt19937_64 generator(7);
+
+std::size_t below(std::size_t n) { return generator() % n; }
+double number() { return std::uniform_real_distribution<double>(-2, 2)(generator); }
+
+double* doubles(std::size_t count) {
+  auto* numbers =
+      static_cast<double*>(::operator new[](count * 8, std::align_val_t{64}));
+  for (std::size_t i = 0; i < count; ++i) numbers[i] = 0;
+  return numbers;
+}
+
+struct Circuit {
+  std::vector<Operation> operations;
+  std::vector<Factor> factors;
+  std::vector<double> constants;
+  std::vector<std::vector<std::uint8_t>> bits;
+  std::size_t parameters = 0;
+
+  Factor turn(Axis kind) {
+    Factor factor;
+    factor.kind = kind;
+    if (kind == Axis::kFixed) {  // a Hadamard gate: X and Z change places, Y its sign
+      const double half = std::sqrt(0.5);
+      const double real[] = {half, half, half, -half};
+      const double bloch[] = {0, 0, 1, 0, -1, 0, 1, 0, 0};
+      for (int i = 0; i < 4; ++i) factor.real[i] = real[i];
+      for (int i = 0; i < 9; ++i) factor.bloch[i] = bloch[i];
+    } else {
+      factor.scale = below(2) == 0 ? 0.5 : -1.5;
+      factor.slot = parameters++;
+    }
+    return factor;
+  }
+
+  void add_pairs() {
+    static constexpr Axis kinds[] = {Axis::kX, Axis::kY, Axis::kZ, Axis::kPhase,
+                                     Axis::kFixed};
+    Operation operation;
+    const std::size_t form = below(4);
+    operation.factor = factors.size();
+    operation.factors = form == 3 ? 1 : 1 + below(3);
+    for (std::size_t f = 0; f < operation.factors; ++f) {
+      factors.push_back(turn(form == 0   ? kinds[below(5)]
+                             : form == 1 ? Axis::kY
+                             : form == 2 ? kinds[2 + below(2)]
+                                         : Axis::kFixed));
+    }
+    operation.form = static_cast<Form>(form);
+    if (operation.form == Form::kFlip) {
+      const double flip[] = {0, 1, 1, 0}, bloch[] = {1, 0, 0, 0, -1, 0, 0, 0, -1};
+      for (int i = 0; i < 4; ++i) factors.back().real[i] = flip[i];
+      for (int i = 0; i < 9; ++i) factors.back().bloch[i] = bloch[i];
+    }
+    // The first bit that is flipped says which amplitude is the first.
+    const std::size_t all = below(kSize);
+    operation.flips = all == 0 ? 1 : all;
+    if (operation.form == Form::kDiagonal) operation.flips &= ~operation.flips + 1;
+    operation.mask = (operation.flips & (~operation.flips + 1)) | below(kSize);
+    operation.value = operation.mask & below(kSize);
+    operations.push_back(operation);
+  }
+
+  void add_word() {
+    Operation operation;
+    operation.kind = Kind::kPauliRotation;
+    operation.flips = below(kSize);
+    operation.signs = below(kSize);
+    operation.y_factors =
+        static_cast<unsigned>(__builtin_popcountll(operation.flips & operation.signs));
+    operation.factor = factors.size();
+    operation.factors = 1;
+    factors.push_back(turn(Axis::kX));
+    operations.push_back(operation);
+  }
+
+  // A permutation with phases.
+  void add_matrix() {
+    Operation operation;
+    operation.kind = Kind::kMatrix;
+    const auto first = static_cast<std::uint8_t>(below(kQubits));
+    bits.push_back(
+        {first, static_cast<std::uint8_t>((first + 1 + below(kQubits - 1)) % kQubits)});
+    operation.bits = bits.back().data();
+    operation.targets = 2;
+    operation.is_adjoint = below(2) == 0;
+    operation.entries = constants.size();
+    const std::size_t shift = below(4);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const Number phase = std::polar(1.0, number());
+      for (std::size_t j = 0; j < 4; ++j) {
+        const bool is_one = j == (i ^ shift);
+        constants.push_back(is_one ? phase.real() : 0);
+        constants.push_back(is_one ? phase.imag() : 0);
+      }
+    }
+    operations.push_back(operation);
+  }
+
+  Program program() const {
+    return {operations.data(),
+            operations.size(),
+            factors.data(),
+            factors.size(),
+            constants.data(),
+            parameters,
+            8};
+  }
+};
+
+Number sign(std::size_t bits) { return __builtin_parityll(bits) != 0 ? -1.0 : 1.0; }
+
+// P |i> is a phase times |i ^ flips>.
+std::vector<Number> word(const std::vector<Number>& v, const PauliBits& bits) {
+  std::vector<Number> out(kSize);
+  const Number phase = std::pow(Number(0, 1), static_cast<int>(bits.y_factors));
+  for (std::size_t i = 0; i < kSize; ++i) {
+    out[i ^ bits.flips] = phase * sign(i & bits.signs) * v[i];
+  }
+  return out;
+}
+
+void turn(Number (&m)[4], const Factor& factor, double phi) {
+  const double c = std::cos(phi), s = std::sin(phi);
+  const Number i(0, 1);
+  Number by[4] = {c, 0, 0, c};
+  switch (factor.kind) {
+    case Axis::kX:
+      by[1] = by[2] = -i * s;
+      break;
+    case Axis::kY:
+      by[1] = -s;
+      by[2] = s;
+      break;
+    case Axis::kZ:
+      by[0] = {c, -s};
+      by[3] = {c, s};
+      break;
+    case Axis::kPhase:
+      by[0] = 1;
+      by[3] = {c, s};
+      break;
+    case Axis::kFixed:
+      for (int k = 0; k < 4; ++k) by[k] = {factor.real[k], factor.imag[k]};
+  }
+  const Number old[4] = {m[0], m[1], m[2], m[3]};
+  for (int row = 0; row < 2; ++row) {
+    for (int column = 0; column < 2; ++column) {
+      m[2 * row + column] =
+          by[2 * row] * old[column] + by[2 * row + 1] * old[2 + column];
+    }
+  }
+}
+
+std::vector<Number> expected(const Circuit& circuit, const double* parameters) {
+  std::vector<Number> v(kSize);
+  v[0] = 1;
+  for (const Operation& o : circuit.operations) {
+    const Factor* const factors = circuit.factors.data() + o.factor;
+    const auto phi = [&](std::size_t f) {
+      return factors[f].scale *
+             (factors[f].kind == Axis::kFixed ? 1 : parameters[factors[f].slot]);
+    };
+    std::vector<Number> out = v;
+    if (o.kind == Kind::kPairs) {
+      Number m[4] = {1, 0, 0, 1};
+      for (std::size_t f = 0; f < o.factors; ++f) turn(m, factors[f], phi(f));
+      for (std::size_t i = 0; i < kSize; ++i) {
+        if ((i & o.mask) != o.value) continue;
+        const std::size_t j = i ^ o.flips;
+        out[i] = m[0] * v[i] + m[1] * v[j];
+        out[j] = m[2] * v[i] + m[3] * v[j];
+      }
+    } else if (o.kind == Kind::kPauliRotation) {
+      const std::vector<Number> turned = word(v, {o.flips, o.signs, o.y_factors});
+      for (std::size_t i = 0; i < kSize; ++i) {
+        out[i] = std::cos(phi(0)) * v[i] - Number(0, std::sin(phi(0))) * turned[i];
+      }
+    } else {
+      for (std::size_t i = 0; i < kSize; ++i) {
+        const std::size_t high = o.bits[0], low = o.bits[1];
+        const std::size_t row = ((i >> high) & 1) << 1 | ((i >> low) & 1);
+        out[i] = 0;
+        for (std::size_t column = 0; column < 4; ++column) {
+          const std::size_t place = o.is_adjoint ? column * 4 + row : row * 4 + column;
+          const double* const e = &circuit.constants[o.entries + 2 * place];
+          const std::size_t others =
+              i & ~(std::size_t{1} << high | std::size_t{1} << low);
+          out[i] += Number(e[0], o.is_adjoint ? -e[1] : e[1]) *
+                    v[others | (column >> 1) << high | (column & 1) << low];
+        }
+      }
+    }
+    v = out;
+  }
+  return v;
+}
+
+double value(const std::vector<Number>& v, const PauliBits& bits) {
+  const std::vector<Number> of = word(v, bits);
+  double sum = 0;
+  for (std::size_t i = 0; i < kSize; ++i) sum += (std::conj(v[i]) * of[i]).real();
+  return sum;
+}
+
+void hold(const char* what, double found, double wanted, double within) {
+  if (std::abs(found - wanted) <= within) return;
+  std::printf("%s: %.17g, expected %.17g\n", what, found, wanted);
+  std::exit(1);
+}
+
+void check(bool rows_in_lanes) {
+  Circuit circuit;
+  for (std::size_t i = 0; i < kOperations; ++i) {
+    const std::size_t kind = below(6);
+    kind == 0   ? circuit.add_matrix()
+    : kind == 1 ? circuit.add_word()
+                : circuit.add_pairs();
+  }
+  const Program program = circuit.program();
+  const std::size_t rows = rows_in_lanes ? checked.lanes : 1;
+  std::vector<double> parameters(rows * program.parameters + 1);
+  for (double& parameter : parameters) parameter = number();
+  const Segment segment{&program, 1, parameters.data(), program.parameters, 0};
+  const Layout layout{kQubits, rows_in_lanes};
+  Prepared prepared;
+  Scratch scratch;
+  const std::size_t room = (program.n_factors + 8) * 8;
+  scratch.angles = doubles(room);
+  scratch.cosines = doubles(room);
+  scratch.sines = doubles(room);
+  scratch.matrices = doubles(kOperations * 64);
+  scratch.gathered = doubles(64);
+  scratch.prepared = &prepared;
+  const Amplitudes ket{doubles(kSize * rows), doubles(kSize * rows)};
+  const Amplitudes bra{doubles(kSize * rows), doubles(kSize * rows)};
+  for (std::size_t row = 0; row < rows; ++row) ket.real[row] = 1;
+  checked.forward(layout, &segment, 1, ket, scratch);
+
+  const PauliBits observable = {19, 50, 2};
+  double found[8], ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  checked.word_overlap(layout, observable, ket, ket, found);
+  std::vector<std::vector<Number>> states;
+  for (std::size_t row = 0; row < rows; ++row) {
+    states.push_back(expected(circuit, &parameters[row * program.parameters]));
+    for (std::size_t i = 0; i < kSize; ++i) {
+      hold("real part", ket.real[i * rows + row], states[row][i].real(), 1e-12);
+      hold("imaginary part", ket.imag[i * rows + row], states[row][i].imag(), 1e-12);
+    }
+    hold("value", found[row], value(states[row], observable), 1e-12);
+  }
+
+  checked.add_word(layout, observable, ones, bra, ket);
+  std::vector<double> jacobian(rows * program.parameters + 1);
+  checked.backward(layout, &segment, 1, ket, &bra, 1, jacobian.data(),
+                   program.parameters, program.parameters, rows, scratch);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < kSize; ++i) {
+      hold("the way back", ket.real[i * rows + row], i == 0 ? 1 : 0, 1e-12);
+      hold("the way back", ket.imag[i * rows + row], 0, 1e-12);
+    }
+    double* const own = &parameters[row * program.parameters];
+    for (std::size_t p = 0; p < program.parameters; ++p) {
+      constexpr double kStep = 1e-4;
+      const double before = own[p];
+      const auto at = [&](double by) {
+        own[p] = before + by;
+        return value(expected(circuit, own), observable);
+      };
+      const double wanted =
+          (8 * (at(kStep) - at(-kStep)) - at(2 * kStep) + at(-2 * kStep)) /
+          (12 * kStep);
+      own[p] = before;
+      hold("derivative", jacobian[row * program.parameters + p], wanted, 1e-9);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bellhop::engine
+
+int main() {
+  for (int circuit = 0; circuit < 50; ++circuit) {
+    bellhop::engine::check(false);
+    bellhop::engine::check(true);
+  }
+  std::printf("%zu lanes\n", bellhop::engine::checked.lanes);
+}
