@@ -1,5 +1,7 @@
 """Straight runs of gates: the static table, and the parameters and wires known at run time."""
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,14 +40,22 @@ class GateRun:
         self.frequencies += [frequencies] * len(slots)
         return slots
 
+    def take_all(self, values: Any, frequencies: Sequence[int]) -> None:
+        """Append a vector of parameters, with the bits of the frequencies of each."""
+        if values.size:
+            self._params[self.n_params] = values
+        self.n_params += len(frequencies)
+        self.frequencies += frequencies
+
     def params_vector(self) -> Any:
         """Return the run-time parameters as one vector."""
         if not self._params:
             return jnp.zeros(0, real_type())
-        params = list(self._params.values())
-        if all(values.ndim == 0 for values in params):
-            return pack(params)
-        return jnp.concatenate([jnp.ravel(values) for values in params])
+        pieces: list[Any] = []
+        for ndim, group in itertools.groupby(self._params.values(), lambda value: value.ndim):
+            values = list(group)
+            pieces += [pack(values)] if ndim == 0 else map(jnp.ravel, values)
+        return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
 
     def runs_in_engine(self) -> bool:
         """Tell whether the runtime's engine applies all gates that Lightning does.
@@ -68,15 +78,20 @@ class GateRun:
 
     def extend(self, run: "GateRun") -> None:
         """Append another run."""
+        before = self.n_params
+        self._params |= {before + slot: values for slot, values in run._params.items()}
+        self.n_params += run.n_params
+        self.frequencies += run.frequencies
         wires = {-1 - index: self.take_wire(wire) for index, wire in enumerate(run._wires)}
         for gate in run.gates:
-            self.copy(gate, run)
+            moved = replace(gate, slots=tuple(s if s < 0 else before + s for s in gate.slots))
             if wires:
-                self.gates[-1] = replace(
-                    self.gates[-1],
+                moved = replace(
+                    moved,
                     wires=tuple(wires.get(wire, wire) for wire in gate.wires),
                     control_wires=tuple(wires.get(wire, wire) for wire in gate.control_wires),
                 )
+            self.gates.append(moved)
 
     def copy(self, gate: Gate, run: "GateRun") -> None:
         """Append a gate of another run, with its parameters, on wires as this run has them."""

@@ -47,6 +47,7 @@ from bellhop.circuits.recording.iterations import (
     use_iterations_while,
 )
 from bellhop.circuits.recording.straight_circuit import StraightCircuit
+from bellhop.circuits.recording.unrolled import unrolled
 from bellhop.control_flow.steps import Step, traced_branches, traced_step
 
 # At most so many iterations are one call, which holds the parameters of all their gates.
@@ -101,17 +102,19 @@ class Circuit(StraightCircuit):
     ) -> tuple[Any, ...]:
         """Run a loop of static length, as ``for_loop`` does."""
         self.flush_active("for_loop")
-        is_one_run = self._is_one_run and self._run is None
-        iteration = jnp.asarray(0)
+        # Gates that wait may be joined by those of the loop.
+        before, self._run = self._run, None
+        was_one_run = self._is_one_run
         gates: list[RepeatedRun] = []
         carried, step, frequencies = self._traced_step(
             "for_loop",
             body,
             carried,
-            iteration,
+            jnp.asarray(0),
             gates_apart=gates if 1 < n_iterations <= _MOST_IN_ONE_CALL else None,
             max_iterations=_MOST_IN_ONE_CALL // max(n_iterations, 1),
         )
+        self._run = before
         if not gates:
             state, stacked = jax.lax.scan(
                 step, self._circuit_state(carried), jnp.arange(n_iterations)
@@ -119,10 +122,20 @@ class Circuit(StraightCircuit):
             self._params.append(jnp.ravel(stacked))
             self._frequencies.append(np.tile(frequencies, n_iterations))
             return self._resume(state)
-        carried, inputs = stack_iterations(self._classical_body(step), carried, n_iterations)
-        params, wires = inputs
+        computed, first = self._classical_body(step), carried
+        carried, (params, wires) = stack_iterations(computed, carried, n_iterations)
         repeated = gates[-1]
         total = n_iterations * repeated.n_iterations
+        if not self.device.passes:
+            wires_of = lambda number: computed(first, number)[1][1]
+            every = RepeatedRun(repeated.run, jnp.ravel(params), jnp.ravel(wires), total)
+            straight = unrolled(every, wires_of, n_iterations, self.device.qubits)
+            self._is_one_run = was_one_run and (straight is not None or before is None)
+            if straight is None:
+                self._wait(every)
+            else:
+                self._bind(straight)
+            return tuple(carried)
         # At the ends of an inner loop's iterations nothing merged, or it would be more than one
         # run; at the ends of this loop's iterations are the same gates.
         loop = merge_iterations(
@@ -134,7 +147,7 @@ class Circuit(StraightCircuit):
             self._wait(RepeatedRun(loop.run, jnp.ravel(loop.params), jnp.ravel(wires), total))
         for run in loop.after:
             self._bind(run)
-        self._is_one_run = is_one_run and not (loop.before or loop.after)
+        self._is_one_run = was_one_run and before is None and not (loop.before or loop.after)
         return tuple(carried)
 
     def while_loop(
@@ -181,7 +194,8 @@ class Circuit(StraightCircuit):
             a function of the carried values, and the number of the iteration where it has one;
             it returns the next carried values, and the parameters and wires of the run.
         """
-        _, *others = self._circuit_state(())
+        # The state is none of its business, and gates that wait for it go on waiting.
+        others = self._state, self._offset, self._dynamic_count
 
         def computed(carried: tuple[Any, ...], *iteration: Any) -> tuple[tuple[Any, ...], Any]:
             (carried, *_), inputs = step((carried, *others), *iteration)

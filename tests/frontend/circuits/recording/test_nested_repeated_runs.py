@@ -11,10 +11,16 @@ import pytest
 from tests.frontend.circuits.gate_counts import calls
 
 import bellhop
-from bellhop.circuits.recording import iterations, recording
+from bellhop.circuits.recording import iterations, recording, unrolled
 
 OUTER, INNER = 3, 5
 Loop = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def long_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep loops of few gates, which stand for long ones here."""
+    monkeypatch.setattr(unrolled, "_MOST_GATES", 0)
 
 
 def in_python(length: int) -> Loop:

@@ -1,0 +1,131 @@
+"""Loops of few gates on known wires, which are straight runs of gates."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+from tests.frontend.circuits.gate_counts import calls
+
+import bellhop
+
+
+def applying(gate: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """Return the body of a loop, which returns nothing."""
+
+    def body(number: Any) -> None:
+        gate(number)
+
+    return body
+
+
+X = np.linspace(0.2, 1.9, 12).reshape(3, 4)
+
+
+def by_name(loop: Any, x: Any) -> None:
+    loop(4)(applying(lambda i: qml.RX(x[0, i], wires=i)))()
+
+
+def ring(loop: Any, x: Any) -> None:
+    @loop(3)
+    def layer(number: Any) -> None:
+        loop(4)(applying(lambda i: qml.RY(x[number, i], wires=i)))()
+        qml.Hadamard(0)
+        loop(4)(applying(lambda i: qml.CNOT(wires=[i, (i + 1) % 4])))()
+
+    layer()
+
+
+def of_two_numbers(loop: Any, x: Any) -> None:
+    @loop(3)
+    def outer(i: Any) -> None:
+        loop(2)(applying(lambda k: qml.CRX(x[i, k] * (k + 1), wires=[i, (i + k + 1) % 4])))()
+
+    qml.RX(x[2, 3], wires=3)
+    loop(4)(applying(lambda i: qml.Hadamard(wires=i)))()
+    outer()
+    qml.RY(x[0, 3], wires=0)
+
+
+def with_carried(loop: Any, x: Any) -> None:
+    @loop(4)
+    def body(i: Any, angle: Any) -> Any:
+        qml.Rot(angle, x[1, i], 0.3, wires=3 - i)
+        return angle * 1.5 + x[0, i]
+
+    qml.RX(body(x[2, 0]), wires=1)
+
+
+def controlled(loop: Any, x: Any) -> None:
+    qml.Hadamard(3)
+    qml.ctrl(lambda: by_three(loop, x), control=3)()
+    qml.adjoint(lambda: by_three(loop, x))()
+
+
+def by_three(loop: Any, x: Any) -> None:
+    loop(3)(applying(lambda i: qml.RX(x[1, i], wires=i)))()
+
+
+def qnode(name: str, circuit: Callable[..., Any], loop: Any, **options: Any) -> qml.QNode:
+    @qml.qnode(qml.device(name, wires=4), **options)
+    def measured(x: Any) -> Any:
+        circuit(loop, x)
+        return qml.expval(qml.Z(0) @ qml.Y(1)), qml.probs(wires=[2, 3])
+
+    return measured
+
+
+@pytest.mark.parametrize("circuit", [by_name, ring, of_two_numbers, with_carried, controlled])
+def test_values_and_jacobians(circuit: Callable[..., Any]) -> None:
+    compiled = qnode("lightning.qubit", circuit, bellhop.for_loop)
+    expected = qnode("default.qubit", circuit, qml.for_loop)
+    found = bellhop.qjit(lambda x: (compiled(x), jax.jacobian(compiled)(x)))(X)
+    for mine, theirs in zip(
+        jax.tree.leaves(found),
+        jax.tree.leaves((expected(X), jax.jacobian(expected)(jnp.asarray(X)))),
+        strict=True,
+    ):
+        np.testing.assert_allclose(mine, theirs, atol=1e-10)
+
+
+@pytest.mark.parametrize("circuit", [by_name, ring, of_two_numbers, with_carried])
+def test_all_gates_are_one_run(circuit: Callable[..., Any]) -> None:
+    compiled = bellhop.qjit(qnode("lightning.qubit", circuit, bellhop.for_loop))
+    compiled(X)
+    assert [iterations for _, iterations in calls(compiled)] == [1]
+
+
+def of_an_argument(loop: Any, x: Any) -> None:
+    first = (x[0, 0] > 0).astype(int)
+    loop(3)(applying(lambda i: qml.RX(x[0, i], wires=i + first)))()
+
+
+def long(loop: Any, x: Any) -> None:
+    loop(2000)(applying(lambda i: qml.RX(x[0, 0] * 1e-3, wires=i % 4)))()
+
+
+@pytest.mark.parametrize("circuit", [of_an_argument, long])
+def test_others_stay_loops(circuit: Callable[..., Any]) -> None:
+    compiled = bellhop.qjit(qnode("lightning.qubit", circuit, bellhop.for_loop))
+    expected = qnode("default.qubit", circuit, qml.for_loop)(X)
+    for mine, theirs in zip(compiled(X), expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-10)
+    assert '"quantum.gates"' in compiled.mlir_opt
+
+
+@pytest.mark.parametrize(
+    ("wires", "message"),
+    [
+        (lambda i: [i, i + 2], "RXX|wire|qubit"),
+        (lambda i: [i, i * 2], "wire"),
+    ],
+)
+def test_wires_that_are_wrong_are_the_errors_of_the_run(wires: Any, message: str) -> None:
+    def circuit(loop: Any, x: Any) -> None:
+        loop(4)(applying(lambda i: qml.IsingXX(x[0, i], wires=wires(i))))()
+
+    with pytest.raises(bellhop.CircuitError, match=message):
+        bellhop.qjit(qnode("lightning.qubit", circuit, bellhop.for_loop))(X)
