@@ -148,6 +148,34 @@ def _() -> None:
     np.testing.assert_array_equal([values, counts], [[-1, 1], [0, 4]])
 
 
+@row("`qml.pauli_measure`")
+def _() -> None:
+    def body(x: Any) -> Any:
+        qml.RX(x, 0)
+        return qml.expval(qml.pauli_measure("Z", wires=[0]))
+
+    assert bellhop.qjit(node(body))(0.4) == pytest.approx(np.sin(0.2) ** 2)
+
+
+@row("`qml.classical_shadow`, `qml.shadow_expval`")
+def _() -> None:
+    body = lambda: (qml.classical_shadow(wires=[0], seed=1), qml.shadow_expval(qml.Z(0), seed=1))
+    (bits, recipes), mean = bellhop.qjit(node(body, 90))()
+    assert bits.shape == recipes.shape == (90, 1)
+    # Every third shot or so is one of Z, and gives three.
+    assert mean == pytest.approx(3 * np.mean(recipes == 2))
+
+
+@row("noise: `default.mixed`, channels, `qml.add_noise`")
+def _() -> None:
+    def body(p: Any) -> Any:
+        qml.BitFlip(p, wires=0)
+        return qml.expval(qml.Z(0))
+
+    program = bellhop.value_and_grad(node(body, device=qml.device("default.mixed", wires=1)))
+    np.testing.assert_allclose(bellhop.qjit(program)(0.2), (0.6, -2))
+
+
 @row("several numbers of shots, `qml.set_shots(circuit, (10, 20))`")
 def _() -> None:
     results = bellhop.qjit(node(lambda: qml.expval(qml.Z(0)), (10, 20)))()
@@ -265,10 +293,18 @@ def _() -> None:
     assert second == pytest.approx(-np.cos(0.4))
 
 
-@row('`diff_method="finite-diff"`')
+@row('`diff_method="finite-diff"`, `"spsa"`, `"hadamard"` and `shifts` for `"parameter-shift"`')
 def _() -> None:
-    program = bellhop.qjit(bellhop.grad(node(rotated, diff_method="finite-diff")))
-    assert program(0.4) == pytest.approx(-np.sin(0.4), abs=1e-5)
+    device = qml.device("lightning.qubit", wires=2)
+    for method, kwargs in (
+        ("finite-diff", {}),
+        ("spsa", {}),
+        ("hadamard", {"aux_wire": 1}),
+        ("parameter-shift", {"shifts": [(0.3,)]}),
+    ):
+        differentiated = node(rotated, device=device, diff_method=method, gradient_kwargs=kwargs)
+        program = bellhop.qjit(bellhop.grad(differentiated))
+        assert program(0.4) == pytest.approx(-np.sin(0.4), abs=1e-5)
 
 
 def returns_in_a_loop(x: Any) -> Any:
