@@ -210,15 +210,19 @@ void GateTable::keep(Session& session, const PerRow<std::span<const double>>& pa
                      const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                      std::int32_t iterations) const {
   check_sizes(params.size(), dynamic_wires.size(), iterations);
-  const auto copy = [](const auto& numbers) {
-    return std::vector(numbers.values.begin(), numbers.values.end());
+  // What there is for more iterations has the numbers of later gates.
+  const auto copy = [&](const auto& numbers, std::size_t of_iteration) {
+    const std::size_t used = static_cast<std::size_t>(iterations) * of_iteration;
+    const auto all = numbers.values;
+    const auto part = numbers.stride == 0 ? all.first(used) : all;
+    return std::vector(part.begin(), part.end());
   };
   session.jacobian.reset();
   session.steps.push_back({this,
                            offset,
                            iterations,
-                           {copy(params), params.stride},
-                           {copy(dynamic_wires), dynamic_wires.stride},
+                           {copy(params, params_), params.stride},
+                           {copy(dynamic_wires, dynamic_wires_), dynamic_wires.stride},
                            {}});
 }
 

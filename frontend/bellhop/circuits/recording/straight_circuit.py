@@ -274,7 +274,7 @@ class StraightCircuit(WiredCircuit):
         """
         if not self.has_mid_circuit:
             return self.device.shots > 0
-        return not (self.is_tree and self._runs_in_engine and self._dynamic_count is None)
+        return not (self.is_tree and self._runs_in_engine)
 
     def sample(self, asked: Sequence[Asked]) -> list[Any]:
         """Measure samples once, and return each result that is computed from them."""
