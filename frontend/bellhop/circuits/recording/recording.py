@@ -106,15 +106,17 @@ class Circuit(StraightCircuit):
         before, self._run = self._run, None
         was_one_run = self._is_one_run
         gates: list[RepeatedRun] = []
-        carried, step, frequencies = self._traced_step(
-            "for_loop",
-            body,
-            carried,
-            jnp.asarray(0),
-            gates_apart=gates if 1 < n_iterations <= _MOST_IN_ONE_CALL else None,
-            max_iterations=_MOST_IN_ONE_CALL // max(n_iterations, 1),
-        )
-        self._run = before
+        try:
+            carried, step, frequencies = self._traced_step(
+                "for_loop",
+                body,
+                carried,
+                jnp.asarray(0),
+                gates_apart=gates if 1 < n_iterations <= _MOST_IN_ONE_CALL else None,
+                max_iterations=_MOST_IN_ONE_CALL // max(n_iterations, 1),
+            )
+        finally:
+            self._run = before
         if not gates:
             state, stacked = jax.lax.scan(
                 step, self._circuit_state(carried), jnp.arange(n_iterations)
