@@ -111,8 +111,11 @@ class Circuit:
         sizes = [math.prod(self.shapes[number]) for number in by]
         starts = np.cumsum([0, *sizes])
 
+        # PennyLane loses the second derivatives of several results: they come out zero.
+        n_parts = len(self.template.measured) if order > 1 else 1
+
         def function(parameters: Any) -> Any:
-            tapes = []
+            tapes: list[Any] = []
             for row in range(n_rows):
                 values = [each[row] for each in operands]
                 for number, start, size in zip(by, starts, sizes, strict=False):
@@ -122,8 +125,12 @@ class Circuit:
                         if shape
                         else parameters[row, start]
                     )
-                tapes.append(self._tape(values))
-            rows = self._executed(
+                tape = self._tape(values)
+                if n_parts == 1:
+                    tapes.append(tape)
+                else:
+                    tapes += [tape.copy(measurements=[part]) for part in tape.measurements]
+            found = self._executed(
                 tapes,
                 interface="autograd",
                 diff_method=method,
@@ -131,7 +138,8 @@ class Circuit:
                 gradient_kwargs=self.qnode.gradient_kwargs,
             )
             flat = [
-                [qml.math.reshape(value, (-1,)) for value in self._in_order(row)] for row in rows
+                [qml.math.reshape(value, (-1,)) for value in self._joined(found[i : i + n_parts])]
+                for i in range(0, len(found), n_parts)
             ]
             return qml.math.stack([qml.math.concatenate(row) for row in flat])
 
@@ -173,6 +181,14 @@ class Circuit:
             postselect_mode=given.get("postselect_mode"),
             **options,
         )
+
+    def _joined(self, parts: Sequence[Any]) -> list[Any]:
+        """Return the results of the tapes that stand for one, as those of the one."""
+        if len(parts) == 1:
+            return self._in_order(parts[0])
+        if not self.template.shots.has_partitioned_shots:
+            return list(parts)
+        return [value for group in zip(*parts, strict=True) for value in group]
 
     def _in_order(self, values: Any) -> list[Any]:
         """Return the results of a tape one after another, as ``results`` has them."""

@@ -96,6 +96,23 @@ def test_hessian(device):
 
 
 @pytest.mark.hessian
+@pytest.mark.quick
+def test_second_derivatives_of_several_results():
+    """PennyLane's own are zero without a word."""
+
+    def several(x, y):
+        qml.RX(x, wires=0)
+        qml.CRY(x * y, wires=[0, 1])
+        return qml.expval(qml.Z(0)), qml.expval(qml.Z(1)), qml.probs(wires=[1])
+
+    qnode = qml.QNode(several, CountingDevice(wires=2))
+    ours = bellhop.qjit(jax.hessian(qnode, argnums=(0, 1)))(0.3, 0.5)
+    theirs = jax.jit(jax.hessian(reference(several), argnums=(0, 1)))(0.3, 0.5)
+    for mine, one in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        close(mine, one)
+
+
+@pytest.mark.hessian
 def test_mixed_second_derivative_of_a_batch():
     qnode = qml.QNode(expectation, CountingDevice(wires=2))
     mixed = lambda q: jax.vmap(jax.grad(jax.grad(q, 0), 1), in_axes=(0, None))
