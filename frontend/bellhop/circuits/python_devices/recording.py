@@ -40,6 +40,11 @@ class RecordedCircuit(NestingCircuit):
         for op in operations:
             if is_control_flow(op):
                 apply_control_flow(self, op)
+            elif _holds_parameters(op) and op.has_decomposition:
+                # Nothing of PennyLane's binds others to what stands in it.
+                with qml.QueuingManager.stop_recording():
+                    parts = op.decomposition()
+                self.apply(parts)
             else:
                 self.steps.append(self._part(self.rows.of(op)))
 
@@ -170,3 +175,16 @@ def _inner_values(op: Any) -> list[Any]:
 
 def _name(made: Any) -> str:
     return getattr(made, "name", None) or type(made).__name__
+
+
+def _holds_parameters(op: Any) -> bool:
+    """Tell whether a template of PennyLane's has an operation with computed parameters in it."""
+    if isinstance(op, qml.ops.op_math.SymbolicOp):
+        return _holds_parameters(op.base)
+    if isinstance(op, qml.ops.op_math.CompositeOp):
+        return any(map(_holds_parameters, op.operands))
+    held = jax.tree.leaves(
+        list(op.hyperparameters.values()), is_leaf=lambda x: isinstance(x, qml.operation.Operator)
+    )
+    operators = [each for each in held if isinstance(each, qml.operation.Operator)]
+    return any(isinstance(value, jax.core.Tracer) for each in operators for value in each.data)

@@ -63,6 +63,24 @@ def formula(x: Any, n: int) -> Any:
 METHODS = ["adjoint", "parameter-shift"]
 
 
+@pytest.mark.quick
+def test_through_measurements_in_the_loop() -> None:
+    """Each of ``n`` measurements takes away what the rotation turned: the value is cos(x)^n."""
+
+    @qml.qnode(ONE_WIRE)
+    def circuit(x: Any, n: Any) -> Any:
+        @bellhop.for_loop(0, n, 1)
+        def loop(_: Any) -> None:
+            qml.RY(x, wires=0)
+            bellhop.measure(0)
+
+        loop()
+        return qml.expval(qml.Z(0))
+
+    found = bellhop.qjit(bellhop.grad(bellhop.grad(circuit)))(X, 2)
+    np.testing.assert_allclose(found, -2 * np.cos(2 * X), atol=1e-12)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_third_derivative(method: str) -> None:
     circuit = qml.QNode(one_angle, ONE_WIRE, diff_method=method)

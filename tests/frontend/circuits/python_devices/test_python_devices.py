@@ -113,6 +113,24 @@ def test_numbers_that_the_program_computes():
     assert_as_uncompiled(circuit, weights, matrix, 0.7)
 
 
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x: qml.QuantumPhaseEstimation(qml.PhaseShift(x, wires=1), estimation_wires=[0]),
+        lambda x: qml.Reflection(qml.prod(qml.RX(x, wires=1), qml.H(0)), 0.3),
+        lambda x: qml.ctrl(qml.Reflection(qml.RX(x, wires=1), x), control=0),
+    ],
+)
+def test_templates_that_hold_computed_parameters(operation):
+    def circuit(x):
+        qml.H(0)
+        qml.X(1)
+        operation(x)
+        return qml.probs(wires=[0, 1])
+
+    assert_as_uncompiled(qml.QNode(circuit, CountingDevice(wires=2)), 0.7)
+
+
 def test_quantum_function_in_a_closure_over_the_program():
     device = CalledMixed(wires=1)
 
