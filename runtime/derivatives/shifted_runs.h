@@ -1,0 +1,173 @@
+// derivatives/shifted_runs.h: runs of a circuit at shifted parameters, each point once.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "derivatives/derivative.h"
+#include "derivatives/replay.h"
+
+namespace bellhop {
+
+// The results of runs of so many numbers are held at once.
+inline constexpr std::size_t kNumbersAtOnce = std::size_t{1} << 21;
+
+// Numbers of parameters in ascending order; one may stand there more than once.
+using Numbers = std::vector<std::int32_t>;
+
+// Runs of a circuit at points that wait for each other, and what they gave.
+class ShiftedRuns {
+ public:
+  ShiftedRuns(const Session& session, const PerRow<std::span<const double>>& params,
+              const Differentiation& by, const Measured& measured,
+              const Helpers& helpers)
+      : session_(session),
+        params_(params),
+        by_(by),
+        measured_(measured),
+        helpers_(helpers),
+        batch_(std::max<std::size_t>(session.rows, 1)),
+        width_(static_cast<std::size_t>(
+            std::reduce(measured.sizes.begin(), measured.sizes.end()))) {
+    points_.steps = by.steps;
+    points_.basis = by.basis;
+  }
+
+  std::size_t batch() const { return batch_; }
+  std::size_t width() const { return width_; }
+  std::size_t size() const { return points_.shifts.size(); }
+
+  // Whether any value depends on a parameter.
+  bool changes(std::int32_t number) const { return terms_of(number).count > 0; }
+
+  // Adds the points of a derivative by some parameters, one after another: calls
+  // act(run, coefficient) for each. A point that waits already is not run twice.
+  template <typename Act>
+  void add(const Numbers& numbers, Act&& act) {
+    std::vector<std::size_t> at(numbers.size());
+    for (bool is_more = true; is_more;) {
+      double coefficient = 1;
+      std::vector<Shift> point;
+      is_more = false;
+      for (std::size_t k = 0; k < numbers.size(); ++k) {
+        const std::size_t term = terms_of(numbers[k]).first + at[k];
+        coefficient *= by_.rules.coefficients[term];
+        const double amount = by_.rules.amounts[term];
+        const bool is_same = !point.empty() && point.back().number == numbers[k];
+        if (is_same) point.back().amount += amount;
+        if (!is_same) point.push_back({numbers[k], amount});
+      }
+      std::erase_if(point, [](const Shift& shift) { return shift.amount == 0; });
+      for (std::size_t k = numbers.size(); k-- > 0 && !is_more;) {
+        is_more = ++at[k] < terms_of(numbers[k]).count;
+        if (!is_more) at[k] = 0;
+      }
+      const auto [found, is_new] = known_.try_emplace(point, size());
+      if (is_new) points_.shifts.push_back(std::move(point));
+      act(found->second, coefficient);
+    }
+  }
+
+  // Runs all that wait, to be read until they are cleared.
+  void measure() {
+    std::vector<Output> outputs;
+    values_.clear();
+    for (const std::int64_t size : measured_.sizes) {
+      const auto numbers = static_cast<std::size_t>(size);
+      values_.emplace_back(batch_ * this->size() * numbers);
+      outputs.push_back({values_.back().data(), numbers});
+    }
+    replay(session_, params_, points_, {measured_.list, measured_.data, outputs},
+           helpers_);
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (measured_.squares[i] < 0) continue;
+      const auto& means = values_[static_cast<std::size_t>(measured_.squares[i])];
+      for (std::size_t k = 0; k < means.size(); ++k)
+        values_[i][k] += means[k] * means[k];
+    }
+  }
+
+  void measure_jacobians(std::size_t dynamic_columns) {
+    const std::size_t rows = batch_ * size() * width_;
+    jacobians_.assign(rows * params_.size(), 0.0);
+    by_dynamic_count_.assign(rows * dynamic_columns, 0.0);
+    dynamic_columns_ = dynamic_columns;
+    replay_jacobian(
+        session_, params_, points_, {measured_.list, measured_.data, {}},
+        {jacobians_, width_, params_.size(), by_dynamic_count_, dynamic_columns},
+        helpers_);
+  }
+
+  // Calls act(place, value) for each number of a run, in order.
+  template <typename Act>
+  void visit(std::size_t element, std::size_t run, Act&& act) const {
+    std::size_t place = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const auto count = static_cast<std::size_t>(measured_.sizes[i]);
+      const double* const from = values_[i].data() + (element * size() + run) * count;
+      for (std::size_t k = 0; k < count; ++k) act(place++, from[k]);
+    }
+  }
+
+  // Of a value in a run, by all static-count or all dynamic-count parameters.
+  std::span<const double> jacobian(std::size_t element, std::size_t run,
+                                   std::size_t place) const {
+    return row_of(jacobians_, params_.size(), element, run, place);
+  }
+  std::span<const double> by_dynamic_count(std::size_t run, std::size_t place) const {
+    return row_of(by_dynamic_count_, dynamic_columns_, 0, run, place);
+  }
+
+  void clear() {
+    points_.shifts.clear();
+    known_.clear();
+  }
+
+ private:
+  struct Terms {
+    std::size_t first;
+    std::size_t count;
+  };
+
+  // Those of a parameter's rule.
+  Terms terms_of(std::int32_t number) const {
+    const std::span<const std::int64_t> ends = by_.rules.ends;
+    const std::size_t rule =
+        is_dynamic_count(number)
+            ? ends.size() - 1
+            : static_cast<std::size_t>(
+                  by_.rules.of_parameters[static_cast<std::size_t>(number)]);
+    const std::int64_t first = rule == 0 ? 0 : ends[rule - 1];
+    return {static_cast<std::size_t>(first),
+            static_cast<std::size_t>(ends[rule] - first)};
+  }
+
+  std::span<const double> row_of(const std::vector<double>& numbers,
+                                 std::size_t columns, std::size_t element,
+                                 std::size_t run, std::size_t place) const {
+    return std::span(numbers).subspan(
+        ((element * size() + run) * width_ + place) * columns, columns);
+  }
+
+  const Session& session_;
+  const PerRow<std::span<const double>>& params_;
+  const Differentiation& by_;
+  const Measured& measured_;
+  const Helpers& helpers_;
+  const std::size_t batch_;
+  const std::size_t width_;
+  Points points_;
+  std::map<std::vector<Shift>, std::size_t> known_;
+  std::vector<std::vector<double>> values_;
+  std::vector<double> jacobians_;
+  std::vector<double> by_dynamic_count_;
+  std::size_t dynamic_columns_ = 0;
+};
+
+}  // namespace bellhop
