@@ -191,7 +191,7 @@ def _derivative_lower(
         along = ir.RankedTensorType(directions.type).shape[1]
     rules = differentiation.rules(order, along, keep=keep)
     data, code = data_and_code(coefficients, matrices, measuring.measurements)
-    of_parameters = mlir.ir_constant(rules.of_parameters)
+    of_parameters = mlir.ir_constant(_without_copies(rules.of_parameters))
     operands = [state, data, params, of_parameters, basis, steps, directions]
     state, kept, derivative = quantum.derivative(
         operands,
@@ -205,6 +205,12 @@ def _derivative_lower(
         keep=keep,
     )
     return [derivative] if along else [state, derivative, kept]
+
+
+def _without_copies(numbers: np.ndarray) -> np.ndarray:
+    """Return the same array; one number that is repeated is written to a program once."""
+    is_one = numbers.size > 0 and np.all(numbers == numbers[0])
+    return np.broadcast_to(numbers[0], numbers.shape) if is_one else numbers
 
 
 def _directional_lower(ctx: Any, *operands: Any, is_kept: bool, **static: Any) -> list[Any]:
