@@ -8,6 +8,7 @@
 
 #include <structmember.h>
 
+#include <algorithm>
 #include <cstddef>
 
 #include "arrays/small_array.h"
@@ -32,6 +33,23 @@ struct CompiledCall {
   Py_ssize_t most_runs;
   char is_fast;
   char waits;  // where the run may not be over when JAX returns
+};
+
+// Guarded by the GIL. One that calls again stands there again.
+std::vector<unsigned long> calling;
+
+class Calling {
+ public:
+  Calling() : thread_(PyThread_get_thread_ident()) { calling.push_back(thread_); }
+  ~Calling() {
+    // That of another thread may have come behind it.
+    calling.erase(std::ranges::find(calling, thread_));
+  }
+  Calling(const Calling&) = delete;
+  Calling& operator=(const Calling&) = delete;
+
+ private:
+  unsigned long thread_;
 };
 
 CompiledCall& of(PyObject* self) { return *reinterpret_cast<CompiledCall*>(self); }
@@ -177,7 +195,10 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyObject* result = nullptr;
   if (PyList_Append(runs, Py_None) == 0) {
     const RunsHere here;
-    result = call_jit(jit, first, taken, kwargs);
+    {
+      const Calling in_call;
+      result = call_jit(jit, first, taken, kwargs);
+    }
     PyObject* const failed = result == nullptr ? take_exception() : nullptr;
     const Py_ssize_t last = PyList_GET_SIZE(runs) - 1;
     PyList_SetSlice(runs, last, last + 1, nullptr);
@@ -246,6 +267,8 @@ PyType_Spec spec = {"bellhop_runtime._runtime.CompiledCall", sizeof(CompiledCall
                     slots};
 
 }  // namespace
+
+const std::vector<unsigned long>& threads_in_calls() { return calling; }
 
 PyObject* compiled_call_type() { return PyType_FromSpec(&spec); }
 

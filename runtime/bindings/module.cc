@@ -264,6 +264,11 @@ NB_MODULE(_runtime, m) {
            "the "
            "GIL, bytes out and bytes in of each place.")
       .def("crossings", &crossings, "All crossings, as an array of the C++ structure.");
+  m.def("threads_in_calls", [] {
+    nb::list threads;
+    for (const unsigned long thread : threads_in_calls()) threads.append(thread);
+    return threads;
+  });
   m.def("record_span", &record_span, "kind"_a, "name"_a, "definition"_a, "begin"_a,
         "failed"_a, "Record what this thread did since `begin`.");
   m.def("profile_clock", &profile_clock, "Nanoseconds of the clock of profiles.");

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
+from bellhop_runtime._runtime import threads_in_calls
+
 # Threads that run a part of a program for another one are called so.
 HELPERS = "bellhop_region"
 
@@ -38,7 +40,7 @@ def end_what_runs() -> bool:
         return False
     in_program = {
         thread for thread, frame in sys._current_frames().items() if _is_in_program(frame)
-    }
+    } | set(threads_in_calls())
     # XLA's threads are none of Python's, and what runs on them another one waits for.
     others = {
         thread.ident
