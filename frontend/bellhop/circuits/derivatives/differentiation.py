@@ -42,6 +42,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad, batching
 
+from bellhop.circuits.derivatives.diff_method import DIFFERENCES_OF_DIFFERENCES
 from bellhop.circuits.derivatives.dynamic_count import vjp_p
 from bellhop.circuits.derivatives.observable_derivatives import Change, changes_by_data
 from bellhop.circuits.derivatives.tangents import is_given, split, without_tangents, zero_tangent
@@ -217,9 +218,11 @@ def _derivative_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, order: int, keep: bool, **static: Any
 ) -> Any:
     results = derivative_p.bind(*primals, order=order, keep=keep, **static)
-    # A basis has no tangent: what is taken along one is not differentiated again.
     data, dots = ((*each[1:4], *each[5:]) for each in (primals, tangents))
     point = _Point(data, dots, Measuring(**static))
+    if primals[4].shape[0] > 0 and point.moves:
+        # What is taken along the rows of a basis is a difference.
+        raise DifferentiableCompileError(DIFFERENCES_OF_DIFFERENCES)
     handle, dot = _moved_derivative(results[0], point, order)
     return [handle, *results[1:]], [zero_tangent(handle), dot, zero_tangent(results[2])]
 

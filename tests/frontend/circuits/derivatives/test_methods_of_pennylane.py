@@ -201,3 +201,15 @@ def test_errors(name: str) -> None:
         bellhop.qjit(make())(*point)
     assert message in str(caught.value)
     assert "test_methods_of_pennylane.py:" in str(caught.value)
+
+
+def test_a_coefficient_after_random_directions() -> None:
+    """A derivative along random directions is a difference, of which none is taken again."""
+
+    @qml.qnode(qml.device("lightning.qubit", wires=1), diff_method="spsa")
+    def circuit(x: Any, c: Any) -> Any:
+        qml.RX(x, wires=0)
+        return qml.expval(c * qml.Z(0))
+
+    with pytest.raises(bellhop.DifferentiableCompileError, match="it is differentiated twice"):
+        bellhop.qjit(jax.grad(jax.grad(circuit), argnums=1))(0.3, 0.5)
