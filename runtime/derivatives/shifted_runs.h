@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "derivatives/derivative.h"
+#include "derivatives/differentiation.h"
 #include "derivatives/replay.h"
 
 namespace bellhop {

@@ -250,13 +250,14 @@ def test_control_c_ends_what_runs_on_threads_of_xla(compiler, interrupted_elsewh
 
 def test_a_handler_of_ones_own_waits_for_what_runs_on_threads_of_xla(interrupted_elsewhere):
     program, senders = interrupted_elsewhere
+    f = bellhop.qjit(program)
     calls = []
     before = signal.signal(signal.SIGINT, lambda *_: calls.append(threading.current_thread()))
     try:
-        assert bellhop.qjit(program)(500, 0.0) == 500.0
+        while len(senders) < 100:  # how many calls run elsewhere is up to XLA
+            assert f(500, 0.0) == 500.0
     finally:
         signal.signal(signal.SIGINT, before)
-    assert len(senders) > 100
     assert calls == [threading.main_thread()]
 
 
