@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bellhop.base.foreign_passes import missing_pass
-from bellhop_mlir.transforms.transform_circuits import CIRCUIT_PASSES
+from bellhop_mlir.transforms.circuits.transform_circuits import CIRCUIT_PASSES
 
 __all__ = [
     "apply_pass",

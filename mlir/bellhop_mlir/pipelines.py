@@ -6,25 +6,25 @@ from collections.abc import Callable, Iterable, Iterator
 from bellhop_mlir import dialects
 from bellhop_mlir._bindings import ir
 from bellhop_mlir.transforms import Pass
-from bellhop_mlir.transforms.canonicalize_callbacks import CanonicalizeCallbacks
-from bellhop_mlir.transforms.canonicalize_regions import CanonicalizeRegions
-from bellhop_mlir.transforms.coalesce_progress import CoalesceProgress
-from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
-from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
-from bellhop_mlir.transforms.convert_quantum_to_runtime import ConvertQuantumToRuntime
-from bellhop_mlir.transforms.delegate_callbacks import DelegateCallbacks
-from bellhop_mlir.transforms.fuse_accelerate import FuseAccelerate
-from bellhop_mlir.transforms.fuse_circuits import FuseCircuits
-from bellhop_mlir.transforms.fuse_gates import FuseGates
-from bellhop_mlir.transforms.hoist_callbacks import HoistCallbacks
-from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
-from bellhop_mlir.transforms.order_effects import OrderEffects
-from bellhop_mlir.transforms.outline_regions import OutlineRegions
-from bellhop_mlir.transforms.outline_scalars import OutlineScalars
-from bellhop_mlir.transforms.overlap_callbacks import OverlapCallbacks
-from bellhop_mlir.transforms.overlap_regions import OverlapRegions
-from bellhop_mlir.transforms.split_long_blocks import SplitLongBlocks
-from bellhop_mlir.transforms.transform_circuits import CIRCUIT_PASSES, TransformCircuits
+from bellhop_mlir.transforms.callbacks.canonicalize_callbacks import CanonicalizeCallbacks
+from bellhop_mlir.transforms.callbacks.coalesce_progress import CoalesceProgress
+from bellhop_mlir.transforms.callbacks.convert_callback_to_runtime import ConvertCallbackToRuntime
+from bellhop_mlir.transforms.callbacks.delegate_callbacks import DelegateCallbacks
+from bellhop_mlir.transforms.callbacks.hoist_callbacks import HoistCallbacks
+from bellhop_mlir.transforms.callbacks.order_effects import OrderEffects
+from bellhop_mlir.transforms.callbacks.overlap_callbacks import OverlapCallbacks
+from bellhop_mlir.transforms.circuits.convert_quantum_to_runtime import ConvertQuantumToRuntime
+from bellhop_mlir.transforms.circuits.fuse_circuits import FuseCircuits
+from bellhop_mlir.transforms.circuits.fuse_gates import FuseGates
+from bellhop_mlir.transforms.circuits.transform_circuits import CIRCUIT_PASSES, TransformCircuits
+from bellhop_mlir.transforms.regions.canonicalize_regions import CanonicalizeRegions
+from bellhop_mlir.transforms.regions.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
+from bellhop_mlir.transforms.regions.fuse_accelerate import FuseAccelerate
+from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
+from bellhop_mlir.transforms.regions.outline_regions import OutlineRegions
+from bellhop_mlir.transforms.regions.overlap_regions import OverlapRegions
+from bellhop_mlir.transforms.straight_line.outline_scalars import OutlineScalars
+from bellhop_mlir.transforms.straight_line.split_long_blocks import SplitLongBlocks
 
 # Gates outnumber all other operations, so the sooner a run is one operation the better.
 OPTIMIZATION: tuple[type[Pass], ...] = (

@@ -23,7 +23,7 @@ from bellhop.compiler.context import lowering_state, lowering_with
 from bellhop.compiler.failures import raise_failures_of_plain_jits, told_by_number
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.dialects.callback_kinds import KINDS
-from bellhop_mlir.transforms.delegate_callbacks import KIND_MARK, MARK
+from bellhop_mlir.transforms.callbacks.delegate_callbacks import KIND_MARK, MARK
 from bellhop_runtime import Callback
 
 if TYPE_CHECKING:

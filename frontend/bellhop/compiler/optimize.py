@@ -41,11 +41,14 @@ from bellhop_mlir.pipelines import (
     run_pipeline,
 )
 from bellhop_mlir.transforms import Pass
-from bellhop_mlir.transforms.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
-from bellhop_mlir.transforms.convert_callback_to_runtime import ConvertCallbackToRuntime
-from bellhop_mlir.transforms.inline_accelerate import InlineAccelerate
-from bellhop_mlir.transforms.overlap_callbacks import OverlapCallbacks
-from bellhop_mlir.transforms.transform_circuits import TransformCircuits, circuits_with_passes
+from bellhop_mlir.transforms.callbacks.convert_callback_to_runtime import ConvertCallbackToRuntime
+from bellhop_mlir.transforms.callbacks.overlap_callbacks import OverlapCallbacks
+from bellhop_mlir.transforms.circuits.transform_circuits import (
+    TransformCircuits,
+    circuits_with_passes,
+)
+from bellhop_mlir.transforms.regions.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
+from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
 from bellhop_runtime import Callback, CallbackTable
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from bellhop.compiler.optimize import optimize
 from bellhop.compiler.program import program_p
 from bellhop.errors import CompileError
 from bellhop_mlir.dialects import callback as dialect
-from bellhop_mlir.transforms.delegate_callbacks import MARK
+from bellhop_mlir.transforms.callbacks.delegate_callbacks import MARK
 from bellhop_runtime import Callback, CallbackTable
 from bellhop_runtime._interrupts import HELPERS
 

@@ -1,4 +1,4 @@
-"""The passes, one a file; the stem of a file is the name of its pass in a pipeline.
+"""The passes, one a file in the folder of its subject; its stem is its name in a pipeline.
 
 A pass is a frozen dataclass with a ``name`` and an ``apply`` that changes a module in
 place: valid IR in, valid IR out.  One that found nothing to do returns False, and the module

@@ -15,9 +15,12 @@ import numpy as np
 from bellhop.circuits.gates.gate_run import GateRun
 from bellhop_mlir.adjacent_gates import AdjacentGate, boundary, simplify, with_angle
 from bellhop_mlir.dialects.gate import Gate
-from bellhop_mlir.transforms.cancel_inverses import CancelInverses, cancel
-from bellhop_mlir.transforms.merge_loop_boundaries import MergeLoopBoundaries, meet_at_boundary
-from bellhop_mlir.transforms.merge_rotations import MergeRotations, are_alike
+from bellhop_mlir.transforms.circuits.cancel_inverses import CancelInverses, cancel
+from bellhop_mlir.transforms.circuits.merge_loop_boundaries import (
+    MergeLoopBoundaries,
+    meet_at_boundary,
+)
+from bellhop_mlir.transforms.circuits.merge_rotations import MergeRotations, are_alike
 
 
 @dataclass(frozen=True)

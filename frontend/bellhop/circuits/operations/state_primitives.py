@@ -15,7 +15,7 @@ from bellhop.compiler.context import allow_our_dialects, lowering_state
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects._precision import as_double
 from bellhop_mlir.dialects.gate import Gate
-from bellhop_mlir.transforms.fuse_gates import encode
+from bellhop_mlir.transforms.circuits.fuse_gates import encode
 
 # The offset of parameters without a derivative, in runtime/contract.toml.
 NOT_DIFFERENTIABLE = -1

@@ -8,9 +8,9 @@ from bellhop_mlir._call_graph import call_graph, reachable
 from bellhop_mlir._walk import enclosing_function, functions, named, symbol
 from bellhop_mlir.circuit_pass import CircuitPass
 from bellhop_mlir.errors import PassError
-from bellhop_mlir.transforms.cancel_inverses import CancelInverses
-from bellhop_mlir.transforms.merge_loop_boundaries import MergeLoopBoundaries
-from bellhop_mlir.transforms.merge_rotations import MergeRotations
+from bellhop_mlir.transforms.circuits.cancel_inverses import CancelInverses
+from bellhop_mlir.transforms.circuits.merge_loop_boundaries import MergeLoopBoundaries
+from bellhop_mlir.transforms.circuits.merge_rotations import MergeRotations
 
 CIRCUIT_PASSES: dict[str, type[CircuitPass]] = {
     pass_.name: pass_ for pass_ in (CancelInverses, MergeLoopBoundaries, MergeRotations)

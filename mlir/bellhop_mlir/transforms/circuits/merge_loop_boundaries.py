@@ -9,8 +9,8 @@ from bellhop_mlir.adjacent_gates import AdjacentGate, Placed, boundary, chains, 
 from bellhop_mlir.circuit_pass import CircuitPass
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.gate import Gate
-from bellhop_mlir.transforms.cancel_inverses import are_inverse
-from bellhop_mlir.transforms.merge_rotations import are_alike, constant_angle
+from bellhop_mlir.transforms.circuits.cancel_inverses import are_inverse
+from bellhop_mlir.transforms.circuits.merge_rotations import are_alike, constant_angle
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Passes over calls of Python: which are made, when, and by what."""

@@ -1,0 +1,1 @@
+"""Passes that cut long straight-line code into functions, which XLA compiles sooner."""
