@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "circuit/error.h"
+#include "devices/error.h"
 
 namespace bellhop {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "circuit/error.h"
+#include "devices/error.h"
 
 namespace bellhop {
 

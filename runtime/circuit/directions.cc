@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "circuit/dynamic_count.h"
-#include "circuit/error.h"
+#include "devices/error.h"
 
 namespace bellhop {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
-#include "circuit/error.h"
 #include "circuit/probability.h"
+#include "devices/error.h"
 
 namespace bellhop {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "circuit/error.h"
+#include "devices/error.h"
 
 namespace bellhop {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <random>
 
-#include "circuit/device_pool.h"
+#include "devices/device_pool.h"
 
 namespace bellhop {
 

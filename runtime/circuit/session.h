@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "circuit/branches.h"
-#include "circuit/device_pool.h"
 #include "circuit/directions.h"
 #include "circuit/drawn_runs.h"
 #include "circuit/dynamic_count.h"
 #include "circuit/per_row.h"
 #include "circuit/random_stream.h"
+#include "devices/device_pool.h"
 #include "interpreter/signals.h"
 #include "threads/small_team.h"
 

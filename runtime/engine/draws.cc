@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "circuit/error.h"
+#include "devices/error.h"
 
 namespace bellhop::engine {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "circuit/wires.h"
+#include "devices/wires.h"
 
 namespace bellhop {
 

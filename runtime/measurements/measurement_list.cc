@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "circuit/wires.h"
+#include "devices/wires.h"
 #include "measurements/amplitudes.h"
 #include "measurements/samples.h"
 #include "measurements/snapshots.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "circuit/code_reader.h"
-#include "circuit/wires.h"
+#include "devices/wires.h"
 #include "measurements/measurement_list.h"
 
 namespace bellhop {

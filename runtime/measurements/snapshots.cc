@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "circuit/wires.h"
+#include "devices/wires.h"
 
 namespace bellhop {
 namespace {

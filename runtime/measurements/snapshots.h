@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "circuit/device_pool.h"
+#include "devices/device_pool.h"
 #include "measurements/measurement.h"
 
 namespace bellhop {

@@ -1,5 +1,5 @@
-// circuit/memory.cc: refusing what does not fit into the host's memory.
-#include "circuit/memory.h"
+// devices/memory.cc: refusing what does not fit into the host's memory.
+#include "devices/memory.h"
 
 #include <cmath>
 #include <complex>
@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-#include "circuit/error.h"
+#include "devices/error.h"
 
 namespace bellhop {
 namespace {

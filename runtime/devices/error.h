@@ -1,4 +1,4 @@
-// circuit/error.h: what circuits throw.
+// devices/error.h: what circuits throw.
 #pragma once
 
 #include <stdexcept>

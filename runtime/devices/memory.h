@@ -1,4 +1,4 @@
-// circuit/memory.h: refusing states that do not fit into the host's memory.
+// devices/memory.h: refusing states that do not fit into the host's memory.
 #pragma once
 
 #include <cstddef>

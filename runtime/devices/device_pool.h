@@ -1,4 +1,4 @@
-// circuit/device_pool.h: plugin libraries, and devices kept between circuits.
+// devices/device_pool.h: plugin libraries, and devices kept between circuits.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bellhop/quantum_device.h"
-#include "circuit/error.h"
-#include "circuit/memory.h"
+#include "devices/error.h"
+#include "devices/memory.h"
 #include "threads/small_team.h"
 
 namespace bellhop {

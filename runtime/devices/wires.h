@@ -1,4 +1,4 @@
-// circuit/wires.h: wires of a circuit, and the plugin's names of its qubits.
+// devices/wires.h: wires of a circuit, and the plugin's names of its qubits.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "circuit/device_pool.h"
+#include "devices/device_pool.h"
 
 namespace bellhop {
 

@@ -1,5 +1,5 @@
-// circuit/device_pool.cc: plugin libraries, and devices kept between circuits.
-#include "circuit/device_pool.h"
+// devices/device_pool.cc: plugin libraries, and devices kept between circuits.
+#include "devices/device_pool.h"
 
 #include <dlfcn.h>
 
