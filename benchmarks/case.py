@@ -13,6 +13,22 @@ from typing import Any
 
 LIMIT = "limit"
 FRAMEWORKS = ("bellhop", "jax", "catalyst")
+#: These run some circuits; what has no builder for them does not mention them.
+#: By the name of their distribution.
+SIMULATORS = {
+    "tensorcircuit": "tensorcircuit-ng",
+    "qulacs": "qulacs",
+    "mindquantum": "mindquantum",
+}
+NAMES = {
+    "bellhop": "Bellhop",
+    "jax": "JAX",
+    "catalyst": "Catalyst",
+    "tensorcircuit": "TensorCircuit-NG",
+    "qulacs": "Qulacs",
+    "mindquantum": "MindQuantum",
+    LIMIT: "limit",
+}
 
 
 @dataclass(frozen=True)

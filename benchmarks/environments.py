@@ -1,7 +1,8 @@
 """The interpreters of the workers.
 
 Bellhop, JAX and the limits run where the harness runs.  Catalyst pins another
-version of JAX, so it gets a virtual environment of its own.
+version of JAX, so it gets a virtual environment of its own; so do the simulators
+that are no dependencies of ours.
 """
 
 from __future__ import annotations
@@ -11,29 +12,33 @@ import subprocess
 import sys
 from pathlib import Path
 
-OVERRIDE = "BELLHOP_CATALYST_PYTHON"
-CATALYST = Path(__file__).resolve().parent / ".venv-catalyst"
+from benchmarks.case import SIMULATORS
 
 
 class EnvironmentFailure(Exception):
-    """There is no interpreter with Catalyst, and none could be made."""
+    """There is no interpreter with a framework, and none could be made."""
 
 
 def python_for(framework: str) -> str:
     """Return the interpreter that runs `framework`."""
-    return _catalyst() if framework == "catalyst" else sys.executable
+    if framework == "catalyst":
+        return _environment("catalyst", "pennylane-catalyst")
+    if framework in SIMULATORS:
+        return _environment("simulators", *SIMULATORS.values())
+    return sys.executable
 
 
-def _catalyst() -> str:
-    if override := os.environ.get(OVERRIDE):
+def _environment(name: str, *packages: str) -> str:
+    if override := os.environ.get(f"BELLHOP_{name.upper()}_PYTHON"):
         return override
-    python = CATALYST / "bin" / "python"
-    installed = CATALYST / "installed"
+    folder = Path(__file__).resolve().parent / f".venv-{name}"
+    python = folder / "bin" / "python"
+    installed = folder / "installed"
     # The mark tells a complete environment from one whose installation broke off.
     if not installed.exists():
-        print(f"making {CATALYST} with PennyLane Catalyst, once", file=sys.stderr)
-        _run(sys.executable, "-m", "venv", "--clear", str(CATALYST))
-        _run(str(python), "-m", "pip", "install", "--quiet", "pennylane-catalyst")
+        print(f"making {folder} with {', '.join(packages)}, once", file=sys.stderr)
+        _run(sys.executable, "-m", "venv", "--clear", str(folder))
+        _run(str(python), "-m", "pip", "install", "--quiet", *packages)
         installed.touch()
     return str(python)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.case import LIMIT, Case
+from benchmarks.case import LIMIT, SIMULATORS, Case
 from benchmarks.client import Client, WorkerError
 
 TOLERANCE = 1e-9
@@ -81,6 +81,8 @@ class Measurement:
         self._clients: dict[str, Client] = {}
         self.result = Result(case, {})
         for framework, client in clients.items():
+            if framework in SIMULATORS and framework not in case.builders:
+                continue
             outcome = self.result.outcomes[framework] = Outcome()
             if framework not in case.builders:
                 if framework != LIMIT:

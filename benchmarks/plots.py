@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks import records
-from benchmarks.case import FRAMEWORKS, LIMIT
+from benchmarks.case import FRAMEWORKS, LIMIT, NAMES, SIMULATORS
+from benchmarks.cases.circuits import SIZES
 from benchmarks.records import Record
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURES = Path(__file__).resolve().parent.parent / "doc" / "pictures"
-NAMES = {"bellhop": "Bellhop", "jax": "JAX", "catalyst": "Catalyst", LIMIT: "limit"}
-COLORS = {"bellhop": "C0", "jax": "C1", "catalyst": "C2", LIMIT: "0.6"}
+COLORS = {name: f"C{place}" for place, name in enumerate((*FRAMEWORKS, *SIMULATORS))}
+COLORS[LIMIT] = "0.6"
 BORDERS = {
     "callback": "one callback",
     "callback-traffic": "callback in a loop, each",
@@ -29,7 +30,6 @@ BORDERS = {
     "accelerate-other": "region on another device",
     "accelerate-chain": "10 regions in a row there",
 }
-QUBITS = (4, 10, 16, 20)
 
 
 def borders(record: Record) -> Figure:
@@ -55,7 +55,7 @@ def circuits(record: Record) -> Figure:
     """Plot the times of circuits and of their gradients against the number of qubits."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 3.4), layout="constrained")
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     _lines(left, record, "circuit")
     _lines(right, record, "gradient")
@@ -65,14 +65,14 @@ def circuits(record: Record) -> Figure:
 
 
 def _lines(axes: Axes, record: Record, kind: str) -> None:
-    for framework in (*FRAMEWORKS, LIMIT):
-        times = [_microseconds(record, f"{kind}-{qubits}", framework) for qubits in QUBITS]
+    for framework in (*FRAMEWORKS, *SIMULATORS, LIMIT):
+        times = [_microseconds(record, f"{kind}-{qubits}", framework) for qubits in SIZES]
         style = ":" if framework == LIMIT else "-"
         name = "Lightning from Python" if framework == LIMIT else NAMES[framework]
-        axes.plot(QUBITS, times, f"o{style}", color=COLORS[framework], label=name)
+        axes.plot(SIZES, times, f"o{style}", color=COLORS[framework], label=name)
     axes.set_title(kind)
     axes.set_yscale("log")
-    axes.set_xticks(QUBITS)
+    axes.set_xticks(SIZES)
     axes.set_xlabel("qubits")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.case import LIMIT, Target
+from benchmarks.case import LIMIT, SIMULATORS, Target
 from benchmarks.measure import Outcome, Result
 
 BASE = "bellhop"
@@ -91,14 +91,21 @@ def _rows(results: Sequence[Result], columns: Sequence[str], measure: str, notes
 
 def show(results: Sequence[Result], frameworks: Sequence[str]) -> None:
     """Print the tables of run and compile times, and below them every reason."""
-    columns = [*frameworks, LIMIT]
     notes = _Notes()
+    compilers = [name for name in frameworks if name not in SIMULATORS]
+    simulators = [name for name in frameworks if name in SIMULATORS]
+    shared = [result for result in results if result.outcomes.keys() & {*simulators}]
     for title, measure in (
         ("Run time of a call, per unit (and its ratio to Bellhop's)", "run"),
         ("Compile time: the first call less a later one (and its ratio to Bellhop's)", "compile"),
     ):
+        columns = [*compilers, LIMIT]
         rows = list(_rows(results, columns, measure, notes))
         _table(title, ["case", "per", *columns], rows)
+        if shared:
+            columns = [name for name in (BASE, *simulators) if name in frameworks]
+            rows = list(_rows(shared, columns, measure, notes))
+            _table(f"{title}: other simulators", ["case", "per", *columns], rows)
     for number, text in enumerate(notes.texts, 1):
         print(f"[{number}] {text}")
     print("\nTargets")

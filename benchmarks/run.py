@@ -17,11 +17,12 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks import environments, records, report
-from benchmarks.case import FRAMEWORKS, LIMIT, Case
+from benchmarks.case import FRAMEWORKS, LIMIT, SIMULATORS, Case
 from benchmarks.cases import CASES
 from benchmarks.client import Client, WorkerError
 from benchmarks.measure import Measurement, Result, Settings
 
+ALL = (*FRAMEWORKS, *SIMULATORS)
 FULL = Settings(rounds=9, compile_rounds=3, round_s=0.1, timeout_s=300.0)
 QUICK = Settings(rounds=3, compile_rounds=1, round_s=0.02, timeout_s=60.0)
 
@@ -82,9 +83,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--frameworks",
-        type=_names(FRAMEWORKS),
-        default=list(FRAMEWORKS),
-        help=f"comma-separated, of {', '.join(FRAMEWORKS)}",
+        type=_names(ALL),
+        default=list(ALL),
+        help=f"comma-separated, of {', '.join(ALL)}",
     )
     parser.add_argument("--rounds", type=int, help="timed rounds for each case")
     parser.add_argument("--quick", action="store_true", help="few short rounds, one compilation")
@@ -117,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _list()
         return 0
     if arguments.show:
-        report.show(records.load(arguments.show).results, FRAMEWORKS)
+        report.show(records.load(arguments.show).results, ALL)
         return 0
     settings = QUICK if arguments.quick else FULL
     if arguments.rounds is not None:
@@ -130,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _progress(number, len(arguments.cases), results[-1])
         versions = clients.versions
     report.show(results, arguments.frameworks)
-    complete = {*arguments.cases} == {*CASES} and {*arguments.frameworks} == {*FRAMEWORKS}
+    complete = {*arguments.cases} == {*CASES} and {*arguments.frameworks} == {*ALL}
     print(f"\nSaved as {records.save(results, versions, settings, complete)}")
     return int(any(result.wrong is not None for result in results))
 

@@ -16,11 +16,12 @@ import sys
 import time
 from collections.abc import Callable
 from importlib import metadata
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
 
-from benchmarks.case import Program
+from benchmarks.case import SIMULATORS, Program
 from benchmarks.cases import CASES
 
 DISTRIBUTIONS = (
@@ -31,6 +32,7 @@ DISTRIBUTIONS = (
     "jax",
     "jaxlib",
     "numpy",
+    *SIMULATORS.values(),
 )
 
 
@@ -115,7 +117,8 @@ def _answer(worker: Worker, line: str) -> dict[str, Any]:
     try:
         return {"ok": getattr(worker, command.pop("do"))(**command)}
     except Exception as error:
-        text = " ".join(str(error).split())
+        # Compilers add pages to theirs.
+        text = shorten(str(error), 160, placeholder=" ...")
         return {"error": f"{type(error).__name__}: {text}"}
 
 

@@ -1,4 +1,4 @@
-"""Variational circuits of 4 to 20 qubits and their adjoint gradients.
+"""Variational circuits of 2 to 20 qubits and their adjoint gradients.
 
 Three blocks of RX and RY on every wire with a ring of CNOT between them: eight
 gates for each qubit, every rotation with its own angle, and the expectation
@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.case import LIMIT, Case, Program, qjit_builders, synchronous
-from benchmarks.gates import Gate, Lightning, apply, parameters
+import numpy as np
 
-SIZES = (4, 10, 16, 20)
+from benchmarks.case import LIMIT, SIMULATORS, Case, Program, qjit_builders, synchronous
+from benchmarks.gates import Gate, Lightning, apply, parameters
+from benchmarks.simulators import Model, simulator
+
+SIZES = (2, 4, 6, 8, 10, 12, 16, 20)
 BLOCKS = 3
 
 
@@ -74,6 +77,14 @@ def _limit(wires: int, gradient: bool) -> Program:
     return Program(run, compiles=False)
 
 
+def _simulator(name: str, wires: int, gradient: bool) -> Program:
+    model = Model(wires, ring_gates(wires))
+    of = simulator(name, model)
+    if gradient:
+        return Program(lambda: np.asarray(of.value_and_gradient(model.angles)[1]))
+    return Program(lambda: np.asarray(of.value(model.angles)))
+
+
 def _case(wires: int, gradient: bool) -> Case:
     return Case(
         name=f"{'gradient' if gradient else 'circuit'}-{wires}",
@@ -82,6 +93,10 @@ def _case(wires: int, gradient: bool) -> Case:
         builders={
             "jax": lambda: _jax(wires, gradient),
             **qjit_builders(lambda api: _qjit(api, wires, gradient)),
+            **{
+                peer: lambda peer=peer: _simulator(peer, wires, gradient)  # type: ignore[misc]
+                for peer in SIMULATORS
+            },
             LIMIT: lambda: _limit(wires, gradient),
         },
     )
