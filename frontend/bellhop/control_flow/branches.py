@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from bellhop.control_flow.steps import classical_result, traced_branches
+from bellhop.control_flow.steps import Branches, classical_result, traced_branches
 from bellhop.tracing.state import taker_of_gates
 
 
@@ -24,16 +24,10 @@ def run_branch(
     checked = [result_of(name, branch) for name, branch in zip(names, branches, strict=True)]
     circuit = taker_of_gates()
     run = choose if circuit is None else circuit.branch
-    return run(construct, index, names, checked)
+    return run(Branches(construct, index, names, checked))
 
 
-def choose(
-    construct: str, index: Any, names: Sequence[str], branches: Sequence[Callable[[], Any]]
-) -> Any:
-    """Run a branch that is not part of a circuit; the arguments are those of a circuit's."""
-
-    def pair(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
-        return lambda: (branch(), ())
-
-    runners, _ = traced_branches(construct, names, [pair(branch) for branch in branches])
-    return jax.lax.switch(index, runners)[0]
+def choose(branches: Branches) -> Any:
+    """Run one branch of a conditional that applies no gates; return its result."""
+    runners, _ = traced_branches(branches.changed(lambda branch: lambda: (branch(), ())))
+    return jax.lax.switch(branches.index, runners)[0]

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,27 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 Step = Callable[..., tuple[Any, Any]]
+
+
+class Branches(NamedTuple):
+    """A conditional, of which one branch runs.
+
+    Attributes:
+        construct: what the user called, such as ``cond``; for errors.
+        index: the number of the branch that runs.
+        names: the names of the branches, for errors.
+        functions: the branches; each returns its result.
+    """
+
+    construct: str
+    index: Any
+    names: Sequence[str]
+    functions: Sequence[Callable[..., Any]]
+
+    def changed(self, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> "Branches":
+        """Return the conditional of the changed branches."""
+        return self._replace(functions=list(map(change, self.functions)))
+
 
 _PYTHON_TYPES = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
@@ -70,15 +91,11 @@ def traced_step(
     return first, TracedStep(closed, jax.tree.structure(shapes))
 
 
-def traced_branches(
-    construct: str, names: Sequence[str], branches: Sequence[Step], *others: Any
-) -> tuple[list[Step], list[Any]]:
+def traced_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[Any]]:
     """Trace the branches of a conditional.
 
     Args:
-        construct: the conditional, for errors.
-        names: of the branches, for errors.
-        branches: take ``others``; return the branch's result, and anything else.
+        branches: functions of ``others``, which return the branch's result and anything else.
         others: arrays.
 
     Returns:
@@ -88,10 +105,11 @@ def traced_branches(
     Raises:
         TypeError: where structures or shapes of the results differ.
     """
-    traced = [jax.make_jaxpr(branch, return_shape=True)(*others) for branch in branches]
+    names = branches.names
+    traced = [jax.make_jaxpr(branch, return_shape=True)(*others) for branch in branches.functions]
     results = [shapes[0] for _, shapes in traced]
     for name, result in zip(names, results, strict=True):
-        _check_same(construct, names[0], results[0], name, result)
+        _check_same(branches.construct, names[0], results[0], name, result)
     common = jax.tree.map(_common_dtype, *results)
 
     def runner(closed: Any, out_tree: Any) -> Step:

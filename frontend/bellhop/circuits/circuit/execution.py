@@ -15,8 +15,8 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.source import named_after
 from bellhop.circuits.circuit.circuit_primitive import Randomness
+from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.device import DeviceSpec, check_runs
-from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process, exact_statistics, sampled_statistics
@@ -67,20 +67,22 @@ class QNodeCall:
         qnode: the QNode, for its options.
         function: its quantum function, of the inputs.
         inputs: the arguments that are arrays of the program.
-        wires: those of its device.
         where: the QNode and its line, for errors.
     """
 
     qnode: qml.QNode
     function: Callable[..., Any]
     inputs: Sequence[Any]
-    wires: WireMap
     where: str
 
     @functools.cached_property
     def shots(self) -> Shots:
         """How many shots it has."""
-        return shots_of(self.qnode)
+        shots = self.qnode.shots
+        if not shots.total_shots:
+            return Shots((), False)
+        copies = tuple(entry.shots for entry in shots.shot_vector for _ in range(entry.copies))
+        return Shots(copies, shots.has_partitioned_shots)
 
     def chosen_method(self, circuit: Any, leaves: Sequence[Any]) -> str | None:
         """Return how a circuit with mid-circuit measurements is run; None for one without.
@@ -110,15 +112,6 @@ class QNodeCall:
                 f"outcomes, or set mcm_method={SINGLE_BRANCH!r}."
             )
         return SINGLE_BRANCH if is_classical else TREE
-
-
-def shots_of(qnode: qml.QNode) -> Shots:
-    """Return the shots of a QNode."""
-    shots = qnode.shots
-    if not shots.total_shots:
-        return Shots((), False)
-    copies = tuple(entry.shots for entry in shots.shot_vector for _ in range(entry.copies))
-    return Shots(copies, shots.has_partitioned_shots)
 
 
 def check_number_of_shots(qnode: qml.QNode, where: str) -> None:
@@ -309,6 +302,34 @@ class Results:
         return jax.tree.unflatten(
             self.tree, self._changed(results, lambda _, r: self.precision.of(r))
         )
+
+
+def results_of_rows(call: QNodeCall, run_row: Callable[..., tuple[Any, Sequence[Any], Any]]) -> Any:
+    """Return the results of a circuit that is traced into the program: of one run, or of a batch.
+
+    Args:
+        call: the call of its QNode.
+        run_row: takes the batches of parameters, the number of the row and the inputs; returns the
+            results of the row, and the leaves and the structure of what the quantum function
+            returned.
+    """
+    rows = Rows(None, call.where)
+    are_measured: list[bool] = []
+    tree: Any = None
+
+    def run(row: Any, *inputs: Any) -> Any:
+        nonlocal rows, are_measured, tree
+        rows = Rows(row, call.where)
+        results, leaves, tree = run_row(rows, row, *inputs)
+        are_measured = list(map(is_measurement, leaves))
+        return results
+
+    # The first trace finds out how many rows there are.
+    jax.eval_shape(named_after(call.qnode.func, run), ROW_STRUCT, *call.inputs)
+    return rows.run(
+        lambda row: run(row, *call.inputs),
+        lambda all_: without_rows(all_, tree, are_measured, is_vector=call.shots.is_vector),
+    )
 
 
 def without_rows(rows: Any, tree: Any, are_measured: Sequence[bool], *, is_vector: bool) -> Any:

@@ -19,6 +19,7 @@ from bellhop._patching import patch
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.gates.control_flow import ControlFlow
 from bellhop.circuits.precision import real_type
+from bellhop.control_flow.steps import Branches
 from bellhop.errors import CompileError
 from bellhop.tracing.state import current_circuit, is_tracing
 
@@ -118,7 +119,8 @@ def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) ->
 
         def body(carried: Any, iteration: Any) -> Any:
             # Of a circuit that is inverted or controlled, another one runs the loop.
-            current_circuit().branch("gridsynth", codes[iteration], _NAMES, branches)
+            chosen = Branches("gridsynth", codes[iteration], _NAMES, branches)
+            current_circuit().branch(chosen)
             return carried
 
         circuit.for_loop(jnp.asarray(count, int), body, ())

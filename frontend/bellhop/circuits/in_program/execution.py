@@ -14,6 +14,7 @@ from bellhop.circuits.circuit.execution import ONE_SHOT, SINGLE_BRANCH, QNodeCal
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of, options_of
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.rewrites import rewrites_of
+from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.differences import with_differences
 from bellhop.circuits.in_program.mixed_simulator import MixedSimulator
 from bellhop.circuits.in_program.pure_simulator import PureSimulator
@@ -43,7 +44,7 @@ def is_in_program(device: Any) -> bool:
     return type(device) in _SIMULATORS
 
 
-def run_traced(call: QNodeCall) -> Any:
+def run_traced(call: QNodeCall, wires: WireMap) -> Any:
     """Trace a call of a QNode on ``default.qubit`` or ``default.mixed``.
 
     With mid-circuit measurements, results are exact means over all outcomes, by the sum over
@@ -58,13 +59,13 @@ def run_traced(call: QNodeCall) -> Any:
     """
     method, options = method_of(call.qnode), options_of(call.qnode, call.where)
     if method not in BY_DIFFERENCES:
-        return _run(call)
-    function = lambda *inputs: _run(replace(call, inputs=inputs))
+        return _run(call, wires)
+    function = lambda *inputs: _run(replace(call, inputs=inputs), wires)
     return with_differences(function, call.inputs, method, options, call.where)
 
 
-def _run(call: QNodeCall) -> Any:
-    qnode, inputs, wires, where, shots = call.qnode, call.inputs, call.wires, call.where, call.shots
+def _run(call: QNodeCall, wires: WireMap) -> Any:
+    qnode, inputs, where, shots = call.qnode, call.inputs, call.where, call.shots
     simulator = _SIMULATORS[type(qnode.device)](qnode.device, wires, where)
     check_state_fits(len(wires), where, axes=simulator.sides)
     results: Any = None

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
-from bellhop.base.source import named_after
-from bellhop.circuits.circuit.execution import ONE_SHOT, QNodeCall, without_rows
-from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.circuit.execution import ONE_SHOT, QNodeCall, results_of_rows
+from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.rewrites import rewrites_of
+from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.in_program.resource_tracking import ResourceTracker
 from bellhop.circuits.measure.process import is_measurement
@@ -29,7 +29,7 @@ def is_null_device(device: Any) -> bool:
     return isinstance(device, qml.devices.NullQubit)
 
 
-def run_null(call: QNodeCall) -> Any:
+def run_null(call: QNodeCall, wires: WireMap) -> Any:
     """Trace a call of a QNode on ``null.qubit``.
 
     Returns:
@@ -39,7 +39,7 @@ def run_null(call: QNodeCall) -> Any:
     Raises:
         CompileError: for what other devices would refuse too, and for an option of the device.
     """
-    qnode, wires, where, shots = call.qnode, call.wires, call.where, call.shots
+    qnode, where, shots = call.qnode, call.where, call.shots
     options = qnode.device.device_kwargs
     for option, value in options.items():
         if value and option not in ("track_resources", "resources_filename"):
@@ -50,14 +50,8 @@ def run_null(call: QNodeCall) -> Any:
     tracker = None
     if options.get("track_resources"):
         tracker = ResourceTracker(options.get("resources_filename"), len(wires))
-    rows = Rows(None, where)
 
-    leaves: list[Any] = []
-    tree: Any = None
-
-    def run(row: Any, *inputs: Any) -> Any:
-        nonlocal rows, leaves, tree
-        rows = Rows(row, where)
+    def run_row(rows: Rows, _: Any, *inputs: Any) -> tuple[Any, list[Any], Any]:
         faults = WireFaults(wires, where)
         circuit = _NullCircuit(wires, where, rows, faults)
         circuit.tracker = tracker
@@ -76,15 +70,9 @@ def run_null(call: QNodeCall) -> Any:
             return jax.tree.unflatten(tree, [process.null(of_copy) for process in processes])
 
         results = tuple(map(copy, shots.copies)) if shots.is_vector else copy(shots.total or None)
-        return faults.checked(results, circuit.fault)
+        return faults.checked(results, circuit.fault), leaves, tree
 
-    jax.eval_shape(named_after(qnode.func, run), ROW_STRUCT, *call.inputs)
-    return rows.run(
-        lambda row: run(row, *call.inputs),
-        lambda all_: without_rows(
-            all_, tree, list(map(is_measurement, leaves)), is_vector=shots.is_vector
-        ),
-    )
+    return results_of_rows(call, run_row)
 
 
 class _NullCircuit(ProgramCircuit):

@@ -24,6 +24,7 @@ from bellhop.circuits.recording.nested import apply_control_flow
 from bellhop.circuits.recording.wired import WiredCircuit
 from bellhop.control_flow.branches import choose
 from bellhop.control_flow.for_loop import repeat
+from bellhop.control_flow.steps import Branches
 from bellhop.control_flow.while_loop import repeat_while
 from bellhop.errors import CompileError
 
@@ -114,15 +115,9 @@ class ProgramCircuit(WiredCircuit):
         self._refuse_outcomes("a while_loop")
         return tuple(rest)
 
-    def branch(
-        self,
-        construct: str,
-        index: Any,
-        names: Sequence[str],
-        branches: Sequence[Callable[[], Any]],
-    ) -> Any:
-        """Run the branch with a number, which may have gates; return its result."""
-        self.flush_active(construct)
+    def branch(self, branches: Branches) -> Any:
+        """Run one branch of a conditional, which may apply gates; return its result."""
+        self.flush_active(branches.construct)
         before, counts = self._now, []
 
         def part(branch: Callable[[], Any]) -> Callable[[], Any]:
@@ -133,7 +128,7 @@ class ProgramCircuit(WiredCircuit):
 
             return run
 
-        self._now, result = choose(construct, index, names, list(map(part, branches)))
+        self._now, result = choose(branches.changed(part))
         self.n_outcomes += max(counts)
         return result
 

@@ -27,6 +27,8 @@ from bellhop.circuits.gates.rewrites import (
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.gate_parameters import GateParameters
 from bellhop.circuits.recording.queue import QueuedCircuit
+from bellhop.circuits.recording.unrolling import UnrolledLoops
+from bellhop.control_flow.steps import Branches
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope
 
@@ -133,7 +135,7 @@ def _qnode_of(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
     return changed if tape.shots == qnode.shots else qml.set_shots(changed, tape.shots)
 
 
-class _Tape(QueuedCircuit):
+class _Tape(UnrolledLoops, QueuedCircuit):
     """Puts operations on a tape."""
 
     def __init__(self, where: str, what: str) -> None:
@@ -147,18 +149,8 @@ class _Tape(QueuedCircuit):
     def for_control_flow(self) -> Any:
         return self
 
-    def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
-        if not isinstance(n_iterations, int):
-            self._refuse("a for_loop whose bounds are computed in the program")
-        for iteration in range(n_iterations):
-            carried = body(carried, iteration)
-        return carried
-
-    def while_loop(self, condition: Any, body: Any, carried: Any) -> NoReturn:
-        self._refuse("a while_loop")
-
-    def branch(self, construct: str, index: Any, names: Any, branches: Any) -> NoReturn:
-        self._refuse(f"a {construct}")
+    def branch(self, branches: Branches) -> NoReturn:
+        self._refuse(f"a {branches.construct}")
 
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> NoReturn:
         self._refuse(f"a measure ({site})")

@@ -1,16 +1,14 @@
 """Calls of QNodes on a device that is a Python object: traced to a template, executed by it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
-from bellhop.base.source import named_after
-from bellhop.circuits.circuit.execution import shots_of, without_rows
-from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.circuit.execution import QNodeCall, results_of_rows
+from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.rewrites import rewrites_of
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.memory import check_state_fits
@@ -22,16 +20,8 @@ from bellhop.circuits.python_devices.results import result_of
 from bellhop.circuits.python_devices.template import Template
 
 
-def run_on_python_device(
-    function: Callable[..., Any], inputs: Sequence[Any], *, qnode: qml.QNode, where: str
-) -> Any:
+def run_on_python_device(call: QNodeCall) -> Any:
     """Trace a call of a QNode whose device is called by the program.
-
-    Args:
-        function: the quantum function, of the inputs.
-        inputs: arrays.
-        qnode: the QNode.
-        where: its name and line, for errors.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned.
@@ -39,20 +29,14 @@ def run_on_python_device(
     Raises:
         CompileError: for what no tape can hold; names the QNode.
     """
-    rows = Rows(None, where)
-    shots = shots_of(qnode)
+    qnode, where, shots = call.qnode, call.where, call.shots
     if shots.total:
         offer_seed_of(qnode.device)
 
-    leaves: list[Any] = []
-    tree: Any = None
-
-    def run(row: Any, *inputs: Any) -> Any:
-        nonlocal rows, leaves, tree
-        rows = Rows(row, where)
+    def run_row(rows: Rows, row: Any, *inputs: Any) -> tuple[Any, list[Any], Any]:
         recorded = RecordedCircuit(where, rows)
         recorded.rewrites = rewrites_of(qnode)
-        leaves, tree = recorded.traced(function, *inputs)
+        leaves, tree = recorded.traced(call.function, *inputs)
         processes = [leaf for leaf in leaves if is_measurement(leaf)]
         template = Template(
             tuple(recorded.steps),
@@ -95,12 +79,6 @@ def run_on_python_device(
             )
 
         copies = tuple(map(copy, results))
-        return copies if shots.is_vector else copies[0]
+        return copies if shots.is_vector else copies[0], leaves, tree
 
-    jax.eval_shape(named_after(qnode.func, run), ROW_STRUCT, *inputs)
-    return rows.run(
-        lambda row: run(row, *inputs),
-        lambda all_: without_rows(
-            all_, tree, list(map(is_measurement, leaves)), is_vector=shots.is_vector
-        ),
-    )
+    return results_of_rows(call, run_row)

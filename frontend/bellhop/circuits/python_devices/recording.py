@@ -13,11 +13,12 @@ from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.python_devices.template import Choice, Measured, Part, Step, part_of
 from bellhop.circuits.recording.nested import NestingCircuit, apply_control_flow
-from bellhop.control_flow.steps import traced_branches
+from bellhop.circuits.recording.unrolling import UnrolledLoops
+from bellhop.control_flow.steps import Branches, traced_branches
 from bellhop.errors import CompileError
 
 
-class RecordedCircuit(NestingCircuit):
+class RecordedCircuit(UnrolledLoops, NestingCircuit):
     """The steps of a template, and the operands that stand in them.
 
     Loops of known length are unrolled; both branches of a conditional are steps, and the device
@@ -84,27 +85,9 @@ class RecordedCircuit(NestingCircuit):
         self._n_operands += 1
         return self._n_operands - 1
 
-    def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
-        """Run a loop of known length."""
-        if not isinstance(n_iterations, int):
-            self._refuse("a for_loop whose bounds are computed in the program")
-        for iteration in range(n_iterations):
-            carried = body(carried, iteration)
-        return carried
-
-    def while_loop(self, condition: Any, body: Any, carried: Any) -> NoReturn:
-        """Refuse a loop of unknown length."""
-        self._refuse("a while_loop")
-
-    def branch(
-        self,
-        construct: str,
-        index: Any,
-        names: Sequence[str],
-        branches: Sequence[Callable[[], Any]],
-    ) -> Any:
+    def branch(self, branches: Branches) -> Any:
         """Append the gates of all branches, of which the device gets those of one."""
-        self.flush_active(construct)
+        self.flush_active(branches.construct)
         steps: list[tuple[Step, ...]] = []
 
         def recorded(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
@@ -121,7 +104,7 @@ class RecordedCircuit(NestingCircuit):
 
             return run
 
-        runners, structs = traced_branches(construct, names, list(map(recorded, branches)))
+        runners, structs = traced_branches(branches.changed(recorded))
         every = {number: struct for each in structs for number, struct in each.items()}
 
         def filled(runner: Callable[[], tuple[Any, Any]]) -> Callable[[], tuple[Any, Any]]:
@@ -132,9 +115,9 @@ class RecordedCircuit(NestingCircuit):
 
             return run
 
-        result, operands = jax.lax.switch(index, list(map(filled, runners)))
+        result, operands = jax.lax.switch(branches.index, list(map(filled, runners)))
         self.operands |= operands
-        self.steps.append(Choice(self._operand(jnp.asarray(index)), tuple(steps)))
+        self.steps.append(Choice(self._operand(jnp.asarray(branches.index)), tuple(steps)))
         return result
 
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:

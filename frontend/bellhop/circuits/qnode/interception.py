@@ -104,15 +104,14 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         args, kwargs = jax.tree.unflatten(in_tree, full)
         return qnode.func(*args, **kwargs)
 
-    folded = fold(function, global_folding())
+    traced_call = QNodeCall(qnode, fold(function, global_folding()), inputs, where)
     if _runs_as_tapes(qnode):
-        return run_on_python_device(folded, inputs, qnode=qnode, where=where)
+        return run_on_python_device(traced_call)
     if is_in_program(qnode.device):
         run: Any = run_traced
     else:
         run = run_null if is_null_device(qnode.device) else _run_on_plugin
-    wires = _wire_map(qnode, function, inputs, where)
-    return run(QNodeCall(qnode, folded, inputs, wires, where))
+    return run(traced_call, _wire_map(qnode, function, inputs, where))
 
 
 def _runs_as_tapes(qnode: qml.QNode) -> bool:
@@ -127,9 +126,9 @@ def _runs_as_tapes(qnode: qml.QNode) -> bool:
     return not is_compiled or is_in_single_precision(qnode.device) or method_of(qnode) == HADAMARD
 
 
-def _run_on_plugin(call: QNodeCall) -> Any:
+def _run_on_plugin(call: QNodeCall, wires: WireMap) -> Any:
     """Trace a call of a QNode whose device is called by the runtime."""
-    qnode, wires, where, inputs = call.qnode, call.wires, call.where, call.inputs
+    qnode, where, inputs = call.qnode, call.where, call.inputs
     check_options(qnode.device, where)
     gates = GateSet(qnode.device)
     differentiation = chosen_differentiation(qnode, where, has_adjoint=gates.has_adjoint)

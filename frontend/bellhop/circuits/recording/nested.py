@@ -21,7 +21,7 @@ from bellhop.circuits.gates.control_flow import ControlFlow, Play
 from bellhop.circuits.gates.rewrites import Rewrite
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.recording.queue import QueuedCircuit, hand_on
-from bellhop.control_flow.steps import traced_branches, traced_step
+from bellhop.control_flow.steps import Branches, traced_branches, traced_step
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope, current_circuit
 
@@ -133,9 +133,9 @@ class _Changed(_Part):
         with self._in_circuit("while_loop") as circuit:
             return circuit.while_loop(condition, self._inside(body), carried)
 
-    def branch(self, construct: str, index: Any, names: Any, branches: Sequence[Any]) -> Any:
-        with self._in_circuit(construct) as circuit:
-            return circuit.branch(construct, index, names, list(map(self._inside, branches)))
+    def branch(self, branches: Branches) -> Any:
+        with self._in_circuit(branches.construct) as circuit:
+            return circuit.branch(branches.changed(self._inside))
 
     def _inside(self, function: Callable[..., Any]) -> Callable[..., Any]:
         # Wraps the current circuit, not ours: an inverse runs the function again, for another.
@@ -226,19 +226,16 @@ class _Inverted(_Part):
         circuit: Any = self._circuit
         self.undo.append(lambda: circuit.for_loop(n_iterations, backward, ()))
 
-    def branch(
-        self, construct: str, index: Any, names: Sequence[str], branches: Sequence[Any]
-    ) -> Any:
-        self.flush_active(construct)
-        forward = [lambda branch=branch: (self._values_of(branch), ()) for branch in branches]
-        runners, _ = traced_branches(construct, names, forward)
-        result, _ = jax.lax.switch(index, runners)
-        backward = [
-            lambda branch=branch: invert(current_circuit(), branch, self.applied) and None
-            for branch in branches
-        ]
+    def branch(self, branches: Branches) -> Any:
+        self.flush_active(branches.construct)
+        forward = branches.changed(lambda branch: lambda: (self._values_of(branch), ()))
+        runners, _ = traced_branches(forward)
+        result, _ = jax.lax.switch(branches.index, runners)
+        backward = branches.changed(
+            lambda branch: lambda: invert(current_circuit(), branch, self.applied) and None
+        )
         circuit: Any = self._circuit
-        self.undo.append(lambda: circuit.branch(construct, index, names, backward))
+        self.undo.append(lambda: circuit.branch(backward))
         return result
 
     def _values_of(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -348,9 +345,9 @@ class _Deferred:
         """Defer a loop; return the carried values."""
         return self._defer(lambda circuit: circuit.while_loop(condition, body, carried))
 
-    def branch(self, construct: str, index: Any, names: Any, branches: Sequence[Any]) -> Any:
+    def branch(self, branches: Branches) -> Any:
         """Defer a conditional; return its result."""
-        return self._defer(lambda circuit: circuit.branch(construct, index, names, branches))
+        return self._defer(lambda circuit: circuit.branch(branches))
 
     def _defer(self, play: Play) -> Any:
         values = ValuesAlone(self._circuit)

@@ -30,7 +30,7 @@ The branches of a conditional return parameter vectors of one length, padded wit
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -48,7 +48,7 @@ from bellhop.circuits.recording.iterations import (
 )
 from bellhop.circuits.recording.straight_circuit import StraightCircuit
 from bellhop.circuits.recording.unrolled import unrolled
-from bellhop.control_flow.steps import Step, traced_branches, traced_step
+from bellhop.control_flow.steps import Branches, Step, traced_branches, traced_step
 
 # At most so many iterations are one call, which holds the parameters of all their gates.
 _MOST_IN_ONE_CALL = 1 << 18
@@ -303,19 +303,13 @@ class Circuit(StraightCircuit):
         if self._dynamic_count is None:
             self._dynamic_count = DynamicCount.first()
 
-    def branch(
-        self,
-        construct: str,
-        index: Any,
-        names: Sequence[str],
-        branches: Sequence[Callable[[], Any]],
-    ) -> Any:
-        """Run the branch with a number, which may apply gates; return its result.
+    def branch(self, branches: Branches) -> Any:
+        """Run one branch of a conditional, which may apply gates; return its result.
 
         The parameter vectors of all branches are padded to the longest, so that the offset of the
         next gate's parameters is static; the padding has derivative zero.
         """
-        self.flush_active(construct)
+        self.flush_active(branches.construct)
         frequencies: list[np.ndarray] = []
         counts = self._dynamic_count is not None
 
@@ -335,11 +329,7 @@ class Circuit(StraightCircuit):
         while True:
             frequencies.clear()
             runners, rest = traced_branches(
-                construct,
-                names,
-                [recorded(branch) for branch in branches],
-                self._handle,
-                self._dynamic_count,
+                branches.changed(recorded), self._handle, self._dynamic_count
             )
             if not counts or self._dynamic_count is not None:
                 break
@@ -356,7 +346,10 @@ class Circuit(StraightCircuit):
             return run
 
         result, (self._handle, self._dynamic_count, params) = jax.lax.switch(
-            index, [padded(runner) for runner in runners], self._handle, self._dynamic_count
+            branches.index,
+            [padded(runner) for runner in runners],
+            self._handle,
+            self._dynamic_count,
         )
         self._params.append(params)
         # A slot holds a parameter of either branch, so its shift rule must hold for both.
