@@ -12,6 +12,7 @@ import pytest
 
 import bellhop
 import bellhop_runtime
+from bellhop.circuits.recording import unrolled
 
 TOLERANCE = 1e-9
 
@@ -22,6 +23,12 @@ def nothing_left_open():
     before = bellhop_runtime.live_sessions()
     yield
     assert bellhop_runtime.live_sessions() == before
+
+
+@pytest.fixture
+def loops_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep loops of few gates, which stand for long ones."""
+    monkeypatch.setattr(unrolled, "_MOST_GATES", 0)
 
 
 @pytest.fixture

@@ -29,6 +29,11 @@ def calls(f: Any) -> Iterator[tuple[int, int | None]]:
             yield gates, constants.get(n_iterations[0]) if n_iterations else 1
 
 
+def iterations_of_calls(f: Any) -> list[int | None]:
+    """Return the iterations of each run in a program, as ``calls`` yields them."""
+    return [n_iterations for _, n_iterations in calls(f)]
+
+
 def gate_count(f: Any) -> int:
     """Count the gates of a program, those of a loop in one call as often as it runs.
 

@@ -9,16 +9,11 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.circuits.recording import unrolled
+
+pytestmark = pytest.mark.usefixtures("loops_stay")
 
 POINT = 0.3, 0.7
 SHORT, LONG = 100, 1500
-
-
-@pytest.fixture(autouse=True)
-def loops_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep loops of few gates, which stand for long ones here."""
-    monkeypatch.setattr(unrolled, "_MOST_GATES", 0)
 
 
 def looped(n_iterations: int, **options: Any) -> qml.QNode:

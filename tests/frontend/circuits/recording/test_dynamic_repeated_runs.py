@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
-from tests.frontend.circuits.gate_counts import calls
+from tests.frontend.circuits.gate_counts import iterations_of_calls
 
 import bellhop
 from bellhop.circuits.recording import iterations
@@ -111,11 +111,6 @@ def qnode(gates, loop, device="lightning.qubit", **options):
         return qml.expval(qml.Z(0) @ qml.Y(1) + qml.Z(1))
 
     return circuit
-
-
-def iterations_of_calls(function):
-    """Return the iterations of each call of the runtime; None where the program computes them."""
-    return [n_iterations for _, n_iterations in calls(function)]
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
-from tests.frontend.circuits.gate_counts import calls
+from tests.frontend.circuits.gate_counts import iterations_of_calls
 
 import bellhop
-from bellhop.circuits.recording import iterations, recording, unrolled
+from bellhop.circuits.recording import iterations, recording
+
+pytestmark = pytest.mark.usefixtures("loops_stay")
 
 OUTER, INNER = 3, 5
 Loop = Callable[..., Any]
-
-
-@pytest.fixture(autouse=True)
-def long_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep loops of few gates, which stand for long ones here."""
-    monkeypatch.setattr(unrolled, "_MOST_GATES", 0)
 
 
 def in_python(length: int) -> Loop:
@@ -116,10 +112,6 @@ def circuit_of(gates: Any, outer: Loop, inner: Loop) -> Callable[[Any], Any]:
         return qml.expval(qml.PauliZ(0) @ qml.PauliY(1) + qml.PauliZ(1) + qml.PauliX(0))
 
     return circuit
-
-
-def iterations_of_calls(function: Any) -> list[int | None]:
-    return [n_iterations for _, n_iterations in calls(function)]
 
 
 POINT = np.array([0.4, 1.3])

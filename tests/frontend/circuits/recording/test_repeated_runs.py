@@ -8,19 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
-from tests.frontend.circuits.gate_counts import calls
+from tests.frontend.circuits.gate_counts import iterations_of_calls
 
 import bellhop
-from bellhop.circuits.recording import recording, unrolled
+from bellhop.circuits.recording import recording
+
+pytestmark = pytest.mark.usefixtures("loops_stay")
 
 ITERATIONS = 7
 Loop = Callable[..., Any]
-
-
-@pytest.fixture(autouse=True)
-def long_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep loops of few gates, which stand for long ones here."""
-    monkeypatch.setattr(unrolled, "_MOST_GATES", 0)
 
 
 def in_python(body: Callable[..., Any], *carried: Any) -> Any:
@@ -104,10 +100,6 @@ def circuit_of(gates: Callable[[Loop, Any], None], loop: Loop) -> Callable[[Any]
 @pytest.fixture
 def point() -> np.ndarray:
     return np.array([0.4, 1.3])
-
-
-def iterations_of_calls(function: Any) -> list[int | None]:
-    return [n_iterations for _, n_iterations in calls(function)]
 
 
 @pytest.mark.parametrize("gates", ALL, ids=lambda gates: gates.__name__)
