@@ -68,6 +68,18 @@ PyMemberDef members[] = {
     {"_waits", T_BOOL, offsetof(CompiledCall, waits), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
+// Calls act with each object that a call holds, until it returns another than zero.
+template <typename Act>
+int for_each_object(PyObject* self, Act&& act) {
+  for (const PyMemberDef* member = members; member->name != nullptr; ++member) {
+    if (member->type != T_OBJECT) continue;
+    char* const place = reinterpret_cast<char*>(self) + member->offset;
+    const int result = act(*reinterpret_cast<PyObject**>(place));
+    if (result != 0) return result;
+  }
+  return 0;
+}
+
 // Whether an attribute of an object is, or equals, another object.
 bool has(PyObject* object, PyObject* attribute, PyObject* expected) {
   PyObject* const value = PyObject_GetAttr(object, attribute);
@@ -221,28 +233,18 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
-  Py_VISIT(of(self).jit);
-  Py_VISIT(of(self).first);
-  Py_VISIT(of(self).contexts);
-  Py_VISIT(of(self).unless);
-  Py_VISIT(of(self).others);
-  Py_VISIT(of(self).effects);
-  Py_VISIT(of(self).runs);
-  Py_VISIT(of(self).declared);
-  return 0;
+  return for_each_object(self, [=](PyObject* object) {
+    Py_VISIT(object);
+    return 0;
+  });
 }
 
 int clear(PyObject* self) {
   of(self).is_fast = 0;
-  Py_CLEAR(of(self).jit);
-  Py_CLEAR(of(self).first);
-  Py_CLEAR(of(self).contexts);
-  Py_CLEAR(of(self).unless);
-  Py_CLEAR(of(self).others);
-  Py_CLEAR(of(self).effects);
-  Py_CLEAR(of(self).runs);
-  Py_CLEAR(of(self).declared);
-  return 0;
+  return for_each_object(self, [](PyObject*& object) {
+    Py_CLEAR(object);
+    return 0;
+  });
 }
 
 void dealloc(PyObject* self) {

@@ -13,9 +13,7 @@ namespace {
 [[noreturn]] void throw_unknown() {
   throw CircuitError(
       "A direction of dynamic-count parameters is read that was not given. This is a "
-      "bug "
-      "in "
-      "Bellhop; please report it.");
+      "bug in Bellhop; please report it.");
 }
 
 }  // namespace
@@ -32,8 +30,7 @@ double Directions::add(double proxy, std::int64_t number, std::span<const double
         " directions, which numbers of the program's precision do not tell "
         "apart. Set jax.config.update('jax_enable_x64', True).");
   }
-  parts_.push_back({before, static_cast<std::size_t>(number - kFirstDynamicCount),
-                    numbers_.size(), part.size()});
+  parts_.push_back({before, column_of(number), numbers_.size(), part.size()});
   numbers_.insert(numbers_.end(), part.begin(), part.end());
   return static_cast<double>(parts_.size());
 }

@@ -17,8 +17,7 @@ std::int32_t DynamicCount::begin(std::size_t values, std::size_t parameters) {
 
 void DynamicCount::add(std::size_t place, std::int64_t number, double value) {
   Derivative& derivative = derivatives_.back();
-  const auto column = static_cast<std::size_t>(number - kFirstDynamicCount);
-  derivative.numbers[place * derivative.parameters + column] += value;
+  derivative.numbers[place * derivative.parameters + column_of(number)] += value;
 }
 
 const DynamicCount::Derivative& DynamicCount::derivative(std::int32_t number) const {
@@ -63,7 +62,7 @@ void DynamicCount::read(double proxy, std::int64_t number, std::size_t rows,
   const double end = std::ldexp(1.0, static_cast<int>(products_.size()));
   bool is_known = proxy >= 0 && proxy < end && is_dynamic_count(number);
   const auto chosen = is_known ? static_cast<std::uint64_t>(proxy) : 0;
-  const auto first = static_cast<std::size_t>(number - kFirstDynamicCount);
+  const std::size_t first = column_of(number);
   const std::size_t length = rows == 0 ? 0 : cotangents.size() / rows;
   std::ranges::fill(cotangents, 0.0);
   for (std::size_t k = 0; k < products_.size(); ++k) {

@@ -16,6 +16,11 @@ inline bool is_dynamic_count(std::int64_t number) {
   return number >= kFirstDynamicCount;
 }
 
+// Where the vector of all of them has the one with a number.
+inline std::size_t column_of(std::int64_t number) {
+  return static_cast<std::size_t>(number - kFirstDynamicCount);
+}
+
 // What a circuit keeps of them between the handlers of its derivative.
 class DynamicCount {
  public:

@@ -121,8 +121,7 @@ std::size_t dynamic_count_columns(std::span<const Step> steps) {
   std::size_t columns = 0;
   for (const Step& step : steps) {
     if (step.gates == nullptr || !is_dynamic_count(step.offset)) continue;
-    const auto first = static_cast<std::size_t>(step.offset - kFirstDynamicCount);
-    columns = std::max(columns, first + step.params.values.size());
+    columns = std::max(columns, column_of(step.offset) + step.params.values.size());
   }
   return columns;
 }

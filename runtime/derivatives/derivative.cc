@@ -13,10 +13,6 @@
 namespace bellhop {
 namespace {
 
-std::size_t column_of(std::int32_t dynamic_count) {
-  return static_cast<std::size_t>(dynamic_count - kFirstDynamicCount);
-}
-
 // Of all dynamic-count parameters of the first `steps` gates and projections, in order.
 Numbers dynamic_count_numbers(const Session& session, std::size_t steps) {
   Numbers numbers;
@@ -27,6 +23,11 @@ Numbers dynamic_count_numbers(const Session& session, std::size_t steps) {
     }
   }
   return numbers;
+}
+
+// How many columns a vector of these numbers has.
+std::size_t columns_of(const Numbers& dynamic_count) {
+  return dynamic_count.empty() ? 0 : column_of(dynamic_count.back()) + 1;
 }
 
 // Calls act for each choice of `size` numbers: 00, 01, 02, ..., 11, 12, ...
@@ -115,7 +116,7 @@ class Tensor {
         dynamic_count_(by.directions.order > 0
                            ? dynamic_count_numbers(session, by.steps)
                            : Numbers()),
-        columns_(dynamic_count_columns(std::span(session.steps).first(by.steps))),
+        columns_(columns_of(dynamic_count_)),
         vectors_(session, by.directions, columns_),
         has_jacobians_(by.adjoint && by.order + by.directions.order > 0) {
     std::size_t size = runs_.batch() * by.directions.rows * runs_.width();
@@ -181,7 +182,7 @@ class Tensor {
   void flush() {
     if (parts_.empty()) return;
     if (has_jacobians_) {
-      runs_.measure_jacobians(by_.directions.order > 0 ? columns_ : 0);
+      runs_.measure_jacobians(columns_);
     } else {
       runs_.measure();
     }
@@ -268,8 +269,8 @@ std::int32_t keep_derivative(Session& session,
                              const Helpers& helpers) {
   const Numbers numbers = dynamic_count_numbers(session, by.steps);
   ShiftedRuns runs(session, params, by, measured, helpers);
-  const std::int32_t kept = session.dynamic_count.begin(
-      runs.width(), dynamic_count_columns(std::span(session.steps).first(by.steps)));
+  const std::int32_t kept =
+      session.dynamic_count.begin(runs.width(), columns_of(numbers));
   struct Part {
     std::int32_t number;
     std::size_t run;

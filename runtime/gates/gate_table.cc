@@ -170,7 +170,7 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
       if (slot >= 0) used = std::max(used, offset + slot);
     }
     if (is_dynamic_count(used)) {
-      const auto count = static_cast<std::size_t>(used - kFirstDynamicCount) + 1;
+      const auto count = column_of(used) + 1;
       tape.dynamic_count = std::max(tape.dynamic_count, count);
     } else {
       tape.last_parameter = std::max(tape.last_parameter, used);

@@ -14,7 +14,6 @@ namespace {
 
 // What a compiled begin needs to know. Shared by all executions, never changed.
 struct BeginState {
-  static constexpr const char* kTypeName = "bellhop_circuit_begin_state";
   static inline ffi::TypeId id = {};
   Beginning beginning;
   bool seeded;

@@ -13,7 +13,6 @@ namespace {
 
 // What a compiled call knows. Shared by all executions, never changed.
 struct DerivativeState {
-  static constexpr const char* kTypeName = "bellhop_circuit_derivative_state";
   static inline ffi::TypeId id = {};
   MeasurementList list;
   std::vector<std::int64_t> sizes;

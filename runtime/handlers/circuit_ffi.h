@@ -11,6 +11,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <typeinfo>
 #include <utility>
 
 #include "circuit/session.h"
@@ -169,7 +170,7 @@ XLA_FFI_Error* preparing(XLA_FFI_CallFrame* frame) {
         delete static_cast<State*>(state);
       };
       XLA_FFI_Error* error =
-          ffi::Ffi::RegisterTypeId(frame->api, State::kTypeName, &State::id, info);
+          ffi::Ffi::RegisterTypeId(frame->api, typeid(State).name(), &State::id, info);
       if (error != nullptr) return error;
     }
   }

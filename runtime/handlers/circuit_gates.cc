@@ -12,7 +12,6 @@ namespace {
 
 // The parsed table of a compiled run. Shared by all executions, never changed.
 struct GatesState {
-  static constexpr const char* kTypeName = "bellhop_circuit_gates_state";
   static inline ffi::TypeId id = {};
   GateTable table;
 };
@@ -33,15 +32,12 @@ ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
                  ffi::Buffer<ffi::S32> dynamic_wires,
                  std::optional<ffi::BufferR0<ffi::S32>> iterations,
                  HandleResult result) {
-  return guarded(state, run, handle, [&] {
-    const Handle name = read_handle(handle);
-    Lease lease = open_session(name);
+  return with_session({run, handle, &result, state}, [&](Lease& lease) {
     const std::int32_t first = *offset.typed_data();
     const std::int32_t count = iterations ? *iterations->typed_data() : 1;
     const std::size_t rows = lease->rows;
     apply_gates(lease.session, state->table, read_per_row(params, rows), first,
                 read_per_row(dynamic_wires, rows), count);
-    write_handle(result, name);
   });
 }
 

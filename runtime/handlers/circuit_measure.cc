@@ -10,7 +10,6 @@ namespace {
 // The parsed code of a compiled measurement. Shared by all executions, never
 // changed.
 struct MeasureState {
-  static constexpr const char* kTypeName = "bellhop_circuit_measure_state";
   static inline ffi::TypeId id = {};
   MeasurementList list;
   bool jacobian;  // the last result
@@ -30,13 +29,10 @@ ffi::ErrorOr<std::unique_ptr<MeasureState>> prepare_measure(
 ffi::Error measure(MeasureState* state, ffi::RunId run, ffi::ThreadPool pool,
                    HandleBuffer handle, ffi::Buffer<ffi::F64> data, HandleResult result,
                    ffi::RemainingRets values) {
-  return guarded(state, run, handle, [&] {
-    const Handle name = read_handle(handle);
-    Lease lease = open_session(name);
-    take_measurements(lease.session, name.place, state->list,
+  return with_session({run, handle, &result, state}, [&](Lease& lease) {
+    take_measurements(lease.session, read_handle(handle).place, state->list,
                       read_per_row(data, lease->rows), values, state->jacobian,
                       helpers_of(pool));
-    write_handle(result, name);
   });
 }
 

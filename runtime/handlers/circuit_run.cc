@@ -14,7 +14,6 @@ namespace {
 
 // A compiled circuit. Shared by all executions, never changed.
 struct RunState {
-  static constexpr const char* kTypeName = "bellhop_circuit_run_state";
   static inline ffi::TypeId id = {};
   Beginning beginning;
   GateTable table;
