@@ -1,57 +1,58 @@
 """The private names of JAX that are used as they are, for jax 0.10 and 0.11.
 
-For example ``dce``, dead code elimination in a jaxpr, and ``transpose_jaxpr``, by the rules of each
-primitive, with ``closed`` of ``lambda x, y: (sin(x), 2.0 * y)`` and ``linear`` of ``lambda t: 3 *
-t``::
+Two examples.  ``dce`` removes dead code from a jaxpr, here from that of
+``lambda x, y: (sin(x), 2.0 * y)``.  ``transpose_jaxpr`` transposes a linear jaxpr, here that of
+``lambda t: 3.0 * t``::
 
     dce(closed, used=[True, False], keep=[False, False])
         -> { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }, [True, False]
     transpose_jaxpr(linear, [UndefinedPrimal(f64[])], cotangents=[2.0])
         -> [6.0]
 
-Parts of JAX that are replaced stand in ``_jax/patches/``, the only other place with private JAX.
+``_jax/patches/`` holds the parts of JAX that are replaced.  No other file uses private JAX.
 
 Each name, what it is for, and why no public name serves:
 
-* ``effects``: registers the effects of callbacks, and tells which of them are ordered (have a
-  token); JAX's sets of effects are private.
-* ``callback.IOEffect``: the effect for which JAX refuses batching that would change the calls, as
-  of a conditional with a mapped predicate; it has no public name.  Nor have the effects of JAX's
-  other callbacks, by which ``calls_python`` knows them.
-* ``backends_are_initialized`` and ``cpu_dispatch_is_asynchronous``: the CPU's dispatch, and whether
-  it can still be configured; ``jax.config`` sets the option and cannot read it.
-* ``make_cpu_client``: a second CPU client, for programs beyond the number that JAX's runs at once;
-  ``jax.config`` can set neither that number nor a second client.
-* ``weakref_cache_key_types``: lets JAX's caches hold a primitive's parameters weakly, here those
-  that refer to users' functions; there is no public way.
+* ``effects``: JAX's sets of effect types.  We register our effects in them, and ask which effects
+  are ordered (have a token).  No public function does either.
+* ``callback.IOEffect``: the effect that keeps JAX from batching a conditional with a mapped
+  predicate, which would make calls of both branches.  ``calls_python`` looks for it and for the
+  effects of JAX's other callbacks.  None of them has a public name.
+* ``backends_are_initialized`` and ``cpu_dispatch_is_asynchronous``: whether CPU programs run
+  asynchronously, and whether that can still be changed.  ``jax.config`` can set the option, but not
+  read it.
+* ``make_cpu_client``: makes a second CPU client.  JAX's own runs a fixed number of programs at a
+  time, and ``jax.config`` can neither raise that number nor make a client.
+* ``weakref_cache_key_types``: lets JAX's caches hold a primitive's parameter weakly.  Otherwise
+  they would keep users' functions alive.  There is no public way.
 * ``trace_state_clean``, ``AT_TOP_LEVEL`` and ``is_transformed_eagerly``: whether a call is under a
-  transformation, and whether a program is being traced there.  Public JAX has only the deprecated
-  ``unsafe_*`` queries, which do not see every transformation.
-* ``lower_by``: lowers with rules for one program only, and ``buffer_callback_p``, a primitive that
-  needs one.  ``mlir.register_lowering`` is for all programs.
-* ``functions_held_for``: the Python objects that JAX keeps alive for a lowered program; its module
-  does not name them.
+  transformation, and whether that transformation traces a program.  Public JAX has only the
+  deprecated ``unsafe_*`` queries, which miss some transformations.
+* ``lower_by``: lowers one program with lowering rules of its own; ``buffer_callback_p`` needs one.
+  The public ``mlir.register_lowering`` sets the rule of every program.
+* ``functions_held_for``: the Python objects that JAX keeps alive for a lowered program, which its
+  module does not name.
 * ``source_info_util``: the user's ``file:line`` of an equation, which JAX puts into locations.
-* ``run_compiled``: runs a compiled program without JAX's C++ fast path, which refuses a program
-  that calls itself in its first run; ``Compiled.__call__`` cannot avoid it.
-* ``partitioning``: whether the module that is being lowered is partitioned over devices; a lowering
-  rule sees it only in its context.
-* ``pxla._dce_jaxpr``: a cache that keeps programs, and so users' functions, for ever; public JAX
+* ``run_compiled``: runs a compiled program without JAX's C++ fast path.  That path refuses a
+  program that calls itself during its first run, and ``Compiled.__call__`` always takes it.
+* ``partitioning``: whether the module that is being lowered is partitioned over devices, which a
+  lowering rule can read only from its context.
+* ``pxla._dce_jaxpr``: a cache that keeps programs, and so users' functions, for ever.  Public JAX
   clears all of its caches or none.
-* ``varying_axes`` and ``over_axes``: the axes of a mesh over which a value varies inside of
-  ``jax.shard_map``; types have them in undocumented attributes.
-* ``without_mesh``: traces without the user's mesh; ``jax.set_mesh`` sets one, but cannot unset it
-  while a program is traced.
-* ``array.ArrayImpl``: an array on a device that is not committed to it; ``jax.device_put`` commits
-  where it is told the device, and NumPy forgets weak types.
-* ``raw_platform``: the platform that JAX lowers for, ``cuda`` where the public name is ``gpu``.
+* ``varying_axes`` and ``over_axes``: the mesh axes over which a value varies inside
+  ``jax.shard_map``, which are undocumented attributes of types.
+* ``without_mesh``: traces without the user's mesh.  ``jax.set_mesh`` sets a mesh, but cannot unset
+  one while a program is traced.
+* ``array.ArrayImpl``: makes an array that is not committed to its device.  ``jax.device_put``
+  commits an array when it is given a device, and a copy by NumPy loses the weak type.
+* ``raw_platform``: the platform that JAX lowers for: ``cuda``, where the public name is ``gpu``.
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform the jaxpr
-  that a primitive carries; the public ``jax.jvp`` and ``jax.linearize`` take functions, and
-  evaluate what they trace.
-* ``transpose_jaxpr`` and ``dce``: the transpose and the DCE of a jaxpr; the public
-  ``jax.linear_transpose`` evaluates equations that are not linear, gates among them.
-* ``traceback_util``: the frames that JAX leaves out of users' tracebacks; public JAX has only the
-  option ``jax_traceback_filtering``.
+  that a primitive carries.  The public ``jax.jvp`` and ``jax.linearize`` take functions, and
+  evaluate them.
+* ``transpose_jaxpr`` and ``dce``: transpose a jaxpr, and remove its dead code.  The public
+  ``jax.linear_transpose`` evaluates the equations that are not linear, such as gates.
+* ``traceback_util``: hides our frames from users' tracebacks.  Public JAX has only the option
+  ``jax_traceback_filtering``.
 """
 
 import contextlib
@@ -122,8 +123,9 @@ __all__ = [
 backends_are_initialized = xla_bridge.backends_are_initialized
 make_cpu_client = xla_bridge.make_cpu_client
 trace_state_clean = core.trace_state_clean
-# What is in the state of tracing, each followed by what its ``value`` is where no transformation
-# is under way.  Where one has another value, ``trace_state_clean`` decides.
+# Two objects of JAX's tracing state, each followed by its ``value`` outside of transformations.
+# Where both have these values, no transformation is under way.  Where one has not, there may still
+# be none, which ``trace_state_clean`` tells.
 AT_TOP_LEVEL = (
     *(core.trace_state_strong_ref, core.eval_trace),
     *(core.axis_env_state, core.top_axis_env),
@@ -131,7 +133,7 @@ AT_TOP_LEVEL = (
 
 
 def is_transformed_eagerly() -> bool:
-    """Tell whether a call is under transformations such as ``grad``, but under no ``jit``."""
+    """Tell whether ``grad``, ``vmap`` or the like transforms a call that no ``jit`` traces."""
     trace = core.trace_ctx.trace
     if isinstance(trace, core.EvalTrace):
         return False
@@ -159,7 +161,16 @@ def over_axes(aval: Any, axes: frozenset[Any], mesh: Any) -> Any:
 def dce(
     closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """Return the jaxpr of the used results, and which inputs it takes: needed ones, or kept."""
+    """Remove dead code from a jaxpr.
+
+    Args:
+        closed: the jaxpr.
+        used: for each result, whether it is used.
+        keep: for each input, whether it stays an input although nothing needs it.
+
+    Returns:
+        the jaxpr of the used results, and for each input of ``closed`` whether it takes it.
+    """
     jaxpr, needed = partial_eval.dce_jaxpr(closed.jaxpr, list(used), list(keep))
     return ClosedJaxpr(jaxpr, closed.consts), list(needed)
 
@@ -167,7 +178,7 @@ def dce(
 def transpose_jaxpr(
     closed: ClosedJaxpr, inputs: Sequence[Any], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Return the cotangents of the inputs of a linear jaxpr that are ``UndefinedPrimal``."""
+    """Transpose a linear jaxpr: return cotangents of its inputs that are ``UndefinedPrimal``."""
     return list(ad.backward_pass(closed.jaxpr, False, closed.consts, inputs, cotangents))
 
 
@@ -179,7 +190,7 @@ def cpu_dispatch_is_asynchronous() -> bool:
 hide_frames_of = traceback_util.register_exclusion
 
 
-# A newer JAX without it leaves tracebacks unfiltered; a test tells.
+# Without this name in a newer JAX, tracebacks are not filtered, and a test fails.
 _filtering_mode: Any = getattr(traceback_util, "_filtering_mode", lambda: "off")
 
 
@@ -202,9 +213,9 @@ def hold_weakly_in_caches(parameter_type: type[Any]) -> None:
 class InputOutputEffect(callback.IOEffect):
     """The effect of unordered calls that must be neither dropped nor repeated.
 
-    It compares equal to JAX's own: JAX looks for that one before batching would run both branches
-    of a conditional, or go on in loops that have ended.  It is a type of its own to be allowed
-    where JAX's is not, such as in ``jax.checkpoint``.
+    It equals JAX's ``IOEffect``, since JAX looks for that one before it batches: a conditional with
+    a mapped predicate would run both branches, and a ``while`` loop would go on for elements that
+    have ended.  It is another type than ``IOEffect``, since ``jax.checkpoint`` refuses that one.
     """
 
     def __str__(self) -> str:
@@ -249,7 +260,8 @@ def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
 def forget_lowering(jaxpr: Any) -> None:
     """Evict a jaxpr from the cache of ``pxla._dce_jaxpr``.
 
-    Since jax 0.11 the entry holds the jaxpr itself, and so its weak key never dies.
+    Its key holds the jaxpr weakly, but since jax 0.11 its value holds the same jaxpr strongly, so
+    the entry would stay for ever.
     """
     evict = getattr(getattr(pxla, "_dce_jaxpr", None), "evict_weakref", None)
     if evict is not None:
@@ -266,7 +278,7 @@ def mesh_is_set() -> bool:
 def without_mesh() -> Iterator[None]:
     """Trace and lower as if no mesh were set."""
     if not mesh_is_set():
-        # To JAX's caches, an empty mesh differs from none.
+        # JAX's caches tell an empty mesh from no mesh, so setting one here would miss them.
         yield
         return
     with (
@@ -302,12 +314,17 @@ def is_ours(effect: Any) -> bool:
 
 
 def calls_python(effect: Any) -> bool:
-    """Tell whether an effect is that of a call of Python's, one of ours or of JAX's own."""
+    """Tell whether an effect is that of a callback: one of ours, or one of JAX's own."""
     return is_ours(effect) or isinstance(effect, _EFFECTS_OF_JAX)
 
 
 def register_effect(effect_type: type[Any], *, in_checkpoint: bool = True) -> None:
-    """Let programs with an effect be lowered and transformed."""
+    """Let JAX lower and transform programs that have an effect of this type.
+
+    Args:
+        effect_type: the type.
+        in_checkpoint: whether ``jax.checkpoint`` may compute such an equation a second time.
+    """
     global _our_effects
     _our_effects += (effect_type,)
     for allowed in (
@@ -322,7 +339,7 @@ def register_effect(effect_type: type[Any], *, in_checkpoint: bool = True) -> No
 
 
 def register_ordered_effect(effect_type: type[Any]) -> None:
-    """Likewise, for an effect that keeps program order."""
+    """Do what ``register_effect`` does for an effect that keeps program order, by a token."""
     register_effect(effect_type)
     for allowed in (effects.ordered_effects, effects.shardable_ordered_effects):
         allowed.add_type(effect_type)
@@ -334,13 +351,17 @@ def ordered_effects(jaxpr: ClosedJaxpr) -> list[Any]:
 
 
 def run_compiled(compiled: jax.stages.Compiled, /, *args: Any, **kwargs: Any) -> Any:
-    """Run a compiled program, which may call itself recursively."""
+    """Run a compiled program whose callbacks may call the same program again."""
     results, *_ = compiled.call(compiled._params, *args, **kwargs)
     return results
 
 
 def refuses_traced_size(error: BaseException) -> bool:
-    """Tell whether an exception is JAX's for a traced shape or slice; it has no own type."""
+    """Tell whether JAX raised an exception because a shape or a slice is traced.
+
+    JAX raises a ``TypeError`` or ``IndexError`` then, as for other mistakes.  So this looks at the
+    frame that raised it, and for tracers in the shape or slice there.
+    """
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
@@ -368,23 +389,23 @@ def lower_by(
 
 
 def functions_held_for(lowered: jax.stages.Lowered) -> list[Any]:
-    """Return the Python objects that a lowered program refers to."""
+    """Return the Python objects that JAX keeps alive for a lowered program."""
     held = lowered._lowering.compile_args
     return [*(held["host_callbacks"] or ()), *(held["keepalive"] or ())]
 
 
 def site_of_equation() -> str:
-    """Return ``file:line`` of the user's code that the equation being lowered is from."""
+    """Return the ``file:line`` in the user's code of the equation that is being lowered."""
     frame = source_info_util.user_frame(source_info_util.current().traceback)
     return "<unknown>" if frame is None else f"{frame.file_name}:{frame.start_line}"
 
 
 def convert_constvars_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
-    """Return the jaxpr of a closed one with its constants as first inputs."""
+    """Return a closed jaxpr as one whose constants are its first inputs."""
     return partial_eval.convert_constvars_jaxpr(closed.jaxpr)
 
 
-# Public, but its arguments changed: jax 0.10.0 took the abstract value alone.
+# Public, but its arguments changed: jax 0.10.0 takes no context.
 _IR_TYPE_TAKES_CONTEXT = len(inspect.signature(mlir.aval_to_ir_type).parameters) == 2
 
 
