@@ -16,6 +16,7 @@ FRAMEWORKS = ("bellhop", "jax", "catalyst")
 #: These run some circuits; what has no builder for them does not mention them.
 #: By the name of their distribution.
 SIMULATORS = {
+    "lightning": "pennylane-lightning",
     "tensorcircuit": "tensorcircuit-ng",
     "qulacs": "qulacs",
     "mindquantum": "mindquantum",
@@ -24,6 +25,7 @@ NAMES = {
     "bellhop": "Bellhop",
     "jax": "JAX",
     "catalyst": "Catalyst",
+    "lightning": "Lightning",
     "tensorcircuit": "TensorCircuit-NG",
     "qulacs": "Qulacs",
     "mindquantum": "MindQuantum",

@@ -1,6 +1,6 @@
 """The interpreters of the workers.
 
-Bellhop, JAX and the limits run where the harness runs.  Catalyst pins another
+Bellhop, JAX, Lightning and the limits run where the harness runs.  Catalyst pins another
 version of JAX, so it gets a virtual environment of its own; so do the simulators
 that are no dependencies of ours.
 """
@@ -23,8 +23,9 @@ def python_for(framework: str) -> str:
     """Return the interpreter that runs `framework`."""
     if framework == "catalyst":
         return _environment("catalyst", "pennylane-catalyst")
-    if framework in SIMULATORS:
-        return _environment("simulators", *SIMULATORS.values())
+    if framework in SIMULATORS and framework != "lightning":
+        packages = (package for name, package in SIMULATORS.items() if name != "lightning")
+        return _environment("simulators", *packages)
     return sys.executable
 
 

@@ -28,7 +28,6 @@ DISTRIBUTIONS = (
     "pennylane-bellhop",
     "pennylane-catalyst",
     "pennylane",
-    "pennylane-lightning",
     "jax",
     "jaxlib",
     "numpy",

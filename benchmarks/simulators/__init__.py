@@ -1,4 +1,4 @@
-"""Circuits as other simulators write them: TensorCircuit-NG, Qulacs and MindQuantum.
+"""Circuits without a compiler of hybrid programs: Lightning, TensorCircuit-NG, Qulacs, MindQuantum.
 
 A `Model` is a circuit of rotations and CNOT and the observable that it measures.  Each module
 has a class that runs one; the benchmarks compare what they give with the other frameworks'.
