@@ -1,8 +1,13 @@
-"""JAX's own callbacks know the program and the circuit that they are called in.
+"""JAX's own callbacks know the program and the circuit in which they are traced.
 
-Replaced: ``bind`` of the primitives of ``jax.pure_callback``, ``io_callback``,
-``debug.callback`` and ``buffer_callback``.  What is bound is transformed and lowered
-where neither is known any more.
+``jax.pure_callback(f, shape, x)``, with ``flat_f`` for ``f`` on lists of arrays, binds ::
+
+    pure_callback_p.bind(x, callback=flat_f, ...)             in JAX
+    pure_callback_p.bind(x, callback=change(flat_f), ...)     with this patch
+
+Replaced: ``bind`` of the primitives of ``jax.pure_callback``, ``io_callback``, ``debug.callback``
+and ``buffer_callback``.  The function is changed there, since JAX's later steps (transformations
+and lowering) no longer know the program and the circuit.
 Versions: 0.10 and 0.11.
 Upstream: a hook for what is traced.
 Installed: when a program is first traced.
@@ -26,7 +31,11 @@ _PRIMITIVES = (
 
 @patch("bind of JAX's callbacks", "JAX's own callbacks know the program that they are called in")
 def change_functions_of_callbacks(change: Callable[[Callable[..., Any]], Any]) -> None:
-    """Let JAX's callbacks, where they are traced, call ``change(function)``."""
+    """Let JAX's callbacks call ``change(function)`` in the place of ``function``.
+
+    Args:
+        change: is called when the callback is traced.
+    """
     for module, name in _PRIMITIVES:
         _change_functions(original(module, name), change)
 

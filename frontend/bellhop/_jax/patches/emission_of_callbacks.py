@@ -1,8 +1,13 @@
 """JAX's own callbacks in our programs are lowered to calls of our runtime.
 
-Replaced: ``emit_python_callback``, by which JAX lowers them.  It ties their functions to the
-executable of the module that is lowered, and our module becomes a part of another executable.
-Outside of our programs it is JAX's.
+``jax.pure_callback(f, shape, x)`` is lowered to ::
+
+    stablehlo.custom_call @xla_ffi_python_cpu_callback(%x) {index = 0}    in a plain jax.jit
+    callback.call @f(%x)                                                  in a qjit function
+
+Replaced: ``emit_python_callback``, by which JAX lowers its callbacks.  JAX's custom call finds its
+function by a number in the executable of the module that was lowered.  Our module becomes a part of
+another executable, which has no such function.  Outside our programs JAX's own function runs.
 Versions: 0.10 and 0.11.
 Upstream: public lowering rules, or functions that are not numbered by the executable.
 Installed: when a program is first lowered.
@@ -23,13 +28,13 @@ def emit_callbacks_by(emit: Callable[..., Any], where: Callable[[], bool]) -> No
     """Lower JAX's own callbacks by ``emit``.
 
     Args:
-        emit: takes and returns what ``emit_python_callback`` does.
-        where: tells whether ``emit`` is for the module that is being lowered.
+        emit: has the arguments and results of ``emit_python_callback``.
+        where: returns whether the module that is being lowered is one of ours.
     """
     emit_by_jax = original(callback, "emit_python_callback")
 
     def chosen(*args: Any, **kwargs: Any) -> Any:
         return (emit if where() else emit_by_jax)(*args, **kwargs)
 
-    # The second is its public name, which other libraries' rules use.
+    # The lowering rules of other libraries use the public name, ``mlir.emit_python_callback``.
     callback.emit_python_callback = mlir.emit_python_callback = chosen

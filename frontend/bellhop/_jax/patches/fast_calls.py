@@ -1,12 +1,21 @@
-"""Programs with callbacks in a plain ``jax.jit`` run without JAX's fast calls, synchronously.
+"""A plain ``jax.jit`` with callbacks of ours avoids JAX's C++ fast path, and waits for its run.
+
+For ``f = jax.jit(g)``, where ``g`` has a callback of ours that raises ``KeyError``::
+
+                   JAX                                     with this patch
+    first call     JaxRuntimeError(text)                   JaxRuntimeError(text)
+    later calls    ValueError(text), from the fast path    JaxRuntimeError(text)
+
+``runtime_error`` then makes the ``KeyError`` of the ``JaxRuntimeError``.
 
 Replaced: ``pjit._get_fastpath_data``, ``MeshExecutable.create_cpp_call`` and
-``ExecuteReplicated.__call__``.  JAX's C++ fast path raises ``ValueError(text)`` for any failure;
-a run that starts late, after its ``jit`` was dropped, would find its callbacks freed; and the token
-that a failed run leaves on several devices would fail every later run with such an effect.
+``ExecuteReplicated.__call__``, for three reasons.  The fast path raises ``ValueError(text)`` for
+any failure.  A run may start after the call has returned; if the ``jit`` is dropped meanwhile, its
+callbacks are freed before they are called.  And the token that a failed run on several devices
+leaves behind would make every later run with the same effect fail.
 Versions: 0.10 and 0.11.
-Upstream: fast calls raise ``JaxRuntimeError``, and JAX looks at tokens before it keeps them;
-nothing public chooses.
+Upstream: fast calls that raise ``JaxRuntimeError``, and tokens of failed runs that JAX drops.  JAX
+has no public option to avoid the fast path.
 Installed: when one of our calls is first lowered in a plain ``jax.jit``.
 Test: ``test_stable_plain_jit.py`` and ``test_partitioned_programs.py``.
 """
@@ -24,7 +33,7 @@ from bellhop._jax.private import is_ours
 from bellhop._patching import original, patch
 from bellhop_runtime._interrupts import uninterrupted
 
-# Whether the caller itself makes exceptions of such texts, and waits for the run.
+# Whether the caller waits for the run, and finds the exception behind the text of a ``ValueError``.
 translated: contextvars.ContextVar[bool] = contextvars.ContextVar("translated", default=False)
 
 
@@ -38,16 +47,18 @@ def keeps(executable: Any, is_meant: Callable[[Any], bool]) -> bool:
     "the fast calls of jit and of Compiled", "exceptions of callbacks in a plain jax.jit stay whole"
 )
 def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[], None]) -> None:
-    """Keep programs out of JAX's fast calls, and wait for their runs, by what they keep alive.
+    """Keep some programs out of JAX's fast path, and return from their calls when they have run.
 
-    Those with ordered effects of ours, whatever they keep alive, leave no token where they fail.
+    XLA starts a run late if an argument is not ready yet.  The callbacks must still be alive then,
+    although the user may drop the ``jit`` as soon as the call has returned.
 
-    A run starts late if an argument is not ready yet.  What it needs must still be alive then, but
-    its ``jit`` may be dropped as soon as the call has returned.
+    When a program with ordered effects of ours fails, its tokens are dropped, whether or not it is
+    one of those programs.
 
     Args:
-        is_meant: tells of an object that a program keeps alive whether this is one.
-        before: called in the thread of the caller before each run.
+        is_meant: takes an object that a program keeps alive; returns whether that makes it one of
+            the programs.
+        before: is called in the thread of the caller before each run.
     """
 
     fast_by_jax = original(pjit, "_get_fastpath_data")
@@ -70,7 +81,8 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[],
         if not ordered and not any(map(is_meant, run.keepalive or ())):
             return run_by_jax(run, *args)
         before()
-        # Where one device's part fails, the others wait for it, and XLA ends the process.
+        # If Ctrl-C failed the part of one device, the others would wait for it until XLA ends the
+        # process.
         devices = run.xla_executable.local_devices()
         try:
             with uninterrupted() if len(devices) > 1 else contextlib.nullcontext():
@@ -91,14 +103,14 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[],
 
 
 def _wait_for_effects(devices: Iterable[Any]) -> None:
-    """Wait for the effects without order of a run, which may have no result to wait for."""
+    """Wait for the unordered effects of a run, which may have no result to wait for."""
     for device in devices:
         if device in dispatch.runtime_tokens.output_runtime_tokens:
             dispatch.runtime_tokens.output_runtime_tokens[device].block_until_ready()
 
 
 def _forget_tokens(effects: Iterable[Any], devices: Iterable[Any]) -> None:
-    """Begin the order of effects anew, after a failed run."""
+    """Drop the tokens of effects, so that the next run does not wait for the failed one."""
     tokens = dispatch.runtime_tokens
     for effect in effects:
         tokens.current_tokens.pop(effect, None)

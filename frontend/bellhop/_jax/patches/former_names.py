@@ -1,5 +1,9 @@
 """Public names that JAX 0.11 removed and PennyLane 0.45 uses.
 
+On jax 0.11::
+
+    jax.core.is_concrete(1.0)     AttributeError before, True after put_back_former_names()
+
 Replaced: ``jax.core.is_concrete`` and ``jax.core.concrete_or_error`` are defined again.
 Versions: 0.11.
 Upstream: PennyLane tests for ``jax.core.Tracer`` instead.
@@ -14,7 +18,7 @@ from bellhop._patching import original, patch
 
 
 def put_back_former_names() -> None:
-    """Define names again that PennyLane uses, where JAX has them only as private ones."""
+    """Give ``jax.core`` the names again that PennyLane uses, where JAX has removed them."""
     if jax.__version_info__ >= (0, 11):
         _put_in()
 

@@ -1,12 +1,18 @@
-"""Reverse mode of ``scan`` hoists no call with effects out of the loop.
+"""Reverse mode of ``scan`` hoists no equation with effects out of the loop.
+
+In ``jax.grad`` of a loop with an ``io_callback`` whose argument is the same in each iteration::
+
+    jax.lax.scan(lambda c, _: (c * io_callback(f, shape, 1.0), None), x, length=3)
+
+JAX calls ``f`` once, and with this patch three times.
 
 Replaced: ``_scan_known_hoisting``, and under ``jax.checkpoint`` the partial evaluation of ``scan``.
-They hoist loop-invariant equations, calls with effects included, which then run once instead of
-once an iteration.  They also drop the rules of ``jax.custom_jvp`` functions in the loop, so that it
-has no second derivative.  Loops that call no Python are still JAX's; JAX's own callbacks count as
-Python, since a program of ours may hold them.
+Both hoist loop-invariant equations, even those with effects.  Both also drop the rules of
+``jax.custom_jvp`` functions in the loop, without which it has no second derivative.  A loop that
+calls no Python and has no such function of ours is still split by JAX.  JAX's own callbacks count
+as Python, since a program of ours may hold them.
 Versions: 0.10 and 0.11.
-Upstream: effects say whether they may be hoisted.
+Upstream: effect types that say whether an equation may be hoisted.
 Installed: when a program, or one of our calls, is first traced.
 Test: ``test_reported_jax.py``.
 """
@@ -28,22 +34,27 @@ from jax.extend.core.primitives import custom_jvp_call_p
 from bellhop._jax.private import calls_python, is_ours
 from bellhop._patching import original, patch
 
-# Primitives that have no derivative but by the rule of a function around them.
+# Primitives that only the ``jax.custom_jvp`` function around them differentiates.
 _known_by_rules: set[Any] = set()
 
 
 def keep_rules_around(primitive: Any) -> None:
-    """Keep the rules of ``jax.custom_jvp`` functions around a primitive, to any order."""
+    """Keep the rule of a ``jax.custom_jvp`` function in loops, if it has this primitive in it."""
     _known_by_rules.add(primitive)
 
 
 def _must_stay_whole(jaxpr: ClosedJaxpr) -> bool:
-    """Tell whether nothing may be hoisted out of a loop of this body."""
+    """Tell whether nothing may be hoisted out of a loop, by the jaxpr of its body."""
     return any(map(calls_python, jaxpr.effects)) or _needs_rule(jaxpr.jaxpr, has_rule=False)
 
 
 def _needs_rule(jaxpr: Any, *, has_rule: bool) -> bool:
-    """Tell whether a rule, here or around, stands for the derivative of a primitive within."""
+    """Tell whether a jaxpr has a primitive of ``keep_rules_around`` in a ``custom_jvp`` function.
+
+    Args:
+        jaxpr: the jaxpr.
+        has_rule: whether the jaxpr itself stands in such a function.
+    """
     for eqn in jaxpr.eqns:
         if has_rule and eqn.primitive in _known_by_rules:
             return True
@@ -61,9 +72,14 @@ def _hoist_without_effects(
     num_residuals: int,
     *stacked: int,
 ) -> Any:
-    """Hoist as JAX does, but nothing out of a loop with effects, or of our rules.
+    """Do what ``_scan_known_hoisting`` does, but hoist nothing out of a loop that must stay whole.
 
-    JAX 0.11 also says how many further residuals it will not hoist.
+    Args:
+        by_jax: JAX's function.
+        jaxpr: the body of the loop.
+        consts: its constants.
+        num_residuals: how many residuals may be hoisted.
+        stacked: how many others may not; since jax 0.11.
     """
     if _must_stay_whole(jaxpr):
         return jaxpr, consts, [False] * num_residuals, []
@@ -71,7 +87,10 @@ def _hoist_without_effects(
 
 
 class _PartialEvalOfLoops:
-    """JAX's ``partial_eval``, as its loops see it, which can be told to hoist nothing."""
+    """JAX's module ``partial_eval``, as the file of its loops imports it.
+
+    In a thread that is within ``hoisting_nothing()``, it splits a loop so that nothing is hoisted.
+    """
 
     def __init__(self) -> None:
         self._thread = threading.local()
@@ -91,7 +110,10 @@ class _PartialEvalOfLoops:
     def partial_eval_jaxpr_nounits(
         self, jaxpr: ClosedJaxpr, unknowns: Any, instantiate: Any
     ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[Any]]:
-        """Split a jaxpr as JAX does, or so that the first part hands on what is known."""
+        """Split a jaxpr into a known and an unknown part, as JAX's function of this name does.
+
+        To hoist nothing, the known part returns its inputs, and the unknown part computes the rest.
+        """
         if not getattr(self._thread, "hoists_nothing", False):
             return partial_eval.partial_eval_jaxpr_nounits(jaxpr, unknowns, instantiate)
         are_known = [not is_unknown for is_unknown in unknowns]
@@ -109,14 +131,14 @@ _partial_eval_of_loops = _PartialEvalOfLoops()
 def _split_without_hoisting_effects(
     by_jax: Callable[..., Any], saveable: Any, unknown: Any, instantiated: Any, eqn: Any
 ) -> tuple[Any, ...]:
-    """Split a checkpointed loop as JAX does, but hoist nothing out of what must stay whole."""
+    """Split a loop under ``jax.checkpoint`` as JAX does, unless it must stay whole."""
     if not _must_stay_whole(eqn.params["jaxpr"]):
         return by_jax(saveable, unknown, instantiated, eqn)
     with _partial_eval_of_loops.hoisting_nothing():
         split = by_jax(saveable, unknown, instantiated, eqn)
     known = split[0]
     if known is not None and "call_jaxpr" in known.params:
-        # The loop itself is the last; what stands before it was hoisted.
+        # The last equation is the loop.  Those before it were hoisted.
         for hoisted in known.params["call_jaxpr"].eqns[:-1]:
             if any(map(is_ours, hoisted.effects)):
                 raise NotImplementedError(
@@ -130,7 +152,7 @@ def _split_without_hoisting_effects(
 
 @patch("the hoisting of scan", "calls with effects are made once an iteration")
 def keep_effects_in_loops() -> None:
-    """Hoist nothing out of a loop with effects of calls, or of our rules."""
+    """Hoist nothing out of a loop that calls Python or has ``custom_jvp`` functions of ours."""
     hoist = original(loops, "_scan_known_hoisting")
     loops._scan_known_hoisting = functools.partial(_hoist_without_effects, hoist)
     original(loops, "pe")

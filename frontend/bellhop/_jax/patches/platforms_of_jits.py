@@ -1,6 +1,11 @@
 """A nested ``jit`` that is a region is lowered for the platform that it will run on.
 
-Replaced: the lowering rule of ``jit``; all but regions of our own programs go on to JAX's.
+In a program for the CPU that calls ``accelerate(f, dev=gpu)``, JAX's lowering rules see ::
+
+    platforms=("cpu",)     in the program
+    platforms=("cuda",)    in the nested jit of f; JAX alone: ("cpu",)
+
+Replaced: the lowering rule of ``jit``.  Any ``jit`` that is no region is lowered by JAX's rule.
 Versions: 0.10 and 0.11.
 Upstream: public JAX lowers a module for one platform, or all of it for several.
 Installed: by the first ``accelerate``.
@@ -24,8 +29,9 @@ def choose_platforms_of_jits(
     """Let the name of a nested ``jit`` decide what platform it is lowered for.
 
     Args:
-        choose: takes the name; returns the platform, and where to keep what was lowered for
-            other platforms in the same module, or None for the platform of the module.
+        choose: takes the name of a nested ``jit``; returns None to lower it for the platform of
+            the module.  To lower it for another, returns that platform and a dictionary, the same
+            one throughout a module, which keeps JAX's caches of lowered functions by platform.
     """
     lower_jit = original(pjit, "_pjit_lowering")
 
@@ -35,7 +41,7 @@ def choose_platforms_of_jits(
             platform, caches = chosen
             old = ctx.module_context
             if tuple(old.platforms) != (platform,):
-                # The module's own functions are lowered for its own platform.
+                # The caches of the module hold functions that were lowered for its own platform.
                 own, primitives = caches.setdefault(platform, ({}, {}))
                 ctx = ctx.replace(
                     module_context=old.replace(

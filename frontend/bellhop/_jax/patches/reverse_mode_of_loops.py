@@ -1,10 +1,16 @@
-"""Rules of ``while``, for our own derivatives.
+"""Reverse mode of ``while``, in derivatives of ours.
 
-Replaced: the transpose rule of ``while_p``, which raises in JAX; elsewhere it still does.  In JAX
-before 0.10.2 also its JVP rule, which fails for conditions whose arguments have no names, as those
-of a loop have that reverse mode has split: the second derivative in such a loop.
+For ``f = lambda x, n: jax.lax.fori_loop(0, n, lambda i, c: c * x, 1.0)``::
+
+    bellhop.qjit(bellhop.grad(f))(2.0, 3)     12.0
+    jax.jit(jax.grad(f))(2.0, 3)              ValueError: Reverse-mode differentiation does not ...
+
+Replaced: the transpose rule of ``while_p``.  JAX's raises an error, and outside derivatives of ours
+it still does.  Before jax 0.10.2 also its JVP rule, which fails where the arguments of the
+condition have no names.  A loop that reverse mode has split has such a condition, so the rule is
+needed for second derivatives.
 Versions: 0.10 and 0.11.
-Upstream: none for the transpose rule; JAX leaves it to ``jax.custom_vjp``.
+Upstream: nothing for the transpose rule; JAX refers users to ``jax.custom_vjp``.
 Installed: by the first derivative that needs it.
 Test: ``test_derivatives_of_long_loops.py``, ``test_higher_derivatives_in_dynamic_loops.py``.
 """
@@ -22,7 +28,7 @@ from bellhop._patching import patch
 
 @patch("the transposition rule of while", "loops of computed length have a reverse mode")
 def transpose_loops_by(make_rule: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Register ``make_rule(the rule of JAX)`` as transpose rule of ``while_p``."""
+    """Register ``make_rule(rule)``, of JAX's own ``rule``, as transpose rule of ``while_p``."""
     ad.primitive_transposes[while_p] = make_rule(ad.primitive_transposes[while_p])
     if jax.__version_info__ < (0, 10, 2):
         _differentiate_conditions_without_names()

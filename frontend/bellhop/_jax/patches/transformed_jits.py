@@ -1,11 +1,22 @@
-"""A ``jit`` under transformations, with something of ours in it, may call itself.
+"""A qjit function under an eager transformation may be called by its own callbacks.
 
-Replaced: ``jit_p.impl``.  JAX's cache of fast calls locks the entry of a program during its first
-run, and of a program that is kept out of fast calls during each run.  So a callback that calls the
-same function is refused, and one that waits for another thread that does so waits for ever.
-Programs that call no Python keep fast calls; their exceptions are made from the texts here.
+Here ``f`` calls itself by a callback, and ``jax.vmap`` transforms it outside of any program::
+
+    @bellhop.qjit
+    def f(n):
+        again = lambda n: int(f(n - 1)) if n > 0 else 0
+        return n + bellhop.pure_callback(again, int)(n)
+
+    jax.vmap(f)(jnp.array([2, 1]))     [3, 1]
+
+Replaced: ``jit_p.impl``, by which JAX runs a ``jit`` under eager transformations.  It keeps each
+program in a cache for its C++ fast path, and holds a lock of the program's entry during its first
+run.  For a program that the fast path does not take, it does so during every run.  A callback that
+calls the same program would then be refused, and one that waits for a thread which calls it would
+wait for ever.  Programs that call no Python still take the fast path; the exceptions behind its
+``ValueError`` texts are found here.
 Versions: 0.10 and 0.11.
-Upstream: a cache of fast calls that locks no entry while a program runs.
+Upstream: a cache that locks no entry while a program runs.
 Installed: when a qjit function is first transformed outside of any program.
 Test: ``test_eager_transformations.py``.
 """
@@ -28,12 +39,13 @@ def run_without_entries(
     calls_python: Callable[[Any], bool],
     exception_behind: Callable[[Exception], BaseException | None],
 ) -> None:
-    """Keep jits under transformations out of JAX's cache of fast calls, if they may call Python.
+    """Run a ``jit`` under eager transformations without JAX's cache, if it may call Python.
 
     Args:
-        is_meant: tells by the jaxpr whether something of ours is in it.
-        calls_python: tells of an object that a program keeps alive whether it calls Python.
-        exception_behind: returns the exception that the error of a fast call stands for, if any.
+        is_meant: takes a jaxpr; returns whether it has primitives of ours.
+        calls_python: takes an object that a program keeps alive; returns whether it calls Python.
+        exception_behind: takes the error of a fast call; returns the exception of ours that the
+            error stands for, or None.
     """
     run_by_jax = original(jit_p, "impl")
     run_jaxpr = original(pjit, "_pjit_call_impl_python")

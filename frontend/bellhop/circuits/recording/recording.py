@@ -1,25 +1,28 @@
 """A circuit while its quantum function is traced: its loops and conditionals.
 
-A loop of gates is split in two: its angles are computed as a vector, and one call of the runtime
-applies the gates of all iterations.  From ``for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()`` comes::
+A loop whose body only applies gates becomes two equations.  The first computes the angles of all
+iterations as one vector, and the second is one call of the runtime, which applies the gates of all
+iterations.  ``for_loop(0, 1000)(lambda i: qml.RX(x * i, 0))()`` is traced to ::
 
-    angles = mul x [0. 1. 2.]
-    state = quantum_gates[RX] state angles 0 [] 3
+    angles = mul x [0. 1. 2. ...]
+    state = quantum_gates[RX] state angles 0 [] 1000
 
-Where an iteration does more, here a print, the loop stays one that carries the state, and the
-parameters of all iterations are stacked for the measurement::
+(A shorter loop is unrolled, see ``unrolled``.)  A loop whose body does something else too, such as
+``bellhop.debug.print("{}", i)``, becomes a ``scan`` that carries the state.  It returns the angles
+of all iterations, by which the measurement is differentiated::
 
     state offset angles = scan[
       jaxpr={ lambda x; state offset i. let
+          bellhop_print i
           angle = mul x i
-          bellhop_print[target=print] i
           state = quantum_gates[RX] state [angle] offset []
-        in (state, add offset 1, [angle]) }
-      length=3
-    ] x state 0 [0 1 2]
+          offset = add offset 1
+        in (state, offset, [angle]) }
+      length=1000
+    ] x state 0 [0 1 2 ...]
 
-The branches of a conditional return parameter vectors of one length, padded with zeros.  From
-``cond(x > 0, lambda: qml.RX(x, 0), lambda: qml.X(0))()`` comes::
+A conditional becomes a ``cond``.  Its branches return vectors of parameters of the same length,
+padded with zeros.  ``cond(x > 0, lambda: qml.RX(x, 0), lambda: qml.X(0))()`` is traced to ::
 
     state angles = cond[
       branches=(
@@ -50,32 +53,30 @@ from bellhop.circuits.recording.straight_circuit import StraightCircuit
 from bellhop.circuits.recording.unrolled import unrolled
 from bellhop.control_flow.steps import Branches, Step, traced_branches, traced_step
 
-# At most so many iterations are one call, which holds the parameters of all their gates.
+# A loop of more iterations is not one call, which would hold the parameters of all its gates.
 _MOST_IN_ONE_CALL = 1 << 18
 
 
 class Circuit(StraightCircuit):
     """A circuit with control flow, which is traced to ``scan``, ``while`` and ``cond``.
 
-    If the body of a loop is only a run of gates and has no side effects, the program computes the
-    parameters of all iterations first, and one call of the runtime applies their gates.  If the
-    length is dynamic, that is done for blocks of iterations.  If the body is itself such a loop,
-    both loops become one.
+    If the body of a loop only applies gates and has no side effects, the program first computes the
+    parameters of all iterations, and then calls the runtime once.  If the program computes the
+    length of the loop, it does so for a block of iterations at a time.  If the body is itself such
+    a loop, the two loops become one call.
     """
 
     def for_loop(
         self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a loop whose body applies gates; return the carried values.
-
-        The parameters of the gates in a loop of static length are stacked, so that their
-        order is that of execution.
+        """Run a loop whose body applies gates; return the carried values after it.
 
         Args:
-            n_iterations: how many iterations there are, an integer where that is known.
-            body: takes the carried values and the number of the iteration; returns the
-                next carried values.
-            carried: the first carried values.
+            n_iterations: the number of iterations: an ``int``, or a tracer if the program computes
+                it.
+            body: takes the carried values and the number of the iteration; returns the carried
+                values of the next iteration.
+            carried: the carried values of the first iteration.
         """
         if isinstance(n_iterations, int):
             return self._static_loop(n_iterations, body, carried)
@@ -100,9 +101,9 @@ class Circuit(StraightCircuit):
     def _static_loop(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a loop of static length, as ``for_loop`` does."""
+        """Run a loop of static length; arguments and results are those of ``for_loop``."""
         self.flush_active("for_loop")
-        # Gates that wait may be joined by those of the loop.
+        # The gates before the loop stay pending, since gates of the loop may join their run.
         before, self._run = self._run, None
         was_one_run = self._is_one_run
         gates: list[RepeatedRun] = []
@@ -138,8 +139,8 @@ class Circuit(StraightCircuit):
             else:
                 self._bind(straight)
             return tuple(carried)
-        # At the ends of an inner loop's iterations nothing merged, or it would be more than one
-        # run; at the ends of this loop's iterations are the same gates.
+        # The body is one run of gates although it is a loop, so no gates merged where one inner
+        # iteration meets the next.  The same gates meet between two outer iterations.
         loop = merge_iterations(
             repeated.run, params, self.device.passes if repeated.n_iterations == 1 else ()
         )
@@ -158,7 +159,13 @@ class Circuit(StraightCircuit):
         body: Callable[..., Any],
         carried: tuple[Any, ...],
     ) -> tuple[Any, ...]:
-        """Run a loop whose body applies gates while a condition on the carried values holds."""
+        """Run a loop whose body applies gates while a condition holds; return the carried values.
+
+        Args:
+            condition: takes the carried values; returns whether another iteration follows.
+            body: takes the carried values; returns those of the next iteration.
+            carried: the carried values of the first iteration.
+        """
 
         def goes_on(carried: tuple[Any, ...]) -> Any:
             return self.evaluate_condition(condition, carried)
@@ -183,20 +190,25 @@ class Circuit(StraightCircuit):
         return self._resume((carried, *state))
 
     def _apart_if_dynamic_count(self, gates: list[RepeatedRun]) -> list[RepeatedRun] | None:
-        """Return ``gates`` where blocks of iterations may be one call of the runtime.
+        """Return ``gates`` if one call of the runtime may apply a block of iterations, else None.
 
-        They may not in circuits with passes: ``merge-loop-boundaries`` needs to see the loop.
+        In a circuit with passes it may not, since ``merge-loop-boundaries`` looks for the loop.
         """
         return None if self.device.passes else gates
 
     def _classical_body(self, step: Step) -> Callable[..., tuple[tuple[Any, ...], Any]]:
-        """Return the classical part of a body that is only a run of gates.
+        """Return the classical part of the body of a loop that only applies gates.
+
+        Args:
+            step: one iteration, from ``_traced_step``, which returns parameters and wires instead
+                of applying gates.
 
         Returns:
-            a function of the carried values, and the number of the iteration where it has one;
-            it returns the next carried values, and the parameters and wires of the run.
+            a function of the carried values and, in a ``for_loop``, of the number of the iteration.
+            It returns the next carried values, and the parameters and wires of the gates.
         """
-        # The state is none of its business, and gates that wait for it go on waiting.
+        # ``step`` hands these on and does not read them.  Reading ``_handle`` here would bind the
+        # gates that are pending.
         others = self._state, self._offset, self._dynamic_count
 
         def computed(carried: tuple[Any, ...], *iteration: Any) -> tuple[tuple[Any, ...], Any]:
@@ -206,7 +218,13 @@ class Circuit(StraightCircuit):
         return computed
 
     def _in_blocks(self, repeated: RepeatedRun) -> tuple[Use, Any]:
-        """Return a function that applies the gates of each iteration of a block, and its state."""
+        """Return a function that applies the gates of a block of iterations, and its first state.
+
+        Both are for ``use_iterations``.
+
+        Args:
+            repeated: the gates of one iteration.
+        """
         _, *state = self._circuit_state(())
 
         def apply(state: Any, inputs: Any, n_iterations: Any) -> Any:
@@ -235,13 +253,23 @@ class Circuit(StraightCircuit):
         gates_apart: list[RepeatedRun] | None = None,
         max_iterations: float = math.inf,
     ) -> tuple[tuple[Any, ...], Step, np.ndarray]:
-        """Trace an iteration with gates.
+        """Trace one iteration of a loop.
+
+        Args:
+            construct: what the user called, for errors.
+            body: the body; it takes the carried values and ``others``.
+            carried: the carried values of the first iteration.
+            others: the number of the iteration, in a ``for_loop``.
+            is_dynamic_count: whether the program computes how many iterations there are.
+            gates_apart: a list, if gates may be separated from the classical part of the body.
+            max_iterations: the most iterations of a loop in the body for which they may.
 
         Returns:
-            the carried values in their types, a function that goes from state to state, and
-            the frequencies of the parameters of an iteration.  Where the iteration is a run of
-            gates, of ``max_iterations`` at most, and ``gates_apart`` is a list, that run is left
-            there, and the function returns its parameters and wires instead of applying it.
+            the carried values in the types that they have in every iteration; a function that runs
+            an iteration, from the carried values and the state of the circuit to the next ones and
+            the parameters of its gates; and the frequencies of these parameters.  If the body turns
+            out to be one run of gates that may be separated, ``gates_apart`` has this run, and the
+            function returns its parameters and wires and applies no gates.
         """
         self.flush_active(construct)
         frequencies = np.zeros(0, np.uint8)
@@ -270,17 +298,19 @@ class Circuit(StraightCircuit):
         first = carried
         while True:
             _, *state = self._circuit_state(first)
-            # A function of its own each time: JAX keeps what it traced of one.
+            # A new function in each round, since JAX caches what it traced of the last one.
             again = lambda *args: recorded(*args)
             carried, run = traced_step(construct, again, first, tuple(state), *others)
             if gates_apart and run.has_effects:
-                # A side effect must come after the gates of the iterations before it.
+                # An iteration's side effect comes after the gates of the iterations before it, so
+                # its gates cannot come later.
                 gates_apart.clear()
                 gates_apart = None
                 continue
             if not counts or self._dynamic_count is not None:
                 break
-            # The body has a loop of dynamic length: trace again, with the proxy carried.
+            # The body has a loop of dynamic length.  Trace it again, now with the proxy among the
+            # carried values.
             self._begin_dynamic_count()
 
         def step(state: Any, *others: Any) -> tuple[Any, Any]:
@@ -291,7 +321,7 @@ class Circuit(StraightCircuit):
         return carried, step, frequencies
 
     def _only_run(self) -> RepeatedRun | None:
-        """Return what was traced as one run of gates, repeated or not; None where it is more."""
+        """Return the run of gates that was traced, if nothing else was; else None."""
         run = self._run
         if run is None or not self._is_one_run:
             return None
@@ -306,8 +336,8 @@ class Circuit(StraightCircuit):
     def branch(self, branches: Branches) -> Any:
         """Run one branch of a conditional, which may apply gates; return its result.
 
-        The parameter vectors of all branches are padded to the longest, so that the offset of the
-        next gate's parameters is static; the padding has derivative zero.
+        The parameter vectors of the branches are padded to the length of the longest, so that the
+        gates after the conditional have a static offset.  The derivative by the padding is zero.
         """
         self.flush_active(branches.construct)
         frequencies: list[np.ndarray] = []
@@ -333,7 +363,7 @@ class Circuit(StraightCircuit):
             )
             if not counts or self._dynamic_count is not None:
                 break
-            # A branch has a loop of dynamic length: trace again, with the proxy as an argument.
+            # A branch has a loop of dynamic length.  Trace all again, with the proxy as argument.
             self._begin_dynamic_count()
         n_params = max(params.shape[0] for *_, params in rest)
 
@@ -352,7 +382,8 @@ class Circuit(StraightCircuit):
             self._dynamic_count,
         )
         self._params.append(params)
-        # A slot holds a parameter of either branch, so its shift rule must hold for both.
+        # An element of the vector is a parameter of whichever branch runs, so its shift rule must
+        # be right for each.
         shared = np.zeros(n_params, np.uint8)
         for of_branch in frequencies:
             shared[: len(of_branch)] |= of_branch

@@ -1,4 +1,4 @@
-"""A circuit while its quantum function is traced: queued operations become primitives.
+"""A circuit while its quantum function is traced: queued operations become JAX equations.
 
 The quantum function ::
 
@@ -14,10 +14,11 @@ is traced to ::
         state value = quantum_measure[measurements=(Expval(Z),)] state [] [] [angle]
       in (state, value) }
 
-``quantum_gates`` takes the state's handle, the parameters of its gates, the offset of these among
-all parameters of the circuit, and the wires that the program computes.  Constants are part of the
-gates.  ``quantum_measure`` takes the coefficients and matrices of observables, and all parameters
-of the circuit, by which it is differentiated.
+``state`` is a handle, by which the runtime finds the state.  ``quantum_gates`` takes it, the
+parameters of these gates, their offset in the vector of all parameters of the circuit, and the
+wires that the program computes (none here).  Parameters that are constants are part of the gates.
+``quantum_measure`` takes the coefficients and matrices of observables, and the vector of all
+parameters, by which it is differentiated.
 """
 
 import functools
@@ -49,9 +50,26 @@ from bellhop.circuits.recording.wired import WiredCircuit
 
 
 class StraightCircuit(WiredCircuit):
-    """The handle of the state, and the parameters of all gates so far, in order of execution.
+    """A circuit that is traced to ``quantum_gates`` and ``quantum_measure``, without control flow.
 
-    Operations that are flushed from the queue become one ``gates`` primitive for each run of gates.
+    It holds the handle of the state, and the parameters of all gates so far in order of execution.
+    Operations are bound as runs: one ``quantum_gates`` for as many gates as possible.  So the last
+    run is pending (``_run``) until something other than a gate follows.
+
+    Args:
+        handle: the handle of a fresh state.
+        device: the device, for errors and for what it can measure.
+        gates: the gates that the device applies; others are decomposed.
+        wires: gives the qubit of a wire label.
+        where: the QNode and its line, for errors.
+        differentiation: how the QNode is differentiated.
+        rows: the batches of parameters.
+
+    Attributes:
+        has_mid_circuit: whether it has measured a wire in the middle.
+        postselects: whether one of these measurements postselects.
+        is_tree: whether the circuit runs once for each combination of mid-circuit outcomes.
+        groups: the number of shots of each group over which means are taken.
     """
 
     def __init__(
@@ -71,28 +89,26 @@ class StraightCircuit(WiredCircuit):
         self.device = device
         self.has_mid_circuit = False
         self.postselects = False
-        # Whether it runs once for each combination of outcomes.
         self.is_tree = False
-        # The shots of each group, where means are taken over groups of shots.
         self.groups: tuple[int, ...] = ()
         self.gate_set = gates
         self._offset: Any = jnp.int32(0)
         self._params: list[Any] = []
         self._frequencies: list[np.ndarray] = []
-        # The dynamic-count parameters so far; None before the first loop of dynamic length.
+        # Parameters of loops of dynamic length; None before the first such loop.
         self._dynamic_count: DynamicCount | None = None
         self._is_dynamic_count = False
         self._dynamic_frequencies = NO_FREQUENCIES
         self._runs_in_engine = device.has_engine
         self._is_fresh = True
-        # Gates that are not bound yet, since gates that follow join their run.
+        # Gates that are not bound yet, since the gates that follow may join their run.
         self._run: GateRun | RepeatedRun | None = None
-        # Whether nothing but these was traced in this part.
+        # Whether the pending gates are all that was traced of this loop's body or branch.
         self._is_one_run = False
 
     @property
     def handle(self) -> Any:
-        """The handle of the state after everything that was flushed."""
+        """The handle of the state after all operations so far; binds pending gates."""
         return self._handle
 
     @property
@@ -156,7 +172,7 @@ class StraightCircuit(WiredCircuit):
     def _apply(self, run: GateRun, params: Any, wires: Any, n_iterations: Any = None) -> None:
         obstacle = self._gates_obstacle(run)
         self._runs_in_engine &= run.runs_in_engine()
-        # Read first: reading it binds pending gates, which moves the offset.
+        # Reading the handle binds pending gates, which moves the offset.  So it comes first.
         handle = self._handle
         dynamic_count = self._dynamic_count if self._is_dynamic_count else None
         offset = self._offset if dynamic_count is None else dynamic_count.number
@@ -182,7 +198,7 @@ class StraightCircuit(WiredCircuit):
         self._frequencies.append(np.tile(frequencies, 1 if n_iterations is None else n_iterations))
 
     def _gates_obstacle(self, run: GateRun) -> str:
-        """Return why gates cannot be differentiated by their parameters; empty where they can."""
+        """Return why gates cannot be differentiated by their parameters; empty if they can."""
         if not run.is_differentiable:
             names = ", ".join(dict.fromkeys(gate.name for gate in run.gates if gate.slots))
             return (
@@ -201,13 +217,20 @@ class StraightCircuit(WiredCircuit):
         *,
         is_dynamic_count: bool = False,
     ) -> Iterator[None]:
-        """Trace a loop's body or a branch, which begins with a state and offset of its own."""
+        """Trace a loop's body or a branch as a jaxpr of its own.
+
+        Args:
+            handle: the handle of the state at its beginning, an input of that jaxpr.
+            offset: the offset of its first parameter.
+            dynamic_count: the dynamic-count parameters before it.
+            is_dynamic_count: whether the parameters in it are dynamic-count ones.
+        """
         outer = self._handle, self._offset, self._dynamic_count, self._params, self._frequencies
         was_dynamic_count = self._is_dynamic_count
         self._handle, self._offset, self._dynamic_count = handle, offset, dynamic_count
         self._params, self._frequencies = [], []
         self._is_dynamic_count = was_dynamic_count or is_dynamic_count
-        # Other gates may run before it, so nothing in it is the first operation of the circuit.
+        # A state preparation in it is not the first operation of the circuit.
         self._is_fresh = False
         try:
             yield
@@ -267,25 +290,25 @@ class StraightCircuit(WiredCircuit):
         return values
 
     def _is_replayed(self) -> bool:
-        """Tell whether only running the gates again differentiates.
+        """Tell whether derivatives need the circuit to run again, with shifted parameters.
 
-        No plugin's adjoint method goes back through a mid-circuit measurement; the engine's does,
-        in each run of a circuit that goes through all outcomes.
+        The adjoint method of plugins does not go back through a mid-circuit measurement.  That of
+        the engine does, in each run of a circuit that goes through all outcomes.
         """
         if not self.has_mid_circuit:
             return self.device.shots > 0
         return not (self.is_tree and self._runs_in_engine)
 
     def sample(self, asked: Sequence[Asked]) -> list[Any]:
-        """Measure samples once, and return each result that is computed from them."""
+        """Sample once, and return each of the results that are computed from these samples."""
         samples = MeasurementList(self)
         samples.sample(asked)
         return self.measure(samples)
 
     def mean_of_groups(self, value: Any) -> Any:
-        """Return the mean over each group of shots of a value that does not depend on the shot."""
+        """Return a value that is the same for all shots, once for each group of shots."""
         return jnp.broadcast_to(value, (len(self.groups), *value.shape))
 
     def of_each_shot(self, value: Any) -> Any:
-        """Return a value that does not depend on the shot, once for each shot."""
+        """Return a value that is the same for all shots, once for each shot."""
         return jnp.broadcast_to(value, (self.device.shots, *value.shape))

@@ -1,16 +1,16 @@
-"""Loops of few gates, on wires that are known, as straight runs.
+"""Loops of few gates are unrolled: the gates of all iterations are written one after another.
 
-In ``for_loop(0, 3)(lambda i: qml.RX(x[i], i))()`` the number of the iteration alone decides the
-wires, so that ::
+The loop ``for_loop(0, 3)(lambda i: qml.RX(x[i], i))()`` could be ::
 
     state = quantum_gates[RX on a computed wire] state x 0 [0 1 2] 3
 
-is the same as ::
+Its wires depend on nothing but the number of the iteration, so they are known while the program is
+traced, and the loop becomes ::
 
     state = quantum_gates[RX on 0, RX on 1, RX on 2] state x 0 []
 
-which joins the gates before and after it.  A circuit that is one straight run is one call of the
-runtime, in the engine or by gates that are fused.
+These gates are one run with those before and after the loop.  A circuit that is one such run is one
+call of the runtime.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from bellhop.base.equations import evaluate, read
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
 from bellhop.circuits.vectorize.elementwise import is_elementwise
 
-# A loop of more gates is compiled and kept in less as a loop.
+# A loop of more gates compiles faster, and needs less memory, if it stays a loop.
 _MOST_GATES = 512
 
 
@@ -37,14 +37,18 @@ def unrolled(
     n_iterations: int,
     qubits: int,
 ) -> GateRun | None:
-    """Return a loop of gates as one straight run; None where it is long, or wires are not known.
+    """Unroll a loop of gates.
 
     Args:
-        repeated: the gates of all iterations.
-        wires_of: takes the number of an iteration of the loop; returns its computed wires.  There
-            may be more iterations in it, of a loop within.
-        n_iterations: those of the loop.
-        qubits: how many there are.
+        repeated: the loop.  If it has an inner loop, this has the iterations of both.
+        wires_of: takes the number of an iteration of the outer loop; returns the wires which that
+            iteration computes.
+        n_iterations: the number of iterations of the outer loop.
+        qubits: the number of qubits of the device.
+
+    Returns:
+        the gates of all iterations; None if there are too many, if wires are not known while the
+        program is traced, or if a gate has wrong wires (an error when the program runs).
     """
     run, total = repeated.run, repeated.n_iterations
     if total * len(run.gates) > _MOST_GATES:
@@ -56,7 +60,7 @@ def unrolled(
         if known is None:
             return None
         wires = known.reshape(total, -1)
-        # What is wrong with a wire, the run says.
+        # The runtime raises the error for such a wire, as for any other computed wire.
         if np.any((wires < 0) | (wires >= qubits)):
             return None
     straight = GateRun(run.is_differentiable)
@@ -78,7 +82,7 @@ def _wires(codes: Sequence[int], computed: Sequence[int]) -> tuple[int, ...]:
 
 
 def _known(wires_of: Callable[[Any], Any], n_iterations: int) -> np.ndarray | None:
-    """Return the wires of each iteration, if nothing but its number decides them."""
+    """Return the wires of each iteration; None if they depend on more than its number."""
     closed = jax.make_jaxpr(wires_of)(0)
     jaxpr = closed.jaxpr
     (number,), (wires,) = jaxpr.invars, jaxpr.outvars

@@ -1,7 +1,7 @@
-"""Loops of circuits that hold no loops: Python runs each iteration while the circuit is traced.
+"""Loops in circuits that become tapes: Python runs each iteration while the circuit is traced.
 
-``for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()`` applies ``RX(0.0)``, ``RX(x)`` and ``RX(2 * x)``; a
-loop whose length the program computes is refused.
+``for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()`` puts ``RX(x * 0)``, ``RX(x * 1)`` and ``RX(x * 2)``
+on the tape.  A loop whose length the program computes is refused.
 """
 
 from abc import abstractmethod
@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 
 class UnrolledLoops:
-    """The loops of such a circuit."""
+    """The ``for_loop`` and ``while_loop`` of a circuit that becomes a tape."""
 
     def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
         """Run a loop of known length; return the carried values."""
