@@ -1,14 +1,22 @@
-"""Splits loops of gates: classical values of all iterations first, then their gates.
+"""Loops that compute values of all iterations first, and use them afterwards (for their gates).
 
-For the body ``lambda _, i: ((), x * i)`` of 3 iterations, which carries nothing::
+With the body ``lambda _, i: ((), x * i)``, which carries nothing, a loop of known length becomes a
+vector::
 
-    stack_iterations(body, (), 3)       (), mul x [0 1 2]          independent: vectors
-    use_iterations(body, (), n, use, state)                        dynamic length: blocks of 64
+    stack_iterations(body, (), 3)    returns    (), mul x [0 1 2]
 
-        state = while first < n:  use(state, mul x [first ... first + 63], min(64, n - first))
+A loop whose length ``n`` the program computes has no static shape for such a vector.  It becomes a
+loop over blocks of 64 iterations, each of which ends in a call of ``use``::
 
-Iterations that depend on each other are computed by ``scan``, or by an inner ``while`` for each
-block.
+    use_iterations(body, (), n, use, state)    is traced to
+
+        first = 0
+        while first < n:
+            state = use(state, mul x [first ... first + 63], min(64, n - first))
+            first = first + 64
+
+Where an iteration depends on the one before it, ``scan`` computes the values instead of a vector,
+and in a block an inner ``while`` does.
 """
 
 import math
@@ -23,14 +31,16 @@ from jax.lax import iota_p
 from bellhop.circuits.vectorize.elementwise import is_elementwise
 from bellhop.circuits.vectorize.vectorize import vectorized
 
-# The iterations of a block: that makes a call of the runtime a few nanoseconds an iteration.
+# The most iterations in a block.  With so many, the cost of calling the runtime is a few
+# nanoseconds for each of them.
 _MOST_IN_A_BLOCK = 64
 
-# There are fewer where the results of an iteration are large: the numbers of a block.
+# The most numbers in the results of a block, all its iterations together.
 _NUMBERS_IN_A_BLOCK = 1 << 16
 
-# Takes a state, the results of some iterations, stacked, and how many iterations these are, of
-# which there may be fewer than results; returns the state after them.
+# Takes a state, the stacked results of a block, and the number of its iterations; returns the state
+# after these iterations.  The last block may have fewer iterations than results; the rest of the
+# results is to be ignored.
 Use = Callable[[Any, Any, Any], Any]
 
 
@@ -39,14 +49,14 @@ def stack_iterations(
 ) -> tuple[Any, Any]:
     """Return the carried values after a loop, and the stacked results of all iterations.
 
-    Iterations that do not depend on each other, and compute element by element, are computed as
-    vectors; others one after another.
+    Iterations that carry nothing and compute element by element become vector operations.  Others
+    become a ``scan``.
 
     Args:
-        body: takes what is carried and the number of the iteration; returns what is carried next
-            and the results of the iteration.
-        carried: what the first iteration gets.
-        n_iterations: how many there are.
+        body: takes the carried values and the number of an iteration; returns the carried values of
+            the next one, and the results of this one.
+        carried: the carried values of the first iteration.
+        n_iterations: the number of iterations.
     """
     numbers = jnp.arange(n_iterations)
     independent = _independent(body, carried)
@@ -62,14 +72,18 @@ def use_iterations(
     use: Use,
     state: Any,
 ) -> tuple[Any, Any]:
-    """Use the results of all iterations, a block at a time; return what is carried, and the state.
+    """Run a ``for`` loop whose length the program computes, and use its results block by block.
 
     Args:
-        body: as ``stack_iterations`` takes it.
-        carried: what the first iteration gets.
-        n_iterations: how many there are, which only the run knows.
-        use: is called for each block.
-        state: before the first iteration.
+        body: takes the carried values and the number of an iteration; returns the carried values of
+            the next one, and the results of this one.
+        carried: the carried values of the first iteration.
+        n_iterations: the number of iterations, a tracer.
+        use: is called for each block of iterations, with the state and their results.
+        state: the state before the first iteration.
+
+    Returns:
+        the carried values and the state after the loop.
     """
     independent = _independent(body, carried)
     n_iterations = jax.lax.convert_element_type(n_iterations, int)
@@ -90,8 +104,8 @@ def use_iterations(
     def one_block(loop: Any) -> Any:
         first, state = loop
         count = jnp.minimum(most, n_iterations - first)
-        # Past the last iteration comes the last one again, so that nothing is computed, and
-        # differentiated, that would not be in a loop.
+        # After the last iteration the last one is repeated.  Further iterations would be computed
+        # and differentiated although the loop does not have them.
         numbers = first + jnp.minimum(jnp.arange(most), count - 1)
         return first + most, use(state, jax.vmap(independent)(numbers), count)
 
@@ -108,17 +122,21 @@ def use_iterations_while(
     use: Use,
     state: Any,
 ) -> tuple[Any, Any]:
-    """The same for iterations while a condition holds.
+    """Run a ``while`` loop, and use its results block by block.
 
-    An iteration is computed if it happens, and once, and so is the condition: what they call is
-    called as in a loop.
+    The body is computed once for each iteration, and so is the condition.  Callbacks in them are
+    therefore called as often as in a loop without blocks.
 
     Args:
-        goes_on: takes what is carried; tells whether there is another iteration.
-        body: takes what is carried; returns what is carried next and the results of the iteration.
-        carried: what the first iteration gets.
-        use: is called for each block.
-        state: before the first iteration.
+        goes_on: takes the carried values; returns whether another iteration follows.
+        body: takes the carried values; returns those of the next iteration, and the results of this
+            one.
+        carried: the carried values of the first iteration.
+        use: is called for each block of iterations, with the state and their results.
+        state: the state before the first iteration.
+
+    Returns:
+        the carried values and the state after the loop.
     """
     results = jax.eval_shape(body, carried)[1]
     most = _block_size(results)
@@ -148,19 +166,18 @@ def use_iterations_while(
 def _independent(
     body: Callable[[Any, Any], tuple[Any, Any]], carried: Any
 ) -> Callable[[Any], Any] | None:
-    """Return a function to ``vmap`` for the results, if iterations are independent.
+    """Return a function that gives the results of an iteration by its number alone, for ``vmap``.
 
     Returns:
-        a function of the number of the iteration; None where iterations depend on each other, or do
-        more than to compute element by element.
+        the function; None if iterations carry values, or do more than elementwise computations.
     """
     if jax.tree.leaves(carried):
         return None
     closed, shapes = jax.make_jaxpr(lambda number: body(carried, number)[1], return_shape=True)(0)
-    # Numbers of iterations are those of a loop within.
+    # An ``iota`` is the numbers of the iterations of an inner loop.
     if not all(eqn.primitive is iota_p or is_elementwise(eqn) for eqn in closed.jaxpr.eqns):
         return None
-    # An iteration with many gates is vectorised by itself before: that leaves fewer, longer
+    # An iteration may have many gates.  Vectorizing each iteration first leaves fewer and longer
     # vectors.
     closed = vectorized(closed)
     tree = jax.tree.structure(shapes)

@@ -5,8 +5,8 @@ For ``f = lambda: for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()``::
     qml.adjoint(f)()    applies    for_loop(0, 3)(lambda i: qml.adjoint(qml.RX(x * (2 - i), 0)))()
     qml.ctrl(f, 1)()    applies    for_loop(0, 3)(lambda i: qml.ctrl(qml.RX(x * i, 0), 1))()
 
-While ``f`` is traced, a ``_Part`` is the current circuit: it takes the operations and the control
-flow, and passes them on to the real circuit, changed.
+While ``f`` is traced, the current circuit is a ``_Part``.  It receives the operations and the
+control flow of ``f``, changes them, and hands them to the circuit around it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ class Applied:
     """What an inverted or controlled quantum function applied to the circuit.
 
     Attributes:
-        operations: in order; those in loops and conditionals are left out.
+        operations: the operations in order, without those in loops and conditionals.
     """
 
     def __init__(self, circuit: Any) -> None:
@@ -59,13 +59,16 @@ class Applied:
 
 
 class NestingCircuit(QueuedCircuit):
-    """A circuit that takes control flow also while a tape of PennyLane's is the active queue."""
+    """A circuit that accepts control flow even while PennyLane records another queue.
+
+    PennyLane does so, for example, while it calls the function of a ``qml.adjoint`` in a tape.
+    """
 
     def for_control_flow(self) -> Any:
-        """Return what takes loops and conditionals.
+        """Return the object whose ``for_loop``, ``while_loop`` and ``branch`` are to be called.
 
-        That is the circuit; or, while a tape collects operations that the circuit gets later, an
-        object that puts the control flow on the tape.
+        That is this circuit.  While a queue of PennyLane's collects operations that this circuit
+        gets later, it is an object that puts the control flow on that queue.
         """
         if self.is_collecting() or not qml.QueuingManager.recording():
             return self
@@ -73,6 +76,14 @@ class NestingCircuit(QueuedCircuit):
 
 
 class _Part(NestingCircuit):
+    """The current circuit while a function that is to be inverted or controlled is traced.
+
+    Args:
+        circuit: the circuit around it, which gets the changed operations.
+        applied: where to note what is applied, for the body of a loop or a branch; None for the
+            whole function.
+    """
+
     def __init__(self, circuit: QueuedCircuit, applied: Applied | None = None) -> None:
         super().__init__(circuit.where, circuit.rows, circuit.precision)
         self._circuit = circuit
@@ -80,7 +91,7 @@ class _Part(NestingCircuit):
         self.applied = Applied(circuit) if applied is None else applied
 
     def note(self, operations: Sequence[Any]) -> None:
-        """Note operations that were applied."""
+        """Note in ``applied`` that operations were applied."""
         self.applied.add(operations)
         if self._is_whole:
             self.applied.operations += operations
@@ -91,7 +102,7 @@ class _Part(NestingCircuit):
             return function(*args)
 
     def allocate(self, op: Any) -> NoReturn:
-        """Refuse: what is applied again would need the same wires."""
+        """Refuse: the adjoint of the function would need the same wires again."""
         raise CompileError(
             f"{self.where}: {op.name} of wires stands in an adjoint, ctrl or folding of a "
             "function. Move both outside of it."
@@ -106,7 +117,7 @@ class _Part(NestingCircuit):
 
 
 class _Changed(_Part):
-    """Applies ``change(operations)`` in place of operations; of the bodies of loops too."""
+    """Applies ``change(operations)`` in the place of operations, in loops and branches too."""
 
     def __init__(
         self,
@@ -138,14 +149,15 @@ class _Changed(_Part):
             return circuit.branch(branches.changed(self._inside))
 
     def _inside(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        # Wraps the current circuit, not ours: an inverse runs the function again, for another.
+        # When the function runs, the current circuit may be another than ``self._circuit``: an
+        # adjoint around this one runs the function a second time.
         return lambda *args: _Changed(
             current_circuit(), self._change, self.rewrites, self.applied
         ).run(function, *args)
 
     @contextmanager
     def _in_circuit(self, construct: str) -> Iterator[Any]:
-        """Let the circuit trace control flow, with our queue in place of its own."""
+        """Let the circuit around this one trace control flow, with this one's queue."""
         self.flush_active(construct)
         circuit: Any = self._circuit
         outer, circuit._queue = circuit._queue, self._queue
@@ -157,9 +169,9 @@ class _Changed(_Part):
 
 
 class _Inverted(_Part):
-    """Collects a function that undoes each operation, loop or conditional, in order."""
+    """Collects in ``undo``, for each operation, loop and conditional, a function that undoes it."""
 
-    # PennyLane's adjoint leaves them out.
+    # PennyLane's adjoint ignores measurements in the function.
     needs_measurements = False
 
     def __init__(self, circuit: QueuedCircuit, applied: Applied | None = None) -> None:
@@ -179,7 +191,8 @@ class _Inverted(_Part):
         self.flush_active("for_loop")
         values_at = lambda place: ()
         if carried:
-            # The carried values of each iteration, without gates, for the loop backwards.
+            # The loop backwards needs the carried values of each iteration, so a loop without gates
+            # computes them.
             forward = lambda values, iteration: (self._values_of(body, values, iteration), values)
             carried, step = traced_step("for_loop", forward, carried, jnp.asarray(0))
             first = carried
@@ -189,7 +202,8 @@ class _Inverted(_Part):
                 )
                 values_at = lambda place: jax.tree.map(lambda value: value[place], saved)
             else:
-                # The length is dynamic, so they cannot be saved, and are computed again.
+                # An array of them would have no static shape, so each iteration backwards computes
+                # its carried values again, from the first iteration on.
                 values_at = lambda place: jax.lax.fori_loop(
                     0, place, lambda iteration, values: step(values, iteration)[0], first
                 )
@@ -215,7 +229,13 @@ class _Inverted(_Part):
     def _undo_loop(
         self, n_iterations: Any, body: Callable[..., Any], values_at: Callable[[Any], Any]
     ) -> None:
-        """Undo the iterations of a loop, the last first, each with the values that it had."""
+        """Undo the iterations of a loop, the last one first.
+
+        Args:
+            n_iterations: the number of iterations.
+            body: takes the carried values and the number of an iteration.
+            values_at: takes the number of an iteration; returns its carried values.
+        """
 
         def backward(_: tuple[()], iteration: Any) -> tuple[()]:
             place = n_iterations - 1 - iteration
@@ -243,13 +263,13 @@ class _Inverted(_Part):
 
 
 class ValuesAlone(_Inverted):
-    """Runs a quantum function only for what it returns: no gates are applied.
+    """Runs a quantum function for the value that it returns, and applies none of its gates.
 
-    ``applied`` has their wires.
+    ``applied`` has the wires of these gates.
     """
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Note the wires of operations, which are not applied."""
+        """Note the wires of operations, and apply none."""
         self.applied.add(operations)
 
     def _values_of(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -261,8 +281,8 @@ def invert(
 ) -> Applied:
     """Apply the adjoint of a quantum function to a circuit.
 
-    Loops that carry values, and conditionals, are traced twice: forward for their values, and
-    backward for their gates.
+    Loops that carry values, and conditionals, are traced twice: first without gates, for the values
+    that they compute, and then for the inverse gates.
     """
     part = _Inverted(circuit, applied)
     part.run(function)
@@ -274,7 +294,7 @@ def invert(
 def control(
     circuit: QueuedCircuit, wires: Any, values: Any, function: Callable[[], Any]
 ) -> Applied:
-    """Apply a quantum function to a circuit, with control wires for every operation."""
+    """Apply a quantum function to a circuit, with every operation controlled by wires."""
 
     def controlled(operations: Sequence[Any]) -> list[Any]:
         return [qml.ctrl(op, control=wires, control_values=values) for op in operations]
@@ -285,9 +305,9 @@ def control(
 
 
 def fold(function: Callable[..., Any], times: int) -> Callable[..., Any]:
-    """Return the folded quantum function ``U (U^-1 U)^times``, of zero-noise extrapolation.
+    """Return the folded quantum function ``U (U^-1 U)^times`` of zero-noise extrapolation.
 
-    Preparations of the initial state come once.
+    Preparations of the initial state are applied once and not folded.
     """
 
     def folded(*args: Any, **kwargs: Any) -> Any:
@@ -312,7 +332,7 @@ def _without_preparations(operations: Sequence[Any]) -> list[Any]:
 
 
 def apply_control_flow(circuit: QueuedCircuit, op: Any) -> None:
-    """Apply an operation that stands for control flow (``ControlFlow``) to a circuit."""
+    """Apply a ``ControlFlow``, an operation that stands for a loop or conditional, to a circuit."""
     with circuit_scope(circuit), circuit.queue():
         _play(circuit, op)
 
@@ -328,10 +348,10 @@ def _play(circuit: Any, op: Any) -> None:
 
 
 class _Deferred:
-    """Puts control flow on the active queue, as a ``ControlFlow`` operation for the circuit.
+    """Puts control flow on PennyLane's active queue, as a ``ControlFlow`` operation.
 
-    Its results are needed now and its gates are applied later, so it is traced twice: first for its
-    values, then for its gates.
+    The caller needs the results now, and the circuit gets the gates later.  So the control flow is
+    traced twice: now for its results, and later for its gates.
     """
 
     def __init__(self, circuit: QueuedCircuit) -> None:

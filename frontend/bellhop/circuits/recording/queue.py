@@ -1,7 +1,14 @@
 """What all circuits share while their quantum functions are traced: PennyLane's queue.
 
-Operations are queued by PennyLane, and flushed before anything other than an operation: control
-flow, a mid-circuit measurement, or the end of the circuit.
+PennyLane queues operations when they are made.  The queue is flushed before anything that is no
+operation: control flow, a mid-circuit measurement, and the end of the circuit.  For ::
+
+    qml.RX(x, 0)                                          queued
+    qml.RY(y, 1)                                          queued
+    bellhop.for_loop(0, 3)(lambda i: qml.RZ(z, 0))()      apply([RX, RY]), then for_loop(3, ...)
+    return qml.expval(qml.Z(0))
+
+the circuit's methods ``apply`` and ``for_loop`` are called as it says on the right.
 """
 
 import itertools
@@ -29,13 +36,18 @@ from bellhop.tracing.state import circuit_scope
 
 
 def hand_on(result: Any) -> None:
-    """Note that the measurements in a result, as far as they were made here, are not lost."""
+    """Tell the active queue that the measurements in a result are returned to the caller."""
     for process in _measurements(result):
         QueuingManager.update_info(process, is_returned=True)
 
 
 def measure_instead(before: Any, after: Any) -> None:
-    """Let the measurements in a result stand in the queue in the place of others."""
+    """Replace measurements in the active queue.
+
+    Args:
+        before: a result, whose measurements are no longer measured.
+        after: a result, whose measurements are measured instead.
+    """
     processes = {id(process): process for process in _measurements(after)}
     for process in _measurements(before):
         if id(process) not in processes:
@@ -50,10 +62,10 @@ def _measurements(result: Any) -> list[Any]:
 
 
 class _Queue(AnnotatedQueue):
-    """The queue of a circuit, or of a body or branch in it: it takes operations of one trace only.
+    """The queue of a circuit, of a loop's body or of a branch; it refuses gates of other traces.
 
-    A JAX transformation inside the quantum function traces its body apart, so that a gate in
-    it would be applied once, whatever the transformation does with the body.
+    A JAX transformation inside the quantum function traces its body separately.  A gate in such a
+    body would be applied once, although ``jax.lax.scan`` runs the body many times.
     """
 
     def __init__(self, where: str) -> None:
@@ -72,7 +84,7 @@ class _Queue(AnnotatedQueue):
                 "call the QNode inside the transformation instead."
             )
         if is_measurement(obj) or any(map(is_dynamic, getattr(obj, "wires", ()))):
-            # Only these fail later, and to look for the line takes time.
+            # Only these may raise an error later which names their line; finding it takes time.
             self.sites[id(obj)] = user_site()
         super().append(obj, **kwargs)
 
@@ -81,13 +93,14 @@ class QueuedCircuit:
     """A circuit whose operations come out of PennyLane's queue.
 
     Args:
-        where: the QNode, for errors.
+        where: the QNode and its line, for errors.
         rows: the batches of parameters.
-        precision: what counts the numbers of the circuit that this one is a part of, if it is.
+        precision: finds the precision of the results, by the numbers in the circuit; that of the
+            circuit which this one is a part of, if it is a part.
 
     Attributes:
         is_one_shot: whether it is run for each shot.
-        needs_measurements: whether what is measured must be returned.
+        needs_measurements: whether a measurement that is not returned is an error.
     """
 
     is_one_shot = False
@@ -100,7 +113,7 @@ class QueuedCircuit:
         self._queue: _Queue | None = None
         self._sites: dict[int, str] = {}
         self._flushed: list[Any] = []
-        # What changes the operations before they are applied, in order.
+        # Functions that change the operations before they are applied, in this order.
         self.rewrites: list[Rewrite] = []
 
     def apply(self, operations: list[Any]) -> None:
@@ -108,18 +121,18 @@ class QueuedCircuit:
         raise NotImplementedError
 
     def allocate(self, op: Any) -> None:
-        """Allocate or deallocate wires; as any operation, where the device does."""
+        """Allocate or deallocate wires; here like any operation, for devices that can."""
         self.apply([op])
 
     def site_of(self, operation: Any) -> str:
-        """Return ``file:line`` of an operation on wires that the program computes, or nothing."""
+        """Return the ``file:line`` of an operation on computed wires; of others, an empty text."""
         sites = self._sites if self._queue is None else self._queue.sites
         return sites.get(id(operation), "")
 
     def check_wires(self, wires: Any, process: Any) -> None:
-        """Check the wires of a measurement process, which the program computes, when it runs."""
+        """Let the running program check the computed wires of a measurement process."""
         check = Identity(wires=wires)
-        # The runtime then speaks of a measurement.
+        # With this text the runtime's error speaks of a measurement instead of an Identity.
         site = self.site_of(process) or self.site_of(process.obs)
         self._sites[id(check)] = f"measurement at {site}"
         self.apply([check])
@@ -130,7 +143,7 @@ class QueuedCircuit:
 
     @contextmanager
     def queue(self) -> Iterator[None]:
-        """Collect the operations that run inside, and flush them at the end."""
+        """Queue the operations that are made inside of the ``with`` block, and apply them."""
         outer = self._queue
         try:
             with _Queue(self._where) as queue:
@@ -149,7 +162,7 @@ class QueuedCircuit:
             with self._named_in_errors():
                 result = function(*args)
             hand_on(result)
-        # Operators are pytrees too.
+        # PennyLane registers its operators as pytrees, so they must be leaves explicitly.
         leaves, tree = jax.tree.flatten(
             result, is_leaf=lambda value: is_measurement(value) or isinstance(value, Operator)
         )
@@ -160,7 +173,7 @@ class QueuedCircuit:
 
     @contextmanager
     def _named_in_errors(self) -> Iterator[None]:
-        """Note the QNode at exceptions of PennyLane's and the user's, which do not name it."""
+        """Add a note that names the QNode to exceptions which do not."""
         try:
             yield
         except Exception as error:
@@ -170,7 +183,7 @@ class QueuedCircuit:
             raise
 
     def _on_own_wires(self, process: Any) -> Any:
-        """Return a measurement process on wires that were not allocated."""
+        """Return a measurement process with the device's wires for allocated ones."""
         return process
 
     def _check_result(self, leaves: Sequence[Any]) -> None:
@@ -199,7 +212,7 @@ class QueuedCircuit:
                 "qml.apply of each of its operations."
             )
         self._check_numbers(operations)
-        # As they were written: decompositions make parameters of constants.
+        # Those of the user: a decomposition makes further parameters, of constants.
         self.precision.take([op.data for op in operations])
         rewritten = operations
         for rewrite in self.rewrites:
@@ -215,7 +228,7 @@ class QueuedCircuit:
         return operations
 
     def _check_numbers(self, operations: Sequence[Any]) -> None:
-        """Refuse parameters that are no numbers."""
+        """Raise an error for parameters that are not numbers."""
         for op in operations:
             for value in op.data:
                 if value is None or isinstance(value, str):
@@ -225,7 +238,7 @@ class QueuedCircuit:
                     )
 
     def _check_all_returned(self, queue: _Queue) -> None:
-        """Refuse a measurement whose value nobody gets."""
+        """Raise an error for a measurement that is not returned."""
         for obj, info in queue.items():
             if is_measurement(obj) and "is_returned" not in info:
                 raise CompileError(
@@ -235,11 +248,11 @@ class QueuedCircuit:
                 )
 
     def is_collecting(self) -> bool:
-        """Tell whether operations that are made now come to this circuit."""
+        """Tell whether this circuit's queue gets the operations that are made now."""
         return self._queue is not None and QueuingManager.active_context() is self._queue
 
     def flush_active(self, construct: str) -> None:
-        """Apply what was queued so far, since a construct with gates of its own follows."""
+        """Apply the operations that are queued so far, before a construct such as a loop."""
         queue = QueuingManager.active_context()
         if queue is not self._queue:
             raise CompileError(
@@ -250,7 +263,7 @@ class QueuedCircuit:
         self._flushed += self._flush(queue)
 
     def evaluate_condition(self, condition: Callable[..., Any], carried: Any) -> Any:
-        """Return whether a while loop goes on; its condition may not apply gates."""
+        """Return whether a ``while`` loop goes on; raise an error if its condition has gates."""
         with AnnotatedQueue() as queue:
             holds = condition(carried)
         if queue.queue:
@@ -261,7 +274,11 @@ class QueuedCircuit:
         return jnp.asarray(holds)
 
     def _take_observables(self, processes: Iterable[Any]) -> None:
-        """Count the numbers in observables; refuse those that control flow took for gates."""
+        """Take observables into account for the precision of results.
+
+        An observable that was made before a loop or a conditional was applied there as a gate, so
+        it raises an error.
+        """
         for process in processes:
             if process.obs is not None:
                 self._check_observable(process.obs)
