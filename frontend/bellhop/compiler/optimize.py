@@ -1,18 +1,18 @@
-"""From a lowered module to a program: the passes, and the table of callbacks.
+"""From a lowered module to a program: runs the passes, and fills the table of callbacks.
 
-For ``qjit(lambda x: pure_callback(f, float)(x) + pure_callback(f, float)(x))``, as lowered::
+``qjit(lambda x: pure_callback(f, float)(x) + pure_callback(f, float)(x))`` is lowered to ::
 
     %0 = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
     %1 = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
     %2 = stablehlo.add %0, %1
 
-after ``OPTIMIZATION``, which is ``f.mlir_opt``, the equal calls are one::
+The passes ``OPTIMIZATION`` make one call of the two, which is what ``f.mlir_opt`` shows::
 
     %0 = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
     %1 = stablehlo.add %0, %0
 
-and after ``REGIONS`` and ``CALLS`` it is a typed-FFI custom call, with the number of the callback
-in the table of the program::
+The passes ``REGIONS`` and ``CALLS`` make a typed-FFI custom call of it.  ``index`` is the number of
+the callback in the table of the program::
 
     %0 = stablehlo.custom_call @bellhop_callback(%table, %x) {program = ..., index = 0}
     %1 = stablehlo.add %0, %0
@@ -79,17 +79,18 @@ def optimize(
     Args:
         module: the program as lowered; it is changed in place.
         device: where the program itself runs.
-        targets: what its declarations number.
+        targets: the callbacks, by the numbers that the declarations in the module have.
         table: gets the callbacks and the executables of the regions.
-        take_regions: moves the regions out of the module and returns what runs each.
-        jaxpr: what it was lowered from.
-        out_avals: the results.
+        take_regions: moves the regions out of the module, and returns a callback for each that runs
+            it.
+        jaxpr: the jaxpr from which the module was lowered.
+        out_avals: the types of the results.
         keep_stages: whether to keep the text of the module after every pass.
-        concurrent: how many independent pure callbacks run at once, where the runtime makes them.
-        delegates: whether JAX makes the callbacks, instead of the runtime.
-        elides: whether to leave large constants out of the text after the passes, whose writing
-            takes longer than all else where there are many megabytes of them.
-        after: the stage that the module is, where it is not the first.
+        concurrent: how many independent pure callbacks the runtime calls at once.
+        delegates: whether JAX calls the callbacks, instead of the runtime.
+        elides: whether the text of the optimised module leaves out large constants.  Writing many
+            megabytes of them takes longer than everything else.
+        after: the name of the pass after which the module was saved, if it was not just lowered.
     """
     stages: dict[str, str] = {}
     stopwatch = Stopwatch()
@@ -118,9 +119,9 @@ def optimize(
         run(passes)
         optimized = _text(module, elides)
         digest = hashlib.blake2b(optimized.encode(), digest_size=7).digest()
-        # Programs with the same text may still call different functions.
+        # Two programs with the same text may call different functions, so they get different keys.
         key = table.reserve(int.from_bytes(digest, "big"))
-        # Callbacks that the passes dropped still stand in the table.
+        # The table also has the callbacks whose calls the passes have removed.
         options[ConvertAccelerateToRuntime] = {"first_id": len(targets)}
         options[ConvertCallbackToRuntime] = {"program": key}
         run(REGIONS, verified=True)

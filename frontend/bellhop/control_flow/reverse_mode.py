@@ -1,8 +1,8 @@
-"""Reverse mode of ``lax.while_loop``, whose length is only known at run time.
+"""Reverse mode of ``lax.while_loop``, whose length the program computes.
 
-JAX differentiates ``while`` forward and splits off the linear part, but does not transpose it: the
-linear part needs residuals of each iteration, and an array of these would have no static shape.
-Here residuals are computed again, from checkpoints in an array of fixed length.
+JAX has forward mode of ``while``, and can split off its linear part, but it does not transpose that
+part: this needs residuals of each iteration, and an array of these would have no static shape.
+Here they are computed a second time, from checkpoints in an array of fixed length.
 
 The gradient of ``y, i = x, 0; while i < n: y, i = sin(y * x), i + 1`` by ``x`` is three loops::
 
@@ -18,12 +18,13 @@ The gradient of ``y, i = x, 0; while i < n: y, i = sin(y * x), i + 1`` by ``x`` 
     ] x n_iterations 0 [x ...] 0.0 1.0
     add x_bar y_bar
 
-So iterations are reversed from the last to the first.  The carried values before an iteration are
-computed from the nearest checkpoint before it, and new checkpoints are left on the way.  While all
-iterations fit into the checkpoints, each is computed once more.  Beyond that, each is computed
-again once for every level of checkpoints, and a level takes half of the free places.  The idea,
-and the optimal schedule, are those of A. Griewank, "Achieving logarithmic growth of temporal and
-spatial complexity in reverse automatic differentiation" (1992).
+The iterations are reversed from the last to the first.  The carried values before an iteration are
+computed from the nearest checkpoint before it, which leaves new checkpoints on the way.  If there
+are at least as many checkpoints as iterations, each iteration is computed one more time.  If not,
+there are levels of checkpoints, each of which takes half of the free places, and each iteration is
+computed one more time for each level.  The idea is that of A. Griewank, "Achieving logarithmic
+growth of temporal and spatial complexity in reverse automatic differentiation" (1992), where the
+optimal schedule is, too.
 """
 
 import contextlib
@@ -48,7 +49,7 @@ from bellhop.control_flow.repeated_effects import without_effects
 from bellhop.control_flow.unused_values import needed_values, without_unused
 from bellhop.tracing.state import trace_state, tracing_with
 
-# The memory of checkpoints, and their least and greatest number.
+# The bytes that checkpoints may take; and the least and the greatest number of checkpoints.
 _CHECKPOINT_BYTES = 1 << 22
 _FEWEST, _MOST = 32, 1024
 
@@ -57,7 +58,7 @@ _FEWEST, _MOST = 32, 1024
 def reverse_mode_of_loops(where: str) -> Iterator[None]:
     """Let JAX transpose ``while`` inside of the ``with`` block.
 
-    Elsewhere it remains JAX's own error: ``jax.grad`` behaves as documented by JAX.
+    Outside, the transpose still raises JAX's own error, as JAX documents for ``jax.grad``.
 
     Args:
         where: what is differentiated, for errors.
@@ -74,14 +75,16 @@ def has_loop_of_unknown_length(closed: ClosedJaxpr) -> bool:
 
 @dataclass(frozen=True)
 class _Loop:
-    """The non-linear part of a loop, as far as residuals need it, and the transposed linear part.
+    """A loop that is split into its non-linear part, which residuals need, and its linear part.
 
     Attributes:
         first: the carried values before the first iteration.
-        goes_on: takes carried values; tells whether there is another iteration.
-        forward: takes carried values; returns the next ones, and the iteration's residuals.
-        reverse: takes the residuals of an iteration and the cotangents after it; returns those of
-            the linear constants, and those before the iteration.
+        goes_on: takes carried values; returns whether another iteration follows.
+        forward: takes the carried values before an iteration; returns those after it, and its
+            residuals.
+        reverse: takes the residuals of an iteration, and the cotangents of the carried values after
+            it; returns what it adds to the cotangents of the linear constants, and the cotangents
+            of the carried values before it.
     """
 
     first: list[Any]
@@ -117,7 +120,8 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     n_linear = sum(are_linear_consts) + sum(are_linear)
 
     known, cond = without_effects(known, where), without_effects(cond, where)
-    # DCE first: what the linear part does not need is not computed again (gates, for one).
+    # DCE comes first, so that nothing is computed again that the linear part does not need; the
+    # gates of a circuit, for example, must not be applied again.
     n_residuals = len(linear.in_avals) - n_linear
     linear, used = without_unused(
         linear, [True] * len(linear.out_avals), [False] * n_residuals + [True] * n_linear
@@ -155,7 +159,8 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
             )
         ],
     )
-    # A carried tangent may begin as a known zero, whose cotangent nobody wants.
+    # The tangent of a carried value may be a known zero before the loop.  Such an argument gets no
+    # cotangent.
     of_args = [
         *_filled(of_consts, are_linear_consts),
         *_filled(of_carried, are_linear),
@@ -165,7 +170,7 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     results = [
         ct if ad.is_undefined_primal(arg) else None for ct, arg in zip(results, args, strict=True)
     ]
-    # For a mapped condition, its constants were prepended to those of the body.
+    # For a mapped condition, copies of its constants were put before all arguments.
     return results[len(args) - _count(params) :]
 
 
@@ -176,13 +181,19 @@ def _count(params: dict[str, Any]) -> int:
 def _reversed(
     loop: _Loop, of_consts: list[Any], of_carried: list[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Return the cotangents of constants and first values, from those after the loop."""
+    """Return the cotangents of linear constants and of the carried values before the loop.
+
+    Args:
+        loop: the loop.
+        of_consts: zeros, in the types of the former.
+        of_carried: the cotangents of the carried values after the loop.
+    """
 
     def advance(values: list[Any]) -> list[Any]:
         return loop.forward(values)[0]
 
     def nearer(last: Any, kept: Any) -> Any:
-        """Advance from the last checkpoint towards an iteration, and leave another checkpoint."""
+        """Go from the last checkpoint towards iteration ``last``, and put one checkpoint there."""
         top, numbers, checkpoints = kept
         distance = last - numbers[top]
         free = places - 1 - top
@@ -233,7 +244,12 @@ def _places(values: Sequence[Any]) -> int:
 def _split_body(
     body: ClosedJaxpr, are_linear_consts: list[bool], are_linear: list[bool]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool]]:
-    """Partially evaluate the body, to a fixpoint of which carried values are linear."""
+    """Split a body into its known and its linear part.
+
+    Returns:
+        both parts, and for each carried value whether it is linear: at the beginning, or because an
+        iteration makes it so.
+    """
     while True:
         known, linear, found, _ = partial_eval_jaxpr_nounits(
             body, [*are_linear_consts, *are_linear], instantiate=are_linear
@@ -244,7 +260,7 @@ def _split_body(
 
 
 def _body_of_a_batch(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> ClosedJaxpr:
-    """Return the body of a batched loop: elements that have ended keep their values."""
+    """Return the body of a loop with a mapped condition: elements that have ended do not change."""
     n_consts = len(body.in_avals) - len(body.out_avals)
 
     def step(*args: Any) -> list[Any]:

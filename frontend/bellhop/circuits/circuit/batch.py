@@ -1,22 +1,25 @@
-"""A batch: ``vmap`` of a circuit, whose rows are the same gates with other parameters.
+"""A batch: ``vmap`` of a circuit.  Its rows apply the same gates with other parameters.
 
-``jax.vmap(g)(x)`` of the QNode in ``straight_circuit`` is traced to the body of one row::
+With the QNode ``g`` of ``straight_circuit`` and three elements in ``x``, ``jax.vmap(g)(x)`` is
+traced to a circuit whose body is that of one row::
 
     values = quantum_circuit[body={ lambda ; state x:f64[]. let ... } batch=Batch(3, (True,))] x
 
-When it is lowered, ``rows_together`` maps the body, but not the handle of the state::
+When the circuit is lowered, ``rows_together`` maps this body over ``x``, but not over the handle of
+the state::
 
     { lambda ; state:u32[2] x:f64[3]. let
         angles = mul 2.0 x
-        params = stack[axis=1] angles                                       f64[3,1]
+        params = broadcast_in_dim angles                                    f64[3,1]
         state = quantum_gates[(RX, RY(0.5))] state params 0 []
         state values = quantum_measure[(Expval(Z),)] state [] [] params     f64[3]
       in (state, values) }
 
-The runtime keeps the gates until the batch is measured, and then runs the rows on several threads.
+The runtime keeps the gates until the batch is measured.  Then it runs the rows, on several threads.
 
-Rows whose gates differ (a predicate or a loop's length is mapped) would map the handle too.  The
-batching rules here refuse that (``RowsDivergeError``), and such rows run one after another.
+If a predicate or the length of a loop is mapped, the rows apply different gates, and ``vmap`` would
+map the handle too.  The batching rules in this file then raise ``RowsDivergeError``, and the rows
+run one after another.
 """
 
 import functools
@@ -44,7 +47,7 @@ from bellhop.circuits.operations.measurement_primitives import (
 from bellhop.circuits.operations.state_primitives import HANDLE, gates_p
 from bellhop.compiler.batching import for_each
 
-# At most so many parameters are held at once, all rows together: 64 MiB.
+# The most parameters that are held at once, of all rows together: 64 MiB.
 _NUMBERS_IN_ONE_CALL = 1 << 23
 
 _HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
@@ -52,11 +55,11 @@ _HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
 
 @dataclass(frozen=True)
 class Batch:
-    """The rows of a circuit.
+    """The rows of a batched circuit.
 
     Attributes:
-        rows: how many there are.
-        mapped: for each input, whether its leading axis is that of the rows.
+        rows: the number of rows.
+        mapped: for each input of the circuit, whether its leading axis is the axis of rows.
     """
 
     rows: int
@@ -71,12 +74,13 @@ class Batch:
 def batched(
     batch: Batch | None, operands: Sequence[Any], dims: Sequence[int | None]
 ) -> tuple[Batch, list[Any]]:
-    """Return the batch of all elements of a mapped axis, and its inputs (for the batching rule).
+    """Return the batch, and its inputs, that ``vmap`` makes of a circuit (for its batching rule).
 
-    A batch of batches becomes one batch: the rows of the first element, then of the second, ...
+    If the circuit is a batch already, the two axes become one: first come the rows of the first
+    element of the mapped axis, then those of the second, and so on.
 
     Args:
-        batch: the rows of each element, if it has any.
+        batch: the rows of the circuit; None if it is no batch yet.
         operands: the inputs.
         dims: the mapped axis of each input, or None.
     """
@@ -105,7 +109,9 @@ def batched(
 
 
 def has_effects_by_row(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
-    """Tell whether an effect of a circuit may depend on the row: the others happen once.
+    """Tell whether an equation with effects may depend on the row; such rows run one by one.
+
+    An equation with effects that does not depend on the row runs once for the batch.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
@@ -121,18 +127,18 @@ def has_effects_by_row(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
 
 
 class RowsDivergeError(Exception):
-    """Rows of a batch do not apply the same gates."""
+    """The rows of a batch would not apply the same gates."""
 
 
 def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
-    """Return the jaxpr of all rows of a batch; None where these cannot run together.
+    """Return the jaxpr of all rows of a batch; None if the rows cannot run together.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
         batch: the rows.
     """
     if reads_the_session(closed):
-        # Derivatives are read from the session, so each row needs one of its own.
+        # The circuit reads derivatives from its session, so each row needs its own session.
         return None
     row = functools.partial(_run_row, closed)
 
@@ -153,7 +159,7 @@ def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
 
 
 def rows_at_once(closed: ClosedJaxpr) -> int:
-    """Return how many rows may run together, by the memory of their parameters."""
+    """Return how many rows may run together, so that their parameters fit into memory."""
     numbers = max(
         (eqn.invars[3].aval.size for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p),
         default=0,
@@ -162,19 +168,26 @@ def rows_at_once(closed: ClosedJaxpr) -> int:
 
 
 def map_in_parts(function: Any, batch: Batch, inputs: Sequence[Any], rows: int) -> Any:
-    """Call a function of one row for all rows: ``jax.lax.map`` with ``rows`` as batch size.
+    """Call a function of one row for all rows, by ``jax.lax.map``.
 
     Args:
-        function: takes the inputs of a row; it is mapped where ``rows`` is more than 1.
-        batch: all rows.
-        inputs: those of the batch.
-        rows: 1 to run them one after another.
+        function: takes the inputs of one row.
+        batch: the rows.
+        inputs: the inputs of the batch.
+        rows: the batch size of ``jax.lax.map``: so many rows run together.
     """
     return for_each(function, inputs, batch.mapped, batch_size=None if rows == 1 else rows)
 
 
 def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[Any]:
-    """Evaluate the jaxpr of a row under ``vmap``, with measurements that are always mapped."""
+    """Evaluate the jaxpr of a row under ``vmap``, so that the results are mapped in any case.
+
+    Args:
+        closed: the jaxpr.
+        handle: the handle of the state, which is not mapped.
+        row: the number of the row, which is mapped.
+        inputs: the inputs of the row.
+    """
     jaxpr = closed.jaxpr
     values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     values.update(zip(jaxpr.invars, (handle, *inputs), strict=True))
@@ -192,14 +205,16 @@ def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[A
         for eqn in group:
             operands = list(map(of, eqn.invars))
             before, after = eqn.invars[0], eqn.outvars[0]
-            # Depends on the row, so that measurements of unmapped parameters are mapped too.
+            # Makes the parameters depend on the row, although they may be the same for all rows.
+            # Otherwise ``vmap`` would measure once.
             operands[3] = jax.lax.select(row >= 0, operands[3], operands[3])
             if eqn.primitive is jacobian_p:
                 if before not in jacobians:
                     raise RowsDivergeError
                 results = [operands[0], jacobians[before]]
             elif differentiated.get(after) == eqn.params["measurements"]:
-                # Rows are run and dropped when measured: the Jacobian is computed in that call.
+                # The runtime runs the rows when they are measured and then drops their states, so
+                # the Jacobian must be computed in the same call.
                 *results, jacobians[after] = measure_with_jacobian_p.bind(*operands, **eqn.params)
             else:
                 results = eqn.primitive.bind(*operands, **eqn.params)
@@ -217,10 +232,15 @@ _MEASURING = (measure_p, derivative_p)
 def _rows_first(
     operands: Sequence[Any], dims: Sequence[int | None], *, shared: Sequence[int] = (0,)
 ) -> list[Any]:
-    """Move the axis of rows of each operand to the front.
+    """Move the mapped axis of each operand to the front.
+
+    Args:
+        operands: the operands of a primitive.
+        dims: the mapped axis of each, or None.
+        shared: the numbers of the operands that all rows must share, such as the handle.
 
     Raises:
-        RowsDivergeError: if an operand that rows must share is mapped, such as the handle.
+        RowsDivergeError: if one of these is mapped.
     """
     if any(dims[number] is not None for number in shared):
         raise RowsDivergeError
@@ -243,14 +263,14 @@ def _measure_rows(
     shared = (0, *range(4, len(operands)))
     handle, coefficients, matrices, *rest = _rows_first(operands, dims, shared=shared)
     if dims[1] is not None or dims[2] is not None:
-        # They become one vector, the data of the observables, so both are mapped.
+        # Lowering makes one vector of both, so if one of them is mapped, the other must be too.
         rows = rest[0].shape[0]
         coefficients, matrices = (
             value if dim is not None else jnp.broadcast_to(value, (rows, *value.shape))
             for value, dim in ((coefficients, dims[1]), (matrices, dims[2]))
         )
     results = primitive.bind(handle, coefficients, matrices, *rest, **params)
-    # The number of a derivative is one for all rows.
+    # A result without axes is the number of a derivative, which is the same for all rows.
     return results, [None] + [0 if value.ndim else None for value in results[1:]]
 
 
@@ -260,7 +280,7 @@ for _primitive in (*_MEASURING, measure_with_jacobian_p):
 
 
 def of_rows(aval: Any, batch: Batch | None) -> ShapedArray:
-    """Return the type of a result, with the axis of rows for a batch."""
+    """Return the type of a result of the circuit; in a batch, the axis of rows comes first."""
     if batch is None:
         return aval
     return ShapedArray((batch.rows, *aval.shape), np.dtype(aval.dtype))

@@ -1,14 +1,14 @@
-"""The primitive that a QNode is traced to: one circuit, from allocation to release.
+"""The primitive to which a call of a QNode is traced: one circuit, from allocation to release.
 
-A call ``g(x)`` of the QNode in ``straight_circuit`` becomes ::
+A call ``g(x)`` of the QNode in ``straight_circuit`` is traced to ::
 
     value = quantum_circuit[
       body={ lambda ; state x. let ... quantum_gates ... quantum_measure ... in (state, value) }
       batch=None derivative_order=0 randomness=NONE ...
     ] x
 
-and ``jax.grad(g)(x)`` a circuit that also returns its Jacobian, with classical equations after it,
-which JAX transposes as usual::
+``jax.grad(g)(x)`` is traced to a circuit that also returns its Jacobian.  The classical equations
+after it are what JAX made of the linear part, by its own transposition::
 
     _ jacobian = quantum_circuit[
       body={ lambda ; state x. let
@@ -21,9 +21,10 @@ which JAX transposes as usual::
     angle_bar = dot_general [1.0] jacobian
     x_bar = mul 2.0 angle_bar
 
-The body is a parameter of the primitive for two reasons.  Differentiation must leave each quantum
-operation inside of the circuit, among its known inputs.  And ``vmap`` only notes a ``Batch`` beside
-the body of one row, which is mapped when the circuit is lowered.
+The body is a parameter of the primitive, not part of the program around it, for two reasons.
+Derivatives must leave all quantum operations between the beginning and the end of the circuit.  And
+``vmap`` must not map them: it only notes a ``Batch`` beside the body, which is mapped when the
+circuit is lowered.
 """
 
 import enum
@@ -68,15 +69,16 @@ from bellhop_mlir.dialects import quantum
 
 
 class Randomness(enum.Enum):
-    """How a circuit treats random outcomes.
+    """What a circuit does about random outcomes.
 
     Values:
-        NONE: it has none.
-        SAMPLES: terminal measurements are computed from samples.
+        NONE: nothing is random.
+        SAMPLES: measurements at the end are computed from samples.
         OUTCOMES: the outcomes of mid-circuit measurements are drawn.
-        CONDITIONED: likewise, again until all postselections hold.
-        ANEW: as CONDITIONED, for circuits that may differ from run to run.
-        TREE: the circuit runs once for each combination of outcomes; results are summed.
+        CONDITIONED: as OUTCOMES, and the circuit runs until all postselections hold.
+        ANEW: as CONDITIONED, for circuits whose gates may differ from run to run.
+        TREE: nothing is drawn: the circuit runs once for each combination of outcomes, and results
+            are summed.
     """
 
     NONE = "none"
@@ -97,8 +99,8 @@ class Randomness(enum.Enum):
         return self.is_drawn and self is not Randomness.SAMPLES
 
     def tree(self, derivative_order: int) -> int:
-        """Return the runtime's ``tree`` attribute of a circuit, see ``runtime/contract.toml``."""
-        # Second derivatives need the branches with probability zero too.
+        """Return the attribute ``tree`` of ``bellhop_circuit_begin``, see ``contract.toml``."""
+        # A second derivative needs the combinations with probability zero too.
         of_tree = 2 if derivative_order > 1 else 1
         return {Randomness.TREE: of_tree, Randomness.CONDITIONED: 3, Randomness.ANEW: 4}.get(
             self, 0
@@ -130,8 +132,8 @@ class CircuitBody:
         closed: the jaxpr.
         where: the QNode and its line, for errors.
         site: ``file:line`` of the call.
-        again: traces a jaxpr with the same results to differentiate instead of this one (one whose
-            derivatives are in forward mode); None to differentiate this one.
+        again: None, or a function that returns a jaxpr with the same results.  That one is
+            differentiated instead of ``closed``, since its derivatives are in forward mode.
     """
 
     def __init__(
@@ -166,16 +168,18 @@ def bind(
     """Bind the primitive: run a circuit.
 
     Args:
-        body: takes the handle of a fresh state and the inputs; returns the handle after the
-            last operation and the results (in a tree, those of one run).
-        inputs: arrays; in a batch, those of all rows.
-        device: where it runs.
+        body: takes the handle of a fresh state and the inputs; returns the handle after the last
+            operation, and the results.  Of a tree, this is one run.
+        inputs: arrays; of a batch, the inputs of all rows.
+        device: the device that runs it.
         name: the QNode's name.
-        derivative_order: how often it was differentiated; if it was, the device records its gates.
-        randomness: how random outcomes are treated.
+        derivative_order: how often it was differentiated.  If it was, the runtime records its
+            gates.
+        randomness: what it does about random outcomes.
         batch: the rows, if it is a batch.
     """
-    # Patches JAX here, since rules of transformations run before abstract evaluation.
+    # JAX is patched here, since JAX applies the rules of transformations before it evaluates the
+    # abstract value.
     keep_effects_in_loops()
     return circuit_p.bind(
         *inputs,
@@ -192,7 +196,7 @@ def bind(
 def _aval(
     *avals: Any, body: CircuitBody, randomness: Randomness, batch: Batch | None, **__: Any
 ) -> tuple[list[Any], Any]:
-    # Printing in the quantum function is an effect of the program.
+    # The effects of the quantum function, such as a print, are effects of the circuit.
     effects = body.closed.effects
     if randomness.is_drawn:
         effects = effects | {random_effect}
@@ -217,10 +221,10 @@ def _jvp(
     batch: Batch | None,
     **static: Any,
 ) -> tuple[list[Any], list[Any]]:
-    """Linearize: a circuit that also returns residuals, and linear equations after it.
+    """Linearize a circuit: bind one that also returns residuals, and linear equations after it.
 
-    The linear part has no quantum operation, so JAX transposes and batches it as usual.  Of a
-    batch, the body of a row is linearized, and the linear part is mapped with ``vmap``.
+    The linear equations have no quantum operations, so JAX transposes and batches them as usual.
+    Of a batch, the body of one row is linearized, and the linear equations are mapped by ``vmap``.
     """
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
     if differ(primals):
@@ -245,8 +249,8 @@ def _jvp(
     static |= {"derivative_order": derivative_order + 1, "randomness": randomness, "batch": batch}
     given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
     if linear.out_avals and (randomness is Randomness.TREE or has_loop_of_unknown_length(linear)):
-        # In a tree each run has residuals of its own, and in loops of dynamic length residuals have
-        # no static shape. So the circuit itself computes its derivative, and returns that.
+        # The residuals of all runs of a tree, or of a loop of dynamic length, have no static shape.
+        # So the circuit returns its Jacobian instead of residuals.
         derived = functools.partial(
             run_with_derivative, known, linear, n_out, len(given), body.where
         )
@@ -287,10 +291,11 @@ def _batch(
     batch: Batch | None,
     **static: Any,
 ) -> tuple[list[Any], list[int]]:
-    """Make one batch of the circuits of all elements.
+    """Make a batch of the circuits of all elements of a mapped axis.
 
-    Circuits with mid-circuit measurements, whose branches differ by element, and circuits with
-    effects of each element, which keep their order, run one after another instead.
+    Two kinds of circuits run one after another instead: those with mid-circuit measurements, whose
+    outcomes differ from element to element, and those with effects that depend on the element,
+    which must keep their order.
     """
     params = {"body": body, "randomness": randomness, "batch": batch, **static}
     is_straight = randomness in (Randomness.NONE, Randomness.SAMPLES)

@@ -1,28 +1,32 @@
 """Circuits that run once for each combination of outcomes of their mid-circuit measurements.
 
-The jaxpr of one run, ``once``, of ``qml.RX(x, 0); measure(0); return qml.expval(qml.Z(0))``::
+For ``qml.RX(x, 0); measure(0); return qml.expval(qml.Z(0))``, the jaxpr of one run, ``once``, is ::
 
     { lambda ; state x. let
         state = quantum_gates[RX] state [x] 0 []
         state outcome = quantum_mid_measure state 0
-        state p value = quantum_measure[(Expval(I), Expval(Z))] state [] [] [x]
-      in (state, p, value) }
+        state value = quantum_measure[Expval(Z)] state [] [] [x]
+      in (state, value) }
 
-and that of all runs, ``through_tree(once)``, whose results are the sums over the runs::
+``through_tree(once)`` is the jaxpr of all runs, whose results are sums over the runs.  Where it
+says ``once``, it has the equations of one run::
 
-    state p value _ = while[
-      cond={ lambda ; state p value more. let in (more,) }
-      body={ lambda x; state p value more. let
-          state p1 value1 = once state x
+    state value _ = while[
+      cond={ lambda ; state value more. let in (more,) }
+      body={ lambda x; state value more. let
+          state value1 = once state x
           state more counts = quantum_restart state
-        in (state, add p p1, add value value1, more) }
-    ] x state 0.0 0.0 True
+          value = add value value1
+        in (state, value, more) }
+    ] x state 0.0 True
 
-A run projects the state on its outcomes without normalizing it.  So the squared norm is the
-probability of these outcomes, and each value has that probability as a factor.
+A run projects the state on its outcomes and does not normalize it.  So each value has the
+probability of these outcomes as a factor.  A circuit that postselects measures the squared norm
+too; the sum of this is what the other sums are divided by.
 
-Residuals, and how many runs there are, depend on outcomes.  So each run computes its own derivative
-(``run_with_derivative``), a Jacobian of fixed shape, and Jacobians are summed like values.
+The number of runs is not known when the program is traced, so residuals of all runs would have no
+static shape.  Therefore each run computes its own Jacobian, which has one
+(``run_with_derivative``).  The Jacobians are summed as values are.
 """
 
 import itertools
@@ -51,7 +55,7 @@ from bellhop.control_flow.unused_values import without_unused
 
 
 def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
-    """Return the jaxpr of all runs, whose results are the sums of those of one run."""
+    """Return the jaxpr of all runs, from the jaxpr of one run; its results are their sums."""
 
     def run(state: tuple[Any, list[Any], Any], *inputs: Any) -> tuple[Any, list[Any], Any]:
         handle, sums, _ = state
@@ -80,24 +84,28 @@ def run_with_derivative(
     *,
     forward: bool = False,
 ) -> ClosedJaxpr:
-    """Return the jaxpr of a run that also returns its Jacobian, from its linearization.
+    """Return the jaxpr of a run that also computes its Jacobian.
 
     Args:
-        known: takes handle and inputs; returns handle, values and residuals.
-        linear: takes residuals and tangents; returns the tangents of values, which are real.
-        n_out: how many of the results of ``known`` are handle and values.
-        n_tangents: how many of the inputs of ``linear`` are tangents.
+        known: the values, linearized: takes handle and inputs; returns handle, values and
+            residuals.
+        linear: their tangents: takes residuals and tangents of inputs; returns tangents of values,
+            which are real.
+        n_out: the number of results of ``known`` before the residuals.
+        n_tangents: the number of inputs of ``linear`` after the residuals.
         where: the QNode and its line, for errors.
-        forward: whether the Jacobian must be in forward mode, which can be differentiated again.
+        forward: whether to use forward mode, so that the jaxpr can be differentiated again.
 
     Returns:
-        takes handle and inputs; returns handle, values, and for each value that has a tangent and
-        each real part of a tangent a Jacobian, ``[*value.shape, *tangent.shape]``.
+        a jaxpr that takes handle and inputs.  It returns handle, values and Jacobians, each of
+        shape ``[*value.shape, *tangent.shape]``: for each value that has a tangent, one for each
+        tangent, or two (of real and imaginary part) for a complex one.
     """
     n_residuals = len(linear.in_avals) - n_tangents
     likes = _structs(linear.in_avals[n_residuals:])
     keep = [False] * n_residuals + [True] * n_tangents
-    # Equations with effects survive DCE, and with them what they depend on: gates, for one.
+    # DCE keeps equations with effects and all that they depend on, which may be gates.  So the
+    # effects go first; the first part has them already.
     linear = without_repeated(recalling(linear), known, where)
     linear, are_used = without_unused(linear, [True] * len(linear.out_avals), keep)
     if any(eqn.primitive in (gates_p, mid_measure_p) for eqn in equations_of(linear.jaxpr)):
@@ -116,7 +124,8 @@ def run_with_derivative(
         residuals = [value for value, yes in zip(residuals, are_used, strict=False) if yes]
         values = results[: n_out - 1]
         if reads_session:
-            # A handle among the residuals must not be read before the circuit has run.
+            # A residual may be a handle of the circuit.  Nothing may read from it before the last
+            # gate is applied.
             residuals = [
                 after_p.bind(value, handle) if _is_handle(value) else value for value in residuals
             ]
@@ -144,9 +153,10 @@ def run_with_derivative(
 def _with_all_that_is_read(
     function: Callable[..., list[Any]], inputs: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Return the results of a function, and everything that it reads from sessions, used or not.
+    """Return the results of a function, and all values that it reads from sessions.
 
-    A read that nothing depends on might be scheduled after the end of the circuit.
+    The end of the circuit is made to depend on these values.  Otherwise XLA might schedule a read,
+    even an unused one, after the end.
     """
     closed = jax.make_jaxpr(function)(*inputs)
     jaxpr = closed.jaxpr
@@ -163,7 +173,12 @@ def _with_all_that_is_read(
 
 
 def _by_columns(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> list[Any]:
-    """Return the Jacobians of a linear function, by forward mode."""
+    """Return the Jacobians of a linear function, by forward mode.
+
+    Args:
+        function: takes and returns lists of arrays.
+        inputs: real arrays of the shapes and types that it takes.
+    """
     shapes = [x.shape for x in inputs]
     tangents = split(jnp.eye(sum(map(math.prod, shapes))), shapes)
     found = jax.vmap(function, out_axes=-1)(tangents)
@@ -176,7 +191,14 @@ def _by_rows(
     results: Sequence[Any],
     where: str,
 ) -> list[Any]:
-    """Return the Jacobians of a linear function with real results, by reverse mode."""
+    """Return the Jacobians of a linear function with real results, by reverse mode.
+
+    Args:
+        function: takes and returns lists of arrays.
+        inputs: real arrays of the shapes and types that it takes.
+        results: the types of its results.
+        where: the QNode and its line, for errors.
+    """
     shapes = [aval.shape for aval in results]
     ends = [0, *itertools.accumulate(map(math.prod, shapes))]
     rows = split(jnp.eye(ends[-1]), shapes)
@@ -194,7 +216,7 @@ def _by_rows(
 def apply_derivative(
     derivatives: Sequence[Any], tangents: Sequence[Any], n_values: int
 ) -> list[Any]:
-    """Return the tangents of values, from the Jacobians of ``run_with_derivative``."""
+    """Return the tangents of values: the Jacobians of ``run_with_derivative`` times tangents."""
     parts = [part for tangent in tangents for part in _parts(tangent)]
     by_value = [derivatives[i * len(parts) : (i + 1) * len(parts)] for i in range(n_values)]
     return [
@@ -204,7 +226,7 @@ def apply_derivative(
 
 
 def _parts(tangent: Any) -> list[Any]:
-    """Return an array as real arrays: itself, or real and imaginary part."""
+    """Return the array, if it is real, or else its real part and its imaginary part."""
     return [jnp.real(tangent), jnp.imag(tangent)] if _is_complex(tangent) else [tangent]
 
 

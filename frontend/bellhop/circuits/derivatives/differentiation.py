@@ -1,12 +1,13 @@
-"""The JVP rules of the primitives in a circuit, to any order.
+"""The JVP rules of the primitives in a circuit, for derivatives of any order.
 
-Gates have no JVP rule of their own: tangents go from the vector of gate parameters to the
-measurement, with the tangent of a *proxy* where only the run counts parameters (``dynamic_count``).
-There, derivatives by parameters, coefficients and matrices of observables are taken::
+Tangents do not go through gates.  They go from the vector ``params`` of all gate parameters, and
+from the ``proxy`` of those in loops of dynamic length (``dynamic_count``), directly to the
+measurement.  Its JVP rule differentiates by both, and by the coefficients and matrices of
+observables::
 
     state value = quantum_measure[Expval(Z)] state [] [] params proxy
 
-has the JVP ::
+has the tangent ``value_dot``, computed by ::
 
     state jacobian kept = quantum_derivative[Expval(Z) order=1] state [] [] params proxy
     state steps = quantum_steps state
@@ -15,20 +16,25 @@ has the JVP ::
         state [] [] params proxy steps kept [[proxy_dot]]
     value_dot = add value_dot more_dot
 
-The derivative of order ``k`` is an array with an axis for each order, so its own derivative is that
-of order ``k + 1``, multiplied with ``params_dot``.  One in directions is linear in each of them, so
-its derivative has one direction more, or another one in the place of each.  Values are linear in
-what is measured, so that a coefficient changes them by the value of its term.  That is all, and
-there is no highest order.
+There is no highest order, for three reasons:
 
-A variance is linear in nothing, but the second moment is: ``derivative`` of a variance is that of
-``E[A**2]``, and the chain rule is applied where it was measured.
+* The derivative of order ``k`` is an array with ``k`` axes of length ``n``.  Its own tangent is the
+  derivative of order ``k + 1``, multiplied with ``params_dot``.
+* A directional derivative is linear in each of its directions.  Its tangent is a sum of directional
+  derivatives: one with an additional direction, and for each direction one with that direction's
+  tangent in its place.
+* Values are linear in the coefficients of observables.  The tangent by a coefficient is the value
+  of its term, multiplied with the coefficient's tangent.
 
-By the adjoint method, the Jacobian of what was measured comes from the device's own record, as
-``quantum_jacobian``; the circuit need not run again.
+A variance is not linear in the coefficients, but the second moment is.  So ``quantum_derivative``
+of a variance gives the derivative of ``E[A**2]``, and ``_with_variances`` applies the chain rule.
 
-A derivative in directions leaves the circuit's own state as it is, at the step that ``steps``
-names.  The one of order one that the session keeps has a transpose too, a VJP, for reverse mode.
+With the adjoint method, the Jacobian is ``quantum_jacobian`` instead.  It comes from the record
+that the device made of the circuit, which does not run again.
+
+A directional derivative does not change the state of the circuit.  It is that of the circuit as far
+as ``steps``.  A directional derivative of order one that the session keeps can be transposed, which
+gives a VJP for reverse mode.
 """
 
 import functools
@@ -59,13 +65,17 @@ from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import trace_state, tracing_with
 
-# The number of the derivative that the device's own record gives.
+# The number under which the session keeps the derivative that the adjoint method gives.
 _BY_RECORD = np.int32(0)
 _NOT_KEPT = np.int32(-1)
 
 
 def undifferentiable_gates(obstacle: str) -> AbstractContextManager[None]:
-    """Make the derivative by parameters of gates an error while a circuit is differentiated."""
+    """Make derivatives by gate parameters an error inside of the ``with`` block.
+
+    Args:
+        obstacle: the message of the error; empty for no error.
+    """
     return tracing_with(obstacle=obstacle)
 
 
@@ -75,7 +85,8 @@ def _gates_jvp(
     reason = trace_state().obstacle or obstacle
     if reason and type(tangents[1]) is not ad.Zero:
         raise DifferentiableCompileError(reason)
-    # The derivative reaches the measurement through its parameters, not through the state.
+    # The tangents of parameters reach the measurement through its operand ``params``, not through
+    # the handle of the state.
     handle = gates_p.bind(*primals, obstacle=obstacle, **static)
     return handle, zero_tangent(handle)
 
@@ -87,12 +98,12 @@ without_tangents(steps_p)
 
 
 class _Point(NamedTuple):
-    """What is differentiated.
+    """The operands of a measurement, and their tangents.
 
     Attributes:
-        data: coefficients and matrices of observables, the parameters, and the proxy if there is
-            one.
-        dots: their tangents.
+        data: the coefficients and matrices of observables, the parameters, and the proxy if the
+            circuit has one.
+        dots: the tangents of these.
         measuring: what is measured.
     """
 
@@ -102,7 +113,7 @@ class _Point(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """Whether anything has a tangent."""
+        """Whether any operand has a tangent other than zero."""
         return any(map(is_given, self.dots))
 
     @property
@@ -124,7 +135,15 @@ class _Point(NamedTuple):
         keep: bool = False,
         basis: Any = None,
     ) -> tuple[Any, Any, Any]:
-        """Return the handle, a derivative by parameters, and the number of that by the proxy."""
+        """Return the handle, the derivative by parameters, and the number of that by the proxy.
+
+        Args:
+            handle: the handle of the state.
+            measuring: what is differentiated.
+            order: the order of the derivative.
+            keep: whether the session keeps the first derivative by the proxy.
+            basis: the directions f64[q, p] of the derivative; None for the parameters themselves.
+        """
         if basis is None:
             basis = np.zeros((0, self.data[2].shape[-1]), real_type())
         operands = *self.data[:3], basis, *self.data[3:]
@@ -136,13 +155,21 @@ class _Point(NamedTuple):
         return list(changes_by_data(self.measuring.measurements, self.data[0], *dots))
 
     def terms_of(self, changes: Sequence[Change]) -> Measuring:
-        """Return what is to be measured for changes."""
+        """Return the measurements whose values the changes need."""
         return self.measuring.of([m for change in changes for m in change.measurements])
 
     def along(
         self, handle: Any, place: "_Place", directions: Any, measuring: Measuring, order: int
     ) -> Any:
-        """Return a derivative in directions as well, each a tangent of the proxy."""
+        """Return a derivative by parameters and, in addition, in directions.
+
+        Args:
+            handle: the handle of the state.
+            place: where in the circuit.
+            directions: tangents of the proxy f64[rows, k]; a derivative of order k for each row.
+            measuring: what is differentiated.
+            order: the order of the derivative by parameters.
+        """
         return directional_derivative_p.bind(
             handle,
             *self.data,
@@ -158,8 +185,8 @@ class _Place(NamedTuple):
     """The step of a circuit at which a derivative is taken.
 
     Attributes:
-        steps: how many gates and projections were applied before it.
-        kept: the number of the first derivative by the proxy that the session has there.
+        steps: the number of gates and projections before it.
+        kept: the number of the first derivative by the proxy, if the session keeps it.
     """
 
     steps: Any
@@ -188,7 +215,7 @@ def _first_derivative(handle: Any, point: _Point) -> tuple[Any, Any, Any]:
     """Return the handle, the Jacobian, and the number of the derivative by the proxy."""
     measuring, keep = point.measuring, point.proxy_dot is not None
     if measuring.differentiation.is_adjoint:
-        # The device has recorded the circuit, so it need not run again.
+        # The device has recorded the circuit, so the circuit does not run again.
         handle, jacobian = jacobian_p.bind(handle, *point.data, **measuring.params())
         return handle, jacobian, _BY_RECORD
     basis = measuring.differentiation.basis(point.data[2].shape[-1])
@@ -201,7 +228,14 @@ def _first_derivative(handle: Any, point: _Point) -> tuple[Any, Any, Any]:
 def _with_variances(
     handle: Any, point: _Point, values: Sequence[Any], dot: Any
 ) -> tuple[Any, list[Any]]:
-    """Return the handle and the tangents of values, of which ``dot`` has the moments."""
+    """Return the handle and the tangents of values.
+
+    Args:
+        handle: the handle of the state.
+        point: what is measured, with the mean of each variance at the end.
+        values: the measured values, without these means.
+        dot: the tangents of all of these, where that of a variance is the tangent of its moment.
+    """
     measured = point.measuring.measurements
     dots = split(dot, [m.result(point.measuring.device).shape for m in measured])
     n = len(values)
@@ -221,7 +255,7 @@ def _derivative_jvp(
     data, dots = ((*each[1:4], *each[5:]) for each in (primals, tangents))
     point = _Point(data, dots, Measuring(**static))
     if primals[4].shape[0] > 0 and point.moves:
-        # What is taken along the rows of a basis is a difference.
+        # Derivatives along a basis are finite differences.
         raise DifferentiableCompileError(DIFFERENCES_OF_DIFFERENCES)
     handle, dot = _moved_derivative(results[0], point, order)
     return [handle, *results[1:]], [zero_tangent(handle), dot, zero_tangent(results[2])]
@@ -235,7 +269,7 @@ def _jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any
 
 
 def _moved_derivative(handle: Any, point: _Point, order: int) -> tuple[Any, Any]:
-    """Return the handle and the tangent of a derivative of this order."""
+    """Return the handle and the tangent of a derivative of some order."""
     more = None
     if point.params_dot is not None:
         handle, more, _ = point.derivative(handle, point.measuring, order + 1)
@@ -248,11 +282,11 @@ def _moved(
     """Return the handle and the tangent of a derivative.
 
     Args:
-        handle: the circuit's handle.
-        point: what is differentiated.
-        order: that of the derivative; of order 0 it is the values.
-        more: the derivative of one order more, where the parameters have a tangent.
-        kept: the number of the first derivative by the proxy, where the session keeps it.
+        handle: the handle of the state.
+        point: what is measured, and the tangents.
+        order: the order of the derivative; order 0 is the values themselves.
+        more: the derivative of the next order, if the parameters have a tangent.
+        kept: the number of the first derivative by the proxy, if the session keeps it.
     """
     width, n_params = sum(point.measuring.sizes()), point.data[2].shape[-1]
     dot = jnp.zeros((width, *[n_params] * order), real_type())
@@ -308,14 +342,14 @@ ad.primitive_jvps[directional_derivative_p] = _directional_derivative_jvp
 def _moved_by_data(
     dot: Any, changes: Sequence[Change], of_terms: Any, measuring: Measuring, *, axis: int
 ) -> Any:
-    """Add the derivatives of terms, times the tangents of what they are multiplied with.
+    """Add to a tangent what it gets from the tangents of coefficients and matrices.
 
     Args:
         dot: the tangent so far.
-        changes: of measurements.
-        of_terms: the derivatives of all of their terms, one after another.
+        changes: how measurements change by these tangents.
+        of_terms: the derivatives of all terms of all changes, one after another.
         measuring: what is measured.
-        axis: that of values.
+        axis: the axis of values.
     """
     ends = list(itertools.accumulate(measuring.sizes()))
     first = 0
@@ -330,20 +364,20 @@ def _moved_by_data(
 
 
 def _with_tangent(directions: Any, directions_dot: Any) -> Any:
-    """Return rows of directions with the k-th one replaced by its tangent, for each k."""
+    """Return, for each k, all rows of directions with the k-th direction as its tangent."""
     rows, order = directions.shape
     is_replaced = np.eye(order, dtype=bool)[:, None, :]
     return jnp.where(is_replaced, directions_dot, directions).reshape(order * rows, order)
 
 
 def _with_another(directions: Any, direction: Any) -> Any:
-    """Return the directions with one more in each row."""
+    """Return the rows of directions with an additional direction at the end of each."""
     column = jnp.broadcast_to(direction, (directions.shape[0], 1))
     return jax.lax.concatenate([directions, column], 1)
 
 
 def _batch(operands: Sequence[Any], dims: Sequence[Any], **static: Any) -> Any:
-    # Only the directions may be mapped: they are of one circuit.
+    # All elements have the same circuit, so only the directions are mapped.
     *others, directions = operands
     assert all(dim is None for dim in dims[:-1])
     directions = jnp.moveaxis(directions, dims[-1], 0)

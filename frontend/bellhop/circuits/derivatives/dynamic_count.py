@@ -1,12 +1,13 @@
-"""Dynamic-count parameters: those of gates in loops whose length is only known at run time.
+"""Dynamic-count parameters: parameters of gates in loops whose length the program computes.
 
-In a circuit with such a loop::
+A circuit with such a loop, ::
 
     for_loop(0, n)(lambda i: qml.RX(x * i, 0))()
     return qml.expval(qml.Z(0))
 
-the jaxpr carries the number of the next parameter and a *proxy* for all of them (shown here for
-one iteration at a time; where it can be, a block of 64 is computed as vectors)::
+is traced to a ``while`` that carries the number of the next parameter, and a *proxy* for the vector
+of all these parameters.  (Here each iteration is computed by itself; usually 64 are, see
+``recording/iterations``.)  ::
 
     state number proxy = while[
       body={ lambda x; i state number proxy. let
@@ -18,27 +19,28 @@ one iteration at a time; where it can be, a block of 64 is computed as vectors):
     ] x 0 state 1073741824 0.0
     state value = quantum_measure state coefficients matrices params proxy
 
-The parameters of other gates are concatenated to ``params``, and a derivative goes from there to
-the measurement.  A vector of dynamic-count parameters would have no static shape.  So the session
-of the circuit, in the runtime, holds their tangents and cotangents, and the program passes the
-proxy from the gates to the measurement in place of the vector.  Its value is always 0.0; only its
-derivatives have a meaning:
+The parameters of gates outside such loops are the vector ``params``, and their tangents and
+cotangents are vectors of the program.  A vector of the dynamic-count parameters would have no
+static shape.  So the runtime holds their tangents and cotangents, in the session of the circuit.
+The program has the proxy instead, which goes from the gates to the measurement as ``params`` does.
+The value of the proxy is always 0.0.  Its tangent and cotangent are numbers that name vectors:
 
-    tangent of the proxy      names a vector of the session: the tangents of all these parameters
-    cotangent of the proxy    names VJPs of the session: the cotangents of all these parameters
+    tangent of the proxy      the vector, in the session, of the tangents of these parameters
+    cotangent of the proxy    the vector, in the session, of the cotangents of these parameters
 
-Forward mode: each iteration adds the tangents of its parameters to the vector (``direction``), and
-``directional_derivative_p`` differentiates the measurement along it.
+In forward mode, each iteration adds the tangents of its parameters to that vector (``direction``).
+Then ``directional_derivative_p`` differentiates the measurement along the vector.
 
-Reverse mode: ``vjp`` multiplies the cotangents of measured values with the session's Jacobian, and
-each iteration reads the cotangents of its own parameters by their number (``cotangents``).
-Measurements in several bases have a Jacobian each.  The proxy's cotangent is one bit for each VJP,
-so that JAX's sum of cotangents names the sum of these VJPs.
+In reverse mode, ``vjp`` multiplies the cotangents of the measured values with a Jacobian that the
+session keeps.  Then each iteration reads the cotangents of its own parameters, by their number
+(``cotangents``).  Measurements in several bases have a Jacobian and a VJP each, and JAX adds up the
+cotangents of the proxy.  Therefore these are powers of two: their sum names the sum of the VJPs.
 
-Both happen before the circuit ends, since its session ends with it (``after``).
+All of this must happen before the circuit ends and its session with it; ``after`` sees to that.
 
-Reverse mode also computes the values of the loop again.  It cannot measure again, so it reads the
-outcomes of mid-circuit measurements from the session (``remember``, ``recall``).
+Reverse mode also computes the loop a second time, for the residuals of its iterations.  It cannot
+measure a second time, so it reads the outcomes of mid-circuit measurements from the session
+(``remember``, ``recall``).
 """
 
 from collections.abc import Sequence
@@ -57,8 +59,8 @@ from bellhop.circuits.precision import real_type
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects._precision import whole_bits
 
-# The number of the first dynamic-count parameter, as in runtime/contract.toml; static-count ones
-# have numbers below it.
+# The number of the first dynamic-count parameter, as in runtime/contract.toml.  The parameters
+# outside loops of dynamic length have numbers below it.
 FIRST_DYNAMIC_COUNT = 1 << 30
 
 # dynamic_count: proxy f64[], params f64[n], ticket, number i32[] -> proxy
@@ -81,7 +83,7 @@ _remembered_p = Primitive("quantum_remembered")
 _recall_p = Primitive("quantum_recall")
 # after: handle, arrays... -> handle
 after_p = Primitive("quantum_after")
-# The result of these is of the type of their first operand.
+# The result of each of these has the type of the first operand.
 for _primitive in (dynamic_count_p, dynamic_count_tangent_p, _remember_p, _remembered_p, after_p):
     _primitive.def_abstract_eval(lambda first, *_: first)
 _direction_p.def_abstract_eval(lambda _, proxies, *__: proxies)
@@ -90,11 +92,11 @@ without_tangents(after_p)
 
 
 class DynamicCount(NamedTuple):
-    """The dynamic-count parameters of a circuit so far, while it is traced.
+    """The dynamic-count parameters so far, in a circuit that is traced.
 
     Attributes:
-        number: that of the next parameter.
-        proxy: stands for all parameters so far.
+        number: the number of the next one.
+        proxy: the proxy for the vector of all so far.
     """
 
     number: Any
@@ -102,17 +104,17 @@ class DynamicCount(NamedTuple):
 
     @classmethod
     def first(cls) -> "DynamicCount":
-        """Return the state before the first such parameter."""
+        """Return the object for a circuit that has none yet."""
         return cls(jnp.int32(FIRST_DYNAMIC_COUNT), jnp.zeros((), real_type()))
 
     def add(self, ticket: Any, params: Any, count: Any) -> "DynamicCount":
-        """Return the state after some more parameters, in the order of execution.
+        """Return the object after some more parameters, in the order of execution.
 
         Args:
-            ticket: any handle of the circuit; it identifies the session.
+            ticket: any handle of the circuit, which identifies its session.
             params: a vector of parameters.
-            count: how many of them are used.  The rest is padding, and gets no derivative, since
-                its numbers belong to the parameters of later gates.
+            count: how many of them are used.  The rest is padding, whose numbers belong to the
+                parameters of later gates; it is set to zero, so that it has no derivative.
         """
         if not isinstance(count, int):
             params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
@@ -120,10 +122,10 @@ class DynamicCount(NamedTuple):
         return DynamicCount(self.number + jnp.int32(count), proxy)
 
     def remember(self, handle: Any, ticket: Any, outcome: Any) -> tuple["DynamicCount", Any, Any]:
-        """Keep an outcome in the session for reverse mode, under a number of its own.
+        """Keep a mid-circuit outcome in the session, where reverse mode finds it again.
 
         Returns:
-            the state after it, the handle, and the outcome.
+            the object after it, since the outcome takes a number; the handle; and the outcome.
         """
         handle = _remember_p.bind(handle, outcome, self.number)
         outcome = _remembered_p.bind(outcome, ticket, self.number)
@@ -131,7 +133,7 @@ class DynamicCount(NamedTuple):
 
 
 def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Replace ``remembered`` by ``recall`` in a jaxpr: it reads outcomes instead of measuring."""
+    """Return a jaxpr that reads outcomes from the session, where ``closed`` measures them."""
 
     def changed(eqn: Any) -> Any:
         if eqn.primitive is _remembered_p:
@@ -146,12 +148,12 @@ def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def recalls_outcomes(closed: ClosedJaxpr) -> bool:
-    """Tell whether a jaxpr reads outcomes from the session."""
+    """Tell whether a jaxpr reads outcomes of mid-circuit measurements from the session."""
     return any(eqn.primitive is _recall_p for eqn in equations_of(closed.jaxpr))
 
 
 def reads_the_session(circuit: ClosedJaxpr) -> bool:
-    """Tell whether a circuit reads derivatives by dynamic-count parameters from its session."""
+    """Tell whether a circuit reads derivatives by dynamic-count parameters from the session."""
     return any(eqn.primitive is after_p for eqn in equations_of(circuit.jaxpr))
 
 
@@ -167,13 +169,13 @@ def _dynamic_count_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 ad.primitive_jvps[dynamic_count_p] = _dynamic_count_jvp
-# All rows of a batch have one proxy: its value is always zero.
+# The proxy stays unmapped, since its value is zero for each element of a batch.
 batching.primitive_batchers[dynamic_count_p] = lambda args, dims: (args[0], dims[0])
 mlir.register_lowering(dynamic_count_p, lambda _, proxy, *__: [proxy])
 
 
 def _dynamic_count_tangent_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    # It is linear in both: a sum of a direction and a part of one.
+    # It is linear in its first two operands, which are added up.
     sum_ = dynamic_count_tangent_p.bind(*primals)
     dots = tangents[:2]
     if all(type(dot) is ad.Zero for dot in dots):

@@ -1,4 +1,7 @@
-"""Zero tangents of values in circuits that have no derivative, and parts of Jacobians."""
+"""Tangents: symbolic zeros, and vectors of tangents that are split into arrays.
+
+``split(jnp.arange(6.0), [(2,), (2, 2)])`` returns ``[[0. 1.], [[2. 3.], [4. 5.]]]``.
+"""
 
 import itertools
 import math
@@ -11,7 +14,7 @@ from jax.interpreters import ad
 
 
 def is_given(tangent: Any) -> bool:
-    """Tell whether a tangent is not a symbolic zero."""
+    """Tell whether a tangent is an array with elements, not a symbolic zero."""
     return type(tangent) is not ad.Zero and tangent.size > 0
 
 
@@ -21,7 +24,7 @@ def zero_tangent(value: Any) -> Any:
 
 
 def without_tangents(primitive: Primitive) -> None:
-    """Register a JVP rule with zero tangents, for primitives that gates' derivatives bypass."""
+    """Register a JVP rule with zero tangents, for a primitive through which tangents do not go."""
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
         del tangents
@@ -32,7 +35,7 @@ def without_tangents(primitive: Primitive) -> None:
 
 
 def split(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Return parts of an array along its last axis, in which each has a shape."""
+    """Split an array along its last axis, into parts that have a shape in the place of that axis."""
     ends = [0, *itertools.accumulate(map(math.prod, shapes))]
     return [
         array[..., start:end].reshape(*array.shape[:-1], *shape)

@@ -1,13 +1,15 @@
 """Wires that a quantum function allocates: ``qml.allocate`` and ``qml.deallocate``.
 
-Each gets a wire of the device that nothing else uses, as PennyLane's ``resolve_dynamic_wires``
-gives them, and wires that come back are used again.  For a device with 4 wires::
+Each allocated wire stands for a wire of the device that the circuit does not use otherwise, in the
+order of PennyLane's ``resolve_dynamic_wires``.  A deallocated wire is used again.  On a device with
+4 wires, of which the circuit uses 0 and 1::
 
-    with qml.allocate(1, restored=True) as [a]: ...     a is wire 2, where 0 and 1 are used
+    with qml.allocate(1, restored=True) as [a]: ...     a is wire 2
     with qml.allocate(2) as [b, c]: ...                 b is wire 2, c is wire 3
 
-In a loop or a branch, which is traced once and runs as often as it does, wires must come back as
-they were found: what is not restored is measured and reset there.
+The body of a loop is traced once and runs many times, so it must leave its wires as it found them.
+A wire that it allocates and does not restore is measured and reset where it is deallocated.  The
+same holds in a branch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,13 +30,13 @@ def is_allocation(op: Any) -> bool:
 
 @dataclass
 class _Loan:
-    """A wire of the device that stands for one that was allocated.
+    """A wire of the device that stands for an allocated wire.
 
     Attributes:
-        wire: the device's.
-        was_zero: whether it was in the state zero.
-        is_restored: whether the quantum function promises to bring it back to that.
-        part: the number of the part of the circuit that it was allocated in.
+        wire: the wire of the device.
+        was_zero: whether it was in the state zero when it was allocated.
+        is_restored: whether the quantum function promises to restore its state.
+        part: how deep in loops and branches it was allocated.
     """
 
     wire: Any
@@ -44,17 +46,17 @@ class _Loan:
 
 
 class Allocations:
-    """The wires that a circuit has to allocate, and those that it has allocated.
+    """The wires of a device that a circuit may allocate, and those that it has allocated.
 
     Args:
-        wires: those of the circuit.
+        wires: the wires of the device.
         where: the QNode, for errors.
     """
 
     def __init__(self, wires: WireMap, where: str) -> None:
         self._wires = wires
         self._where = where
-        # Which are free, by whether they are zero; the last one is taken first.
+        # The free wires, those in the state zero and others; the last one is taken first.
         self._free: dict[bool, list[Any]] | None = None
         self._loans: dict[Any, _Loan] = {}
         self._part = 0
@@ -64,10 +66,10 @@ class Allocations:
 
         Args:
             op: the operation.
-            reset: measures a wire of the device, and brings it to zero.
+            reset: measures a wire of the device and brings it to zero.
 
         Raises:
-            CompileError: where there are too few, and for what is not of this part of the circuit.
+            CompileError: if no wires are left, or if a wire was allocated in another part.
         """
         for label in op.wires:
             if isinstance(op, Allocate):
@@ -89,7 +91,7 @@ class Allocations:
                 )
         finally:
             self._part -= 1
-            # It may run any number of times, after which each wire is as it was.
+            # It leaves each wire as it was, however often it runs.
             self._free = before
 
     def _allocate(
@@ -131,7 +133,7 @@ class Allocations:
 
 
 def number_needed(operations: Sequence[Any]) -> int:
-    """Return how many wires must be there for those that operations allocate."""
+    """Return how many wires a device needs for the allocations among operations."""
     needed = 0
     free: dict[bool, int] = {True: 0, False: 0}
     is_restored: dict[Any, bool] = {}

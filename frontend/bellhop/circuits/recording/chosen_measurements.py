@@ -1,4 +1,9 @@
-"""Measurements that a condition of the program chooses: ``return`` under an ``if``."""
+"""Measurements that a condition of the program chooses: ``return`` under an ``if``.
+
+``if x > 0: return qml.expval(qml.X(0))``, else ``return qml.expval(qml.Z(0))``, returns ::
+
+    qml.expval(weight * qml.X(0) + (1 - weight) * qml.Z(0)),  weight = 1.0 where x > 0, else 0.0
+"""
 
 from typing import Any
 
@@ -22,9 +27,9 @@ def can_be_chosen(one: Any, other: Any) -> bool:
 
 
 def chosen(pred: Any, one: Any, other: Any) -> Any:
-    """Return the expectation values of one result where a condition holds, else of the other.
+    """Return measurements with the values of ``one`` where a condition holds, else of ``other``.
 
-    They are those of sums, in which one of the observables has the coefficient zero.
+    Each is the expectation value of a sum in which one of the observables has coefficient zero.
     """
     weight = jnp.where(pred, 1.0, 0.0)
 

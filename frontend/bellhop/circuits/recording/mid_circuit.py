@@ -17,10 +17,10 @@ def measure_wire(
     """Measure one wire and return the outcome.
 
     Args:
-        circuit: the circuit that is traced; None where only the wires of one are looked for.
-        wires: as the user gave it.
-        reset: whether the wire is brought to zero.
-        postselect: the outcome that is asked for, if any.
+        circuit: the circuit that is traced; None while its wires are found out.
+        wires: the wire, as the user gave it.
+        reset: whether the wire is brought to zero after it.
+        postselect: the outcome that is kept, if the user postselects.
         site: ``file:line``, for errors.
 
     Raises:
@@ -45,5 +45,5 @@ def measure_wire(
     outcome = circuit.mid_measure(
         labels[0], reset=reset, postselect=-1 if postselect is None else postselect, site=site
     )
-    # Where the device measures, it is PennyLane's own value for the outcome.
+    # In a tape, the outcome is PennyLane's own object for it.
     return outcome if isinstance(outcome, qml.ops.MeasurementValue) else as_outcome(outcome)

@@ -1,9 +1,13 @@
-"""Outcomes of mid-circuit measurements: booleans of the program that count as 0 and 1.
+"""Outcomes of mid-circuit measurements: boolean tracers whose arithmetic is that of integers.
 
-PennyLane adds outcomes as numbers (``m0 + m1`` is 2 where both are 1) and negates them as
-booleans (``~m0``).  An array of JAX's is one or the other: the sum of two booleans is their
-disjunction, and the inverse of the integer 1 is -2, which is true.  So an outcome is a boolean
-whose arithmetic is that of integers.  In all else it is what JAX makes of a boolean.
+With the outcomes ``m0`` and ``m1``, both 1::
+
+              here     of boolean arrays in JAX    of integer arrays in JAX
+    m0 + m1   2        True                        2
+    ~m0       False    False                       -2, which counts as true
+
+The first column is what PennyLane's own outcomes do.  In every other respect an outcome is a
+boolean array.
 """
 
 import functools
@@ -28,9 +32,9 @@ _COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt,
 
 
 def as_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
-    """Make a new boolean of the program an outcome."""
-    # JAX dispatches operators on the type of an array's data, which is its own; so the tracer
-    # itself becomes one of a subtype, and stays what it is to all of JAX.
+    """Make an outcome of a boolean tracer that nothing else refers to yet."""
+    # JAX has no public way to give a tracer other operators.  So the tracer becomes an instance of
+    # a subclass of its class, and is for JAX what it was.
     tracer_type: Any = type(value)
     value.__class__ = _outcome_type(tracer_type)
     return value
@@ -39,7 +43,7 @@ def as_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
 @functools.cache
 def _outcome_type(tracer_type: Any) -> Any:
     number = lambda value: _number(value, tracer_type)
-    # PennyLane knows values of JAX's by the module of their type.
+    # PennyLane recognizes JAX's values by the module of their type.
     methods: dict[str, Any] = {"__slots__": (), "__module__": tracer_type.__module__}
     for function in _ARITHMETIC:
         name = function.__name__

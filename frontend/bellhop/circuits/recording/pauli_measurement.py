@@ -1,10 +1,11 @@
-"""``qml.pauli_measure``: a joint measurement of Pauli matrices, which PennyLane has no device for.
+"""``qml.pauli_measure``: a joint measurement of Pauli matrices, for which PennyLane has no device.
 
-The word ``XZ`` is measured as the parity of two wires, of which the last one is measured::
+``qml.pauli_measure("XZ", [0, 1])`` applies ::
 
     H(0)  CNOT([0, 1])  measure(1)  CNOT([0, 1])  H(0)
 
-so that the state falls to the eigenspace of the outcome, and nothing else of it is lost.
+The first gates write the parity of both wires into the last wire, and the last gates undo them.  So
+the state is projected on the eigenspace of the outcome, and superpositions in it stay.
 """
 
 import itertools
@@ -34,7 +35,7 @@ def measure_pauli_words() -> None:
 
 def _measured(wires: Any, pauli_word: str, postselect: int | None) -> Any:
     with qml.QueuingManager.stop_recording():
-        # Says what is wrong with a word.
+        # PennyLane checks the word and raises the error.
         labels = list(qml.ops.PauliMeasure(pauli_word, wires).wires)
         gates = [
             gate

@@ -1,4 +1,8 @@
-"""Circuits that know the qubits of wires: those wires may be allocated, and are measured."""
+"""Circuits that know which qubit a wire is: they measure wires, and allocate them.
+
+With ``a, = qml.allocate(1)`` on a device with 4 wires, of which the circuit uses 0 and 1, the
+circuit applies ``qml.X(a)`` to wire 2 of the device.
+"""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -33,7 +37,7 @@ class WiredCircuit(NestingCircuit):
 
     @abstractmethod
     def _measured_now(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
-        """Do so after what was queued before."""
+        """Measure a wire now, without looking at the queue."""
 
     def allocate(self, op: Any) -> None:
         """Allocate or deallocate wires."""
@@ -45,7 +49,7 @@ class WiredCircuit(NestingCircuit):
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Collect the operations of a loop's body, or of a branch."""
+        """Queue the operations of a loop's body or of a branch, and apply them at the end."""
         with self._allocations.part(), self.queue():
             yield
 

@@ -1,1 +1,1 @@
-"""Scalars that are computed alike become vectors."""
+"""Scalars that are computed by equal equations are computed as one vector."""

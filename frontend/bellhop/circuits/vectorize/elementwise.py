@@ -1,4 +1,11 @@
-"""Equations that compute each element of an array by itself."""
+"""Equations that may be vectorized: elementwise ones, and those that move elements.
+
+::
+
+    is_elementwise(b = sin a)             True
+    is_elementwise(b = slice[...] a)      True, since it only picks elements
+    is_elementwise(b = cumsum a)          False
+"""
 
 from typing import Any
 
@@ -7,8 +14,7 @@ from jax.extend.core.primitives import jit_p
 
 from bellhop.circuits.vectorize.pack import pack_p
 
-# What computes each element by itself, or picks and arranges elements.  By name: not each
-# release has all of them.
+# Primitives, by name, since some releases of JAX lack some of them.
 # fmt: off
 _NAMES = (
     "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
@@ -21,13 +27,13 @@ _NAMES = (
     "square", "squeeze", "stack", "sub", "tan", "tanh", "transpose", "xor",
 )
 # fmt: on
-#: Takes an array apart along an axis, which is what iteration over one is; JAX has it since 0.11.
+# Splits an array along an axis, as Python's iteration over an array does; JAX has it since 0.11.
 unstack_p = getattr(lax, "unstack_p", None)
 _ELEMENTWISE = frozenset(getattr(lax, f"{name}_p") for name in _NAMES if hasattr(lax, f"{name}_p"))
 
 
 def is_elementwise(eqn: Any) -> bool:
-    """Tell whether an equation computes each element by itself, or picks and arranges them."""
+    """Tell whether an equation is elementwise, or only picks or arranges elements."""
     if eqn.effects:
         return False
     if eqn.primitive is unstack_p:
@@ -38,6 +44,6 @@ def is_elementwise(eqn: Any) -> bool:
         inner = eqn.params["jaxpr"]
         return not inner.consts and all(map(is_elementwise, inner.jaxpr.eqns))
     if eqn.primitive is lax.slice_p:
-        # Python's iteration over an array writes strides of one.
+        # Python's iteration over an array gives strides of one, which are no strides.
         return set(eqn.params["strides"] or ()) <= {1}
     return eqn.primitive in _ELEMENTWISE or eqn.primitive is pack_p

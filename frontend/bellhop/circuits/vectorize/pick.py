@@ -1,8 +1,15 @@
-"""A primitive that picks elements of an array at known places.
+"""``pick``, a gather whose indices are constants, and whose transpose is no scatter.
 
-The transpose of a gather is a scatter, which XLA's CPU backend makes a loop of: one iteration for
-each angle of a circuit.  Where places are known, each element of the cotangent is known to be a sum
-of few, so the transpose picks too.
+For ``x`` of three elements, ``pick(x, np.array([2, 0, 2]))`` is traced to, and transposed to ::
+
+    y = pick[places=[2,0,2]] x                                        y = [x[2], x[0], x[2]]
+
+    y_bar0 = concatenate y_bar [0]
+    x_bar = add (pick[places=[1,3,0]] y_bar0) (pick[places=[3,3,2]] y_bar0)
+
+since ``x_bar = [y_bar[1], 0, y_bar[0] + y_bar[2]]``.  The transpose of ``lax.gather`` would be a
+scatter.  XLA's CPU backend runs a scatter as a loop with one iteration for each index, here for
+each angle of a circuit.
 """
 
 import dataclasses
@@ -19,13 +26,13 @@ from jax.interpreters import ad, batching, mlir
 # real[..., size] -> real[..., n]
 pick_p = Primitive("pick")
 
-# An element that is picked more often than this is summed by a scatter.
+# If an element is picked more often than this, the transpose is a scatter after all.
 _MOST_TERMS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Indices of an axis, as a parameter of an equation."""
+    """Indices along an axis, as a hashable parameter of an equation."""
 
     indices: np.ndarray
 
@@ -40,7 +47,7 @@ class Places:
 
 
 def pick(array: Any, indices: np.ndarray) -> jax.Array:
-    """Return the elements of an array at indices of it as a vector, in the shape of these."""
+    """Return the elements of an array, as a vector, at indices; in the shape of the indices."""
     elements = jnp.reshape(array, -1)
     flat = indices.reshape(-1)
     if flat.size and np.array_equal(flat, np.arange(flat[0], flat[0] + flat.size)):
@@ -83,7 +90,8 @@ def _transpose(cotangent: Any, array: Any, *, places: Places) -> list[Any]:
     if most > _MOST_TERMS:
         zeros = jnp.zeros((*rows, size), cotangent.dtype)
         return [zeros.at[..., places.indices].add(cotangent)]
-    # The number of the term that each use is of its element, and behind the last use a zero.
+    # Row k of ``terms`` has, for each element of the array, the index of the k-th cotangent that it
+    # gets; or, if it gets no more, the index of a zero that is appended to the cotangents.
     order = np.argsort(places.indices, kind="stable")
     firsts = np.cumsum(uses) - uses
     terms = np.full((most, size), places.indices.size, np.int32)

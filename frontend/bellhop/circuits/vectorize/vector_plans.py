@@ -1,4 +1,4 @@
-"""Finds scalars that are computed alike, and computes them as one vector.
+"""Finds scalars that are computed by equal equations, and computes them as one vector.
 
 For the operands of ``pack e i m q`` in ::
 
@@ -14,9 +14,10 @@ For the operands of ``pack e i m q`` in ::
 
     { lambda ; a:f64[4]. let f = mul a [0.1 0.2 0.3 0.4]    g = sin f in (g,) }
 
-A plan is a tree, here ``_Alike(sin, [_Alike(mul, [..., _Constants([0.1 0.2 0.3 0.4])])])`` with the
-``_Slices`` of ``a`` below.  Each equation of the result is the scalar one under ``jax.vmap``.  This
-is the superword-level parallelism of Larsen and Amarasinghe (2000).
+A plan is a tree, here ``_Alike(sin, [_Alike(mul, [slices, constants])])``, where ``slices`` is a
+``_Slices`` of ``a`` and ``constants`` is ``_Constants([0.1 0.2 0.3 0.4])``.  Each equation of the
+result is the scalar equation under ``jax.vmap``.  Compilers call this superword-level parallelism
+(Larsen and Amarasinghe, 2000).
 """
 
 import dataclasses
@@ -40,10 +41,10 @@ from bellhop.circuits.vectorize.pick import pick
 # Fewer scalars than this are not vectorized.
 _FEWEST = 4
 
-# Expressions are cut into pieces of this depth, and each piece is vectorized by itself.
+# A plan is at most this deep: deeper expressions are cut, and their pieces are planned separately.
 _DEPTH = 64
 
-# The kind of constants, see ``Planner._kind``.
+# What ``Planner._kind`` returns for a constant.
 _CONSTANT = "constant"
 
 # Returns the value of a variable.
@@ -51,10 +52,11 @@ Read = Callable[[Any], Any]
 
 
 class Plan:
-    """How the values of a list of atoms are computed as one array.
+    """How the values of a list of atoms (variables and literals of a jaxpr) become one array.
 
     Attributes:
-        is_mapped: whether the array has a leading axis for the list; else all values are the same.
+        is_mapped: whether the array has a leading axis for the list.  If not, all values are equal,
+            and the array is one of them.
     """
 
     is_mapped = True
@@ -68,14 +70,17 @@ class Plan:
         raise NotImplementedError
 
     def picked(self, read: Read) -> tuple[Any, np.ndarray]:
-        """Return an array, and which of its elements the values are."""
+        """Return an array, and the flat indices at which it has the values of the list.
+
+        Plans that only move elements need not compute their array for this.
+        """
         array = self.evaluate(read)
         return array, np.arange(np.size(array)).reshape(np.shape(array))
 
 
 @dataclasses.dataclass
 class _Same(Plan):
-    """All atoms have the same value."""
+    """All atoms have the same value, that of ``atom``."""
 
     atom: Any
     is_mapped = False
@@ -92,7 +97,7 @@ class _Same(Plan):
 
 @dataclasses.dataclass
 class _Constants(Plan):
-    """The atoms are constants."""
+    """The atoms are literals."""
 
     values: np.ndarray
 
@@ -105,7 +110,7 @@ class _Constants(Plan):
 
 @dataclasses.dataclass
 class _Scalars(Plan):
-    """The atoms have nothing in common: they are stacked."""
+    """The atoms have nothing in common, so they are computed one by one and stacked."""
 
     atoms: Sequence[Any]
 
@@ -120,11 +125,11 @@ class _Scalars(Plan):
 
 @dataclasses.dataclass
 class _Alike(Plan):
-    """The atoms are results of the same primitive: ``jax.vmap`` of it, for planned operands."""
+    """The atoms are results of the same primitive, which is mapped over planned operands."""
 
     compute: Callable[..., Any]
     operands: Sequence[Plan]
-    # Of each value, where it has the elements of the one operand in their order.
+    # If the primitive only reshapes its operand, the shape of its result; else None.
     reshaped: tuple[int, ...] | None = None
 
     def evaluate(self, read: Read) -> Any:
@@ -144,7 +149,7 @@ class _Alike(Plan):
 
 @dataclasses.dataclass
 class _Slices(Plan):
-    """The atoms are slices of one size: they are picked at once."""
+    """The atoms are slices of the same size, which one ``pick`` takes out."""
 
     array: Plan
     starts: np.ndarray
@@ -169,7 +174,7 @@ class _Slices(Plan):
 
 @dataclasses.dataclass
 class _Joined(Plan):
-    """Atoms of several plans: their concatenation, permuted into the order of the list."""
+    """The atoms belong to several plans, whose arrays are concatenated and permuted."""
 
     parts: Sequence[Plan]
     counts: Sequence[int]
@@ -193,15 +198,19 @@ class _Joined(Plan):
 
 
 class Planner:
-    """Finds values of a jaxpr that are computed alike.
+    """Finds values of a jaxpr that are computed by equal equations.
 
-    Only values of the same depth are planned together.  These do not depend on each other, and
-    their operands have a smaller depth, so a plan is correct and finite.
+    The depth of a value is the number of equations between it and the inputs.  Only values of the
+    same depth are planned together.  They do not depend on each other, so the plan is correct.
+    Their operands have a smaller depth, so the plan is finite.
+
+    Args:
+        equations: those of the jaxpr.
     """
 
     def __init__(self, equations: Sequence[Any]) -> None:
         self._equations: dict[Any, Any] = {}
-        # Of what an array was taken apart into: the place along the axis.
+        # For each result of an equation, which result of it that is (``unstack`` has several).
         self._places: dict[Any, int] = {}
         self._depths: dict[Any, int] = {}
         self._plans: dict[tuple[int, ...], tuple[Sequence[Any], Plan]] = {}
@@ -209,7 +218,8 @@ class Planner:
             if is_elementwise(eqn):
                 depth = 1 + max((self._depth(atom) for atom in eqn.invars), default=0)
                 for place, result in enumerate(eqn.outvars):
-                    # Depths go on from piece to piece: values of a chain have different ones.
+                    # Where expressions are cut, depths still go on, so that values of a chain
+                    # have different depths.
                     self._depths[result] = depth
                     if depth % _DEPTH:
                         self._equations[result] = eqn
@@ -219,10 +229,10 @@ class Planner:
         return 0 if isinstance(atom, Literal) else self._depths.get(atom, 0)
 
     def plan(self, atoms: Sequence[Any]) -> Plan | None:
-        """Return how to compute a list of atoms of one type as a vector.
+        """Return how to compute a list of atoms of the same type as a vector.
 
         Returns:
-            the plan; None for few atoms, or atoms that have nothing in common.
+            the plan; None if there are few atoms, or if they have nothing in common.
         """
         if len(atoms) < _FEWEST:
             return None
@@ -232,7 +242,7 @@ class Planner:
     def _plan(self, atoms: Sequence[Any]) -> Plan:
         key = tuple(map(id, atoms))
         if key not in self._plans:
-            # Holds the atoms, so that no id is used again.
+            # The entry holds the atoms, so that no other object gets one of their ids.
             self._plans[key] = atoms, self._new_plan(atoms)
         return self._plans[key][1]
 
@@ -264,7 +274,7 @@ class Planner:
         return _Joined(parts, [len(positions) for positions in places], order)
 
     def _kind(self, atom: Any) -> Hashable:
-        """Return a key that is equal for atoms that are computed alike."""
+        """Return a key, which is equal for atoms that can be computed as one vector."""
         if isinstance(atom, Literal):
             return _CONSTANT
         eqn = self._equations.get(atom)
@@ -305,7 +315,7 @@ class Planner:
         return _Alike(_computation(eqn), operands, first.aval.shape if keeps_order else None)
 
     def _plan_unstacked(self, atoms: Sequence[Any], array: Plan, axis: int) -> Plan:
-        """Return slices of one element along an axis, without that axis."""
+        """Return the plan of results of ``unstack``: slices of length one, without their axis."""
         shape = atoms[0].aval.shape
         starts = np.zeros((len(atoms), len(shape) + 1), np.int32)
         starts[:, axis] = [self._places[atom] for atom in atoms]
