@@ -35,7 +35,7 @@ def without_tangents(primitive: Primitive) -> None:
 
 
 def split(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Split an array along its last axis, into parts that have a shape in the place of that axis."""
+    """Split an array along its last axis; in each part, a shape takes the place of that axis."""
     ends = [0, *itertools.accumulate(map(math.prod, shapes))]
     return [
         array[..., start:end].reshape(*array.shape[:-1], *shape)
