@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import platform
+import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -95,9 +97,17 @@ def _versions() -> Finding:
     return Finding(
         "versions",
         not missing,
-        f"Python {platform.python_version()}, {text}",
+        f"Python {platform.python_version()} ({_gil()}), {text}",
         f"Install what is missing: pip install {' '.join(missing)}",
     )
+
+
+def _gil() -> str:
+    """Tell whether threads run Python one at a time."""
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "with the GIL"
+    is_on = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return f"free-threaded, the GIL is {'on' if is_on else 'off'}"
 
 
 def _settings() -> Finding:

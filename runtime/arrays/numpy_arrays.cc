@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "arrays/large_memory.h"
+#include "interpreter/sole_reference.h"
 
 namespace bellhop {
 namespace {
@@ -275,7 +276,7 @@ bool refill(PyObject* array, const BufferView& buffer) {
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
   const auto* fields = reinterpret_cast<const PyArrayObject_fields*>(array);
   constexpr int kAsMade = NPY_ARRAY_OWNDATA | NPY_ARRAY_C_CONTIGUOUS;
-  if (Py_REFCNT(array) != 1 || fields->weakreflist != nullptr ||
+  if (!is_sole_reference(array) || fields->weakreflist != nullptr ||
       fields->descr != descriptor(buffer.dtype) ||
       (fields->flags & (kAsMade | NPY_ARRAY_WRITEABLE)) != kAsMade ||
       !same_shape(typed, buffer)) {

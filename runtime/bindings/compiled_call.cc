@@ -6,10 +6,12 @@
 // the Python method `_specially`.
 #include "bindings/compiled_call.h"
 
+#include <nanobind/nanobind.h>
 #include <structmember.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <mutex>
 
 #include "arrays/small_array.h"
 #include "ffi/runs.h"
@@ -20,65 +22,114 @@ namespace {
 
 struct CompiledCall {
   PyObject_HEAD
-      // All of these are null in one that was not given them: then nothing is fast.
-      PyObject* jit;   // JAX's function
-  PyObject* first;     // what it takes before the arguments
-  PyObject* contexts;  // tuple of objects, each followed by what its `value` has to be
-  PyObject* unless;    // tuple of sets and lists, of which none may hold anything
-  PyObject* others;    // tuple of types of arguments that ask for more
-  PyObject* effects;   // the type of results that ask for more
-  PyObject* runs;      // list with an element for each run under way
-  PyObject* declared;  // None, or a tuple of what arguments have to be: dtype, shape,
-                       // type of scalars, and Python's types that become such a scalar
-  Py_ssize_t most_runs;
-  char is_fast;
-  char waits;  // where the run may not be over when JAX returns
+      // A tuple of what a call needs, or None where none is fast. Threads that call
+      // find it whole: what is in it never changes, but is replaced with it.
+      PyObject* fast;
 };
 
-// Guarded by the GIL. One that calls again stands there again.
-std::vector<unsigned long> calling;
+// The places in that tuple.
+enum Place : Py_ssize_t {
+  kJit,       // JAX's function
+  kFirst,     // what it takes before the arguments
+  kContexts,  // tuple of objects, each followed by what its `value` has to be
+  kUnless,    // tuple of sets and lists, of which none may hold anything
+  kOthers,    // tuple of types of arguments that ask for more
+  kEffects,   // the type of results that ask for more
+  kDeclared,  // None, or a tuple of what arguments have to be: dtype, shape, type of
+              // scalars, and Python's types that become such a scalar
+  kMostRuns,  // how many runs of all functions may be under way
+  kWaits,     // True where the run may not be over when JAX returns
+};
+
+PyObject* at(PyObject* fast, Place place) { return PyTuple_GET_ITEM(fast, place); }
+
+std::atomic<Py_ssize_t> runs{0};
+
+// One more of them, for as long as it lasts.
+class Run {
+ public:
+  Run() : others_(runs.fetch_add(1)) {}
+  ~Run() { runs.fetch_sub(1); }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  Py_ssize_t others() const { return others_; }
+
+ private:
+  Py_ssize_t others_;
+};
+
+struct Caller;
+
+// Those of all threads. Who holds the mutex takes no other lock. Replaced in the child
+// of a fork; never destroyed, as threads may outlive everything.
+struct Callers {
+  std::mutex mutex;
+  std::vector<const Caller*> all;
+};
+Callers* callers = new Callers;
+
+// How many calls this thread is in, for others to ask.
+struct Caller {
+  Caller() : thread(PyThread_get_thread_ident()) {
+    const std::lock_guard lock(callers->mutex);
+    callers->all.push_back(this);
+  }
+  ~Caller() {
+    const std::lock_guard lock(callers->mutex);
+    std::erase(callers->all, this);
+  }
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+
+  const unsigned long thread;
+  std::atomic<int> calls{0};
+};
 
 class Calling {
  public:
-  Calling() : thread_(PyThread_get_thread_ident()) { calling.push_back(thread_); }
-  ~Calling() {
-    // That of another thread may have come behind it.
-    calling.erase(std::ranges::find(calling, thread_));
-  }
+  Calling() : calls_(of_thread().calls) { add(1); }
+  ~Calling() { add(-1); }
   Calling(const Calling&) = delete;
   Calling& operator=(const Calling&) = delete;
 
+  static Caller& of_thread() {
+    thread_local Caller caller;
+    return caller;
+  }
+
  private:
-  unsigned long thread_;
+  // Nobody else writes it.
+  void add(int number) {
+    calls_.store(calls_.load(std::memory_order_relaxed) + number,
+                 std::memory_order_relaxed);
+  }
+
+  std::atomic<int>& calls_;
 };
 
 CompiledCall& of(PyObject* self) { return *reinterpret_cast<CompiledCall*>(self); }
 
-PyMemberDef members[] = {
-    {"_jit", T_OBJECT, offsetof(CompiledCall, jit), 0, nullptr},
-    {"_first", T_OBJECT, offsetof(CompiledCall, first), 0, nullptr},
-    {"_contexts", T_OBJECT, offsetof(CompiledCall, contexts), 0, nullptr},
-    {"_unless", T_OBJECT, offsetof(CompiledCall, unless), 0, nullptr},
-    {"_others", T_OBJECT, offsetof(CompiledCall, others), 0, nullptr},
-    {"_effects", T_OBJECT, offsetof(CompiledCall, effects), 0, nullptr},
-    {"_runs", T_OBJECT, offsetof(CompiledCall, runs), 0, nullptr},
-    {"_declared_leaves", T_OBJECT, offsetof(CompiledCall, declared), 0, nullptr},
-    {"_most_runs", T_PYSSIZET, offsetof(CompiledCall, most_runs), 0, nullptr},
-    {"_is_fast", T_BOOL, offsetof(CompiledCall, is_fast), 0, nullptr},
-    {"_waits", T_BOOL, offsetof(CompiledCall, waits), 0, nullptr},
-    {nullptr, 0, 0, 0, nullptr}};
+PyMemberDef members[] = {{"_fast", T_OBJECT, offsetof(CompiledCall, fast), 0, nullptr},
+                         {nullptr, 0, 0, 0, nullptr}};
 
-// Calls act with each object that a call holds, until it returns another than zero.
-template <typename Act>
-int for_each_object(PyObject* self, Act&& act) {
-  for (const PyMemberDef* member = members; member->name != nullptr; ++member) {
-    if (member->type != T_OBJECT) continue;
-    char* const place = reinterpret_cast<char*>(self) + member->offset;
-    const int result = act(*reinterpret_cast<PyObject**>(place));
-    if (result != 0) return result;
-  }
-  return 0;
+// A new reference, as Python's own descriptor gives; null where there is none.
+PyObject* fast_of(PyObject* self) {
+  const nanobind::ft_object_guard others_wait(self);
+  return Py_XNewRef(of(self).fast);
 }
+
+// Made while the module loads: a thread that waits for another one to make them would
+// keep it from running Python.
+struct Names {
+  PyObject* aval = PyUnicode_InternFromString("aval");
+  PyObject* dtype = PyUnicode_InternFromString("dtype");
+  PyObject* shape = PyUnicode_InternFromString("shape");
+  PyObject* weak_type = PyUnicode_InternFromString("weak_type");
+  PyObject* value = PyUnicode_InternFromString("value");
+  PyObject* specially = PyUnicode_InternFromString("_specially");
+};
+const Names* names = nullptr;
 
 // Whether an attribute of an object is, or equals, another object.
 bool has(PyObject* object, PyObject* attribute, PyObject* expected) {
@@ -92,11 +143,7 @@ bool has(PyObject* object, PyObject* attribute, PyObject* expected) {
 
 // An argument in the type that is declared for it (new reference), or null where that
 // is left to Python, without an error set.
-PyObject* as_declared(PyObject* arg, PyObject* declared) {
-  static PyObject* const aval = PyUnicode_InternFromString("aval");
-  static PyObject* const dtype = PyUnicode_InternFromString("dtype");
-  static PyObject* const shape = PyUnicode_InternFromString("shape");
-  static PyObject* const weak_type = PyUnicode_InternFromString("weak_type");
+PyObject* as_declared_leaf(PyObject* arg, PyObject* declared) {
   PyObject* const scalars = PyTuple_GET_ITEM(declared, 3);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(scalars); ++i) {
     if (PyTuple_GET_ITEM(scalars, i) != reinterpret_cast<PyObject*>(Py_TYPE(arg)))
@@ -105,20 +152,21 @@ PyObject* as_declared(PyObject* arg, PyObject* declared) {
     if (scalar == nullptr) PyErr_Clear();
     return scalar;
   }
-  PyObject* const type = PyObject_GetAttr(arg, aval);
+  PyObject* const type = PyObject_GetAttr(arg, names->aval);
   if (type == nullptr) PyErr_Clear();
-  const bool fits =
-      type != nullptr && has(type, dtype, PyTuple_GET_ITEM(declared, 0)) &&
-      has(type, shape, PyTuple_GET_ITEM(declared, 1)) && has(type, weak_type, Py_False);
+  const bool fits = type != nullptr &&
+                    has(type, names->dtype, PyTuple_GET_ITEM(declared, 0)) &&
+                    has(type, names->shape, PyTuple_GET_ITEM(declared, 1)) &&
+                    has(type, names->weak_type, Py_False);
   Py_XDECREF(type);
   return fits ? Py_NewRef(arg) : nullptr;
 }
 
 // Arguments in their declared types, or null as above.
-PyObject* as_declared(const CompiledCall& call, PyObject* args, PyObject* kwargs) {
-  if (call.declared == Py_None) return Py_NewRef(args);
+PyObject* as_declared(PyObject* declared, PyObject* args, PyObject* kwargs) {
+  if (declared == Py_None) return Py_NewRef(args);
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
-  if (PyTuple_GET_SIZE(call.declared) != count ||
+  if (PyTuple_GET_SIZE(declared) != count ||
       (kwargs != nullptr && PyDict_GET_SIZE(kwargs) > 0)) {
     return nullptr;
   }
@@ -126,7 +174,7 @@ PyObject* as_declared(const CompiledCall& call, PyObject* args, PyObject* kwargs
   if (all == nullptr) PyErr_Clear();
   for (Py_ssize_t i = 0; all != nullptr && i < count; ++i) {
     PyObject* const arg =
-        as_declared(PyTuple_GET_ITEM(args, i), PyTuple_GET_ITEM(call.declared, i));
+        as_declared_leaf(PyTuple_GET_ITEM(args, i), PyTuple_GET_ITEM(declared, i));
     if (arg == nullptr) {
       Py_DECREF(all);
       return nullptr;
@@ -136,16 +184,15 @@ PyObject* as_declared(const CompiledCall& call, PyObject* args, PyObject* kwargs
   return all;
 }
 
-bool is_at_top(const CompiledCall& call) {
-  static PyObject* const value = PyUnicode_InternFromString("value");
-  for (Py_ssize_t i = 0; i + 1 < PyTuple_GET_SIZE(call.contexts); i += 2) {
-    PyObject* now = PyObject_GetAttr(PyTuple_GET_ITEM(call.contexts, i), value);
+bool is_at_top(PyObject* contexts) {
+  for (Py_ssize_t i = 0; i + 1 < PyTuple_GET_SIZE(contexts); i += 2) {
+    PyObject* now = PyObject_GetAttr(PyTuple_GET_ITEM(contexts, i), names->value);
     if (now == nullptr) {
       PyErr_Clear();
       return false;
     }
     Py_DECREF(now);
-    if (now != PyTuple_GET_ITEM(call.contexts, i + 1)) return false;
+    if (now != PyTuple_GET_ITEM(contexts, i + 1)) return false;
   }
   return true;
 }
@@ -170,18 +217,18 @@ bool has_other(PyObject* others, PyObject* args) {
   return false;
 }
 
-bool may_be_fast(const CompiledCall& call, PyObject* args) {
-  return call.is_fast && PyList_GET_SIZE(call.runs) < call.most_runs &&
-         !holds_any(call.unless) && !has_other(call.others, args) && is_at_top(call);
+// Whether nothing but the number of runs asks for more.
+bool may_be_fast(PyObject* fast, PyObject* args) {
+  return !holds_any(at(fast, kUnless)) && !has_other(at(fast, kOthers), args) &&
+         is_at_top(at(fast, kContexts));
 }
 
 PyObject* specially(PyObject* self, PyObject* begun, PyObject* failed, PyObject* args,
                     PyObject* kwargs) {
-  static PyObject* const name = PyUnicode_InternFromString("_specially");
   PyObject* named = kwargs == nullptr ? PyDict_New() : Py_NewRef(kwargs);
   if (named == nullptr) return nullptr;
   PyObject* const arguments[] = {self, begun, failed, args, named};
-  PyObject* result = PyObject_VectorcallMethod(name, arguments, 5, nullptr);
+  PyObject* result = PyObject_VectorcallMethod(names->specially, arguments, 5, nullptr);
   Py_DECREF(named);
   return result;
 }
@@ -195,56 +242,64 @@ PyObject* call_jit(PyObject* jit, PyObject* first, PyObject* args, PyObject* kwa
                                  (count + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, kwargs);
 }
 
-PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
-  CompiledCall& call = of(self);
-  PyObject* const taken =
-      may_be_fast(call, args) ? as_declared(call, args, kwargs) : nullptr;
-  if (taken == nullptr) return specially(self, Py_None, Py_None, args, kwargs);
-  // Python may set others while JAX runs.
-  PyObject* const jit = Py_NewRef(call.jit);
-  PyObject* const first = Py_NewRef(call.first);
-  PyObject* const runs = Py_NewRef(call.runs);
+// What a fast call came to: a result, or an exception. Neither, without an error set,
+// where the call is not fast after all.
+struct Outcome {
   PyObject* result = nullptr;
-  if (PyList_Append(runs, Py_None) == 0) {
-    const RunsHere here;
-    {
-      const Calling in_call;
-      result = call_jit(jit, first, taken, kwargs);
-    }
-    PyObject* const failed = result == nullptr ? take_exception() : nullptr;
-    const Py_ssize_t last = PyList_GET_SIZE(runs) - 1;
-    PyList_SetSlice(runs, last, last + 1, nullptr);
-    if (failed != nullptr) {
-      result = specially(self, Py_None, failed, args, kwargs);
-      Py_DECREF(failed);
-    } else if (!call.is_fast || (call.waits && !here.any()) || holds_any(call.unless) ||
-               Py_IS_TYPE(result, reinterpret_cast<PyTypeObject*>(call.effects))) {
-      PyObject* const begun = result;
-      result = specially(self, begun, Py_None, args, kwargs);
-      Py_DECREF(begun);
-    }
+  PyObject* failed = nullptr;
+  bool asks_for_more = false;
+};
+
+Outcome call_fast(PyObject* self, PyObject* fast, PyObject* args, PyObject* kwargs) {
+  Outcome outcome;
+  if (!may_be_fast(fast, args)) return outcome;
+  const Run run;
+  if (run.others() >= PyLong_AsSsize_t(at(fast, kMostRuns))) return outcome;
+  PyObject* const taken = as_declared(at(fast, kDeclared), args, kwargs);
+  if (taken == nullptr) return outcome;
+  const RunsHere here;
+  {
+    const Calling in_call;
+    outcome.result = call_jit(at(fast, kJit), at(fast, kFirst), taken, kwargs);
   }
-  Py_DECREF(runs);
-  Py_DECREF(first);
-  Py_DECREF(jit);
   Py_DECREF(taken);
-  return result;
+  if (outcome.result == nullptr) {
+    outcome.failed = take_exception();
+    return outcome;
+  }
+  // Where the call has compiled a program, it may wait, or print.
+  PyObject* const now = fast_of(self);
+  outcome.asks_for_more =
+      now != fast || (at(fast, kWaits) == Py_True && !here.any()) ||
+      holds_any(at(fast, kUnless)) ||
+      Py_IS_TYPE(outcome.result, reinterpret_cast<PyTypeObject*>(at(fast, kEffects)));
+  Py_XDECREF(now);
+  return outcome;
+}
+
+PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  PyObject* const fast = fast_of(self);
+  Outcome outcome;
+  if (fast != nullptr && fast != Py_None) outcome = call_fast(self, fast, args, kwargs);
+  Py_XDECREF(fast);
+  const auto& [result, failed, asks_for_more] = outcome;
+  if (result != nullptr && !asks_for_more) return result;
+  PyObject* const after = specially(self, result == nullptr ? Py_None : result,
+                                    failed == nullptr ? Py_None : failed, args, kwargs);
+  Py_XDECREF(result);
+  Py_XDECREF(failed);
+  return after;
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
-  return for_each_object(self, [=](PyObject* object) {
-    Py_VISIT(object);
-    return 0;
-  });
+  Py_VISIT(of(self).fast);
+  return 0;
 }
 
 int clear(PyObject* self) {
-  of(self).is_fast = 0;
-  return for_each_object(self, [](PyObject*& object) {
-    Py_CLEAR(object);
-    return 0;
-  });
+  Py_CLEAR(of(self).fast);
+  return 0;
 }
 
 void dealloc(PyObject* self) {
@@ -270,8 +325,32 @@ PyType_Spec spec = {"bellhop_runtime._runtime.CompiledCall", sizeof(CompiledCall
 
 }  // namespace
 
-const std::vector<unsigned long>& threads_in_calls() { return calling; }
+void begin_run() { runs.fetch_add(1); }
 
-PyObject* compiled_call_type() { return PyType_FromSpec(&spec); }
+void end_run() { runs.fetch_sub(1); }
+
+Py_ssize_t runs_under_way() { return runs.load(); }
+
+std::vector<unsigned long> threads_in_calls() {
+  std::vector<unsigned long> threads;
+  const std::lock_guard lock(callers->mutex);
+  for (const Caller* caller : callers->all) {
+    if (caller->calls.load(std::memory_order_relaxed) > 0) {
+      threads.push_back(caller->thread);
+    }
+  }
+  return threads;
+}
+
+void forget_callers() {
+  // The old one is left as it is: a thread that is no more may hold its mutex.
+  callers = new Callers;
+  callers->all.push_back(&Calling::of_thread());
+}
+
+PyObject* compiled_call_type() {
+  names = new Names;
+  return PyType_FromSpec(&spec);
+}
 
 }  // namespace bellhop

@@ -12,7 +12,16 @@ namespace bellhop {
 // reference), or null with a Python error set.
 PyObject* compiled_call_type();
 
-// The threads that are in such a call, of which Python has no frame; with the GIL held.
-const std::vector<unsigned long>& threads_in_calls();
+// Runs of compiled functions, in calls of that type and elsewhere: those that begin and
+// end elsewhere, and how many are under way.
+void begin_run();
+void end_run();
+Py_ssize_t runs_under_way();
+
+// The threads that are in such a call, of which Python has no frame.
+std::vector<unsigned long> threads_in_calls();
+
+// In the child of a fork, where only this thread is left.
+void forget_callers();
 
 }  // namespace bellhop

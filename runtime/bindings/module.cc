@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+
 #include "arrays/large_memory.h"
 #include "arrays/numpy_arrays.h"
 #include "bindings/compiled_call.h"
@@ -31,7 +33,7 @@ namespace bellhop {
 namespace {
 
 // The number of the collection under way, see CallbackTable::visit.
-uint64_t collection = 0;
+std::atomic<uint64_t> collection{0};
 
 // The garbage collector sees through a table to the Python functions in it, so
 // that a function which holds its own program can be freed.
@@ -49,7 +51,7 @@ int traverse_table(PyObject* self, visitproc visit, void* arg) {
   if (!nb::inst_ready(self)) return 0;
   return nb::inst_ptr<CallbackTable>(self)->visit(
       collection, [visit, arg](const std::shared_ptr<Callback>& callback) {
-        Py_VISIT(nb::find(callback).ptr());
+        Py_VISIT(callback->object);
         return 0;
       });
 }
@@ -229,6 +231,7 @@ NB_MODULE(_runtime, m) {
         forget_profiles();
         forget_calls();
         forget_signals();
+        forget_callers();
       },
       "Begin anew in the child of a fork.");
 
@@ -264,11 +267,10 @@ NB_MODULE(_runtime, m) {
            "the "
            "GIL, bytes out and bytes in of each place.")
       .def("crossings", &crossings, "All crossings, as an array of the C++ structure.");
-  m.def("threads_in_calls", [] {
-    nb::list threads;
-    for (const unsigned long thread : threads_in_calls()) threads.append(thread);
-    return threads;
-  });
+  m.def("threads_in_calls", &threads_in_calls);
+  m.def("begin_run", &begin_run, "Count a run of a compiled function, until it ends.");
+  m.def("end_run", &end_run, "End a run that was counted.");
+  m.def("runs_under_way", &runs_under_way, "How many runs have begun and not ended.");
   m.def("record_span", &record_span, "kind"_a, "name"_a, "definition"_a, "begin"_a,
         "failed"_a, "Record what this thread did since `begin`.");
   m.def("profile_clock", &profile_clock, "Nanoseconds of the clock of profiles.");
@@ -280,15 +282,16 @@ NB_MODULE(_runtime, m) {
                        "A Python function that compiled programs can call.")
       .def(
           "__init__",
-          [](Callback* self, nb::callable function, nb::callable convert,
-             std::string description, std::string site, bool writes, bool in_place,
-             bool takes_device, std::shared_ptr<Bars> bars, std::string kind,
-             std::string name, std::string definition) {
-            new (self) Callback(function.ptr(), convert.ptr(), std::move(description),
-                                Place{std::move(kind), std::move(name), std::move(site),
-                                      std::move(definition)},
-                                writes ? Results::kWritten : Results::kReturned,
-                                in_place, takes_device, std::move(bars));
+          [](nb::pointer_and_handle<Callback> self, nb::callable function,
+             nb::callable convert, std::string description, std::string site,
+             bool writes, bool in_place, bool takes_device, std::shared_ptr<Bars> bars,
+             std::string kind, std::string name, std::string definition) {
+            new (self.p) Callback(self.h.ptr(), function.ptr(), convert.ptr(),
+                                  std::move(description),
+                                  Place{std::move(kind), std::move(name),
+                                        std::move(site), std::move(definition)},
+                                  writes ? Results::kWritten : Results::kReturned,
+                                  in_place, takes_device, std::move(bars));
           },
           "function"_a, "convert"_a, "description"_a, "site"_a, "writes"_a = false,
           "in_place"_a = false, "takes_device"_a = false, "bars"_a = nb::none(),

@@ -14,10 +14,15 @@ uint64_t next_number() {
 
 }  // namespace
 
-Callback::Callback(PyObject* function, PyObject* convert, std::string description,
-                   Place place, Results results, bool in_place, bool takes_device,
-                   std::shared_ptr<Bars> bars)
-    : function(Py_NewRef(function)),
+Spares::~Spares() {
+  for (PyObject* array : arrays) Py_XDECREF(array);
+}
+
+Callback::Callback(PyObject* object, PyObject* function, PyObject* convert,
+                   std::string description, Place place, Results results, bool in_place,
+                   bool takes_device, std::shared_ptr<Bars> bars)
+    : object(object),
+      function(Py_NewRef(function)),
       convert(Py_NewRef(convert)),
       description(std::move(description)),
       place(std::move(place)),
@@ -31,7 +36,7 @@ Callback::Callback(PyObject* function, PyObject* convert, std::string descriptio
 Callback::~Callback() {
   Py_DECREF(function);
   Py_DECREF(convert);
-  for (PyObject* spare : spares) Py_XDECREF(spare);
+  delete spares.load();
 }
 
 }  // namespace bellhop

@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,18 +21,26 @@ enum class Results : uint8_t {
   kWritten,  // into arrays that it is given
 };
 
+// Small argument arrays of an earlier call, by position, that nobody kept: filling one
+// again costs a fraction of making one. Null where there is none.
+struct Spares {
+  ~Spares();
+  std::vector<PyObject*> arrays;
+};
+
 // `function` takes the argument leaves as arrays and returns the result leaf, or a
 // tuple of result leaves where there is not exactly one; `convert` is asked for a
 // result that is not exactly what was declared. Where results are written, it takes the
 // result leaves, then the argument leaves, and returns None.
 struct Callback {
-  Callback(PyObject* function, PyObject* convert, std::string description, Place place,
-           Results results, bool in_place, bool takes_device,
-           std::shared_ptr<Bars> bars);
+  Callback(PyObject* object, PyObject* function, PyObject* convert,
+           std::string description, Place place, Results results, bool in_place,
+           bool takes_device, std::shared_ptr<Bars> bars);
   ~Callback();
   Callback(const Callback&) = delete;
   Callback& operator=(const Callback&) = delete;
 
+  PyObject* object;  // Python's, of which this is a part
   PyObject* function;
   PyObject* convert;
   std::string description;  // for error messages: "callback 'f'"
@@ -42,9 +51,8 @@ struct Callback {
   bool in_place;
   // Whether the number of the device that it is called from is a last argument.
   bool takes_device;
-  // Small argument arrays of an earlier call, by position, that nobody kept: filling
-  // one again costs a fraction of making one. Null where there is none.
-  std::vector<PyObject*> spares;
+  // Whoever calls takes them, and leaves others behind. Null while a call has them.
+  std::atomic<Spares*> spares{nullptr};
   // The bars of the loop whose progress it reports; null for others.
   std::shared_ptr<Bars> bars;
 };

@@ -2,6 +2,7 @@
 #include <Python.h>
 
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "callbacks/invocation.h"
@@ -22,8 +23,8 @@ namespace {
 // A call of Python's under way.
 struct Call {
   const XLA_FFI_CallFrame& frame;
-  const CallbackTable& table;
   Callback& callback;
+  bool is_published;
   CallTimer& timer;
 
   // What the handler returns: null where there is no exception, which is stolen.
@@ -33,7 +34,7 @@ struct Call {
     // Two ways to the caller: out of our own call, or out of JAX's.
     const std::string text = failure_text(
         exception, callback.description + ", called from " + callback.place.site,
-        table.is_published() ? "plain jit failure" : "failure");
+        is_published ? "plain jit failure" : "failure");
     // Circuits and regions under way in this execution do not get to their ends. Who
     // uses one may be waiting for the GIL.
     const NoGil no_gil;
@@ -50,10 +51,10 @@ XLA_FFI_Error* calling(XLA_FFI_CallFrame* frame, Body&& body) {
     const PythonCall python;
     if (!python) return error(frame->api, kProcessEnds);
     timer.has_gil();
-    const CallbackTable* table = nullptr;
-    Callback* callback = callback_of(*frame, &table);
+    std::shared_ptr<Callback> published;
+    const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
     if (callback == nullptr) return no_such_callback(*frame);
-    return body(Call{*frame, *table, *callback, timer});
+    return body(Call{*frame, **callback, published != nullptr, timer});
   });
 }
 

@@ -9,8 +9,7 @@
 namespace bellhop {
 namespace {
 
-// Written with the GIL and the mutex held, read with either. Whoever holds the mutex
-// takes no other lock.
+// Whoever holds the mutex takes no other lock.
 struct Published {
   std::shared_mutex mutex;
   std::unordered_map<int64_t, const CallbackTable*> tables;
@@ -35,10 +34,6 @@ bool publish(int64_t key, const CallbackTable* table) {
 
 }  // namespace
 
-const CallbackTable* CallbackTable::published_for(int64_t key) {
-  return published_table(key);
-}
-
 std::shared_ptr<Callback> CallbackTable::find_published(int64_t key, int64_t index) {
   std::shared_lock lock(published().mutex);
   const CallbackTable* table = published_table(key);
@@ -47,6 +42,7 @@ std::shared_ptr<Callback> CallbackTable::find_published(int64_t key, int64_t ind
 }
 
 int64_t CallbackTable::reserve(int64_t wanted) {
+  const std::lock_guard lock(changes_);
   while (keys_.contains(wanted) || (published_ && !publish(wanted, this))) ++wanted;
   keys_.insert(wanted);
   return wanted;
@@ -57,6 +53,7 @@ void CallbackTable::set_program(
   auto* program = new Program{key, {}, nullptr};
   program->entries.reserve(callbacks.size());
   for (const auto& callback : callbacks) program->entries.push_back({callback});
+  const std::lock_guard lock(changes_);
   auto& head = heads_[static_cast<uint64_t>(key) % kHeads];
   program->next = head.load(std::memory_order_relaxed);
   head.store(program, std::memory_order_release);

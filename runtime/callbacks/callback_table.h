@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <unordered_set>
 #include <vector>
@@ -17,7 +18,7 @@ namespace bellhop {
 
 // Lists of callbacks, one for each compiled program. A program names a callback by its
 // own key and the place in its list, and gets the address of the table as an operand,
-// so that nothing in it is of this process. Tables are changed with the GIL held only.
+// so that nothing in it is of this process. Needs no GIL where nothing else is said.
 //
 // No operand brings one to a program of a plain jax.jit, whose table is `published`
 // instead: the program names no table, and its key leads there. Programs of the same
@@ -32,27 +33,24 @@ class CallbackTable {
   CallbackTable(const CallbackTable&) = delete;
   CallbackTable& operator=(const CallbackTable&) = delete;
 
-  // The published table that has a program of this key, or null. With the GIL only,
-  // which keeps the table from going.
-  static const CallbackTable* published_for(int64_t key);
-
-  // The callback in the published table of the program, or null. Needs no GIL.
+  // The callback in the published table of the program, or null. The table may go
+  // meanwhile.
   static std::shared_ptr<Callback> find_published(int64_t key, int64_t index);
 
   bool is_published() const { return published_; }
 
-  // Needs no GIL.
   RandomStream& random() { return random_; }
 
   // Returns the first key from `wanted` on that no program has, and takes it.
   int64_t reserve(int64_t wanted);
   void set_program(int64_t key,
                    const std::vector<std::shared_ptr<Callback>>& callbacks);
-  // Only where none of its programs runs any more.
+  // Only where none of its programs runs any more, and nobody looks at it; with the
+  // GIL.
   void clear();
 
-  // Null where the table has no such callback. Needs no GIL where the table stays: the
-  // lists that it goes through only grow.
+  // Null where the table has no such callback. The lists that it goes through only
+  // grow.
   const std::shared_ptr<Callback>* find(int64_t key, int64_t index) const {
     const Program* program = head(key).load(std::memory_order_acquire);
     while (program != nullptr && program->key != key) program = program->next;
@@ -63,7 +61,10 @@ class CallbackTable {
     return &program->entries[index].callback;
   }
 
-  size_t size() const { return keys_.size(); }
+  size_t size() const {
+    const std::lock_guard lock(changes_);
+    return keys_.size();
+  }
   std::vector<std::shared_ptr<Callback>> callbacks() const;
 
   // Visits the callbacks that nobody but this table shares. It gives the same ones
@@ -93,6 +94,9 @@ class CallbackTable {
 
   bool published_;
   RandomStream random_;
+  // Held while something is added. Who holds it takes no other lock, but that of all
+  // published tables.
+  mutable std::mutex changes_;
   std::unordered_set<int64_t> keys_;
   Heads heads_ = {};
 };

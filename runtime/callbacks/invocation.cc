@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "arrays/numpy_arrays.h"
 #include "arrays/small_array.h"
 #include "interpreter/failures.h"
+#include "interpreter/sole_reference.h"
 
 namespace bellhop {
 namespace {
@@ -31,14 +33,15 @@ void call_module(const char* name, const char* function, auto&&... arguments) {
 // The arrays that one call hands over: those that the function writes into, if it
 // does, then the arguments. They are memory of their own, since XLA cannot be told that
 // somebody still holds an array, or a view of one; but for a callback that asks for the
-// program's. Callbacks may run in several threads and call themselves, so an array
-// leaves the callback's spares for as long as it is in use.
+// program's. Callbacks may run in several threads and call themselves, so a call has
+// the callback's spares for itself for as long as it lasts.
 class CallArrays {
  public:
   CallArrays(Callback& callback, std::span<const BufferView> buffers, size_t written)
       : callback_(callback),
         buffers_(buffers),
         written_(written),
+        spares_(buffers.empty() ? nullptr : callback.spares.exchange(nullptr)),
         arrays_(buffers.size()) {
     for (PyObject*& array : arrays_) array = nullptr;
   }
@@ -48,9 +51,9 @@ class CallArrays {
 
   // False with a Python error set.
   bool make() {
-    if (callback_.spares.size() < arrays_.size()) {
-      callback_.spares.resize(arrays_.size());
-    }
+    if (arrays_.size() == 0) return true;
+    if (spares_ == nullptr) spares_ = std::make_unique<Spares>();
+    if (spares_->arrays.size() < arrays_.size()) spares_->arrays.resize(arrays_.size());
     for (size_t i = 0; i < arrays_.size(); ++i) {
       arrays_[i] = is_lent(i)      ? array_view(buffers_[i], is_written(i))
                    : is_written(i) ? written_array(i)
@@ -105,11 +108,12 @@ class CallArrays {
   // Keeps what can serve the next call.
   void put_back() {
     for (size_t i = written_; i < arrays_.size(); ++i) {
-      if (!is_lent(i) && Py_REFCNT(arrays_[i]) == 1 &&
-          size_bytes(buffers_[i]) <= kSpareBytes && callback_.spares[i] == nullptr) {
-        callback_.spares[i] = std::exchange(arrays_[i], nullptr);
+      if (!is_lent(i) && is_sole_reference(arrays_[i]) &&
+          size_bytes(buffers_[i]) <= kSpareBytes) {
+        spares_->arrays[i] = std::exchange(arrays_[i], nullptr);
       }
     }
+    spares_.reset(callback_.spares.exchange(spares_.release()));
   }
 
  private:
@@ -118,7 +122,7 @@ class CallArrays {
   size_t find_kept() {
     size_t i = 0;
     while (i < arrays_.size() &&
-           (arrays_[i] == nullptr || !is_lent(i) || Py_REFCNT(arrays_[i]) == 1)) {
+           (arrays_[i] == nullptr || !is_lent(i) || is_sole_reference(arrays_[i]))) {
       ++i;
     }
     return i;
@@ -143,7 +147,7 @@ class CallArrays {
   }
 
   PyObject* argument(size_t i) {
-    if (PyObject* spare = std::exchange(callback_.spares[i], nullptr)) {
+    if (PyObject* spare = std::exchange(spares_->arrays[i], nullptr)) {
       if (refill(spare, buffers_[i])) return spare;
       Py_DECREF(spare);
     }
@@ -165,6 +169,7 @@ class CallArrays {
   Callback& callback_;
   std::span<const BufferView> buffers_;
   size_t written_;
+  std::unique_ptr<Spares> spares_;
   SmallArray<PyObject*, 8> arrays_;
 };
 

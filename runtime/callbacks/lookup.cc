@@ -22,14 +22,6 @@ const CallbackTable* table_of(const XLA_FFI_CallFrame& frame) {
 
 }  // namespace
 
-Callback* callback_of(const XLA_FFI_CallFrame& frame, const CallbackTable** table) {
-  *table = table_of(frame);
-  if (*table == nullptr) *table = CallbackTable::published_for(program_key(frame));
-  if (*table == nullptr) return nullptr;
-  const auto* callback = (*table)->find(program_key(frame), callback_index(frame));
-  return callback == nullptr ? nullptr : callback->get();
-}
-
 const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
                                                  std::shared_ptr<Callback>& published) {
   const CallbackTable* table = table_of(frame);

@@ -10,12 +10,8 @@
 namespace bellhop {
 
 // The callback that the attributes name, in the program's table or, where the program
-// has none, the published one; null where there is none. Gives the table too. With the
-// GIL only, which keeps them from going.
-Callback* callback_of(const XLA_FFI_CallFrame& frame, const CallbackTable** table);
-
-// The same without the GIL: where the table is a published one, `published` is a share
-// of the callback then.
+// has none, the published one; null where there is none. A published table may go
+// meanwhile, so `published` is a share of the callback then. Needs no GIL.
 const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
                                                  std::shared_ptr<Callback>& published);
 

@@ -2,8 +2,8 @@
 #include "callbacks/pending_regions.h"
 
 #include <atomic>
+#include <mutex>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace bellhop {
@@ -14,7 +14,8 @@ struct Pending {
   PyObject* finish;
 };
 
-// Changed with the GIL held; the count alone is read without it.
+// Who holds the mutex takes no other lock; the count alone is read without it.
+std::mutex mutex;
 std::unordered_map<uint64_t, Pending> waiting;
 std::atomic<size_t> count{0};
 uint64_t newest = 0;
@@ -22,12 +23,14 @@ uint64_t newest = 0;
 }  // namespace
 
 uint64_t keep_pending(int64_t run_id, PyObject* finish) {
+  const std::lock_guard lock(mutex);
   waiting[++newest] = {run_id, finish};
   count = waiting.size();
   return newest;
 }
 
 PyObject* take_pending(uint64_t ticket) {
+  const std::lock_guard lock(mutex);
   const auto found = waiting.find(ticket);
   if (found == waiting.end()) return nullptr;
   PyObject* finish = found->second.finish;
@@ -37,24 +40,24 @@ PyObject* take_pending(uint64_t ticket) {
 }
 
 void drop_pending(int64_t run_id) noexcept {
-  // Most executions that fail started nothing, and need not wait for the GIL.
+  // Most executions that fail started nothing.
   if (count == 0) return;
-  const PyGILState_STATE state = PyGILState_Ensure();
   std::vector<PyObject*> gone;
-  for (auto entry = waiting.begin(); entry != waiting.end();) {
-    if (entry->second.run_id == run_id) {
-      gone.push_back(entry->second.finish);
-      entry = waiting.erase(entry);
-    } else {
-      ++entry;
-    }
+  {
+    const std::lock_guard lock(mutex);
+    std::erase_if(waiting, [&](const auto& entry) {
+      if (entry.second.run_id != run_id) return false;
+      gone.push_back(entry.second.finish);
+      return true;
+    });
+    count = waiting.size();
   }
-  count = waiting.size();
-  // What goes may come back here.
+  if (gone.empty()) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
   for (PyObject* finish : gone) Py_DECREF(finish);
   PyGILState_Release(state);
 }
 
-std::size_t pending_regions() noexcept { return waiting.size(); }
+std::size_t pending_regions() noexcept { return count; }
 
 }  // namespace bellhop

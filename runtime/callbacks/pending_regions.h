@@ -9,16 +9,16 @@
 namespace bellhop {
 
 // Keeps what a region's `start` returned until the program asks for the results;
-// steals it. Returns the ticket that names it. Needs the GIL.
+// steals it. Returns the ticket that names it.
 uint64_t keep_pending(int64_t run_id, PyObject* finish);
 
-// New reference, or null where no region waits under that ticket. Needs the GIL.
+// New reference, or null where no region waits under that ticket.
 PyObject* take_pending(uint64_t ticket);
 
 // Drops what a failed execution left. Any thread may call it, with the GIL or without.
 void drop_pending(int64_t run_id) noexcept;
 
-// How many regions wait. Needs the GIL.
+// How many regions wait.
 std::size_t pending_regions() noexcept;
 
 }  // namespace bellhop

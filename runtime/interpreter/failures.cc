@@ -31,10 +31,11 @@ class Waiting {
     return entry == entries_.end() ? std::nullopt : std::optional(remove(entry));
   }
 
-  std::optional<T> look(int64_t number) {
+  // Returns what `share` makes of it, before anybody else can take it.
+  auto look(int64_t number, auto&& share) {
     const std::lock_guard lock(mutex_);
     const auto entry = find(number);
-    return entry == entries_.end() ? std::nullopt : std::optional(entry->second);
+    return entry == entries_.end() ? std::nullopt : std::optional(share(entry->second));
   }
 
  private:
@@ -105,7 +106,8 @@ std::string failure_text(PyObject* exception, const std::string& where,
 }
 
 PyObject* look_at_failure(int64_t number) {
-  return Py_XNewRef(exceptions.look(number).value_or(nullptr));
+  const auto share = [](PyObject* exception) { return Py_NewRef(exception); };
+  return exceptions.look(number, share).value_or(nullptr);
 }
 
 PyObject* take_failure(int64_t number) {

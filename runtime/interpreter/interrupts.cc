@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -93,12 +94,18 @@ bool is_unobserved() {
 }
 
 void observe_interrupts() {
+  // One thread at a time makes the pipe. Who holds the mutex takes no other lock.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   struct sigaction action;
   if (sigaction(SIGINT, nullptr, &action) != 0 || !is_pythons(action)) return;
   if (wire.in.load() < 0 && !begin_watch()) return;
   pythons.store(action.sa_handler);
   action.sa_handler = observe;
-  sigaction(SIGINT, &action, nullptr);
+  struct sigaction before;
+  sigaction(SIGINT, &action, &before);
+  // Without a GIL the main thread may have set another one meanwhile.
+  if (!is_pythons(before)) sigaction(SIGINT, &before, nullptr);
 }
 
 void forget_interrupts() {

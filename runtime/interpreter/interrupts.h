@@ -13,8 +13,7 @@ bool interrupt_waits();
 // Whether SIGINT goes to Python, and nobody stands in front of it. Needs no GIL.
 bool is_unobserved();
 
-// Stands in front of Python's handler, until another is set. Needs the GIL, which keeps
-// the main thread from setting one meanwhile.
+// Stands in front of Python's handler, until another is set. Needs the GIL.
 void observe_interrupts();
 
 // In the child of a fork.

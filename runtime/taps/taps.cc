@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <exception>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -27,15 +28,22 @@ constexpr size_t kDefaultLimit = 256'000'000;
 // Exceptions hold frames, and so arguments: the first ones and the last one are kept.
 constexpr size_t kKept = 100;
 
-TapFailures failures;  // with the GIL only
+// Who holds the mutex takes no other lock.
+std::mutex failures_mutex;
+TapFailures failures;
 
 void keep(PyObject* exception) {
-  if (failures.exceptions.size() < kKept) {
-    failures.exceptions.push_back(exception);
-  } else {
-    ++failures.dropped;
-    Py_DECREF(std::exchange(failures.exceptions.back(), exception));
+  PyObject* dropped = nullptr;
+  {
+    const std::lock_guard lock(failures_mutex);
+    if (failures.exceptions.size() < kKept) {
+      failures.exceptions.push_back(exception);
+    } else {
+      ++failures.dropped;
+      dropped = std::exchange(failures.exceptions.back(), exception);
+    }
   }
+  Py_XDECREF(dropped);
 }
 
 // Lets the interpreter hand the GIL over where another thread asks for it, as it does
@@ -164,7 +172,10 @@ bool wait_for_taps(bool is_patient) {
   }
 }
 
-TapFailures take_tap_failures() { return std::exchange(failures, {}); }
+TapFailures take_tap_failures() {
+  const std::lock_guard lock(failures_mutex);
+  return std::exchange(failures, {});
+}
 
 size_t tap_limit() { return queue->limit(); }
 

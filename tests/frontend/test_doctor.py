@@ -29,6 +29,7 @@ def test_a_good_installation(monkeypatch):
     devices = [f"ok  circuit on {name}" for name in ("default.qubit", "lightning.qubit")]
     for line in ("ok  callback", "ok  region on cpu:0", *devices):
         assert line in screen
+    assert "(with the GIL)" in screen or "(free-threaded, the GIL is " in screen
     assert "engine for small circuits" in screen
     assert "up to 12 qubits, " in screen
     monkeypatch.setenv("BELLHOP_ENGINE", "plugin")

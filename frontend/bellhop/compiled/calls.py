@@ -1,5 +1,6 @@
 """How a compiled function is called: what ``CompiledCall`` leaves to Python."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -22,19 +23,28 @@ from bellhop.compiler.failures import (
 )
 from bellhop.compiler.instruments import RUN, Stopwatch, observers, recordings
 from bellhop.control_flow.interpretation import is_recording
-from bellhop.run.crowding import RUNS_FOR_EACH_CLIENT, runs
+from bellhop.run.crowding import RUNS_FOR_EACH_CLIENT
 from bellhop.run.embedding import EffectsOnly, wait_for
 from bellhop.tracing.state import current_circuit
 from bellhop.transformations.traced import traced
 from bellhop.transformations.transformed import Transformed
-from bellhop_runtime import CallbackTable, CompiledCall, profile_clock, record_span, wait_for_taps
+from bellhop_runtime import (
+    CallbackTable,
+    CompiledCall,
+    begin_run,
+    end_run,
+    profile_clock,
+    record_span,
+    runs_under_way,
+    wait_for_taps,
+)
 
 
 class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
     """A compiled function, as far as it is called.
 
-    ``CompiledCall`` calls ``_jit`` with ``_first`` before the arguments, where these attributes
-    let it; all else is ``_specially``.
+    ``CompiledCall`` calls the ``jax.jit`` with the handle before the arguments, where ``_fast``
+    lets it; all else is ``_specially``.
     """
 
     _autograd_types: frozenset[type[Any]]
@@ -43,20 +53,16 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
     _transformed: Transformed
 
     def _begin_calls(self) -> None:
-        """Hand ``CompiledCall`` what it looks at; nothing is fast before ``_settle``."""
+        """Gather what ``CompiledCall`` looks at; nothing is fast before ``_settle``."""
+        self._declared_leaves = None
         self._jit = self._runner.jit
-        self._contexts = AT_TOP_LEVEL
         self._unless = (self._runner.first_runs.threads, observers)
         self._others = tuple(self._autograd_types)
-        self._effects, self._declared_leaves = EffectsOnly, None
-        self._runs, self._most_runs = runs, RUNS_FOR_EACH_CLIENT
 
     def _settle(self) -> None:
         """Say what a call may leave to ``CompiledCall``: to JAX's fast call, and no more."""
         programs = self._programs
-        self._first = self._runner.given_handle
-        self._waits = programs.call_runtime
-        self._is_fast = self._runner.has_fast_calls and not (
+        is_fast = self._runner.has_fast_calls and not (
             self._static
             or (self._declared is not None and self._declared_leaves is None)
             or self.compile_options.verbose
@@ -64,6 +70,15 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
             or programs.print_later
             or programs.show_progress
         )
+        fast = (
+            *(self._jit, self._runner.given_handle, AT_TOP_LEVEL, self._unless, self._others),
+            *(EffectsOnly, self._declared_leaves, RUNS_FOR_EACH_CLIENT, programs.call_runtime),
+        )
+        if not is_fast:
+            self._fast = None
+        elif self._fast is None or not all(map(operator.is_, self._fast, fast)):
+            # In one piece, as other threads call meanwhile; not anew, or they would look again.
+            self._fast = fast
 
     def _specially(self, begun: Any, failed: BaseException | None, args: Any, kwargs: Any) -> Any:
         """Call where JAX's fast call does not do, or was not all.
@@ -85,7 +100,7 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
             static, arguments, named = self._separate(args, kwargs)
         if self._programs.print:
             keep_context()
-        runs.append(None)
+        begin_run()
         try:
             if begun is not None or failed is not None:
                 result = self._runner.resume(static, arguments, named, begun, failed)
@@ -93,7 +108,7 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
                 self._runner.first_runs.threads
                 or self.compile_options.verbose
                 or observers
-                or len(runs) > RUNS_FOR_EACH_CLIENT
+                or runs_under_way() > RUNS_FOR_EACH_CLIENT
             ):
                 result = self._run_specially(static, arguments, named)
             else:
@@ -115,7 +130,7 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
         finally:
             # Or it holds this frame, which holds it.
             failed = None
-            runs.pop()
+            end_run()
             if self._programs.print_later:
                 wait_for_taps()
             if self._programs.show_progress:
@@ -144,7 +159,7 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
 
     def _run_specially(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run without the fast path: beside other runs, or with reports or a profile."""
-        if len(runs) > RUNS_FOR_EACH_CLIENT:
+        if runs_under_way() > RUNS_FOR_EACH_CLIENT:
             run = self._runner.run_on_spare_device
         elif self._runner.first_runs.threads:
             run = self._runner.run_aside
@@ -178,4 +193,4 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
     def _finish_bars(self) -> None:
         from bellhop.progress_bars.bars import finish_bars
 
-        finish_bars(self._table, is_last=not runs)
+        finish_bars(self._table, is_last=not runs_under_way())

@@ -104,13 +104,17 @@ class Programs:
         else:
             made = self._make(static, args, kwargs)
         self.made.append(made)
-        self.call_runtime |= made.program.code.calls_runtime
+        # Set, and never taken back: another thread may be making another one.
+        if made.program.code.calls_runtime:
+            self.call_runtime = True
         if made.program.prints:
             self.print = True
             # It is for a call that began without them.
             keep_context()
-        self.print_later |= made.program.prints_later
-        self.show_progress |= made.program.shows_progress
+        if made.program.prints_later:
+            self.print_later = True
+        if made.program.shows_progress:
+            self.show_progress = True
         return made
 
     def replace_newest(self, stage: str, text: str) -> None:

@@ -11,20 +11,18 @@ import threading
 import jax
 
 from bellhop._jax.private import make_cpu_client
+from bellhop_runtime import runs_under_way
 
 # The rest of the 32 is for what callbacks compute with JAX themselves.
 RUNS_FOR_EACH_CLIENT = 24
-
-# An element for each run under way: appending and dropping one is atomic, and all that it costs.
-runs: list[None] = []
 
 _devices: list[jax.Device] = []
 _making = threading.Lock()
 
 
 def spare_device() -> jax.Device:
-    """Return a CPU device with room for the run that was added last to ``runs``."""
-    place = (len(runs) - 1) // RUNS_FOR_EACH_CLIENT - 1
+    """Return a CPU device with room for the run that began last."""
+    place = (runs_under_way() - 1) // RUNS_FOR_EACH_CLIENT - 1
     while len(_devices) <= place:
         with _making:
             if len(_devices) <= place:

@@ -8,6 +8,7 @@ called from one full collection to the next is made anew when it is.
 """
 
 import gc
+import sysconfig
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -60,14 +61,20 @@ _in_view: set[weakref.ref[Transformed]] = set()
 
 def _keep_in_view(transformed: Transformed) -> None:
     _in_view.add(weakref.ref(transformed, _in_view.discard))
-    if _forget_unused not in gc.callbacks:
-        gc.callbacks.append(_forget_unused)
+
+
+# A free-threaded Python has no generations: all its collections are full, whatever they say.
+_ONLY_FULL = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def _forget_unused(phase: str, info: dict[str, int]) -> None:
     # At the start, so that this collection finds what is garbage then.
-    if phase == "start" and info["generation"] == 2:
-        for reference in tuple(_in_view):
+    if phase == "start" and (_ONLY_FULL or info["generation"] == 2):
+        # A set is copied in one piece, while other threads add to it.
+        for reference in _in_view.copy():
             transformed = reference()
             if transformed is not None:
                 transformed.forget_unless_used()
+
+
+gc.callbacks.append(_forget_unused)

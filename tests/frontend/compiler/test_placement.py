@@ -8,6 +8,7 @@ import bellhop
 import bellhop_runtime
 from bellhop.compiler import placement
 from bellhop.run import crowding
+from bellhop_runtime import begin_run, end_run
 
 
 def on_second(value):
@@ -46,11 +47,13 @@ def test_crowded_programs_commit_as_others():
     f = bellhop.qjit(jax.random.fold_in)
     arguments = [(jax.random.key(0), 1), (on_second(jax.random.key(0)), 1)]
     expected = [f(*each) for each in arguments]
-    crowding.runs.extend([None] * crowding.RUNS_FOR_EACH_CLIENT)
+    for _ in range(crowding.RUNS_FOR_EACH_CLIENT):
+        begin_run()
     try:
         results = [f(*each) for each in arguments]
     finally:
-        del crowding.runs[-crowding.RUNS_FOR_EACH_CLIENT :]
+        for _ in range(crowding.RUNS_FOR_EACH_CLIENT):
+            end_run()
     for one, other in zip(results, expected, strict=True):
         assert (one.committed, one.devices()) == (other.committed, other.devices())
         assert one == other
