@@ -69,6 +69,10 @@ struct Projection {
   double scale = 1;    // what is left is multiplied by
 };
 
+// The offset of parameters that are the last of the circuit's, as in the contract: the
+// amplitudes that its state is prepared from.
+constexpr std::int32_t kLastParameters = -2;
+
 // A run of gates that was applied or waits, or a projection, for when the circuit is
 // run (again). The table is that of the executable which runs, so it outlives the
 // circuit.
@@ -90,6 +94,7 @@ struct Beginning {
   std::size_t shots;
   bool record;  // keeps what is applied
   bool tape;    // for the device's derivatives too
+  bool own;     // which are the engine's own
   Tree tree;
   Redraw redraw;
   std::size_t rows;

@@ -70,7 +70,9 @@ class Point {
   std::span<const double> params_of(const Step& step) const {
     const std::span<const double> here = step.params.of(row_);
     if (is_dynamic_count(step.offset)) return shifted(step, here);
-    if (step.offset < 0 || params_.data() == nullptr) return here;
+    if (params_.data() == nullptr) return here;
+    if (step.offset == kLastParameters) return params_.last(here.size());
+    if (step.offset < 0) return here;
     return params_.subspan(static_cast<std::size_t>(step.offset));
   }
 
@@ -148,8 +150,11 @@ void check(const Session& recorded, std::size_t params, const Points& points) {
   if (!recorded.keeps_steps) throw CircuitError("it was not begun with record = 1.");
   for (const Step& step : recorded.steps) {
     if (is_dynamic_count(step.offset)) continue;
-    if (step.offset > static_cast<std::int64_t>(params)) {
-      throw CircuitError("expected at least " + std::to_string(step.offset) +
+    const auto least = step.offset == kLastParameters
+                           ? static_cast<std::int64_t>(step.params.of(0).size())
+                           : step.offset;
+    if (least > static_cast<std::int64_t>(params)) {
+      throw CircuitError("expected at least " + std::to_string(least) +
                          " parameters, got " + std::to_string(params) + ".");
     }
   }

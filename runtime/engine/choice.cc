@@ -23,10 +23,13 @@ bool differentiates(const Plan& plan, std::int32_t offset) {
   return offset < 0 || plan.not_differentiated().empty();
 }
 
-// Of the static-count parameters that it takes.
-std::size_t end_of(const Step& step, const Plan& plan) {
-  return static_cast<std::size_t>(step.offset) +
-         static_cast<std::size_t>(step.iterations) * plan.program().parameters;
+// Whether the static-count parameters that it takes are among so many.
+bool takes_of(const Step& step, const Plan& plan, std::size_t parameters) {
+  if (is_dynamic_count(step.offset)) return true;
+  const std::size_t taken =
+      static_cast<std::size_t>(step.iterations) * plan.program().parameters;
+  if (step.offset == kLastParameters) return taken <= parameters;
+  return step.offset < 0 || static_cast<std::size_t>(step.offset) + taken <= parameters;
 }
 
 // What is wrong with a measurement is the plugin's to say: wires that there are not or
@@ -124,9 +127,10 @@ bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots)
   return true;
 }
 
-// Whether there is no other way: only the engine goes back through projections.
-bool is_differentiated_tree(const Beginning& beginning) {
-  return beginning.tape && beginning.tree != Tree::kNone;
+// Whether there is no other way: only the engine goes back through projections, and to
+// the amplitudes at the beginning.
+bool has_no_other(const Beginning& beginning) {
+  return beginning.tape && (beginning.own || beginning.tree != Tree::kNone);
 }
 
 bool runs(const Session& session, const Measuring& measuring,
@@ -138,10 +142,9 @@ bool runs(const Session& session, const Measuring& measuring,
     if (first == nullptr) first = &step;
     const Plan& plan = step.gates->plan(session.qubits);
     if (!applies(plan, &step == first)) return false;
-    if (jacobians == nullptr || step.offset < 0) continue;
+    if (jacobians == nullptr) continue;
     if (!differentiates(plan, step.offset)) return false;
-    if (is_dynamic_count(step.offset)) continue;
-    if (end_of(step, plan) > jacobians->columns) return false;
+    if (!takes_of(step, plan, jacobians->columns)) return false;
   }
   return (jacobians == nullptr || fit(measuring.measurements, *jacobians, runs)) &&
          measures(measuring, session.qubits, session.beginning->shots);
@@ -151,13 +154,13 @@ bool runs(const Session& session, const Measuring& measuring,
 
 bool suits(const Beginning& beginning) {
   return beginning.engine && beginning.pool.is_lightning() && beginning.qubits > 0 &&
-         (beginning.qubits <= kMostQubits || is_differentiated_tree(beginning));
+         (beginning.qubits <= kMostQubits || has_no_other(beginning));
 }
 
 bool may_wait(const Session& session, const GateTable& gates, std::int32_t offset) {
   if (!session.waits || session.rows > 0) return true;
-  const bool is_tree = is_differentiated_tree(*session.beginning);
-  if (session.steps.size() >= kMostSteps && !is_tree) return false;
+  const bool has_other = !has_no_other(*session.beginning);
+  if (session.steps.size() >= kMostSteps && has_other) return false;
   const Plan& plan = gates.plan(session.qubits);
   if (!applies(plan, session.steps.empty())) return false;
   // What is on no tape is differentiated by shifts.
@@ -184,9 +187,8 @@ bool runs_again(const Session& session, std::size_t parameters,
                 std::size_t times) {
   if (!runs(session, measuring, jacobians, times)) return false;
   return std::ranges::all_of(session.steps, [&](const Step& step) {
-    const bool is_given =
-        step.gates == nullptr || step.offset < 0 || is_dynamic_count(step.offset);
-    return is_given || end_of(step, step.gates->plan(session.qubits)) <= parameters;
+    return step.gates == nullptr ||
+           takes_of(step, step.gates->plan(session.qubits), parameters);
   });
 }
 

@@ -250,7 +250,6 @@ class Planner {
     Operation operation;
     operation.kind = Operation::Kind::kState;
     if (!take_data(operation)) return;
-    if (gate_->run_time_params) note_not_differentiated();
     append(operation, targets_of(operation), {});
   }
 

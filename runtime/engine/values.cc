@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <complex>
 
 #include "engine/draws.h"
@@ -75,7 +76,8 @@ class Measurer {
     }
   }
 
-  // |O ket|^2 - <O>^2, and a variance is not below zero.
+  // |O ket|^2 - <O>^2. Where rounding alone made it negative it is zero; of a state of
+  // another norm, which a derivative by amplitudes has, it may be less.
   void write_variance(std::size_t i, std::size_t free) {
     const Amplitudes bra = states_.get(free);
     engine::apply(observable(i), states_, ket_, bra, free + 1);
@@ -83,7 +85,9 @@ class Measurer {
     real_overlap(states_, bra, ket_, mean.data());
     real_overlap(states_, bra, bra, square.data());
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
-      square[lane] = std::max(0.0, square[lane] - mean[lane] * mean[lane]);
+      const double rounding = 1e-12 * square[lane];
+      square[lane] -= mean[lane] * mean[lane];
+      if (std::abs(square[lane]) < rounding) square[lane] = std::max(0.0, square[lane]);
     }
     write_number(i, square);
   }

@@ -20,12 +20,15 @@ std::size_t parts_of(const Step& step) {
 }
 
 Segment segment_of(const Step& step, const Program& program, std::size_t part,
-                   const Walk::Parameters& parameters) {
+                   const Walk::Parameters& parameters, std::size_t columns) {
   const auto iterations = static_cast<std::size_t>(step.iterations);
   const std::size_t first = part * kIterationsAtOnce;
   const std::size_t before = first * program.parameters;
-  const std::int64_t offset =
-      is_dynamic_count(step.offset) ? step.offset - kFirstDynamicCount : step.offset;
+  std::int64_t offset = step.offset;
+  if (is_dynamic_count(offset)) offset -= kFirstDynamicCount;
+  if (offset == kLastParameters) {
+    offset = static_cast<std::int64_t>(columns - program.parameters);
+  }
   const std::int64_t column =
       offset < 0 ? -1 : offset + static_cast<std::int64_t>(before);
   return {&program, std::min(iterations - first, kIterationsAtOnce),
@@ -49,7 +52,7 @@ void Walk::forward(const Step& step, const Parameters& parameters) {
   states_.fit(program);
   for (std::size_t part = 0; part < parts_of(step); ++part) {
     if (part > 0) check_signals();
-    const Segment segment = segment_of(step, program, part, parameters);
+    const Segment segment = segment_of(step, program, part, parameters, 0);
     sweeps().forward(states_.layout(), &segment, 1, ket(), states_.scratch());
   }
 }
@@ -69,7 +72,7 @@ void Walk::backward(const Step& step, const Parameters& parameters,
   const std::size_t columns =
       is_dynamic ? gradients.dynamic_count_columns : gradients.columns;
   for (std::size_t part = parts_of(step); part-- > 0;) {
-    Segment segment = segment_of(step, program, part, parameters);
+    Segment segment = segment_of(step, program, part, parameters, columns);
     if (jacobian == nullptr) segment.column = -1;
     sweeps().backward(states_.layout(), &segment, 1, ket(), gradients.bras.data(),
                       gradients.bras.size(), jacobian, columns, gradients.row_size,

@@ -165,6 +165,8 @@ void map_gate(Device& device, const Gate& gate,
 // Keeps our account of what the plugin has recorded.
 void note(Tape& tape, const Gate& gate, std::int32_t offset) {
   std::int64_t used = Tape::kNotDifferentiable;
+  // A tape begins with the state that was prepared.
+  if (offset == kLastParameters) tape.obstacle = gate.name;
   if (offset >= 0 && gate.run_time_params) {
     for (std::int64_t slot : gate.slots) {
       if (slot >= 0) used = std::max(used, offset + slot);

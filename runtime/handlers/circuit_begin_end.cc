@@ -52,13 +52,13 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
       throw CircuitError("The rows of a batch do not go through a tree of outcomes.");
     }
     const Outcomes outcomes = outcomes_of(tree);
-    auto state = std::make_unique<BeginState>(
-        BeginState{Beginning{DevicePool::get(std::string(library), std::string(factory),
-                                             std::string(kwargs)),
-                             natural("qubits", qubits), natural("shots", shots),
-                             record != 0, record == 2, outcomes.tree, outcomes.redraw,
-                             natural("rows", rows), engine != 0, rows > 0, circuit},
-                   seeded != 0});
+    auto state = std::make_unique<BeginState>(BeginState{
+        Beginning{DevicePool::get(std::string(library), std::string(factory),
+                                  std::string(kwargs)),
+                  natural("qubits", qubits), natural("shots", shots), record != 0,
+                  record >= 2, record == 3, outcomes.tree, outcomes.redraw,
+                  natural("rows", rows), engine != 0, rows > 0, circuit},
+        seeded != 0});
     Beginning& begin = state->beginning;
     begin.waits |= engine::suits(begin);
     begin.pool.expect_memory(Memory::kAll, begin.qubits, 1, begin.shots);

@@ -37,7 +37,7 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
         RunState{Beginning{DevicePool::get(std::string(library), std::string(factory),
                                            std::string(kwargs)),
                            natural("qubits", qubits), 0, has_jacobian, has_jacobian,
-                           Tree::kNone, Redraw::kNever, natural("rows", rows),
+                           false, Tree::kNone, Redraw::kNever, natural("rows", rows),
                            engine != 0, rows > 0, circuit},
                  GateTable(names, code, constants), static_cast<std::int32_t>(*offset),
                  MeasurementList(measurements), has_jacobian});

@@ -161,7 +161,11 @@ def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
 def rows_at_once(closed: ClosedJaxpr) -> int:
     """Return how many rows may run together, so that their parameters fit into memory."""
     numbers = max(
-        (eqn.invars[3].aval.size for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p),
+        (
+            sum(x.aval.size for x in eqn.invars[3:5])
+            for eqn in closed.jaxpr.eqns
+            if eqn.primitive is measure_p
+        ),
         default=0,
     )
     return max(1, _NUMBERS_IN_ONE_CALL // max(1, numbers))
@@ -260,7 +264,7 @@ def _gates_of_rows(
 def _measure_rows(
     primitive: Primitive, operands: Sequence[Any], dims: Sequence[int | None], **params: Any
 ) -> tuple[list[Any], list[int | None]]:
-    shared = (0, *range(4, len(operands)))
+    shared = (0, *range(5, len(operands)))
     handle, coefficients, matrices, *rest = _rows_first(operands, dims, shared=shared)
     if dims[1] is not None or dims[2] is not None:
         # Lowering makes one vector of both, so if one of them is mapped, the other must be too.

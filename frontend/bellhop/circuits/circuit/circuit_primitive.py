@@ -57,7 +57,7 @@ from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.operations.measurement_primitives import jacobian_p, measure_with_jacobian_p
 from bellhop.circuits.operations.seeds import random_effect
-from bellhop.circuits.operations.state_primitives import HANDLE
+from bellhop.circuits.operations.state_primitives import HANDLE, Amplitudes, gates_p
 from bellhop.compiler.batching import call_one_by_one
 from bellhop.compiler.context import allow_our_dialects, lowering_in_progress, lowering_with
 from bellhop.compiler.plain_jit import lower_alone
@@ -396,7 +396,14 @@ def _lower(
 def _record(closed: ClosedJaxpr) -> int:
     """Return the runtime's ``record`` attribute of a circuit that is differentiated."""
     by_device = (jacobian_p, measure_with_jacobian_p)
-    return 2 if any(eqn.primitive in by_device for eqn in equations_of(closed.jaxpr)) else 1
+    equations = list(equations_of(closed.jaxpr))
+    if not any(eqn.primitive in by_device for eqn in equations):
+        return 1
+    by_amplitudes = any(
+        eqn.primitive is gates_p and eqn.params["amplitudes"] is Amplitudes.DIFFERENTIATED
+        for eqn in equations
+    )
+    return 3 if by_amplitudes else 2
 
 
 mlir.register_lowering(circuit_p, _lower, cacheable=False)

@@ -1,7 +1,7 @@
 """What a QNode's ``diff_method`` and ``gradient_kwargs`` mean for a compiled circuit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,8 @@ class Differentiation:
         dynamic_frequencies: those of all parameters that only the run counts.
         options: of the method.
         obstacle: why there is no derivative; nothing where there is one.
+        by_amplitudes: the same where the amplitudes that the state is prepared from are the last
+            of the parameters; None without such.
     """
 
     method: str = ADJOINT
@@ -69,6 +71,7 @@ class Differentiation:
     dynamic_frequencies: int = shift_rules.NO_FREQUENCIES
     options: tuple[tuple[str, Any], ...] = ()
     obstacle: str = ""
+    by_amplitudes: "Differentiation | None" = field(default=None, repr=False)
 
     @property
     def is_adjoint(self) -> bool:
@@ -163,6 +166,9 @@ class DifferentiationChoice:
         dynamic_frequencies: int,
         *,
         is_replayed: bool,
+        amplitudes: bytes = b"",
+        in_engine: bool = True,
+        amplitudes_obstacle: str = "",
     ) -> Differentiation:
         """Return how these measurements are differentiated.
 
@@ -172,6 +178,9 @@ class DifferentiationChoice:
             dynamic_frequencies: those of all parameters that only the run counts.
             is_replayed: whether only running the gates again differentiates: with shots, or
                 with mid-circuit measurements.
+            amplitudes: the bits of those that the state is prepared from.
+            in_engine: whether the runtime's engine runs the circuit.
+            amplitudes_obstacle: why there is no derivative by these.
         """
         have_adjoint = all(measurement.has_adjoint for measurement in measurements)
         method = self.method
@@ -204,7 +213,25 @@ class DifferentiationChoice:
                 "differentiates expectation values only. Use diff_method='best' or "
                 "'parameter-shift'."
             )
-        return Differentiation(method, frequencies, dynamic_frequencies, self.options, obstacle)
+        found = Differentiation(method, frequencies, dynamic_frequencies, self.options, obstacle)
+        if not amplitudes:
+            return found
+        if method == ADJOINT and not in_engine:
+            # A plugin's tape begins with the state.
+            method = PARAMETER_SHIFT if self.method == BEST else ADJOINT
+            if method == ADJOINT:
+                amplitudes_obstacle = amplitudes_obstacle or (
+                    "the amplitudes of StatePrep are differentiated by the adjoint method, which "
+                    "the engine alone does: it has computed wires, or engine='plugin'. Use "
+                    "diff_method='best' or 'parameter-shift'."
+                )
+        by_amplitudes = replace(
+            found,
+            method=method,
+            frequencies=frequencies + amplitudes,
+            obstacle=obstacle or amplitudes_obstacle,
+        )
+        return replace(found, by_amplitudes=by_amplitudes)
 
 
 def chosen_differentiation(

@@ -41,7 +41,7 @@ import functools
 import itertools
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +50,8 @@ from jax.interpreters import ad, batching
 
 from bellhop.circuits.derivatives.diff_method import DIFFERENCES_OF_DIFFERENCES
 from bellhop.circuits.derivatives.dynamic_count import vjp_p
-from bellhop.circuits.derivatives.observable_derivatives import Change, changes_by_data
+from bellhop.circuits.derivatives.observable_derivatives import Change
+from bellhop.circuits.derivatives.point import NOT_KEPT, Place, Point
 from bellhop.circuits.derivatives.tangents import is_given, split, without_tangents, zero_tangent
 from bellhop.circuits.operations.measurement_primitives import (
     Measuring,
@@ -60,14 +61,18 @@ from bellhop.circuits.operations.measurement_primitives import (
     measure_p,
     steps_p,
 )
-from bellhop.circuits.operations.state_primitives import gates_p, mid_measure_p, restart_p
+from bellhop.circuits.operations.state_primitives import (
+    Amplitudes,
+    gates_p,
+    mid_measure_p,
+    restart_p,
+)
 from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import trace_state, tracing_with
 
 # The number under which the session keeps the derivative that the adjoint method gives.
 _BY_RECORD = np.int32(0)
-_NOT_KEPT = np.int32(-1)
 
 
 def undifferentiable_gates(obstacle: str) -> AbstractContextManager[None]:
@@ -82,9 +87,12 @@ def undifferentiable_gates(obstacle: str) -> AbstractContextManager[None]:
 def _gates_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, obstacle: str, **static: Any
 ) -> Any:
-    reason = trace_state().obstacle or obstacle
-    if reason and type(tangents[1]) is not ad.Zero:
-        raise DifferentiableCompileError(reason)
+    if type(tangents[1]) is not ad.Zero:
+        reason = trace_state().obstacle or obstacle
+        if reason:
+            raise DifferentiableCompileError(reason)
+        if static["amplitudes"] is Amplitudes.GIVEN:
+            static["amplitudes"] = Amplitudes.DIFFERENTIATED
     # The tangents of parameters reach the measurement through its operand ``params``, not through
     # the handle of the state.
     handle = gates_p.bind(*primals, obstacle=obstacle, **static)
@@ -97,113 +105,17 @@ without_tangents(restart_p)
 without_tangents(steps_p)
 
 
-class _Point(NamedTuple):
-    """The operands of a measurement, and their tangents.
-
-    Attributes:
-        data: the coefficients and matrices of observables, the parameters, and the proxy if the
-            circuit has one.
-        dots: the tangents of these.
-        measuring: what is measured.
-    """
-
-    data: Sequence[Any]
-    dots: Sequence[Any]
-    measuring: Measuring
-
-    @property
-    def moves(self) -> bool:
-        """Whether any operand has a tangent other than zero."""
-        return any(map(is_given, self.dots))
-
-    @property
-    def params_dot(self) -> Any:
-        """The tangent of the parameters; None where they have none."""
-        return self.dots[2] if is_given(self.dots[2]) else None
-
-    @property
-    def proxy_dot(self) -> Any:
-        """The tangent of the proxy; None where it has none."""
-        return next(filter(is_given, self.dots[3:]), None)
-
-    def derivative(
-        self,
-        handle: Any,
-        measuring: Measuring,
-        order: int,
-        *,
-        keep: bool = False,
-        basis: Any = None,
-    ) -> tuple[Any, Any, Any]:
-        """Return the handle, the derivative by parameters, and the number of that by the proxy.
-
-        Args:
-            handle: the handle of the state.
-            measuring: what is differentiated.
-            order: the order of the derivative.
-            keep: whether the session keeps the first derivative by the proxy.
-            basis: the directions f64[q, p] of the derivative; None for the parameters themselves.
-        """
-        if basis is None:
-            basis = np.zeros((0, self.data[2].shape[-1]), real_type())
-        operands = *self.data[:3], basis, *self.data[3:]
-        return derivative_p.bind(handle, *operands, order=order, keep=keep, **measuring.params())
-
-    def changes(self) -> list[Change]:
-        """Return how values change by the tangents of coefficients and of matrices."""
-        dots = [dot if is_given(dot) else None for dot in self.dots[:2]]
-        return list(changes_by_data(self.measuring.measurements, self.data[0], *dots))
-
-    def terms_of(self, changes: Sequence[Change]) -> Measuring:
-        """Return the measurements whose values the changes need."""
-        return self.measuring.of([m for change in changes for m in change.measurements])
-
-    def along(
-        self, handle: Any, place: "_Place", directions: Any, measuring: Measuring, order: int
-    ) -> Any:
-        """Return a derivative by parameters and, in addition, in directions.
-
-        Args:
-            handle: the handle of the state.
-            place: where in the circuit.
-            directions: tangents of the proxy f64[rows, k]; a derivative of order k for each row.
-            measuring: what is differentiated.
-            order: the order of the derivative by parameters.
-        """
-        return directional_derivative_p.bind(
-            handle,
-            *self.data,
-            *place,
-            directions,
-            order=order,
-            is_kept=place.kept is not _NOT_KEPT,
-            **measuring.params(),
-        )
-
-
-class _Place(NamedTuple):
-    """The step of a circuit at which a derivative is taken.
-
-    Attributes:
-        steps: the number of gates and projections before it.
-        kept: the number of the first derivative by the proxy, if the session keeps it.
-    """
-
-    steps: Any
-    kept: Any = _NOT_KEPT
-
-
 def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
     """Differentiate the measurements at the end of a circuit."""
     measuring = Measuring(**static)
-    point = _Point(primals[1:], tangents[1:], measuring.with_means())
-    obstacle = measuring.differentiation.obstacle
+    point = Point.of(primals[1:], tangents[1:], measuring.with_means())
+    obstacle = point.measuring.differentiation.obstacle
     if obstacle and point.moves:
         raise DifferentiableCompileError(obstacle)
-    handle, *values = measure_p.bind(*primals, **static)
+    handle, *values = measure_p.bind(primals[0], *point.data, **point.own(measuring).params())
     if not point.moves:
         return [handle, *values], [zero_tangent(value) for value in (handle, *values)]
-    kept, jacobian = _NOT_KEPT, None
+    kept, jacobian = NOT_KEPT, None
     if point.params_dot is not None or point.proxy_dot is not None:
         handle, jacobian, kept = _first_derivative(handle, point)
     handle, dot = _moved(handle, point, 0, jacobian, kept)
@@ -211,7 +123,7 @@ def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any)
     return [handle, *values], [zero_tangent(handle), *dots]
 
 
-def _first_derivative(handle: Any, point: _Point) -> tuple[Any, Any, Any]:
+def _first_derivative(handle: Any, point: Point) -> tuple[Any, Any, Any]:
     """Return the handle, the Jacobian, and the number of the derivative by the proxy."""
     measuring, keep = point.measuring, point.proxy_dot is not None
     if measuring.differentiation.is_adjoint:
@@ -226,7 +138,7 @@ def _first_derivative(handle: Any, point: _Point) -> tuple[Any, Any, Any]:
 
 
 def _with_variances(
-    handle: Any, point: _Point, values: Sequence[Any], dot: Any
+    handle: Any, point: Point, values: Sequence[Any], dot: Any
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values.
 
@@ -251,33 +163,39 @@ def _with_variances(
 def _derivative_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, order: int, keep: bool, **static: Any
 ) -> Any:
-    results = derivative_p.bind(*primals, order=order, keep=keep, **static)
-    data, dots = ((*each[1:4], *each[5:]) for each in (primals, tangents))
-    point = _Point(data, dots, Measuring(**static))
-    if primals[4].shape[0] > 0 and point.moves:
+    basis = primals[5]
+    data, dots = ((*each[1:5], *each[6:]) for each in (primals, tangents))
+    point = Point.again(data, dots, Measuring(**static))
+    if basis.shape[0] > 0 and point.moves:
         # Derivatives along a basis are finite differences.
         raise DifferentiableCompileError(DIFFERENCES_OF_DIFFERENCES)
-    handle, dot = _moved_derivative(results[0], point, order)
-    return [handle, *results[1:]], [zero_tangent(handle), dot, zero_tangent(results[2])]
+    basis = None if point.has_more else basis
+    handle, derivative, kept = point.derivative(
+        primals[0], point.measuring, order, keep=keep, basis=basis
+    )
+    handle, dot = _moved_derivative(handle, point, order)
+    results = [handle, point.without_amplitudes(derivative, order), kept]
+    return results, [zero_tangent(handle), dot, zero_tangent(kept)]
 
 
 def _jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
-    handle, jacobian = jacobian_p.bind(*primals, **static)
-    point = _Point(primals[1:], tangents[1:], Measuring(**static))
+    point = Point.again(primals[1:], tangents[1:], Measuring(**static))
+    handle, jacobian = jacobian_p.bind(primals[0], *point.data, **point.measuring.params())
     handle, dot = _moved_derivative(handle, point, 1)
-    return [handle, jacobian], [zero_tangent(handle), dot]
+    return [handle, point.without_amplitudes(jacobian, 1)], [zero_tangent(handle), dot]
 
 
-def _moved_derivative(handle: Any, point: _Point, order: int) -> tuple[Any, Any]:
+def _moved_derivative(handle: Any, point: Point, order: int) -> tuple[Any, Any]:
     """Return the handle and the tangent of a derivative of some order."""
     more = None
     if point.params_dot is not None:
         handle, more, _ = point.derivative(handle, point.measuring, order + 1)
-    return _moved(handle, point, order, more)
+    handle, dot = _moved(handle, point, order, more)
+    return handle, point.without_amplitudes(dot, order)
 
 
 def _moved(
-    handle: Any, point: _Point, order: int, more: Any, kept: Any = _NOT_KEPT
+    handle: Any, point: Point, order: int, more: Any, kept: Any = NOT_KEPT
 ) -> tuple[Any, Any]:
     """Return the handle and the tangent of a derivative.
 
@@ -295,7 +213,7 @@ def _moved(
     if point.proxy_dot is not None:
         handle, steps = steps_p.bind(handle)
         directions = jnp.reshape(point.proxy_dot, (1, 1))
-        place = _Place(steps, kept)
+        place = Place(steps, kept)
         dot += point.along(handle, place, directions, point.measuring, order)[0]
     changes = point.changes()
     if changes:
@@ -312,11 +230,11 @@ def _directional_derivative_jvp(
     is_kept: bool,
     **static: Any,
 ) -> Any:
-    value = directional_derivative_p.bind(*primals, order=order, is_kept=is_kept, **static)
     handle, *data, steps, kept, directions = primals
-    point = _Point(data, tangents[1:-3], Measuring(**static))
+    point = Point.again(data, tangents[1:-3], Measuring(**static))
     along = functools.partial(point.along, handle)
-    here, again = _Place(steps, kept if is_kept else _NOT_KEPT), _Place(steps)
+    here, again = Place(steps, kept if is_kept else NOT_KEPT), Place(steps)
+    value = along(here, directions, point.measuring, order)
     dot = jnp.zeros_like(value)
     if is_given(tangents[-1]):
         each = _with_tangent(directions, tangents[-1])
@@ -330,7 +248,7 @@ def _directional_derivative_jvp(
     if changes:
         of_terms = along(again, directions, point.terms_of(changes), order)
         dot = _moved_by_data(dot, changes, of_terms, point.measuring, axis=1)
-    return value, dot
+    return tuple(point.without_amplitudes(each, order) for each in (value, dot))
 
 
 ad.primitive_jvps[measure_p] = _measure_jvp

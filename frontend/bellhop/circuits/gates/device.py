@@ -149,6 +149,7 @@ class _Traps:
         variances: whether variances are wrong.
         projections: whether a matrix that is no unitary leaves a state of another norm.
         samples: whether samples are sorted.
+        preparations: what prepares the state.
     """
 
     gates: tuple[str, ...] = ()
@@ -156,6 +157,7 @@ class _Traps:
     variances: bool = False
     projections: bool = False
     samples: bool = False
+    preparations: tuple[str, ...] = _PREPARATIONS
 
 
 # By the name before the dot; pennylane-qrack 1.3.
@@ -166,6 +168,7 @@ _TRAPS = {
         variances=True,
         projections=True,
         samples=True,
+        preparations=(),
     )
 }
 
@@ -212,6 +215,7 @@ class GateSet:
     def __init__(self, device: Any) -> None:
         traps = _traps(device.name)
         self._wrong_if_controlled = traps.controlled
+        self._preparations = traps.preparations
         self._properties = {
             name: properties
             for name, properties in device.capabilities.operations.items()
@@ -228,7 +232,7 @@ class GateSet:
         """Tell whether the device applies an operation, inverted and controlled as given."""
         properties = self._properties.get(name)
         if properties is None:
-            return name in _PREPARATIONS and not adjoint and not controlled
+            return name in self._preparations and not adjoint and not controlled
         return (properties.invertible or not adjoint) and (
             (properties.controllable and name not in self._wrong_if_controlled) or not controlled
         )

@@ -1,5 +1,6 @@
 """Straight runs of gates: the static table, and the parameters and wires known at run time."""
 
+import enum
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,18 +14,32 @@ from bellhop.circuits.vectorize.pack import pack
 from bellhop_mlir.dialects.gate import Gate
 
 
+class Derivative(enum.Enum):
+    """What a circuit's derivative by the run-time parameters of gates is.
+
+    Values:
+        BY_PARAMETERS: one by each of them.
+        BY_AMPLITUDES: the gate prepares the state from them.
+        NONE: an error.
+    """
+
+    BY_PARAMETERS = enum.auto()
+    BY_AMPLITUDES = enum.auto()
+    NONE = enum.auto()
+
+
 @dataclass
 class GateRun:
     """A straight run of gates: the static table, and what is known at run time.
 
     Attributes:
-        is_differentiable: whether the device differentiates by every parameter.
+        derivative: by its parameters.
         gates: in order; a slot is an index into the parameters.
         n_params: how many parameters there are.
         frequencies: the bits of the frequencies of each (see ``shift_rules``).
     """
 
-    is_differentiable: bool
+    derivative: Derivative = Derivative.BY_PARAMETERS
     gates: list[Gate] = field(default_factory=list)
     n_params: int = 0
     frequencies: list[int] = field(default_factory=list)
@@ -74,7 +89,7 @@ class GateRun:
 
     def without_gates(self) -> "GateRun":
         """Return a run with the same wires, and nothing in it."""
-        return GateRun(self.is_differentiable, _wires=self._wires)
+        return GateRun(self.derivative, _wires=self._wires)
 
     def extend(self, run: "GateRun") -> None:
         """Append another run."""

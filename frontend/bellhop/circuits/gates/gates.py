@@ -20,8 +20,14 @@ from bellhop.circuits.gates.decompositions import (
     phase_of_controls,
 )
 from bellhop.circuits.gates.device import GateSet, split
-from bellhop.circuits.gates.gate_run import GateRun
-from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
+from bellhop.circuits.gates.gate_run import Derivative, GateRun
+from bellhop.circuits.gates.preparations import embedded
+from bellhop.circuits.gates.shift_rules import (
+    AMPLITUDE,
+    NO_FREQUENCIES,
+    UNKNOWN_FREQUENCIES,
+    frequencies,
+)
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError
@@ -119,15 +125,18 @@ class GateList:
             self.runs.append(op)
             return
         check_is_gate(op, self._where)
-        op = self._rows.of(op)
+        op = embedded(self._rows.of(op))
         base, adjoint, controls = split(op, self._gate_set)
         is_traced = any(isinstance(value, jax.core.Tracer) for value in base.data)
-        has_derivative = not is_traced or self._differentiates(base, bool(controls))
         applies = self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls))
         if base.name == "StatePrep" and not (self._is_first and not self.runs):
             applies = False
+        derivative = Derivative.BY_PARAMETERS
+        if is_traced and applies:
+            derivative = self._derivative(base, bool(controls))
+        has_derivative = derivative is not Derivative.NONE
         if applies and ((has_derivative and self._can_record(base)) or _is_whole(base)):
-            self._append(base, adjoint, controls, has_derivative)
+            self._append(base, adjoint, controls, derivative)
             return
         if base.name == "GlobalPhase" and controls and not applies:
             for part in phase_of_controls(base, adjoint, controls):
@@ -140,7 +149,7 @@ class GateList:
             self._check_idle_wires(base, parts, depth)
             self._add_parts(parts, adjoint, controls, depth + 1)
         elif applies:
-            self._append(base, adjoint, controls, has_derivative)
+            self._append(base, adjoint, controls, derivative)
         else:
             part = "" if op.name == self._written else f" ({self._written} consists of it)"
             raise CompileError(
@@ -173,16 +182,16 @@ class GateList:
     def _join(self, run: GateRun | Any) -> None:
         """Append a run of gates, or control flow, again."""
         if isinstance(run, GateRun):
-            self._run(run.is_differentiable).extend(run)
+            self._run(run.derivative).extend(run)
         else:
             self.runs.append(run)
 
-    def _run(self, is_differentiable: bool) -> GateRun:
+    def _run(self, derivative: Derivative) -> GateRun:
         """Return the run that gates are appended to."""
         # A run of its own, so that only a derivative by these parameters is refused.
         run = self.runs[-1] if self.runs else None
-        if not isinstance(run, GateRun) or run.is_differentiable != is_differentiable:
-            run = GateRun(is_differentiable)
+        if not isinstance(run, GateRun) or run.derivative is not derivative:
+            run = GateRun(derivative)
             self.runs.append(run)
         return run
 
@@ -206,26 +215,30 @@ class GateList:
         is_recorded = self._gate_set.differentiates(base.name)
         return not base.data or base.name in _NOT_RECORDED or is_recorded
 
-    def _differentiates(self, base: qml.operation.Operator, is_controlled: bool) -> bool:
+    def _derivative(self, base: qml.operation.Operator, is_controlled: bool) -> Derivative:
+        if base.name == "StatePrep":
+            return Derivative.BY_AMPLITUDES
         # Bits have no derivative, and zero is what the runtime makes of it.
         if self._by_differences or base.name == "BasisState":
-            return True
+            return Derivative.BY_PARAMETERS
         if self._gate_set.has_adjoint:
-            return self._gate_set.differentiates(base.name)
-        # Shifts are all that there is, and what has no rule may be made of what has one.
-        return (
-            base.name not in _COMPLEX_DATA
-            and _frequencies(base, len(base.wires), is_controlled) != UNKNOWN_FREQUENCIES
-        )
+            has_one = self._gate_set.differentiates(base.name)
+        else:
+            # Shifts are all that there is, and what has no rule may be made of what has one.
+            has_one = (
+                base.name not in _COMPLEX_DATA
+                and _frequencies(base, len(base.wires), is_controlled) != UNKNOWN_FREQUENCIES
+            )
+        return Derivative.BY_PARAMETERS if has_one else Derivative.NONE
 
     def _append(
         self,
         base: qml.operation.Operator,
         adjoint: bool,
         controls: Sequence[tuple[Any, Any]],
-        has_derivative: bool,
+        derivative: Derivative,
     ) -> None:
-        run = self._run(has_derivative)
+        run = self._run(derivative)
         wires = base.wires
         slots: tuple[int, ...] = ()
         constants: tuple[float, ...] = ()
@@ -271,6 +284,8 @@ def _frequencies(base: qml.operation.Operator, n_wires: int, is_controlled: bool
     if base.name == "BasisState":
         # Bits are not shifted.
         return NO_FREQUENCIES
+    if base.name == "StatePrep":
+        return AMPLITUDE
     if base.name in _NOT_RECORDED:
         return UNKNOWN_FREQUENCIES
     gate: Any = type(base)
@@ -286,7 +301,10 @@ def _parameters(
     for value in op.parameters:
         is_complex = op.name in _COMPLEX_DATA
         if isinstance(value, jax.core.Tracer):
-            slots += run.take(_doubles(value, is_complex=is_complex), bits)
+            taken = run.take(_doubles(value, is_complex=is_complex), bits)
+            if is_complex and not jnp.iscomplexobj(value):
+                run.frequencies[taken.start + 1 : taken.stop : 2] = [NO_FREQUENCIES] * value.size
+            slots += taken
             continue
         array = np.asarray(value)
         if is_complex:

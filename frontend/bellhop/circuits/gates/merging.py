@@ -162,8 +162,8 @@ class _Loop:
             constant = meet_at_boundary(front, back)
             if constant is not None:
                 inverse, gate = constant
-                before = GateRun(self._run.is_differentiable, [front.gate])
-                self._after.insert(0, GateRun(self._run.is_differentiable, [inverse]))
+                before = GateRun(self._run.derivative, [front.gate])
+                self._after.insert(0, GateRun(self._run.derivative, [inverse]))
             elif are_alike(front, back):
                 before, gate = self._sum(front, back)
             else:
@@ -182,7 +182,7 @@ class _Loop:
         (slot,) = front.gate.slots if not front.is_constant() else back.gate.slots
         bits = self._frequencies[slot]
         angles = self._of_iterations(front)
-        before = GateRun(self._run.is_differentiable)
+        before = GateRun(self._run.derivative)
         if front.is_constant():
             before.gates.append(front.gate)
         else:

@@ -6,6 +6,9 @@ that is exact (Wierichs, Izaac, Wang and Lin, Quantum 6, 677, 2022).
 
 The frequencies of a parameter are kept as bits: bit ``k`` stands for ``(k + 1) / 2``.  So the
 rule for a parameter that belongs to one gate or another is that of the bits of both.
+
+Every expectation value is quadratic in the amplitudes that a state is prepared from, so a
+central difference is exact there, whatever its step.
 """
 
 import functools
@@ -20,12 +23,15 @@ from pennylane.operation import GeneratorUndefinedError
 
 # No shift changes the results.
 NO_FREQUENCIES = 0
+# A part of an amplitude, real or imaginary.
+AMPLITUDE = 128
 # There is no rule.
 UNKNOWN_FREQUENCIES = 255
 
 # Up to here, the eigenvalues of a generator are computed.
 _GENERATOR_WIRES = 6
 _NO_TERMS = np.zeros((0, 2))
+_TERMS_OF_AMPLITUDE = np.array([[0.5, 1.0], [-0.5, -1.0]])
 
 
 @functools.cache
@@ -135,6 +141,8 @@ def difference_terms(h: float, approx_order: int, strategy: str) -> np.ndarray:
 def _exact_terms(bits: int) -> np.ndarray:
     if bits == NO_FREQUENCIES:
         return _NO_TERMS
+    if bits == AMPLITUDE:
+        return _TERMS_OF_AMPLITUDE
     return np.asarray(qml.gradients.generate_shift_rule(_present(bits)))
 
 

@@ -26,6 +26,7 @@ from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH
 from bellhop.circuits.gates.pauli_exponentials import rotation_of
+from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.in_program.held_states import held
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.in_program.shots import ShotsOfBranch
@@ -101,7 +102,7 @@ class SimulatedCircuit(ProgramCircuit):
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations to the state, in order."""
-        super().apply(operations)
+        super().apply(prepared_together(operations) if self._is_fresh else operations)
         with qml.QueuingManager.stop_recording():
             self.state = self.state
 

@@ -28,18 +28,19 @@ from bellhop.circuits.precision import real_type
 from bellhop.compiler.context import allow_our_dialects
 from bellhop_mlir.dialects import quantum
 
-# measure: handle, coefficients f64[c], matrices f64[m], params f64[p], and the proxy f64[] of
+# measure: handle, coefficients f64[c], matrices f64[m], params f64[p], the amplitudes f64[a] that
+#   the state is prepared from where these are not among the parameters, and the proxy f64[] of
 #   dynamic-count parameters where there are such -> handle, values...
 measure_p = Primitive("quantum_measure")
 # measure_with_jacobian: the same -> handle, values..., f64[expvals, p]
 measure_with_jacobian_p = Primitive("quantum_measure_with_jacobian")
 # jacobian: the same -> handle, f64[expvals, p], by the adjoint method
 jacobian_p = Primitive("quantum_jacobian")
-# derivative: handle, coefficients, matrices, params, basis f64[q, p], and the proxy -> handle,
+# derivative: the same, with a basis f64[q, p] before the proxy -> handle,
 #   f64[values, p, ..., p], and the number i32[] of the first derivative by dynamic-count
 #   parameters, where the session is to keep it; a basis that has rows stands for the parameters
 derivative_p = Primitive("quantum_derivative")
-# directional_derivative: handle, coefficients, matrices, params, proxy, the step i32[] of the
+# directional_derivative: as measure, the step i32[] of the
 #   circuit at which it is taken, the number i32[] of a derivative that the session keeps there,
 #   directions f64[rows, k] -> f64[rows, values, p, ..., p]; it is not run where it is kept
 directional_derivative_p = Primitive("quantum_directional_derivative")
@@ -131,15 +132,15 @@ def _derivative_aval(*operands: Any, order: int, keep: bool, **static: Any) -> l
     # Whatever has no rule is an error where it is differentiated.
     static["differentiation"].rules(order, 0, keep=keep)
     *rows, n_params = operands[3].shape
-    derivative = _derivative(rows, operands[4].shape[0] or n_params, order, **static)
+    derivative = _derivative(rows, operands[5].shape[0] or n_params, order, **static)
     return [HANDLE, derivative, ShapedArray((), np.dtype(np.int32))]
 
 
 @directional_derivative_p.def_abstract_eval
 def _directional_aval(*operands: Any, order: int, is_kept: bool, **static: Any) -> ShapedArray:
     if not is_kept:
-        static["differentiation"].rules(order, operands[7].shape[1], keep=False)
-    return _derivative(operands[7].shape[:1], operands[3].shape[-1], order, **static)
+        static["differentiation"].rules(order, operands[8].shape[1], keep=False)
+    return _derivative(operands[8].shape[:1], operands[3].shape[-1], order, **static)
 
 
 @steps_p.def_abstract_eval
@@ -173,6 +174,7 @@ def _derivative_lower(
     coefficients: Any,
     matrices: Any,
     params: Any,
+    _amplitudes: Any,
     basis: Any,
     *_proxy: Any,
     order: int,
@@ -214,7 +216,7 @@ def _without_copies(numbers: np.ndarray) -> np.ndarray:
 
 
 def _directional_lower(ctx: Any, *operands: Any, is_kept: bool, **static: Any) -> list[Any]:
-    state, coefficients, matrices, params, proxy, steps, kept, directions = operands
+    state, coefficients, matrices, params, amplitudes, proxy, steps, kept, directions = operands
     if is_kept:
         row = ir.RankedTensorType(directions.type)
         rows = ir.RankedTensorType.get(row.shape[:1], row.element_type)
@@ -223,7 +225,7 @@ def _directional_lower(ctx: Any, *operands: Any, is_kept: bool, **static: Any) -
         ).result
         return quantum.jvp([state, directions, kept], [ir_type(ctx, ctx.avals_out[0])])
     no_basis = mlir.ir_constant(np.zeros((0, ir.RankedTensorType(params.type).shape[0])))
-    others = [state, coefficients, matrices, params, no_basis, proxy]
+    others = [state, coefficients, matrices, params, amplitudes, no_basis, proxy]
     return _derivative_lower(ctx, *others, keep=False, steps=steps, directions=directions, **static)
 
 

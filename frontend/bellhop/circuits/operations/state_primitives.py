@@ -4,6 +4,7 @@ All take the handle of the state, ``uint32[2]``, and return the handle of the st
 that data dependence is their order.  In a ``batch``, parameters may have a leading axis of rows.
 """
 
+import enum
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,31 @@ from bellhop_mlir.dialects._precision import as_double
 from bellhop_mlir.dialects.gate import Gate
 from bellhop_mlir.transforms.circuits.fuse_gates import encode
 
-# The offset of parameters without a derivative, in runtime/contract.toml.
+# The offsets of parameters without a derivative, and of those that are the last of all, in
+# runtime/contract.toml.
 NOT_DIFFERENTIABLE = -1
+_LAST = -2
 
 # A longer run is written as a table at once, as fuse-gates makes one of it: to build, verify and
 # erase an operation for each gate took a fifth of the first call of a circuit of thousands.
 _MOST_TO_READ = 100
 
 HANDLE = ShapedArray((2,), np.dtype(np.uint32))
+
+
+class Amplitudes(enum.Enum):
+    """Whether a gate prepares the state from its parameters.
+
+    Values:
+        NONE: it does not.
+        GIVEN: it does.
+        DIFFERENTIATED: likewise, and these are the last of the circuit's parameters.
+    """
+
+    NONE = enum.auto()
+    GIVEN = enum.auto()
+    DIFFERENTIATED = enum.auto()
+
 
 # gates: handle, params f64[n], offset i32[], dynamic_wires i32[m] -> handle; a loop of them:
 #   handle, params f64[most * n], offset, dynamic_wires i32[most * m], iterations i32[] -> handle
@@ -60,9 +78,12 @@ def _gates_lower(
     wires: Any,
     *n_iterations: Any,
     gates: tuple[Gate, ...],
+    amplitudes: Amplitudes,
     **_: Any,
 ) -> Any:
     allow_our_dialects(ctx)
+    if amplitudes is Amplitudes.DIFFERENTIATED:
+        offset = mlir.ir_constant(np.int32(_LAST))
     if not lowering_state().records:
         # Nobody asks where the parameters stand, so loops need not count them.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))

@@ -34,19 +34,34 @@ from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, Differentia
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.device import DeviceSpec, GateSet
-from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
-from bellhop.circuits.gates.gates import ASKS_FOR_NUMBER, GateList, known_only_at_run
+from bellhop.circuits.gates.gate_run import Derivative, GateRun, RepeatedRun
+from bellhop.circuits.gates.gates import (
+    ASKS_FOR_NUMBER,
+    GateList,
+    known_only_at_run,
+)
 from bellhop.circuits.gates.merging import merged
+from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.operations.measurement_primitives import measure_p
-from bellhop.circuits.operations.state_primitives import NOT_DIFFERENTIABLE, gates_p, mid_measure_p
+from bellhop.circuits.operations.state_primitives import (
+    NOT_DIFFERENTIABLE,
+    Amplitudes,
+    gates_p,
+    mid_measure_p,
+)
 from bellhop.circuits.precision import real_type
 from bellhop.circuits.recording.nested import apply_control_flow
 from bellhop.circuits.recording.wired import WiredCircuit
+
+_OF_OTHER_NORM = (
+    "the amplitudes of StatePrep are differentiated, by states of another norm, and shots are "
+    "drawn of states of norm one. Use default.qubit, or prepare the state by gates with angles."
+)
 
 
 class StraightCircuit(WiredCircuit):
@@ -95,6 +110,9 @@ class StraightCircuit(WiredCircuit):
         self._offset: Any = jnp.int32(0)
         self._params: list[Any] = []
         self._frequencies: list[np.ndarray] = []
+        # What the state is prepared from where the program computes it, and the bits of each.
+        self._amplitudes: Any = jnp.zeros(0, real_type())
+        self._amplitude_bits = b""
         # Parameters of loops of dynamic length; None before the first such loop.
         self._dynamic_count: DynamicCount | None = None
         self._is_dynamic_count = False
@@ -132,6 +150,8 @@ class StraightCircuit(WiredCircuit):
             sites=self.site_of,
             by_differences=self._differentiation.method in BY_DIFFERENCES,
         )
+        if self._is_fresh and self.gate_set.applies("StatePrep"):
+            operations = prepared_together(operations)
         for op in operations:
             try:
                 gates.add(op)
@@ -145,7 +165,7 @@ class StraightCircuit(WiredCircuit):
 
     def _bind(self, run: GateRun) -> None:
         before = self._run
-        if isinstance(before, GateRun) and before.is_differentiable == run.is_differentiable:
+        if isinstance(before, GateRun) and before.derivative is run.derivative:
             before.extend(run)
         else:
             self._wait(run)
@@ -174,18 +194,23 @@ class StraightCircuit(WiredCircuit):
         self._runs_in_engine &= run.runs_in_engine()
         # Reading the handle binds pending gates, which moves the offset.  So it comes first.
         handle = self._handle
+        is_prepared = run.derivative is Derivative.BY_AMPLITUDES
+        if is_prepared:
+            self._amplitudes, self._amplitude_bits = params, bytes(run.frequencies)
+        is_counted = not obstacle and not is_prepared
         dynamic_count = self._dynamic_count if self._is_dynamic_count else None
         offset = self._offset if dynamic_count is None else dynamic_count.number
         self._handle = gates_p.bind(
             handle,
             params,
-            jnp.int32(NOT_DIFFERENTIABLE) if obstacle else offset,
+            offset if is_counted else jnp.int32(NOT_DIFFERENTIABLE),
             wires,
             *([] if n_iterations is None else [jnp.int32(n_iterations)]),
             gates=tuple(run.gates),
             obstacle=obstacle,
+            amplitudes=Amplitudes.GIVEN if is_prepared else Amplitudes.NONE,
         )
-        if not run.n_params or obstacle:
+        if not run.n_params or not is_counted:
             return
         count = run.n_params if n_iterations is None else n_iterations * run.n_params
         if dynamic_count is not None:
@@ -199,12 +224,12 @@ class StraightCircuit(WiredCircuit):
 
     def _gates_obstacle(self, run: GateRun) -> str:
         """Return why gates cannot be differentiated by their parameters; empty if they can."""
-        if not run.is_differentiable:
+        if run.derivative is Derivative.NONE:
             names = ", ".join(dict.fromkeys(gate.name for gate in run.gates if gate.slots))
             return (
                 f"the parameters of {names} are differentiated, which the adjoint method cannot "
-                "do, nor parameter shifts. Use gates with angles, of which qml.AmplitudeEmbedding "
-                "prepares states, diff_method='finite-diff', or differentiate by other arguments."
+                "do, nor parameter shifts. Use gates with angles, diff_method='finite-diff', or "
+                "differentiate by other arguments."
             )
         return ""
 
@@ -276,12 +301,16 @@ class StraightCircuit(WiredCircuit):
             self._frequencies_vector().tobytes(),
             self._dynamic_frequencies,
             is_replayed=self._is_replayed(),
+            amplitudes=self._amplitude_bits,
+            in_engine=self._runs_in_engine,
+            amplitudes_obstacle=_OF_OTHER_NORM if self.device.shots > 0 else "",
         )
         self._handle, *values = measure_p.bind(
             handle,
             measured.coefficient_vector(),
             measured.matrix_vector(),
             self._params_vector(),
+            self._amplitudes,
             *([] if self._dynamic_count is None else [self._dynamic_count.proxy]),
             measurements=tuple(measured.measurements),
             device=self.device,

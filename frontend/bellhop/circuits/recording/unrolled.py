@@ -63,7 +63,7 @@ def unrolled(
         # The runtime raises the error for such a wire, as for any other computed wire.
         if np.any((wires < 0) | (wires >= qubits)):
             return None
-    straight = GateRun(run.is_differentiable)
+    straight = GateRun(run.derivative)
     straight.take_all(repeated.params, run.frequencies * total)
     for iteration, of_iteration in enumerate(wires.tolist()):
         for gate in run.gates:

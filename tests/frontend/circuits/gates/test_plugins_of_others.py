@@ -142,3 +142,21 @@ def test_groups_of_shots():
         bellhop.CompileError, match="returns samples in sorted order, so the groups"
     ):
         bellhop.qjit(qnode)(0.3)
+
+
+def test_preparations_are_decomposed():
+    def circuit(features):
+        qml.AmplitudeEmbedding(features, wires=[2, 0], normalize=True)
+        qml.RX(0.4, 0)
+        return qml.expval(qml.Z(0))
+
+    def beginning_with_bits():
+        qml.BasisState([1, 1], wires=[2, 0])
+        return qml.probs()
+
+    features = jnp.array([0.3, 0.5, 0.1, 0.6])
+    ours = bellhop.qjit(jax.grad(on("qrack.simulator", circuit)))(features)
+    theirs = jax.grad(on("default.qubit", circuit))(features)
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    probs = bellhop.qjit(on("qrack.simulator", beginning_with_bits))()
+    np.testing.assert_allclose(probs, np.eye(8)[0b101], atol=1e-6)

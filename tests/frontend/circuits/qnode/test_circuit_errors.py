@@ -213,6 +213,7 @@ def matrix_gate(x: Any) -> Any:
 
 def prepared(x: Any) -> Any:
     qml.StatePrep(jnp.stack([jnp.cos(x), jnp.sin(x)]), wires=0)
+    qml.X(jnp.int32(x))
     return expval()
 
 
@@ -244,7 +245,12 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
         {},
         "the parameters of QubitUnitary are differentiated, which the adjoint method cannot do",
     ),
-    "amplitudes": (prepared, {}, "the parameters of StatePrep are differentiated"),
+    "amplitudes on a computed wire": (
+        prepared,
+        ADJOINT,
+        "the amplitudes of StatePrep are differentiated by the adjoint method, which the engine "
+        "alone does",
+    ),
     "variance by a coefficient": (
         lambda x: qml.var(x * qml.X(0)),
         {},

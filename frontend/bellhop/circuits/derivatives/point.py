@@ -1,0 +1,164 @@
+"""What is differentiated in a circuit: measurements, their data and its tangents."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.interpreters import ad
+
+from bellhop.circuits.derivatives.observable_derivatives import Change, changes_by_data
+from bellhop.circuits.derivatives.tangents import is_given
+from bellhop.circuits.operations.measurement_primitives import (
+    Measuring,
+    derivative_p,
+    directional_derivative_p,
+)
+from bellhop.circuits.precision import real_type
+from bellhop.errors import DifferentiableCompileError
+
+NOT_KEPT = np.int32(-1)
+
+
+class Place(NamedTuple):
+    """The step of a circuit at which a derivative is taken.
+
+    Attributes:
+        steps: the number of gates and projections before it.
+        kept: the number of the first derivative by the proxy, if the session keeps it.
+    """
+
+    steps: Any
+    kept: Any = NOT_KEPT
+
+
+class Point(NamedTuple):
+    """What is differentiated.
+
+    Attributes:
+        data: coefficients and matrices of observables, the parameters, the amplitudes that are not
+            among them, and the proxy if there is one.
+        dots: their tangents.
+        measuring: what is measured.
+        n_params: how many parameters there were without the amplitudes.
+    """
+
+    data: Sequence[Any]
+    dots: Sequence[Any]
+    measuring: Measuring
+    n_params: int
+
+    @classmethod
+    def of(cls, data: Sequence[Any], dots: Sequence[Any], measuring: Measuring) -> "Point":
+        """Return a point: where amplitudes have a tangent, they are the last parameters."""
+        n_params = data[2].shape[-1]
+        if not is_given(dots[3]):
+            return cls(data, dots, measuring, n_params)
+        assert measuring.differentiation.by_amplitudes is not None
+        measuring = replace(measuring, differentiation=measuring.differentiation.by_amplitudes)
+        empty = jnp.zeros(0, real_type())
+        data, dots = (
+            [*each[:2], jnp.concatenate([each[2], each[3]]), empty, *each[4:]]
+            for each in (data, [*dots[:2], ad.instantiate_zeros(dots[2]), *dots[3:]])
+        )
+        return cls(data, dots, measuring, n_params)
+
+    @classmethod
+    def again(cls, data: Sequence[Any], dots: Sequence[Any], measuring: Measuring) -> "Point":
+        """Return the point of what is a derivative already.
+
+        Raises:
+            DifferentiableCompileError: where only now another method is needed.
+        """
+        point = cls.of(data, dots, measuring)
+        if point.measuring.differentiation.method != measuring.differentiation.method:
+            raise DifferentiableCompileError(
+                "it is differentiated by angles and then by the amplitudes of StatePrep, and the "
+                "runtime's engine does not run it. Use diff_method='parameter-shift'."
+            )
+        if point.moves and point.measuring.differentiation.obstacle:
+            raise DifferentiableCompileError(point.measuring.differentiation.obstacle)
+        return point
+
+    def own(self, measuring: Measuring) -> Measuring:
+        """Return what is measured with the differentiation of the point."""
+        return replace(measuring, differentiation=self.measuring.differentiation)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether amplitudes have become parameters."""
+        return self.data[2].shape[-1] > self.n_params
+
+    def without_amplitudes(self, derivative: Any, order: int) -> Any:
+        """Return the part of a derivative that is by the other parameters alone."""
+        return derivative[(..., *[slice(self.n_params)] * order)] if self.has_more else derivative
+
+    @property
+    def moves(self) -> bool:
+        """Whether any operand has a tangent other than zero."""
+        return any(map(is_given, self.dots))
+
+    @property
+    def params_dot(self) -> Any:
+        """The tangent of the parameters; None where they have none."""
+        return self.dots[2] if is_given(self.dots[2]) else None
+
+    @property
+    def proxy_dot(self) -> Any:
+        """The tangent of the proxy; None where it has none."""
+        return next(filter(is_given, self.dots[4:]), None)
+
+    def derivative(
+        self,
+        handle: Any,
+        measuring: Measuring,
+        order: int,
+        *,
+        keep: bool = False,
+        basis: Any = None,
+    ) -> tuple[Any, Any, Any]:
+        """Return the handle, the derivative by parameters, and the number of that by the proxy.
+
+        Args:
+            handle: the handle of the state.
+            measuring: what is differentiated.
+            order: the order of the derivative.
+            keep: whether the session keeps the first derivative by the proxy.
+            basis: the directions f64[q, p] of the derivative; None for the parameters themselves.
+        """
+        if basis is None:
+            basis = np.zeros((0, self.data[2].shape[-1]), real_type())
+        operands = *self.data[:4], basis, *self.data[4:]
+        return derivative_p.bind(handle, *operands, order=order, keep=keep, **measuring.params())
+
+    def changes(self) -> list[Change]:
+        """Return how values change by the tangents of coefficients and of matrices."""
+        dots = [dot if is_given(dot) else None for dot in self.dots[:2]]
+        return list(changes_by_data(self.measuring.measurements, self.data[0], *dots))
+
+    def terms_of(self, changes: Sequence[Change]) -> Measuring:
+        """Return the measurements whose values the changes need."""
+        return self.measuring.of([m for change in changes for m in change.measurements])
+
+    def along(
+        self, handle: Any, place: "Place", directions: Any, measuring: Measuring, order: int
+    ) -> Any:
+        """Return a derivative by parameters and, in addition, in directions.
+
+        Args:
+            handle: the handle of the state.
+            place: where in the circuit.
+            directions: tangents of the proxy f64[rows, k]; a derivative of order k for each row.
+            measuring: what is differentiated.
+            order: the order of the derivative by parameters.
+        """
+        return directional_derivative_p.bind(
+            handle,
+            *self.data,
+            *place,
+            directions,
+            order=order,
+            is_kept=place.kept is not NOT_KEPT,
+            **measuring.params(),
+        )

@@ -1,0 +1,181 @@
+"""Derivatives by the amplitudes that a state is prepared from, against matrices."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+
+import bellhop
+from bellhop.errors import DifferentiableCompileError
+from bellhop_runtime import _runtime
+
+X, Y, Z = (np.asarray(op.compute_matrix()) for op in (qml.X, qml.Y, qml.Z))
+ONE, CNOT = np.eye(2), np.asarray(qml.CNOT.compute_matrix())
+# An amplitude of zero, by which the angles of a preparation have no derivative.
+FEATURES = jnp.array([0.6, 0.0, -0.3, 0.2])
+ANGLE = 0.4
+OBSERVED = np.kron(Z, Y) + 0.5 * np.kron(X, ONE)
+
+
+def on(device: str, measure: Any = None, wires: int = 2, **options: Any) -> qml.QNode:
+    def circuit(features: Any, angle: Any) -> Any:
+        qml.AmplitudeEmbedding(features, wires=[1, 0], normalize=True)
+        qml.RY(angle, 0)
+        qml.CNOT([0, 1])
+        qml.RX(2 * angle, 1)
+        return qml.expval(qml.Z(0) @ qml.Y(1) + 0.5 * qml.X(0)) if measure is None else measure()
+
+    return qml.QNode(circuit, qml.device(device, wires=wires), **options)
+
+
+def turn(pauli: Any, angle: Any) -> Any:
+    return jnp.cos(angle / 2) * ONE - 1j * jnp.sin(angle / 2) * pauli
+
+
+def state(features: Any, angle: Any) -> Any:
+    psi = features / jnp.sqrt(jnp.sum(jnp.real(features) ** 2 + jnp.imag(features) ** 2))
+    psi = psi.reshape(2, 2).T.ravel()
+    return jnp.kron(ONE, turn(X, 2 * angle)) @ CNOT @ jnp.kron(turn(Y, angle), ONE) @ psi
+
+
+def mean(features: Any, angle: Any) -> Any:
+    psi = state(features, angle)
+    return jnp.real(jnp.vdot(psi, OBSERVED @ psi))
+
+
+def assert_same(ours: Any, theirs: Any, *args: Any, atol: float = 1e-9) -> None:
+    expected = jax.jit(theirs)(*args)
+    for one, other in zip(jax.tree.leaves(ours(*args)), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=atol)
+
+
+def both(function: Any) -> Any:
+    return jax.grad(function, argnums=(0, 1))
+
+
+@pytest.mark.parametrize("method", ["best", "adjoint", "parameter-shift", "finite-diff"])
+def test_gradient_by_features(method: str) -> None:
+    circuit = on("lightning.qubit", diff_method=method)
+    atol = 1e-6 if method == "finite-diff" else 1e-9
+    assert_same(bellhop.qjit(both(circuit)), both(mean), FEATURES, ANGLE, atol=atol)
+
+
+def test_gradient_by_complex_amplitudes_is_that_of_jax() -> None:
+    features = FEATURES + 1j * jnp.array([0.1, 0.0, 0.2, -0.4])
+    assert_same(bellhop.qjit(both(on("lightning.qubit"))), both(mean), features, ANGLE)
+
+
+def test_gradients_of_a_batch_of_features() -> None:
+    features = jax.random.normal(jax.random.key(3), (11, 4))
+    mapped = lambda function: jax.vmap(both(function), in_axes=(0, None))
+    assert_same(bellhop.qjit(mapped(on("lightning.qubit"))), mapped(mean), features, ANGLE)
+
+
+def test_gradient_of_padded_features() -> None:
+    @qml.qnode(qml.device("lightning.qubit", wires=2))
+    def circuit(features: Any) -> Any:
+        qml.AmplitudeEmbedding(features, wires=[1, 0], pad_with=0.5, normalize=True)
+        qml.RY(ANGLE, 0)
+        qml.CNOT([0, 1])
+        qml.RX(2 * ANGLE, 1)
+        return qml.expval(qml.Z(0) @ qml.Y(1) + 0.5 * qml.X(0))
+
+    padded = lambda features: mean(jnp.append(features, 0.5), ANGLE)
+    assert_same(bellhop.qjit(jax.grad(circuit)), jax.grad(padded), jnp.array([1.0, 0.0, -2.0]))
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        lambda f: jax.hessian(f, argnums=(0, 1)),
+        lambda f: jax.jacobian(jax.grad(f, argnums=1)),
+        lambda f: jax.jacobian(jax.grad(f), argnums=1),
+    ],
+    ids=["Hessian", "angle first", "features first"],
+)
+def test_second_derivatives(order: Any) -> None:
+    assert_same(bellhop.qjit(order(on("lightning.qubit"))), order(mean), FEATURES, ANGLE)
+
+
+@pytest.mark.parametrize("engine", ["auto", "plugin"])
+def test_variances_and_probabilities(engine: Any) -> None:
+    measure = lambda: (qml.var(qml.X(0)), qml.probs(wires=1))
+
+    def expected(features: Any, angle: Any) -> Any:
+        psi = state(features, angle)
+        of_x = jnp.real(jnp.vdot(psi, np.kron(X, ONE) @ psi))
+        return 1 - of_x**2, jnp.sum(jnp.abs(psi.reshape(2, 2)) ** 2, axis=0)
+
+    derivative = jax.jacobian(on("lightning.qubit", measure), argnums=(0, 1))
+    expected_derivative = jax.jacobian(expected, argnums=(0, 1))
+    features = FEATURES + 0.1
+    assert_same(bellhop.qjit(derivative, engine=engine), expected_derivative, features, ANGLE)
+
+
+def test_more_qubits_than_the_engine_takes_otherwise() -> None:
+    circuit = on("lightning.qubit", wires=14)
+    before = _runtime.rows_in_engine()
+    assert_same(bellhop.qjit(both(circuit)), both(mean), FEATURES, ANGLE)
+    assert _runtime.rows_in_engine() == before + 1
+
+
+def test_computed_wires_take_shifts() -> None:
+    @qml.qnode(qml.device("lightning.qubit", wires=2))
+    def circuit(features: Any, angle: Any, wire: Any) -> Any:
+        qml.AmplitudeEmbedding(features, wires=[1, 0], normalize=True)
+        qml.RY(angle, wire)
+        qml.CNOT([0, 1])
+        qml.RX(2 * angle, 1)
+        return qml.expval(qml.Z(0) @ qml.Y(1) + 0.5 * qml.X(0))
+
+    found = bellhop.qjit(both(circuit))
+    assert_same(lambda *args: found(*args, 0), both(mean), FEATURES, ANGLE)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_two_embeddings_are_one_preparation(device: str) -> None:
+    @qml.qnode(qml.device(device, wires=5))
+    def overlap(one: Any, other: Any) -> Any:
+        qml.AmplitudeEmbedding(one, wires=[1, 2], normalize=True)
+        qml.AmplitudeEmbedding(other, wires=[3, 4], normalize=True)
+        qml.Hadamard(0)
+        qml.CSWAP([0, 1, 3])
+        qml.CSWAP([0, 2, 4])
+        qml.Hadamard(0)
+        return qml.expval(qml.Z(0))
+
+    def expected(one: Any, other: Any) -> Any:
+        return jnp.dot(one, other) ** 2 / jnp.dot(one, one) / jnp.dot(other, other)
+
+    other = jnp.array([0.0, 0.0, 1.0, 0.3])
+    assert_same(bellhop.qjit(both(overlap)), both(expected), FEATURES, other)
+
+
+def test_measurements_in_the_middle() -> None:
+    @qml.qnode(qml.device("lightning.qubit", wires=2))
+    def circuit(features: Any, angle: Any) -> Any:
+        qml.AmplitudeEmbedding(features, wires=[1, 0], normalize=True)
+        outcome = bellhop.measure(0)
+        bellhop.cond(outcome, lambda: qml.RX(angle, 1))()
+        return qml.expval(qml.Z(1))
+
+    def expected(features: Any, angle: Any) -> Any:
+        weights = (features / jnp.linalg.norm(features)).reshape(2, 2).T ** 2
+        return jnp.dot(weights @ jnp.array([1, -1]), jnp.array([1, jnp.cos(angle)]))
+
+    assert_same(bellhop.qjit(both(circuit)), both(expected), FEATURES, ANGLE)
+
+
+def test_with_shots_there_is_none() -> None:
+    circuit = qml.set_shots(on("lightning.qubit"), 10)
+    with pytest.raises(DifferentiableCompileError, match="differentiated, by states of another"):
+        bellhop.qjit(jax.grad(circuit))(FEATURES, ANGLE)
+
+
+def test_angles_then_amplitudes_outside_of_the_engine_is_refused() -> None:
+    mixed = jax.jacobian(jax.grad(on("lightning.qubit"), argnums=1))
+    with pytest.raises(DifferentiableCompileError, match="by angles and then by the amplitudes"):
+        bellhop.qjit(mixed, engine="plugin")(FEATURES, ANGLE)
