@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <complex>
+#include <cstdint>
+#include <limits>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -48,7 +51,12 @@ void set_to_zero(Device& device) {
 }  // namespace
 
 void Qubits::refuse(std::int64_t wire) const {
-  throw CircuitError("wire " + std::to_string(wire) +
+  // The program brings what it computes to 32 bits.
+  using Limits = std::numeric_limits<std::int32_t>;
+  const std::string more = wire == Limits::max()   ? " or more"
+                           : wire == Limits::min() ? " or less"
+                                                   : "";
+  throw CircuitError("wire " + std::to_string(wire) + more +
                      " is not in the circuit, which has wires 0 to " +
                      std::to_string(static_cast<std::int64_t>(size()) - 1) + ".");
 }

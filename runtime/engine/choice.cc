@@ -172,6 +172,16 @@ bool may_measure(const Session& session, std::int32_t wire) {
   return session.waits && are_there({wire}, session.qubits);
 }
 
+bool may_score(const Session& session, std::size_t parameters) {
+  if (!session.waits || session.rows > 0 || !session.keeps_steps) return false;
+  return std::ranges::all_of(session.steps, [&](const Step& step) {
+    if (step.gates == nullptr) return true;
+    const Plan& plan = step.gates->plan(session.qubits);
+    return differentiates(plan, step.offset) && takes_of(step, plan, parameters) &&
+           !is_dynamic_count(step.offset);
+  });
+}
+
 bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians) {
   // Of a circuit that is differentiated in another way, the plugin has the record, if

@@ -38,4 +38,7 @@ bool runs_again(const Session& session, std::size_t parameters,
                 const Measuring& measuring, const Jacobians* jacobians,
                 std::size_t times);
 
+// Whether `score` gives the derivative of what was drawn by so many parameters.
+bool may_score(const Session& session, std::size_t parameters);
+
 }  // namespace bellhop::engine

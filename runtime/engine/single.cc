@@ -27,24 +27,13 @@ std::shared_ptr<Single> begin(const Session& session) {
     return {new Single(session), keep};
   }
   single->done = 0;
+  single->samples.clear();
   single->walk.let_go_back(session.keeps_steps);
   return {single.release(), keep};
 }
 
 Walk::Parameters own_parameters(const Step& step) {
   return {step.params.values.data(), 0};
-}
-
-// The circuit, after all of its steps.
-Single& at_end(Session& session) {
-  if (!session.in_engine) session.in_engine = begin(session);
-  Single& single = *session.in_engine;
-  if (single.done == 0) single.walk.begin();
-  for (; single.done < session.steps.size(); ++single.done) {
-    const Step& step = session.steps[single.done];
-    single.walk.forward(step, own_parameters(step));
-  }
-  return single;
 }
 
 // Goes back to the beginning.
@@ -77,13 +66,30 @@ void differentiate(Walk& walk, std::span<const Step> steps,
 Single::Single(const Session& session)
     : walk({session.qubits, /*rows_in_lanes=*/false}, session.keeps_steps) {}
 
+Single& at_end(Session& session) {
+  if (!session.in_engine) session.in_engine = begin(session);
+  Single& single = *session.in_engine;
+  if (single.done == 0) single.walk.begin();
+  for (; single.done < session.steps.size(); ++single.done) {
+    const Step& step = session.steps[single.done];
+    single.walk.forward(step, own_parameters(step));
+  }
+  return single;
+}
+
 void measure_single(Session& session, const Measuring& measuring,
                     const Jacobians* jacobians) {
   Single& single = at_end(session);
   States& states = single.walk.states();
   if (jacobians == nullptr) {
-    const Sampling sampling{session.beginning->shots, &session.device->generator};
-    return measure(states, measuring, {}, nullptr, sampling);
+    std::vector<std::uint32_t> drawn;
+    const Sampling sampling{session.beginning->shots, &session.device->generator,
+                            nullptr, &drawn};
+    measure(states, measuring, {}, nullptr, sampling);
+    if (drawn.size() == 1) {
+      single.samples.push_back({session.steps.size(), drawn.front()});
+    }
+    return;
   }
   session.device->pool.expect_memory(Memory::kFree, session.qubits,
                                      1 + jacobians->expvals);

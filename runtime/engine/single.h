@@ -17,9 +17,19 @@ namespace bellhop::engine {
 struct Single {
   explicit Single(const Session& session);
 
+  // Drawn after so many steps, where there is one shot.
+  struct Sample {
+    std::size_t steps;
+    std::uint32_t index;
+  };
+
   Walk walk;
   std::size_t done = 0;
+  std::vector<Sample> samples;
 };
+
+// The circuit of a session that waits, after all of its steps.
+Single& at_end(Session& session);
 
 // Measures what waits in a session, with derivatives if they are asked for, if the
 // engine `runs` it (choice.h).

@@ -119,6 +119,7 @@ class Measurer {
       }
       samples_.push_back(draw(states_, ket_, lane, sampling_.shots, *generator));
     }
+    if (sampling_.drawn != nullptr) *sampling_.drawn = samples_.back();
   }
 
   void write_drawn(std::size_t i) {

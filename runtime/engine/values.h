@@ -21,7 +21,8 @@ struct RowRange {
 struct Sampling {
   std::size_t shots = 0;
   std::mt19937* generator = nullptr;
-  const RunSeeds* seeds = nullptr;  // of rows of a batch
+  const RunSeeds* seeds = nullptr;              // of rows of a batch
+  std::vector<std::uint32_t>* drawn = nullptr;  // is given the samples of the last row
 };
 
 // Measures the rows in state 0, into the outputs if there are such. With `bras`, which

@@ -29,7 +29,10 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
     session.dynamic_count.clear();
     session.directions.clear();
     session.jacobian.reset();
-    if (session.in_engine) session.in_engine->done = 0;
+    if (session.in_engine) {
+      session.in_engine->done = 0;
+      session.in_engine->samples.clear();
+    }
   });
 }
 

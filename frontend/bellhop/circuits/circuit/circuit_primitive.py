@@ -53,6 +53,7 @@ from bellhop.circuits.circuit.batch import (
 from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative, through_tree
 from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
+from bellhop.circuits.derivatives.score import score_gradient_p, score_p
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.operations.measurement_primitives import jacobian_p, measure_with_jacobian_p
@@ -108,10 +109,10 @@ class Randomness(enum.Enum):
 
 
 OUTCOMES_ARE_DRAWN = (
-    "the outcomes of its mid-circuit measurements are drawn (it has shots, or "
-    "mcm_method='single-branch-statistics'), and gates in it are differentiated: how likely they "
-    "are would not count. Use a circuit without shots for the derivative, or default.qubit with "
-    "shots and without that method."
+    "the outcomes of its mid-circuit measurements are drawn, and gates in it are differentiated. "
+    "On Lightning that is done with shots, for circuits that the runtime's engine runs, on known "
+    "wires, with loops of known length and no postselection, by diff_method='best'. Use such a "
+    "one, a circuit without shots, or default.qubit with shots."
 )
 
 
@@ -230,7 +231,7 @@ def _jvp(
     if differ(primals):
         raise DifferentiableCompileError(_VARIES.format(where=body.where))
     try:
-        is_drawn = randomness.has_drawn_outcomes
+        is_drawn = randomness.has_drawn_outcomes and not _has(body.closed, score_p)
         with apart_from_mesh(()), undifferentiable_gates(OUTCOMES_ARE_DRAWN if is_drawn else ""):
             closed = body.closed if body.again is None else body.again()
             jvp, out_nonzero = jvp_jaxpr(closed, [False, *nonzero], instantiate=False)
@@ -393,9 +394,15 @@ def _lower(
     return results
 
 
+def _has(closed: ClosedJaxpr, primitive: Primitive) -> bool:
+    return any(eqn.primitive is primitive for eqn in equations_of(closed.jaxpr))
+
+
 def _record(closed: ClosedJaxpr) -> int:
     """Return the runtime's ``record`` attribute of a circuit that is differentiated."""
     by_device = (jacobian_p, measure_with_jacobian_p)
+    if _has(closed, score_gradient_p):
+        return 3
     equations = list(equations_of(closed.jaxpr))
     if not any(eqn.primitive in by_device for eqn in equations):
         return 1

@@ -15,6 +15,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.source import named_after
 from bellhop.circuits.circuit.circuit_primitive import Randomness
+from bellhop.circuits.derivatives.score import scored
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.device import DeviceSpec, check_runs
 from bellhop.circuits.measure.measurements import MeasurementList
@@ -188,6 +189,10 @@ def trace_circuit(
             statistics = sampled_statistics(circuit, processes)
         else:
             statistics = exact_statistics(asked, processes)
+        if method == ONE_SHOT and not circuit.postselects:
+            score = circuit.score()
+            if score is not None:
+                statistics = scored(statistics, score)
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
         return [circuit.handle, *asked.weights, *results.values()]
 

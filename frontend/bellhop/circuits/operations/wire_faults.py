@@ -85,6 +85,12 @@ class WireFaults:
         return jax.tree.map(guarded, values)
 
 
+def _named(wire: int) -> str:
+    """Return a wire that was taken to 32 bits, in words."""
+    limits = np.iinfo(np.int32)
+    return f"{wire}{' or more' if wire == limits.max else ' or less' if wire == limits.min else ''}"
+
+
 class WireCheck(OwnFunction):
     """Raises a fault; it is made of the QNode, the places in lines, and how many wires it has."""
 
@@ -95,8 +101,9 @@ class WireCheck(OwnFunction):
         where, places, n_wires = self.arguments
         for number, wire in np.reshape(faults, (-1, 2)).tolist():
             if number:
+                last = int(n_wires) - 1
                 problem = (
-                    f"wire {wire} is not in the circuit, which has wires 0 to {int(n_wires) - 1}"
+                    f"wire {_named(wire)} is not in the circuit, which has wires 0 to {last}"
                     if number > 0
                     else f"expected different wires, got {wire} twice"
                 )

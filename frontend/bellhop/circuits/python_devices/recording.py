@@ -41,8 +41,9 @@ class RecordedCircuit(UnrolledLoops, NestingCircuit):
         for op in operations:
             if is_control_flow(op):
                 apply_control_flow(self, op)
-            elif _holds_parameters(op) and op.has_decomposition:
-                # Nothing of PennyLane's binds others to what stands in it.
+            elif (_holds_parameters(op) or _is_of_product(op)) and op.has_decomposition:
+                # Nothing of PennyLane's binds others to what stands in a template, or
+                # differentiates an inverse or controlled product.
                 with qml.QueuingManager.stop_recording():
                     parts = op.decomposition()
                 self.apply(parts)
@@ -158,6 +159,14 @@ def _inner_values(op: Any) -> list[Any]:
 
 def _name(made: Any) -> str:
     return getattr(made, "name", None) or type(made).__name__
+
+
+def _is_of_product(op: Any) -> bool:
+    """Tell whether an operation is an inverse or controlled product of computed parameters."""
+    if not isinstance(op, qml.ops.op_math.SymbolicOp):
+        return False
+    is_traced = any(isinstance(value, jax.core.Tracer) for value in op.data)
+    return is_traced and (isinstance(op.base, qml.ops.Prod) or _is_of_product(op.base))
 
 
 def _holds_parameters(op: Any) -> bool:

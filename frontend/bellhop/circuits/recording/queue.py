@@ -203,7 +203,23 @@ class QueuedCircuit:
                     f"{' Measure it: qml.expval(...).' if isinstance(leaf, Operator) else ''}"
                 )
 
-    def _flush(self, queue: AnnotatedQueue) -> list[Any]:
+    def _check_measured_last(self, queue: _Queue) -> None:
+        """Raise an error for a measurement that gates follow."""
+        measured = None
+        for obj, info in queue.items():
+            if "owner" in info:
+                continue
+            if is_measurement(obj):
+                measured = measured or obj
+            elif measured is not None and isinstance(obj, Operator):
+                raise CompileError(
+                    f"{self._where}: {measured} ({queue.sites[id(measured)]}) is measured, and "
+                    f"{obj.name} follows. Measure after all gates and return that, or use "
+                    "bellhop.measure for an outcome in the middle."
+                )
+
+    def _flush(self, queue: _Queue) -> list[Any]:
+        self._check_measured_last(queue)
         operations, *_ = process_queue(queue)
         if any(isinstance(op, QuantumScript) for op in operations):
             raise CompileError(
@@ -254,13 +270,13 @@ class QueuedCircuit:
     def flush_active(self, construct: str) -> None:
         """Apply the operations that are queued so far, before a construct such as a loop."""
         queue = QueuingManager.active_context()
-        if queue is not self._queue:
+        if self._queue is None or queue is not self._queue:
             raise CompileError(
                 f"{self._where}: a {construct} stands where gates are collected by something else "
                 "than the circuit (qml.adjoint, qml.ctrl or a tape), which is not supported yet "
                 f"by bellhop. Put these into the body of the {construct}."
             )
-        self._flushed += self._flush(queue)
+        self._flushed += self._flush(self._queue)
 
     def evaluate_condition(self, condition: Callable[..., Any], carried: Any) -> Any:
         """Return whether a ``while`` loop goes on; raise an error if its condition has gates."""

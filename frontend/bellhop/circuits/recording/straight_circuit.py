@@ -30,8 +30,15 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, DifferentiationChoice
+from bellhop.circuits.derivatives.diff_method import (
+    ADJOINT,
+    BEST,
+    BY_DIFFERENCES,
+    PARAMETER_SHIFT,
+    DifferentiationChoice,
+)
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
+from bellhop.circuits.derivatives.score import score_p
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.device import DeviceSpec, GateSet
 from bellhop.circuits.gates.gate_run import Derivative, GateRun, RepeatedRun
@@ -44,6 +51,7 @@ from bellhop.circuits.gates.merging import merged
 from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
+from bellhop.circuits.measure.device_measurements import SnapshotMeans, Snapshots
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.memory import check_result_fits
@@ -293,15 +301,23 @@ class StraightCircuit(WiredCircuit):
         if not measured.measurements:
             return []
         for measurement in measured.measurements:
+            # The engine has no states whose bases differ from shot to shot.
+            self._runs_in_engine &= not isinstance(measurement, Snapshots | SnapshotMeans)
             result = measurement.result(self.device)
             check_result_fits(result.shape, result.dtype, self.device.qubits, self._where)
         handle = self._handle
+        params, amplitudes = self._params_vector(), self._amplitudes
+        frequencies, amplitude_bits = self._frequencies_vector().tobytes(), self._amplitude_bits
+        if self.is_one_shot:
+            # What is drawn in it is differentiated as a whole, by its score.
+            params = amplitudes = jnp.zeros(0, real_type())
+            frequencies = amplitude_bits = b""
         differentiation = self._differentiation.of(
             measured.measurements,
-            self._frequencies_vector().tobytes(),
+            frequencies,
             self._dynamic_frequencies,
             is_replayed=self._is_replayed(),
-            amplitudes=self._amplitude_bits,
+            amplitudes=amplitude_bits,
             in_engine=self._runs_in_engine,
             amplitudes_obstacle=_OF_OTHER_NORM if self.device.shots > 0 else "",
         )
@@ -309,14 +325,22 @@ class StraightCircuit(WiredCircuit):
             handle,
             measured.coefficient_vector(),
             measured.matrix_vector(),
-            self._params_vector(),
-            self._amplitudes,
+            params,
+            amplitudes,
             *([] if self._dynamic_count is None else [self._dynamic_count.proxy]),
             measurements=tuple(measured.measurements),
             device=self.device,
             differentiation=differentiation,
         )
         return values
+
+    def score(self) -> Any:
+        """Return the score of all that a run of one shot has drawn; None where it has none."""
+        is_exact = self._differentiation.method in (ADJOINT, BEST, PARAMETER_SHIFT)
+        if not (is_exact and self._runs_in_engine) or self._dynamic_count is not None:
+            return None
+        self._handle, score = score_p.bind(self._handle, self._params_vector(), self._amplitudes)
+        return score
 
     def _is_replayed(self) -> bool:
         """Tell whether derivatives need the circuit to run again, with shifted parameters.

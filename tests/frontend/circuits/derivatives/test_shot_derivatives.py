@@ -163,13 +163,3 @@ def test_adjoint_method() -> None:
     message = "the QNode 'rotated'.*it has shots, or mid-circuit measurements that the engine"
     with pytest.raises(bellhop.DifferentiableCompileError, match=message):
         bellhop.qjit(bellhop.grad(node(rotated, diff_method="adjoint")))(0.3)
-
-
-def test_outcomes_that_are_drawn() -> None:
-    def measured(x: Any) -> Any:
-        qml.RX(x, wires=0)
-        return qml.expval(bellhop.measure(0))
-
-    message = "the QNode 'measured'.*the outcomes of its mid-circuit measurements are drawn"
-    with pytest.raises(bellhop.DifferentiableCompileError, match=message):
-        bellhop.qjit(bellhop.grad(node(measured, 10)))(0.3)

@@ -94,7 +94,7 @@ def test_wires_out_of_range_or_equal(two_wires: Any, wires: Any, message: str) -
     problem = (
         "expected different wires, got one of them twice"
         if wires[0] == wires[1]
-        else "is not in the circuit, which has wires 0 to 2"
+        else f"{' or more ' if wires[0] > 3 else ''}is not in the circuit, which has wires 0 to 2"
     )
     pattern = rf"{re.escape(message)} \({re.escape(line)}:\d+\): .*{problem}"
     with pytest.raises(bellhop.CircuitError, match=pattern):

@@ -91,3 +91,16 @@ def test_measurements_that_autograph_chooses_between():
     np.testing.assert_allclose([compiled(x, True) for x in (0.4, 2.0)], [np.cos(0.4), -np.sin(2.0)])
     with pytest.raises(bellhop.CompileError, match="is measured and not returned by"):
         compiled(0.4, False)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit", "reference.qubit"])
+def test_gates_after_a_measurement_are_an_error(device):
+    @qml.qnode(qml.device(device, wires=2))
+    def circuit(x):
+        measured = qml.expval(qml.Z(0))
+        qml.RX(x, wires=0)
+        return measured
+
+    message = rf"expval\(Z\(0\)\) \({__file__}:\d+\) is measured, and RX follows. Measure after"
+    with pytest.raises(bellhop.CompileError, match=message):
+        bellhop.qjit(circuit)(0.4)

@@ -1,0 +1,62 @@
+// engine/score.cc: the derivative of how likely it was what a run has drawn.
+#include "engine/score.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "engine/single.h"
+
+namespace bellhop::engine {
+namespace {
+
+// Leaves the amplitude of one sample, divided by its probability.
+void take_sample(const States& states, const Amplitudes& bra, std::uint32_t sample) {
+  const double real = bra.real[sample], imag = bra.imag[sample];
+  const double probability = real * real + imag * imag;
+  states.set_zero(bra);
+  bra.real[sample] = real / probability;
+  bra.imag[sample] = imag / probability;
+}
+
+// Adds the derivative of the outcomes of the first steps, and of a sample after them.
+// The state is normalized after each outcome; what it is multiplied by cancels in the
+// derivative of a logarithm.
+void add(Walk& walk, std::span<const Step> steps, std::optional<std::uint32_t> sample,
+         double weight, std::span<double> result) {
+  const auto parameters = [](const Step& step) -> Walk::Parameters {
+    return {step.params.values.data(), 0};
+  };
+  walk.begin();
+  for (const Step& step : steps) walk.forward(step, parameters(step));
+  States& states = walk.states();
+  const Amplitudes bra = states.get(1);
+  states.copy(walk.ket(), bra);
+  if (sample) take_sample(states, bra, *sample);
+  for (std::size_t i = 0; i < std::size_t{1} << states.layout().qubits; ++i) {
+    bra.real[i] *= weight;
+    bra.imag[i] *= weight;
+  }
+  const Gradients gradients{std::span(&bra, 1), result.data(), result.size(),
+                            result.size(), 1};
+  for (std::size_t i = steps.size(); i-- > 0;) {
+    walk.backward(steps[i], parameters(steps[i]), gradients);
+  }
+}
+
+}  // namespace
+
+void score(Session& session, std::span<double> result) {
+  std::ranges::fill(result, 0.0);
+  Single& single = at_end(session);
+  const std::span<const Step> steps(session.steps);
+  for (const auto& [n_steps, sample] : single.samples) {
+    add(single.walk, steps.first(n_steps), sample, 1, result);
+  }
+  // Each of these counts the outcomes, which are drawn once.
+  const double rest = 1 - static_cast<double>(single.samples.size());
+  if (rest != 0) add(single.walk, steps, std::nullopt, rest, result);
+  single.done = 0;
+}
+
+}  // namespace bellhop::engine

@@ -1,0 +1,30 @@
+// handlers/circuit_score.cc: bellhop_circuit_score.
+#include <span>
+
+#include "engine/choice.h"
+#include "engine/score.h"
+#include "handlers/circuit_ffi.h"
+#include "profile/profile.h"
+
+namespace bellhop {
+namespace {
+
+// Threading: any XLA thread; operations on one session wait for each other.
+// Ownership: the session is borrowed, and ends here if the derivative fails.
+ffi::Error score(ffi::RunId run, HandleBuffer handle, HandleResult result,
+                 ffi::ResultBufferR1<ffi::F64> by) {
+  return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
+    const std::span found(by->typed_data(), by->element_count());
+    if (!engine::may_score(lease.session, found.size())) {
+      throw CircuitError(
+          "The derivative of what was drawn needs a circuit that the engine runs, and "
+          "this one has a gate that it does not differentiate.");
+    }
+    engine::score(lease.session, found);
+  });
+}
+
+const Target kCircuitScore("bellhop_circuit_score", profiled<handler<score>>);
+
+}  // namespace
+}  // namespace bellhop
