@@ -157,6 +157,19 @@ def _() -> None:
     assert bellhop.qjit(node(body))(0.4) == pytest.approx(np.sin(0.2) ** 2)
 
 
+@row("`qml.allocate`, `qml.deallocate`")
+def _() -> None:
+    def body(x: Any) -> Any:
+        with qml.allocate(1) as (wire,):
+            qml.RX(x, wire)
+            qml.CNOT([wire, 0])
+            qml.RX(-x, wire)
+        return qml.expval(qml.Z(0))
+
+    two = qml.device("lightning.qubit", wires=2)
+    assert bellhop.qjit(node(body, device=two))(0.4) == pytest.approx(np.cos(0.4))
+
+
 @row("`qml.classical_shadow`, `qml.shadow_expval`")
 def _() -> None:
     body = lambda: (qml.classical_shadow(wires=[0], seed=1), qml.shadow_expval(qml.Z(0), seed=1))

@@ -253,3 +253,14 @@ def test_shots_through_measurements_in_the_middle():
     slope = bellhop.qjit(bellhop.grad(conditional), seed=1)(0.8)
     # By x of cos(x / 2)**2 + sin(x / 2)**2 cos(x).
     np.testing.assert_allclose(slope, -np.sin(0.8) * (1 - np.cos(0.8)), atol=0.1)
+
+
+@pytest.mark.parametrize("change", [qml.adjoint, lambda op: qml.ctrl(op, 0)])
+def test_gradient_of_a_changed_product(change):
+    def changed(x):
+        qml.Hadamard(0)
+        change(qml.prod(qml.RX(x, 1), qml.RY(2 * x, 1)))
+        return qml.expval(qml.Z(1))
+
+    ours = bellhop.qjit(bellhop.grad(qml.QNode(changed, CountingDevice(wires=2))))(0.3)
+    close(ours, jax.grad(reference(changed))(0.3))
