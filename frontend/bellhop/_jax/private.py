@@ -51,6 +51,8 @@ Each name, what it is for, and why no public name serves:
   evaluate them.
 * ``transpose_jaxpr`` and ``dce``: transpose a jaxpr, and remove its dead code.  The public
   ``jax.linear_transpose`` evaluates the equations that are not linear, such as gates.
+* ``equation_of`` and ``without_wrapping``: what computes a traced value, and the constant that it
+  stands for.  JAX shows these in error messages only.
 * ``traceback_util``: hides our frames from users' tracebacks.  Public JAX has only the option
   ``jax_traceback_filtering``.
 """
@@ -79,46 +81,6 @@ from jax._src.interpreters import ad, partial_eval, pxla  # noqa: TID251
 from jax._src.interpreters.batching import BatchTrace  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 from jax.interpreters import mlir
-
-__all__ = [
-    "AT_TOP_LEVEL",
-    "InputOutputEffect",
-    "Partitioning",
-    "backends_are_initialized",
-    "buffer_callback_p",
-    "calls_python",
-    "convert_constvars_jaxpr",
-    "cpu_dispatch_is_asynchronous",
-    "dce",
-    "hide_frames",
-    "hide_frames_of",
-    "forget_lowering",
-    "functions_held_for",
-    "hold_weakly_in_caches",
-    "ir_type",
-    "is_ours",
-    "is_transformed_eagerly",
-    "jvp_jaxpr",
-    "lower_by",
-    "make_cpu_client",
-    "mesh_is_set",
-    "ordered_effects",
-    "over_axes",
-    "partial_eval_jaxpr_nounits",
-    "partitioning",
-    "raw_platform",
-    "refuses_traced_size",
-    "register_effect",
-    "register_ordered_effect",
-    "run_compiled",
-    "site_of_equation",
-    "trace_state_clean",
-    "transpose_jaxpr",
-    "uncommitted",
-    "varying_axes",
-    "without_mesh",
-    "scan_counts",
-]
 
 backends_are_initialized = xla_bridge.backends_are_initialized
 make_cpu_client = xla_bridge.make_cpu_client
@@ -414,3 +376,19 @@ def ir_type(ctx: mlir.LoweringRuleContext, aval: Any) -> Any:
     if _IR_TYPE_TAKES_CONTEXT:
         return mlir.aval_to_ir_type(ctx.module_context, aval)
     return mlir.aval_to_ir_type(aval)
+
+
+def without_wrapping(value: Any) -> Any:
+    """Return the constant, or the tracer of an outer trace, that a tracer stands for; or itself."""
+    return core.full_lower(value)
+
+
+def equation_of(tracer: Any) -> tuple[Any, int]:
+    """Return the equation that made a tracer, and which of its results that is.
+
+    The equation is None for an argument, and where another transformation is under way.
+    """
+    if not isinstance(tracer, partial_eval.DynamicJaxprTracer) or tracer.parent is None:
+        return None, 0
+    places = [var is tracer.val for var in tracer.parent.outvars]
+    return tracer.parent, places.index(True)

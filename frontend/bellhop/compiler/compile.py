@@ -25,6 +25,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import forget_lowering, without_mesh
 from bellhop.base.devices import device_name, host_device
+from bellhop.base.garbage import rare_garbage_collection
 from bellhop.compiler.callbacks_of_jax import lower_for_us
 from bellhop.compiler.code import Program
 from bellhop.compiler.context import lowering
@@ -58,7 +59,7 @@ def compile_program(
     """
     stopwatch = Stopwatch()
     # A program runs on one device, whatever mesh the user has set.
-    with without_mesh():
+    with without_mesh(), rare_garbage_collection():
         traced = jax.jit(function, keep_unused=True).trace(*args)
     if len(traced.jaxpr.in_avals) != len(jax.tree.leaves(args)):
         # JAX hands what is traced elsewhere over like a constant, as one more argument.
@@ -75,7 +76,7 @@ def compile_program(
                 "ref[...], as an argument and return the new one, or make it inside."
             )
     stopwatch.lap("tracing")
-    with lowering() as gathered, without_mesh():
+    with lowering() as gathered, without_mesh(), rare_garbage_collection():
         module = lower_for_us(traced)
         gathered.finish()
     forget_lowering(traced.jaxpr)

@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -250,8 +250,8 @@ class GateList:
                 )
             bits = _frequencies(base, len(wires), bool(controls))
             slots, constants = _parameters(base, run, bits)
-        gate_wires = self._indices(wires, run)
-        control_wires = self._indices((wire for wire, _ in controls), run)
+        qubits = self._qubits([*wires, *(wire for wire, _ in controls)], run)
+        gate_wires, control_wires = qubits[: len(wires)], qubits[len(wires) :]
         can_fail = min(gate_wires + control_wires, default=0) < 0
         run.gates.append(
             Gate(
@@ -265,10 +265,15 @@ class GateList:
             )
         )
 
-    def _indices(self, wires: Iterable[Any], run: GateRun) -> tuple[int, ...]:
+    def _qubits(self, wires: Sequence[Any], run: GateRun) -> tuple[int, ...]:
+        """Return the qubits of a gate, or what stands for those that the program computes."""
+        found = [self._wires.qubit(wire) for wire in wires]
+        if len({*found} - {None}) < len(found) - found.count(None):
+            # What is wrong with a computed wire, the run says.
+            found = [None if is_dynamic(wire) else self._wires(wire) for wire in wires]
         return tuple(
-            run.take_wire(self._wires.dynamic(wire)) if is_dynamic(wire) else self._wires(wire)
-            for wire in wires
+            run.take_wire(self._wires.dynamic(wire)) if qubit is None else qubit
+            for wire, qubit in zip(wires, found, strict=True)
         )
 
 

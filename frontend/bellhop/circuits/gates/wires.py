@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from pennylane.wires import DynamicWire
 
+from bellhop.base.known_values import known
 from bellhop.errors import CompileError
 
 
@@ -93,6 +94,13 @@ class WireMap:
     def of(self, wire: Any) -> Any:
         """Return the qubit of a wire, whether the program computes it or not."""
         return self.dynamic(wire) if is_dynamic(wire) else self(wire)
+
+    def qubit(self, wire: Any) -> int | None:
+        """Return the qubit of a wire, if it is known: JAX may trace what constants decide."""
+        if not is_dynamic(wire):
+            return self(wire)
+        qubit = known(self.dynamic(wire))
+        return int(qubit) if qubit is not None and 0 <= qubit < len(self) else None
 
     def dynamic(self, wire: Any) -> Any:
         """Return the qubit of a wire that the program computes; its range is checked there.

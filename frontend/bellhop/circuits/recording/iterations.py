@@ -26,6 +26,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import eval_jaxpr
+from jax.extend.core import ClosedJaxpr
 from jax.lax import iota_p
 
 from bellhop.circuits.vectorize.elementwise import is_elementwise
@@ -174,14 +175,26 @@ def _independent(
     if jax.tree.leaves(carried):
         return None
     closed, shapes = jax.make_jaxpr(lambda number: body(carried, number)[1], return_shape=True)(0)
+    vectors = as_vectors(closed)
+    if vectors is None:
+        return None
+    tree = jax.tree.structure(shapes)
+    return lambda number: jax.tree.unflatten(tree, vectors(number))
+
+
+def as_vectors(closed: ClosedJaxpr) -> Callable[..., list[Any]] | None:
+    """Return what a jaxpr computes as a function to ``vmap``.
+
+    Returns:
+        None where it does more than to compute element by element.
+    """
     # An ``iota`` is the numbers of the iterations of an inner loop.
     if not all(eqn.primitive is iota_p or is_elementwise(eqn) for eqn in closed.jaxpr.eqns):
         return None
     # An iteration may have many gates.  Vectorizing each iteration first leaves fewer and longer
     # vectors.
     closed = vectorized(closed)
-    tree = jax.tree.structure(shapes)
-    return lambda number: jax.tree.unflatten(tree, eval_jaxpr(closed.jaxpr, closed.consts, number))
+    return lambda *numbers: eval_jaxpr(closed.jaxpr, closed.consts, *numbers)
 
 
 def _block_size(results: Any) -> int:

@@ -42,13 +42,13 @@ import numpy as np
 
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.gate_run import RepeatedRun
-from bellhop.circuits.gates.merging import merge_iterations, merged
+from bellhop.circuits.gates.merging import merge_iterations
 from bellhop.circuits.recording.iterations import (
-    Use,
     stack_iterations,
     use_iterations,
     use_iterations_while,
 )
+from bellhop.circuits.recording.nests import Enclosing, Inner, Nest
 from bellhop.circuits.recording.straight_circuit import StraightCircuit
 from bellhop.circuits.recording.unrolled import unrolled
 from bellhop.control_flow.steps import Branches, Step, traced_branches, traced_step
@@ -80,44 +80,72 @@ class Circuit(StraightCircuit):
         """
         if isinstance(n_iterations, int):
             return self._static_loop(n_iterations, body, carried)
-        gates: list[RepeatedRun] = []
-        carried, step, _ = self._traced_step(
-            "for_loop",
-            body,
-            carried,
-            jnp.asarray(0),
-            is_dynamic_count=True,
-            gates_apart=self._apart_if_dynamic_count(gates),
-        )
+        self.flush_active("for_loop")
+        lengths = None
+        if self._enclosing is not None and not jax.tree.leaves(carried):
+            lengths = self._enclosing.lengths(n_iterations)
+        gates: list[RepeatedRun | Nest] = []
+        outer, was_one_run = self._dynamic_count, self._is_one_run
+        with self._nothing_waits():
+            carried, step, _ = self._traced_step(
+                "for_loop",
+                body,
+                carried,
+                jnp.asarray(0),
+                is_dynamic_count=True,
+                gates_apart=self._apart_if_dynamic_count(gates),
+            )
         if not gates:
             state = jax.lax.fori_loop(
                 0, n_iterations, lambda i, state: step(state, i)[0], self._circuit_state(carried)
             )
             return self._resume(state)
-        computed, (use, state) = self._classical_body(step), self._in_blocks(gates[-1])
-        carried, state = use_iterations(computed, carried, n_iterations, use, state)
-        return self._resume((carried, *state))
+        computed, repeated = self._classical_body(step), gates[-1]
+        assert isinstance(repeated, RepeatedRun)
+
+        def apply() -> Any:
+            self._begin_dynamic_count()
+            use, state = self._in_blocks(repeated)
+            after, state = use_iterations(computed, carried, n_iterations, use, state)
+            return self._resume((after, *state))
+
+        if lengths is None:
+            return tuple(apply())
+        self._dynamic_count, self._is_one_run = outer, was_one_run
+        self._wait(Inner(repeated, lengths, lambda number: computed((), number)[1], apply))
+        return ()
 
     def _static_loop(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop of static length; arguments and results are those of ``for_loop``."""
         self.flush_active("for_loop")
-        # The gates before the loop stay pending, since gates of the loop may join their run.
-        before, self._run = self._run, None
-        was_one_run = self._is_one_run
-        gates: list[RepeatedRun] = []
-        try:
-            carried, step, frequencies = self._traced_step(
-                "for_loop",
-                body,
-                carried,
-                jnp.asarray(0),
-                gates_apart=gates if 1 < n_iterations <= _MOST_IN_ONE_CALL else None,
-                max_iterations=_MOST_IN_ONE_CALL // max(n_iterations, 1),
-            )
-        finally:
-            self._run = before
+        was_one_run, before = self._is_one_run, self._run
+        gates: list[RepeatedRun | Nest] = []
+        most = _MOST_IN_ONE_CALL // max(n_iterations, 1)
+        has_nests = not (self.device.passes or jax.tree.leaves(carried))
+        # A loop that turns out not to be known is traced again, as a loop.
+        for nests_in in (n_iterations,) * has_nests + (0,):
+            # The gates before the loop stay pending, since gates of the loop may join their run.
+            with self._nothing_waits():
+                carried, step, frequencies = self._traced_step(
+                    "for_loop",
+                    body,
+                    carried,
+                    jnp.asarray(0),
+                    gates_apart=gates if 1 < n_iterations <= _MOST_IN_ONE_CALL else None,
+                    max_iterations=most,
+                    nests_in=nests_in,
+                )
+            if not gates or not isinstance(nest := gates[-1], Nest):
+                break
+            computed = self._classical_body(step)
+            values = lambda number, computed=computed: computed((), number)[1]
+            straight = nest.straight(values, n_iterations, self.device.qubits)
+            if straight is not None:
+                self._is_one_run = was_one_run
+                self._bind(straight)
+                return tuple(carried)
         if not gates:
             state, stacked = jax.lax.scan(
                 step, self._circuit_state(carried), jnp.arange(n_iterations)
@@ -125,15 +153,16 @@ class Circuit(StraightCircuit):
             self._params.append(jnp.ravel(stacked))
             self._frequencies.append(np.tile(frequencies, n_iterations))
             return self._resume(state)
+        repeated = gates[-1]
+        assert isinstance(repeated, RepeatedRun)
         computed, first = self._classical_body(step), carried
         carried, (params, wires) = stack_iterations(computed, carried, n_iterations)
-        repeated = gates[-1]
         total = n_iterations * repeated.n_iterations
         if not self.device.passes:
             wires_of = lambda number: computed(first, number)[1][1]
             every = RepeatedRun(repeated.run, jnp.ravel(params), jnp.ravel(wires), total)
             straight = unrolled(every, wires_of, n_iterations, self.device.qubits)
-            self._is_one_run = was_one_run and (straight is not None or before is None)
+            self._is_one_run = was_one_run
             if straight is None:
                 self._wait(every)
             else:
@@ -189,7 +218,7 @@ class Circuit(StraightCircuit):
         carried, state = use_iterations_while(goes_on, computed, carried, use, state)
         return self._resume((carried, *state))
 
-    def _apart_if_dynamic_count(self, gates: list[RepeatedRun]) -> list[RepeatedRun] | None:
+    def _apart_if_dynamic_count(self, gates: list[Any]) -> list[Any] | None:
         """Return ``gates`` if one call of the runtime may apply a block of iterations, else None.
 
         In a circuit with passes it may not, since ``merge-loop-boundaries`` looks for the loop.
@@ -217,32 +246,6 @@ class Circuit(StraightCircuit):
 
         return computed
 
-    def _in_blocks(self, repeated: RepeatedRun) -> tuple[Use, Any]:
-        """Return a function that applies the gates of a block of iterations, and its first state.
-
-        Both are for ``use_iterations``.
-
-        Args:
-            repeated: the gates of one iteration.
-        """
-        _, *state = self._circuit_state(())
-
-        def apply(state: Any, inputs: Any, n_iterations: Any) -> Any:
-            params, wires = map(jnp.ravel, inputs)
-            with self._part(*state, is_dynamic_count=True):
-                self._apply(repeated.run, params, wires, n_iterations * repeated.n_iterations)
-                _, *state = self._circuit_state(())
-            return state
-
-        return apply, state
-
-    def _circuit_state(self, carried: tuple[Any, ...]) -> Any:
-        return carried, self._handle, self._offset, self._dynamic_count
-
-    def _resume(self, state: Any) -> tuple[Any, ...]:
-        carried, self._handle, self._offset, self._dynamic_count = state
-        return tuple(carried)
-
     def _traced_step(
         self,
         construct: str,
@@ -250,8 +253,9 @@ class Circuit(StraightCircuit):
         carried: tuple[Any, ...],
         *others: Any,
         is_dynamic_count: bool = False,
-        gates_apart: list[RepeatedRun] | None = None,
+        gates_apart: list[Any] | None = None,
         max_iterations: float = math.inf,
+        nests_in: int = 0,
     ) -> tuple[tuple[Any, ...], Step, np.ndarray]:
         """Trace one iteration of a loop.
 
@@ -263,13 +267,16 @@ class Circuit(StraightCircuit):
             is_dynamic_count: whether the program computes how many iterations there are.
             gates_apart: a list, if gates may be separated from the classical part of the body.
             max_iterations: the most iterations of a loop in the body for which they may.
+            nests_in: how many iterations the loop has, if it may become a straight run together
+                with the loops in it; else 0.
 
         Returns:
             the carried values in the types that they have in every iteration; a function that runs
             an iteration, from the carried values and the state of the circuit to the next ones and
             the parameters of its gates; and the frequencies of these parameters.  If the body turns
             out to be one run of gates that may be separated, ``gates_apart`` has this run, and the
-            function returns its parameters and wires and applies no gates.
+            function returns its parameters and wires and applies no gates.  Where ``nests_in`` is
+            not 0 that may be a ``Nest``, and what is computed for its pieces.
         """
         self.flush_active(construct)
         frequencies = np.zeros(0, np.uint8)
@@ -279,11 +286,16 @@ class Circuit(StraightCircuit):
             nonlocal frequencies, counts
             with self._part(*state, is_dynamic_count=is_dynamic_count):
                 self._is_one_run = True
+                if gates_apart is not None and nests_in:
+                    self._enclosing = Enclosing(others[0], nests_in)
                 with self.part():
                     carried = body(carried, *others)
                 if gates_apart is not None:
                     gates_apart.clear()
                     only = self._only_run()
+                    if isinstance(only, Nest):
+                        gates_apart.append(only)
+                        return carried, (state, only.values())
                     if only is not None and only.n_iterations <= max_iterations:
                         gates_apart.append(only)
                         return carried, (state, (only.params, only.wires))
@@ -319,19 +331,6 @@ class Circuit(StraightCircuit):
             return (carried, *rest), params
 
         return carried, step, frequencies
-
-    def _only_run(self) -> RepeatedRun | None:
-        """Return the run of gates that was traced, if nothing else was; else None."""
-        run = self._run
-        if run is None or not self._is_one_run:
-            return None
-        if isinstance(run, RepeatedRun):
-            return run
-        return RepeatedRun.once(merged(run, self.device.passes, is_last_sight=True))
-
-    def _begin_dynamic_count(self) -> None:
-        if self._dynamic_count is None:
-            self._dynamic_count = DynamicCount.first()
 
     def branch(self, branches: Branches) -> Any:
         """Run one branch of a conditional, which may apply gates; return its result.

@@ -47,7 +47,6 @@ from bellhop.circuits.gates.gates import (
     GateList,
     known_only_at_run,
 )
-from bellhop.circuits.gates.merging import merged
 from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
@@ -63,7 +62,9 @@ from bellhop.circuits.operations.state_primitives import (
     mid_measure_p,
 )
 from bellhop.circuits.precision import real_type
+from bellhop.circuits.recording.iterations import Use
 from bellhop.circuits.recording.nested import apply_control_flow
+from bellhop.circuits.recording.pending import PendingRuns
 from bellhop.circuits.recording.wired import WiredCircuit
 
 _OF_OTHER_NORM = (
@@ -72,7 +73,7 @@ _OF_OTHER_NORM = (
 )
 
 
-class StraightCircuit(WiredCircuit):
+class StraightCircuit(PendingRuns, WiredCircuit):
     """A circuit that is traced to ``quantum_gates`` and ``quantum_measure``, without control flow.
 
     It holds the handle of the state, and the parameters of all gates so far in order of execution.
@@ -126,11 +127,6 @@ class StraightCircuit(WiredCircuit):
         self._is_dynamic_count = False
         self._dynamic_frequencies = NO_FREQUENCIES
         self._runs_in_engine = device.has_engine
-        self._is_fresh = True
-        # Gates that are not bound yet, since the gates that follow may join their run.
-        self._run: GateRun | RepeatedRun | None = None
-        # Whether the pending gates are all that was traced of this loop's body or branch.
-        self._is_one_run = False
 
     @property
     def handle(self) -> Any:
@@ -171,32 +167,6 @@ class StraightCircuit(WiredCircuit):
             else:
                 apply_control_flow(self, run)
 
-    def _bind(self, run: GateRun) -> None:
-        before = self._run
-        if isinstance(before, GateRun) and before.derivative is run.derivative:
-            before.extend(run)
-        else:
-            self._wait(run)
-
-    def _wait(self, run: GateRun | RepeatedRun) -> None:
-        """Bind the pending run of gates, and make this one the pending one."""
-        self._is_fresh = False
-        self._settle()
-        self._run = run
-
-    def _settle(self) -> None:
-        """Bind the pending run of gates."""
-        run, self._run = self._run, None
-        if run is None:
-            return
-        self._is_one_run = False
-        if isinstance(run, RepeatedRun):
-            self._apply(run.run, run.params, run.wires, run.n_iterations)
-            return
-        run = merged(run, self.device.passes)
-        if run.gates:
-            self._apply(run, run.params_vector(), run.wires_vector())
-
     def _apply(self, run: GateRun, params: Any, wires: Any, n_iterations: Any = None) -> None:
         obstacle = self._gates_obstacle(run)
         self._runs_in_engine &= run.runs_in_engine()
@@ -230,6 +200,35 @@ class StraightCircuit(WiredCircuit):
         frequencies = np.asarray(run.frequencies, np.uint8)
         self._frequencies.append(np.tile(frequencies, 1 if n_iterations is None else n_iterations))
 
+    def _merging_passes(self) -> Sequence[str]:
+        return self.device.passes
+
+    def _in_blocks(self, repeated: RepeatedRun) -> tuple[Use, Any]:
+        """Return a function that applies the gates of a block of iterations, and its first state.
+
+        Both are for ``use_iterations``.
+
+        Args:
+            repeated: the gates of one iteration.
+        """
+        _, *state = self._circuit_state(())
+
+        def apply(state: Any, inputs: Any, n_iterations: Any) -> Any:
+            params, wires = map(jnp.ravel, inputs)
+            with self._part(*state, is_dynamic_count=True):
+                self._apply(repeated.run, params, wires, n_iterations * repeated.n_iterations)
+                _, *state = self._circuit_state(())
+            return state
+
+        return apply, state
+
+    def _circuit_state(self, carried: tuple[Any, ...]) -> Any:
+        return carried, self._handle, self._offset, self._dynamic_count
+
+    def _resume(self, state: Any) -> tuple[Any, ...]:
+        carried, self._handle, self._offset, self._dynamic_count = state
+        return tuple(carried)
+
     def _gates_obstacle(self, run: GateRun) -> str:
         """Return why gates cannot be differentiated by their parameters; empty if they can."""
         if run.derivative is Derivative.NONE:
@@ -240,6 +239,10 @@ class StraightCircuit(WiredCircuit):
                 "differentiate by other arguments."
             )
         return ""
+
+    def _begin_dynamic_count(self) -> None:
+        if self._dynamic_count is None:
+            self._dynamic_count = DynamicCount.first()
 
     @contextmanager
     def _part(
@@ -260,6 +263,7 @@ class StraightCircuit(WiredCircuit):
         """
         outer = self._handle, self._offset, self._dynamic_count, self._params, self._frequencies
         was_dynamic_count = self._is_dynamic_count
+        enclosing, self._enclosing = self._enclosing, None
         self._handle, self._offset, self._dynamic_count = handle, offset, dynamic_count
         self._params, self._frequencies = [], []
         self._is_dynamic_count = was_dynamic_count or is_dynamic_count
@@ -270,6 +274,7 @@ class StraightCircuit(WiredCircuit):
         finally:
             self._run = None
             self._is_one_run = False
+            self._enclosing = enclosing
             self._handle, self._offset, self._dynamic_count, self._params, self._frequencies = outer
             self._is_dynamic_count = was_dynamic_count
 

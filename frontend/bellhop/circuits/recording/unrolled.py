@@ -19,16 +19,17 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.core import Tracer
-from jax.extend.core import Literal
-from jax.lax import iota_p
 
-from bellhop.base.equations import evaluate, read
+from bellhop.base.known_values import known_at
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
-from bellhop.circuits.vectorize.elementwise import is_elementwise
 
 # A loop of more gates compiles faster, and needs less memory, if it stays a loop.
 _MOST_GATES = 512
+
+
+def is_short(n_gates: int) -> bool:
+    """Tell whether a loop has few enough gates for a straight run."""
+    return n_gates <= _MOST_GATES
 
 
 def unrolled(
@@ -51,7 +52,7 @@ def unrolled(
         program is traced, or if a gate has wrong wires (an error when the program runs).
     """
     run, total = repeated.run, repeated.n_iterations
-    if total * len(run.gates) > _MOST_GATES:
+    if not is_short(total * len(run.gates)):
         return None
     if repeated.wires.size == 0:
         wires = np.zeros((total, 0), int)
@@ -60,21 +61,37 @@ def unrolled(
         if known is None:
             return None
         wires = known.reshape(total, -1)
-        # The runtime raises the error for such a wire, as for any other computed wire.
-        if np.any((wires < 0) | (wires >= qubits)):
-            return None
     straight = GateRun(run.derivative)
     straight.take_all(repeated.params, run.frequencies * total)
     for iteration, of_iteration in enumerate(wires.tolist()):
-        for gate in run.gates:
-            first = iteration * run.n_params
-            on = _wires(gate.wires, of_iteration)
-            controls = _wires(gate.control_wires, of_iteration)
-            if len({*on, *controls}) < len(on) + len(controls):
-                return None
-            slots = tuple(slot if slot < 0 else first + slot for slot in gate.slots)
-            straight.gates.append(replace(gate, slots=slots, wires=on, control_wires=controls))
+        if not add_iteration(straight, run, iteration * run.n_params, of_iteration, qubits):
+            return None
     return straight
+
+
+def add_iteration(
+    straight: GateRun, run: GateRun, first: int, computed: Sequence[int], qubits: int
+) -> bool:
+    """Append the gates of an iteration to a straight run; return False where a wire is wrong.
+
+    Args:
+        straight: the run, which has the parameters already, or gets them later.
+        run: the gates.
+        first: the first of their parameters.
+        computed: the wires that were computed.
+        qubits: how many there are.
+    """
+    # What is wrong with a wire, the run says.
+    if any(not 0 <= wire < qubits for wire in computed):
+        return False
+    for gate in run.gates:
+        on = _wires(gate.wires, computed)
+        controls = _wires(gate.control_wires, computed)
+        if len({*on, *controls}) < len(on) + len(controls):
+            return False
+        slots = tuple(slot if slot < 0 else first + slot for slot in gate.slots)
+        straight.gates.append(replace(gate, slots=slots, wires=on, control_wires=controls))
+    return True
 
 
 def _wires(codes: Sequence[int], computed: Sequence[int]) -> tuple[int, ...]:
@@ -83,31 +100,11 @@ def _wires(codes: Sequence[int], computed: Sequence[int]) -> tuple[int, ...]:
 
 def _known(wires_of: Callable[[Any], Any], n_iterations: int) -> np.ndarray | None:
     """Return the wires of each iteration; None if they depend on more than its number."""
-    closed = jax.make_jaxpr(wires_of)(0)
-    jaxpr = closed.jaxpr
-    (number,), (wires,) = jaxpr.invars, jaxpr.outvars
-    needed: set[Any] = {wires}
-    equations: list[Any] = []
-    for eqn in reversed(jaxpr.eqns):
-        if needed.isdisjoint(eqn.outvars):
-            continue
-        if not (eqn.primitive is iota_p or is_elementwise(eqn)):
-            return None
-        equations.insert(0, eqn)
-        needed.update(atom for atom in eqn.invars if not isinstance(atom, Literal))
-    consts = {
-        var: const
-        for var, const in zip(jaxpr.constvars, closed.consts, strict=True)
-        if var in needed
-    }
-    if any(isinstance(const, Tracer) for const in consts.values()):
-        return None
+    found: list[np.ndarray] | None = None
 
-    def of_iteration(value: Any) -> Any:
-        values = {**consts, number: value}
-        evaluate(jaxpr, equations, values)
-        return read(wires, values)
+    def trace(number: Any) -> None:
+        nonlocal found
+        found = known_at(wires_of(number), (number,), [(i,) for i in range(n_iterations)])
 
-    with jax.ensure_compile_time_eval():
-        numbers = np.arange(n_iterations, dtype=number.aval.dtype)
-        return np.asarray(jax.jit(jax.vmap(of_iteration))(numbers))
+    jax.make_jaxpr(trace)(0)
+    return None if found is None else np.asarray(found)

@@ -69,6 +69,29 @@ def by_three(loop: Any, x: Any) -> None:
     loop(3)(applying(lambda i: qml.RX(x[1, i], wires=i)))()
 
 
+def triangle(loop: Any, x: Any) -> None:
+    wires = jnp.arange(5)[:-1] if loop is bellhop.for_loop else range(4)
+
+    @loop(4)
+    def outer(i: Any) -> None:
+        qml.Hadamard(wires[i])
+        loop(i)(applying(lambda j: qml.CRY(x[1, i] * (j + 1), wires=[wires[i], wires[j]])))()
+        qml.RX(x[2, i], wires=wires[-1])
+
+    outer()
+    qml.adjoint(outer)()
+
+
+def pieces(loop: Any, x: Any) -> None:
+    @loop(3)
+    def outer(i: Any) -> None:
+        qml.RY(x[0, i], wires=i)
+        loop(2)(applying(lambda k: qml.CRX(x[i, k], wires=[i, (i + k + 1) % 4])))()
+        loop(2 - i)(applying(lambda k: qml.Rot(x[i, k], 0.4, x[k, i], wires=i + k)))()
+
+    outer()
+
+
 def qnode(name: str, circuit: Callable[..., Any], loop: Any, **options: Any) -> qml.QNode:
     @qml.qnode(qml.device(name, wires=4), **options)
     def measured(x: Any) -> Any:
@@ -78,7 +101,9 @@ def qnode(name: str, circuit: Callable[..., Any], loop: Any, **options: Any) -> 
     return measured
 
 
-@pytest.mark.parametrize("circuit", [by_name, ring, of_two_numbers, with_carried, controlled])
+@pytest.mark.parametrize(
+    "circuit", [by_name, ring, of_two_numbers, with_carried, controlled, triangle, pieces]
+)
 def test_values_and_jacobians(circuit: Callable[..., Any]) -> None:
     compiled = qnode("lightning.qubit", circuit, bellhop.for_loop)
     expected = qnode("default.qubit", circuit, qml.for_loop)
@@ -91,7 +116,7 @@ def test_values_and_jacobians(circuit: Callable[..., Any]) -> None:
         np.testing.assert_allclose(mine, theirs, atol=1e-10)
 
 
-@pytest.mark.parametrize("circuit", [by_name, ring, of_two_numbers, with_carried])
+@pytest.mark.parametrize("circuit", [by_name, ring, of_two_numbers, with_carried, triangle, pieces])
 def test_all_gates_are_one_run(circuit: Callable[..., Any]) -> None:
     compiled = bellhop.qjit(qnode("lightning.qubit", circuit, bellhop.for_loop))
     compiled(X)
