@@ -5,8 +5,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <atomic>
-
 #include "arrays/large_memory.h"
 #include "arrays/numpy_arrays.h"
 #include "bindings/compiled_call.h"
@@ -18,6 +16,7 @@
 #include "engine/rows.h"
 #include "ffi/registry.h"
 #include "ffi/runs.h"
+#include "interpreter/collections.h"
 #include "interpreter/failures.h"
 #include "interpreter/python_call.h"
 #include "interpreter/signals.h"
@@ -31,9 +30,6 @@ using namespace nb::literals;
 
 namespace bellhop {
 namespace {
-
-// The number of the collection under way, see CallbackTable::visit.
-std::atomic<uint64_t> collection{0};
 
 // The garbage collector sees through a table to the Python functions in it, so
 // that a function which holds its own program can be freed.
@@ -50,7 +46,7 @@ int traverse_table(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
   return nb::inst_ptr<CallbackTable>(self)->visit(
-      collection, [visit, arg](const std::shared_ptr<Callback>& callback) {
+      collection(), [visit, arg](const std::shared_ptr<Callback>& callback) {
         Py_VISIT(callback->object);
         return 0;
       });
@@ -196,9 +192,8 @@ NB_MODULE(_runtime, m) {
       },
       "number"_a, "The exception of a number, which goes on waiting.");
 
-  m.def(
-      "collection_begins", [] { ++collection; },
-      "Say that the garbage collector is about to look at tables.");
+  m.def("collection_begins", &collection_begins,
+        "Say that the garbage collector is about to look at tables.");
 
   m.def(
       "wait_for_taps",

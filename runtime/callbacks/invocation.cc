@@ -11,6 +11,7 @@
 #include "arrays/large_memory.h"
 #include "arrays/numpy_arrays.h"
 #include "arrays/small_array.h"
+#include "interpreter/collections.h"
 #include "interpreter/failures.h"
 #include "interpreter/sole_reference.h"
 
@@ -86,7 +87,7 @@ class CallArrays {
   bool take_back() {
     if (!has_lent()) return true;
     // A reference cycle, such as a caught exception and its frame, is nobody's hands.
-    if (find_kept() != arrays_.size()) call_module("gc", "collect");
+    if (find_kept() != arrays_.size()) collect_garbage();
     const size_t i = find_kept();
     if (i == arrays_.size()) return true;
     const char* what = i < written_ ? "output" : "argument";

@@ -2,10 +2,13 @@
 
 import gc
 import sys
+import threading
+import time
 
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.patience import PATIENCE, join
 
 import bellhop_runtime
 from bellhop_runtime import Callback
@@ -76,6 +79,36 @@ def test_a_reference_cycle_does_not_keep_an_output():
     finally:
         gc.enable()
     np.testing.assert_array_equal(out, np.ones(3))
+
+
+def test_a_reference_cycle_is_found_while_another_thread_collects():
+    # A second collection does nothing as long as the first one goes on.
+    is_collecting, was_called = threading.Event(), threading.Event()
+
+    def hold_up(phase, info):
+        if phase == "start" and threading.current_thread() is collector:
+            is_collecting.set()
+            was_called.wait(PATIENCE)
+            time.sleep(0.05)
+
+    def f(out):
+        out[...] = 1
+        cycle = [out]
+        cycle.append(cycle)
+        was_called.set()
+
+    collector = threading.Thread(target=gc.collect)
+    out = np.zeros(3)
+    gc.callbacks.append(hold_up)
+    try:
+        collector.start()
+        assert is_collecting.wait(PATIENCE)
+        writing(f)([], [out])
+    finally:
+        gc.callbacks.remove(hold_up)
+        was_called.set()
+        join([collector])
+    np.testing.assert_array_equal(out, 1)
 
 
 @pytest.mark.parametrize("keep", [lambda out: out, lambda out: out[1:], memoryview])
