@@ -27,7 +27,6 @@ Derivatives must leave all quantum operations between the beginning and the end 
 circuit is lowered.
 """
 
-import enum
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -50,6 +49,7 @@ from bellhop.circuits.circuit.batch import (
     rows_at_once,
     rows_together,
 )
+from bellhop.circuits.circuit.randomness import OUTCOMES_ARE_DRAWN, Randomness
 from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative, through_tree
 from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
@@ -67,54 +67,6 @@ from bellhop.errors import DifferentiableCompileError
 from bellhop.mesh.explicit_mesh import apart_from_mesh
 from bellhop.mesh.manual_axes import differ, varying_as
 from bellhop_mlir.dialects import quantum
-
-
-class Randomness(enum.Enum):
-    """What a circuit does about random outcomes.
-
-    Values:
-        NONE: nothing is random.
-        SAMPLES: measurements at the end are computed from samples.
-        OUTCOMES: the outcomes of mid-circuit measurements are drawn.
-        CONDITIONED: as OUTCOMES, and the circuit runs until all postselections hold.
-        ANEW: as CONDITIONED, for circuits whose gates may differ from run to run.
-        TREE: nothing is drawn: the circuit runs once for each combination of outcomes, and results
-            are summed.
-    """
-
-    NONE = "none"
-    SAMPLES = "samples"
-    OUTCOMES = "outcomes"
-    CONDITIONED = "conditioned"
-    ANEW = "anew"
-    TREE = "tree"
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether each run draws random numbers."""
-        return self not in (Randomness.NONE, Randomness.TREE)
-
-    @property
-    def has_drawn_outcomes(self) -> bool:
-        """Whether outcomes of mid-circuit measurements are drawn."""
-        return self.is_drawn and self is not Randomness.SAMPLES
-
-    def tree(self, derivative_order: int) -> int:
-        """Return the attribute ``tree`` of ``bellhop_circuit_begin``, see ``contract.toml``."""
-        # A second derivative needs the combinations with probability zero too.
-        of_tree = 2 if derivative_order > 1 else 1
-        return {Randomness.TREE: of_tree, Randomness.CONDITIONED: 3, Randomness.ANEW: 4}.get(
-            self, 0
-        )
-
-
-OUTCOMES_ARE_DRAWN = (
-    "the outcomes of its mid-circuit measurements are drawn, and gates in it are differentiated. "
-    "On Lightning that is done with shots, for circuits that the runtime's engine runs, on known "
-    "wires, with loops of known length and no postselection, by diff_method='best'. Use such a "
-    "one, a circuit without shots, or default.qubit with shots."
-)
-
 
 _VARIES = (
     "{where}: it is differentiated inside jax.shard_map, which keeps track of what differs between "

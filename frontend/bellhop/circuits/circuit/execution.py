@@ -14,9 +14,8 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.source import named_after
-from bellhop.circuits.circuit.circuit_primitive import Randomness
+from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.derivatives.score import scored
-from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.device import DeviceSpec, check_runs
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.process import is_measurement
@@ -307,34 +306,6 @@ class Results:
         return jax.tree.unflatten(
             self.tree, self._changed(results, lambda _, r: self.precision.of(r))
         )
-
-
-def results_of_rows(call: QNodeCall, run_row: Callable[..., tuple[Any, Sequence[Any], Any]]) -> Any:
-    """Return the results of a circuit that is traced into the program: of one run, or of a batch.
-
-    Args:
-        call: the call of its QNode.
-        run_row: takes the batches of parameters, the number of the row and the inputs; returns the
-            results of the row, and the leaves and the structure of what the quantum function
-            returned.
-    """
-    rows = Rows(None, call.where)
-    are_measured: list[bool] = []
-    tree: Any = None
-
-    def run(row: Any, *inputs: Any) -> Any:
-        nonlocal rows, are_measured, tree
-        rows = Rows(row, call.where)
-        results, leaves, tree = run_row(rows, row, *inputs)
-        are_measured = list(map(is_measurement, leaves))
-        return results
-
-    # The first trace finds out how many rows there are.
-    jax.eval_shape(named_after(call.qnode.func, run), ROW_STRUCT, *call.inputs)
-    return rows.run(
-        lambda row: run(row, *call.inputs),
-        lambda all_: without_rows(all_, tree, are_measured, is_vector=call.shots.is_vector),
-    )
 
 
 def without_rows(rows: Any, tree: Any, are_measured: Sequence[bool], *, is_vector: bool) -> Any:

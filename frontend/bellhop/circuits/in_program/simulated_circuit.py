@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import pennylane as qml
 from pennylane.operation import StatePrepBase
 
-from bellhop.circuits.circuit.circuit_primitive import OUTCOMES_ARE_DRAWN
+from bellhop.circuits.circuit.randomness import OUTCOMES_ARE_DRAWN
 from bellhop.circuits.derivatives.diff_method import (
     ADJOINT,
     BEST,

@@ -78,7 +78,7 @@ class Circuit:
         if not any(is_allocation(part.made) for part in self.template.parts):
             return
         try:
-            self.template.tape(self.placeholders())
+            self.template.example(self.placeholders())
         except (AllocationError, KeyError) as error:
             raise CompileError(
                 f"{self.where}: the wires that it allocates are not to be had: {error}. Give the "

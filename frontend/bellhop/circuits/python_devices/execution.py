@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.circuit.execution import QNodeCall, results_of_rows
+from bellhop.circuits.circuit.execution import QNodeCall
+from bellhop.circuits.circuit.rows_in_program import results_of_rows
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.rewrites import rewrites_of
 from bellhop.circuits.measure.process import is_measurement
@@ -34,7 +35,7 @@ def run_on_python_device(call: QNodeCall) -> Any:
         offer_seed_of(qnode.device)
 
     def run_row(rows: Rows, row: Any, *inputs: Any) -> tuple[Any, list[Any], Any]:
-        recorded = RecordedCircuit(where, rows)
+        recorded = RecordedCircuit(where, rows, qnode.device.wires)
         recorded.rewrites = rewrites_of(qnode)
         leaves, tree = recorded.traced(call.function, *inputs)
         processes = [leaf for leaf in leaves if is_measurement(leaf)]

@@ -9,9 +9,15 @@ import pennylane as qml
 
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.control_flow import is_control_flow
-from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.measure.process import is_measurement
-from bellhop.circuits.python_devices.template import Choice, Measured, Part, Step, part_of
+from bellhop.circuits.gates.wires import WireMap, is_dynamic
+from bellhop.circuits.python_devices.template import (
+    Choice,
+    Measured,
+    Part,
+    Step,
+    part_of,
+    with_computed_wires,
+)
 from bellhop.circuits.recording.nested import NestingCircuit, apply_control_flow
 from bellhop.circuits.recording.unrolling import UnrolledLoops
 from bellhop.control_flow.steps import Branches, traced_branches
@@ -29,8 +35,9 @@ class RecordedCircuit(UnrolledLoops, NestingCircuit):
         operands: what the program computes, by number.
     """
 
-    def __init__(self, where: str, rows: Rows) -> None:
+    def __init__(self, where: str, rows: Rows, device_wires: Any = None) -> None:
         super().__init__(where, rows)
+        self._device_wires = device_wires
         self.steps: list[Step] = []
         self.operands: dict[int, Any] = {}
         self._n_operands = 0
@@ -52,25 +59,33 @@ class RecordedCircuit(UnrolledLoops, NestingCircuit):
 
     def measured(self, process: Any) -> Measured:
         """Return a measurement process at the end of the circuit."""
-        self._check_known(process, process.wires)
-        observable = None if process.obs is None else self._part(process.obs)
-        return Measured(process, observable)
+        if process.obs is None:
+            return Measured(with_computed_wires(process, self._wire), None)
+        return Measured(process, self._part(process.obs))
 
     def _part(self, op: Any) -> Part:
-        self._check_known(op, op.wires)
+        if isinstance(op, qml.ops.MidMeasure) and any(map(is_dynamic, op.wires)):
+            raise CompileError(
+                f"{self.where}: a wire that is measured in the middle is computed in the program, "
+                "and a device that Python calls measures known ones. Make it a number of "
+                "Python's, by qjit(static_argnums=...), or use lightning.qubit."
+            )
+        op = with_computed_wires(op, self._wire)
+        self._check_known(op)
         return part_of(op, self._operand)
 
-    def _check_known(self, made: Any, wires: Any) -> None:
-        """Refuse what a tape has no parameter for."""
-        if any(map(is_dynamic, wires)):
+    def _wire(self, wire: Any) -> int:
+        """Return the number of the operand that a computed wire becomes."""
+        if not self._device_wires:
             raise CompileError(
-                f"{self.where}: the wires of {_name(made)} are computed in the program, and a "
-                "device that Python calls gets tapes of known wires. Make them numbers of "
-                "Python's, by qjit(static_argnums=...) or a loop of Python's, or use "
-                "lightning.qubit."
+                f"{self.where}: its wires are computed in the program, and the device has no wires "
+                "of its own. Say how many there are: qml.device(..., wires=n)."
             )
-        computed = [] if is_measurement(made) else _inner_values(made)
-        if any(map(is_dynamic, computed)):
+        return self._operand(WireMap(tuple(self._device_wires), self.where).dynamic(wire))
+
+    def _check_known(self, made: qml.operation.Operator) -> None:
+        """Refuse what a tape has no parameter for."""
+        if any(map(is_dynamic, _inner_values(made))):
             raise CompileError(
                 f"{self.where}: what {_name(made)} is made of is computed in the program, beside "
                 "its parameters. Make it static: qjit(static_argnums=...); or write gates instead."

@@ -16,7 +16,16 @@ from pennylane.devices.preprocess import device_resolve_dynamic_wires
 from pennylane.ops.functions import bind_new_parameters
 from pennylane.wires import DynamicWire
 
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.recording.allocation import is_allocation, number_needed
+from bellhop.errors import CircuitError
+
+
+@dataclass(frozen=True)
+class ComputedWire:
+    """A wire that the program computes: the number of an operand."""
+
+    number: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +33,7 @@ class Part:
     """An operation, or an observable.
 
     Attributes:
-        made: with placeholders for the parameters that the program computes.
+        made: with placeholders for the parameters and wires that the program computes.
         operands: for each of its parameters the number of the operand that it is; None for a
             constant.
     """
@@ -32,15 +41,16 @@ class Part:
     made: Any
     operands: tuple[int | None, ...] = ()
 
-    def of(self, values: Sequence[Any]) -> Any:
-        """Return it with the values of operands."""
+    def of(self, values: Sequence[Any], free: Sequence[Any] = ()) -> Any:
+        """Return it with the values of operands, on any of the wires ``free`` where there are."""
+        made = _on_wires(self.made, values, free)
         if all(number is None for number in self.operands):
-            return self.made
+            return made
         data = [
             constant if number is None else values[number]
-            for constant, number in zip(self.made.data, self.operands, strict=True)
+            for constant, number in zip(made.data, self.operands, strict=True)
         ]
-        made = bind_new_parameters(self.made, data)
+        made = bind_new_parameters(made, data)
         if isinstance(made, qml.ops.Conditional):
             return Conditional(made.meas_val, made.base)
         return made
@@ -69,12 +79,12 @@ class Measured:
     process: Any
     observable: Part | None
 
-    def of(self, values: Sequence[Any]) -> Any:
-        """Return the process with the values of operands."""
+    def of(self, values: Sequence[Any], free: Sequence[Any] = ()) -> Any:
+        """Return the process with the values of operands, as an operation's ``of`` does."""
         if self.observable is None:
-            return self.process
+            return _on_wires(self.process, values, free)
         process = copy.copy(self.process)
-        process.obs = self.observable.of(values)
+        process.obs = self.observable.of(values, free)
         return process
 
 
@@ -94,10 +104,15 @@ class Template:
     shots: Any
     device_wires: Any = None
 
-    def tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
-        """Return a tape with the values of operands."""
-        measurements = [each.of(values) for each in self.measured]
-        tape = qml.tape.QuantumScript(_chosen(self.steps, values), measurements, shots=self.shots)
+    def example(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
+        """Return a tape with values of operands, on wires that are as good as others."""
+        return self.tape(values, self.device_wires or ())
+
+    def tape(self, values: Sequence[Any], free: Sequence[Any] = ()) -> qml.tape.QuantumScript:
+        """Return a tape with the values of operands; computed wires are any of ``free``, if any."""
+        operations = _chosen(self.steps, values, free)
+        measurements = [each.of(values, free) for each in self.measured]
+        tape = qml.tape.QuantumScript(operations, measurements, shots=self.shots)
         if not any(map(is_allocation, tape.operations)):
             return tape
         # Resets are the last resort, where the device has no wire left that nobody has used.
@@ -133,6 +148,38 @@ class Conditional(qml.ops.Conditional):
     parameter_frequencies = property(lambda self: self.base.parameter_frequencies)
 
 
+def _on_wires(made: Any, values: Sequence[Any], free: Sequence[Any]) -> Any:
+    """Return an operation or measurement on the wires that operands say, or on free ones."""
+    computed = [wire for wire in made.wires if isinstance(wire, ComputedWire)]
+    if not computed:
+        return made
+    if free:
+        found = dict(zip(computed, (w for w in free if w not in made.wires), strict=False))
+        return made.map_wires(found)
+    found = {wire: int(values[wire.number]) for wire in computed}
+    wires = [found.get(wire, wire) for wire in made.wires]
+    if len(set(wires)) < len(wires) and not isinstance(made, qml.ops.CompositeOp):
+        raise CircuitError(
+            f"{getattr(made, 'name', type(made).__name__)} on wires {wires}: expected different "
+            "wires, got one of them twice."
+        )
+    return made.map_wires(found)
+
+
+def with_computed_wires(made: Any, operand: Callable[[Any], int]) -> Any:
+    """Return an operation or measurement with placeholders for the wires that are computed.
+
+    Args:
+        made: it.
+        operand: takes a wire, and returns the number of the operand that it becomes.
+    """
+    found = {wire: ComputedWire(operand(wire)) for wire in made.wires if is_dynamic(wire)}
+    if not found:
+        return made
+    with qml.QueuingManager.stop_recording():
+        return made.map_wires(found)
+
+
 def part_of(made: Any, operand: Callable[[Any], int]) -> Part:
     """Return the part of a template for an operation or observable.
 
@@ -157,15 +204,15 @@ def _without_tracer(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, jax.Array) else value
 
 
-def _chosen(steps: Sequence[Step], values: Sequence[Any]) -> list[Any]:
+def _chosen(steps: Sequence[Step], values: Sequence[Any], free: Sequence[Any]) -> list[Any]:
     operations = []
     for step in steps:
         if isinstance(step, Choice):
             # As a conditional of JAX's does with a number out of range.
             number = min(max(int(values[step.index]), 0), len(step.branches) - 1)
-            operations += _chosen(step.branches[number], values)
+            operations += _chosen(step.branches[number], values, free)
         else:
-            operations.append(step.of(values))
+            operations.append(step.of(values, free))
     return operations
 
 

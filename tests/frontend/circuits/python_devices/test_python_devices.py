@@ -307,8 +307,8 @@ def while_loop(x):
     return qml.expval(qml.Z(0))
 
 
-def computed_wire(x):
-    qml.RX(0.1, jnp.int32(x))
+def measured_computed_wire(x):
+    qml.measure(jnp.int32(x))
     return qml.expval(qml.Z(0))
 
 
@@ -326,7 +326,7 @@ def outcome_as_angle(x):
 REFUSED = {
     loop_of_computed_length: "it has a for_loop whose bounds are computed in the program, and a",
     while_loop: "it has a while_loop, and a device that Python calls gets tapes of known length",
-    computed_wire: "the wires of RX are computed in the program, and a device that Python calls",
+    measured_computed_wire: "a wire that is measured in the middle is computed in the program",
     computed_power: "is computed in the program, beside its parameters. Make it static",
     outcome_as_angle: "a parameter of RX is the outcome of a mid-circuit measurement, which the",
 }

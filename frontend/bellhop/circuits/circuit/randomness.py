@@ -1,0 +1,50 @@
+"""What becomes of the random outcomes of a circuit."""
+
+import enum
+
+
+class Randomness(enum.Enum):
+    """What a circuit does about random outcomes.
+
+    Values:
+        NONE: nothing is random.
+        SAMPLES: measurements at the end are computed from samples.
+        OUTCOMES: the outcomes of mid-circuit measurements are drawn.
+        CONDITIONED: as OUTCOMES, and the circuit runs until all postselections hold.
+        ANEW: as CONDITIONED, for circuits whose gates may differ from run to run.
+        TREE: nothing is drawn: the circuit runs once for each combination of outcomes, and results
+            are summed.
+    """
+
+    NONE = "none"
+    SAMPLES = "samples"
+    OUTCOMES = "outcomes"
+    CONDITIONED = "conditioned"
+    ANEW = "anew"
+    TREE = "tree"
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether each run draws random numbers."""
+        return self not in (Randomness.NONE, Randomness.TREE)
+
+    @property
+    def has_drawn_outcomes(self) -> bool:
+        """Whether outcomes of mid-circuit measurements are drawn."""
+        return self.is_drawn and self is not Randomness.SAMPLES
+
+    def tree(self, derivative_order: int) -> int:
+        """Return the attribute ``tree`` of ``bellhop_circuit_begin``, see ``contract.toml``."""
+        # A second derivative needs the combinations with probability zero too.
+        of_tree = 2 if derivative_order > 1 else 1
+        return {Randomness.TREE: of_tree, Randomness.CONDITIONED: 3, Randomness.ANEW: 4}.get(
+            self, 0
+        )
+
+
+OUTCOMES_ARE_DRAWN = (
+    "the outcomes of its mid-circuit measurements are drawn, and gates in it are differentiated. "
+    "On Lightning that is done with shots, for circuits that the runtime's engine runs, on known "
+    "wires, with loops of known length and no postselection, by diff_method='best'. Use such a "
+    "one, a circuit without shots, or default.qubit with shots."
+)

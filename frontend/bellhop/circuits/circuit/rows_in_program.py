@@ -1,0 +1,42 @@
+"""Circuits that are traced into the program: one run of each, or a batch of them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from bellhop.base.source import named_after
+from bellhop.circuits.circuit.execution import QNodeCall, without_rows
+from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.measure.process import is_measurement
+
+
+def results_of_rows(call: QNodeCall, run_row: Callable[..., tuple[Any, Sequence[Any], Any]]) -> Any:
+    """Return the results of a circuit that is traced into the program: of one run, or of a batch.
+
+    Args:
+        call: the call of its QNode.
+        run_row: takes the batches of parameters, the number of the row and the inputs; returns the
+            results of the row, and the leaves and the structure of what the quantum function
+            returned.
+    """
+    rows = Rows(None, call.where)
+    are_measured: list[bool] = []
+    tree: Any = None
+
+    def run(row: Any, *inputs: Any) -> Any:
+        nonlocal rows, are_measured, tree
+        rows = Rows(row, call.where)
+        results, leaves, tree = run_row(rows, row, *inputs)
+        are_measured = list(map(is_measurement, leaves))
+        return results
+
+    # The first trace finds out how many rows there are.
+    named = named_after(call.qnode.func, run)
+    jax.eval_shape(named, ROW_STRUCT, *call.inputs)
+    # Under ``vmap`` too, wires that are computed are those of one circuit.
+    traced = jax.jit(named, inline=True)
+    return rows.run(
+        lambda row: traced(row, *call.inputs),
+        lambda all_: without_rows(all_, tree, are_measured, is_vector=call.shots.is_vector),
+    )
