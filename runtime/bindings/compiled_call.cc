@@ -1,9 +1,12 @@
-// bindings/compiled_call.cc: calling a compiled function, as far as that needs no
-// Python.
+// bindings/compiled_call.cc: the call of a compiled function (QJIT.__call__) in C++.
 //
-// Most calls are one of JAX's C++ function with the handle of the table before the
-// arguments. All that may ask for more is looked at here, before and after, and left to
-// the Python method `_specially`.
+// Most calls f(x, y) are no more than jit(table, x, y), where jit is JAX's C++ function
+// and table is the handle of the program's table. So this is what happens here, unless
+// a call may need more: a function that is not compiled yet, arguments of other types,
+// a call within a transformation, effects to wait for, an exception. Then Python's
+// method f._specially(begun, failed, args, kwargs) does it: `begun` is the result of
+// jit, or None before jit is called, and `failed` is the exception that jit raised, or
+// None.
 #include "bindings/compiled_call.h"
 
 #include <nanobind/nanobind.h>
@@ -22,23 +25,24 @@ namespace {
 
 struct CompiledCall {
   PyObject_HEAD
-      // A tuple of what a call needs, or None where none is fast. Threads that call
-      // find it whole: what is in it never changes, but is replaced with it.
+      // A tuple of what a call needs; None if every call needs _specially. Python
+      // replaces the tuple as a whole, so that other threads never see half of a
+      // change.
       PyObject* fast;
 };
 
 // The places in that tuple.
 enum Place : Py_ssize_t {
   kJit,       // JAX's function
-  kFirst,     // what it takes before the arguments
-  kContexts,  // tuple of objects, each followed by what its `value` has to be
-  kUnless,    // tuple of sets and lists, of which none may hold anything
-  kOthers,    // tuple of types of arguments that ask for more
-  kEffects,   // the type of results that ask for more
-  kDeclared,  // None, or a tuple of what arguments have to be: dtype, shape, type of
-              // scalars, and Python's types that become such a scalar
-  kMostRuns,  // how many runs of all functions may be under way
-  kWaits,     // True where the run may not be over when JAX returns
+  kFirst,     // its first argument, the handle of the table
+  kContexts,  // tuple of objects, each followed by the `value` that it must have
+  kUnless,    // tuple of sets and lists, all of which must be empty
+  kOthers,    // tuple of types of arguments that need _specially
+  kEffects,   // the type of results that need _specially
+  kDeclared,  // None, or a tuple for each argument: dtype, shape, type of scalars, and
+              // a tuple of the Python types that become such a scalar
+  kMostRuns,  // with so many runs under way, of all functions, a call needs _specially
+  kWaits,     // True if the run may still be under way when JAX returns
 };
 
 PyObject* at(PyObject* fast, Place place) { return PyTuple_GET_ITEM(fast, place); }
@@ -141,8 +145,8 @@ bool has(PyObject* object, PyObject* attribute, PyObject* expected) {
   return equal == 1;
 }
 
-// An argument in the type that is declared for it (new reference), or null where that
-// is left to Python, without an error set.
+// Returns an argument in the type that is declared for it (new reference); or null,
+// with no error set, if Python must convert it.
 PyObject* as_declared_leaf(PyObject* arg, PyObject* declared) {
   PyObject* const scalars = PyTuple_GET_ITEM(declared, 3);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(scalars); ++i) {
@@ -162,7 +166,7 @@ PyObject* as_declared_leaf(PyObject* arg, PyObject* declared) {
   return fits ? Py_NewRef(arg) : nullptr;
 }
 
-// Arguments in their declared types, or null as above.
+// Returns the tuple of arguments in their declared types; or null, as above.
 PyObject* as_declared(PyObject* declared, PyObject* args, PyObject* kwargs) {
   if (declared == Py_None) return Py_NewRef(args);
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
@@ -184,6 +188,7 @@ PyObject* as_declared(PyObject* declared, PyObject* args, PyObject* kwargs) {
   return all;
 }
 
+// Whether the call is outside of JAX's transformations.
 bool is_at_top(PyObject* contexts) {
   for (Py_ssize_t i = 0; i + 1 < PyTuple_GET_SIZE(contexts); i += 2) {
     PyObject* now = PyObject_GetAttr(PyTuple_GET_ITEM(contexts, i), names->value);

@@ -1,5 +1,4 @@
-// bindings/compiled_call.h: calling a compiled function, as far as that needs no
-// Python.
+// bindings/compiled_call.h: the call of a compiled function (QJIT.__call__) in C++.
 #pragma once
 
 #include <Python.h>
@@ -18,7 +17,8 @@ void begin_run();
 void end_run();
 Py_ssize_t runs_under_way();
 
-// The threads that are in such a call, of which Python has no frame.
+// The identifiers of the threads that are in such a call, for which Python has no
+// frame.
 std::vector<unsigned long> threads_in_calls();
 
 // In the child of a fork, where only this thread is left.

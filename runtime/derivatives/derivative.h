@@ -1,5 +1,11 @@
-// derivatives/derivative.h: derivatives of any order of what a circuit measures, by all
-// of its parameters.
+// derivatives/derivative.h: derivatives, of any order, of the measured values of a
+// circuit by its parameters.
+//
+// For one expectation value and two parameters with the rule of RX (shifts of pi/2,
+// coefficients 1/2 and -1/2), the derivative of order 1 runs four circuits:
+//
+//   result[0] = (value(p0 + pi/2, p1) - value(p0 - pi/2, p1)) / 2
+//   result[1] = (value(p0, p1 + pi/2) - value(p0, p1 - pi/2)) / 2
 #pragma once
 
 #include <cstddef>
@@ -13,22 +19,23 @@
 
 namespace bellhop {
 
-// Writes the derivatives of measured values, by all static-count parameters or rows:
-// f64[batch, rows, values, params, ..., params]. Runs are shared among threads; each
-// point is run once, whichever parameters it belongs to. Throws CircuitError.
+// Writes the derivatives of the measured values by all static-count parameters, or
+// along the rows of by.basis: f64[batch, rows, values, params, ..., params], with an
+// axis of params for each order, and rows of by.directions. Threads share the runs. A
+// point that several derivatives need is run once. Throws CircuitError.
 void differentiate(Session& session, const PerRow<std::span<const double>>& params,
                    const Differentiation& by, const Measured& measured,
                    std::span<double> result, const Helpers& helpers);
 
-// Keeps the first derivative by the dynamic-count parameters with the session, made by
-// their rule, and returns its number there. Throws CircuitError.
+// Computes the first derivative by all dynamic-count parameters, by their shift rule.
+// The session keeps it; returns its number there. Throws CircuitError.
 std::int32_t keep_derivative(Session& session,
                              const PerRow<std::span<const double>>& params,
                              const Differentiation& by, const Measured& measured,
                              const Helpers& helpers);
 
-// The derivative that the session keeps under a number, in each direction: f64[rows,
-// values]. Throws CircuitError.
+// Writes the products of a derivative that the session keeps with directions:
+// f64[rows, values]. Throws CircuitError.
 void kept_derivative(const Session& session, std::int32_t derivative,
                      const DirectionRows& directions, std::span<double> result);
 

@@ -10,18 +10,24 @@
 
 namespace bellhop {
 
-// Shift rules: a derivative is the sum of values at shifted parameters, each times its
-// coefficient. Rule k has the terms from ends[k - 1] to ends[k]; the last is that of
-// all dynamic-count parameters.
+// Shift rules. The derivative by a parameter is the sum, over the terms of its rule, of
+// the coefficient times the value at the parameter plus the amount. Rule k has the
+// terms from ends[k - 1] up to ends[k]. The rule of RX has two terms:
+//
+//   coefficients {0.5, -0.5}, amounts {pi/2, -pi/2}
 struct ShiftRules {
-  std::span<const std::int32_t> of_parameters;  // of each static-count one, or row
+  // The rule of each static-count parameter, or of each row of a basis. Dynamic-count
+  // parameters all have the last rule.
+  std::span<const std::int32_t> of_parameters;
   std::span<const std::int64_t> ends;
   std::span<const double> coefficients;
   std::span<const double> amounts;
 };
 
-// What is differentiated. Where squares[i] is not negative, the square of that
-// measurement is added to measurement i, since a variance is not linear in the state.
+// The measurements that are differentiated. Shift rules hold for values that are linear
+// in the state's density matrix, which a variance is not. So if squares[i] is not
+// negative, measurement i is a variance, to which the square of the expectation value
+// number squares[i] is added: the sum, E[A^2], is linear.
 struct Measured {
   const MeasurementList& list;
   PerRow<std::span<const double>> data;
@@ -29,8 +35,8 @@ struct Measured {
   std::span<const std::int64_t> squares;
 };
 
-// Rows of directions of dynamic-count parameters, as proxies of the session: a
-// derivative of order `order` is taken in those of a row.
+// Directions in the space of dynamic-count parameters, as proxies that name vectors of
+// the session. For each row, a derivative is taken in all of the row's directions.
 struct DirectionRows {
   std::span<const double> proxies;  // [rows, order]
   std::size_t rows = 1;
@@ -39,14 +45,15 @@ struct DirectionRows {
 
 // By which parameters a derivative is taken, and how.
 struct Differentiation {
-  std::size_t order = 0;  // by static-count parameters
-  DirectionRows directions;
+  std::size_t order = 0;     // the order by static-count parameters
+  DirectionRows directions;  // of further derivatives, by dynamic-count parameters
   ShiftRules rules;
-  // Rows that are parameters in the place of the static-count ones; none where these
-  // are.
+  // f64[rows, params]: if not empty, derivatives are taken along these rows instead of
+  // by each static-count parameter.
   std::span<const double> basis = {};
-  bool adjoint = false;   // the last derivative is the plugin's own
-  std::size_t steps = 0;  // of the circuit, after which it is taken
+  // Whether the last derivative is the plugin's adjoint one, and not by a shift rule.
+  bool adjoint = false;
+  std::size_t steps = 0;  // the circuit is differentiated as far as this step
 };
 
 }  // namespace bellhop

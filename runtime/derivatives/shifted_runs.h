@@ -1,4 +1,11 @@
 // derivatives/shifted_runs.h: runs of a circuit at shifted parameters, each point once.
+//
+// For the second derivatives by parameters 0 and 1 with the rule of RX:
+//
+//   runs.add({0, 1}, act)    four points; act(0, 1/4), act(1, -1/4), act(2, -1/4), ...
+//   runs.add({0, 0}, act)    three points, as two of the four shifts cancel
+//   runs.measure()           runs seven circuits
+//   runs.visit(0, 2, act)    act(0, value) for the value of the third point
 #pragma once
 
 #include <algorithm>
@@ -15,13 +22,14 @@
 
 namespace bellhop {
 
-// The results of runs of so many numbers are held at once.
+// Points are run when their results have so many numbers together.
 inline constexpr std::size_t kNumbersAtOnce = std::size_t{1} << 21;
 
-// Numbers of parameters in ascending order; one may stand there more than once.
+// Numbers of parameters in ascending order. A parameter by which a derivative is taken
+// twice has its number there twice.
 using Numbers = std::vector<std::int32_t>;
 
-// Runs of a circuit at points that wait for each other, and what they gave.
+// Collects points, runs the circuit at all of them at once, and holds the results.
 class ShiftedRuns {
  public:
   ShiftedRuns(const Session& session, const PerRow<std::span<const double>>& params,
@@ -43,11 +51,12 @@ class ShiftedRuns {
   std::size_t width() const { return width_; }
   std::size_t size() const { return points_.shifts.size(); }
 
-  // Whether any value depends on a parameter.
+  // Whether the shift rule of a parameter has any terms. If not, derivatives are zero.
   bool changes(std::int32_t number) const { return terms_of(number).count > 0; }
 
-  // Adds the points of a derivative by some parameters, one after another: calls
-  // act(run, coefficient) for each. A point that waits already is not run twice.
+  // Adds the points of a derivative by some parameters. Calls act(run, coefficient) for
+  // each: the derivative is the sum of the coefficients times the values of these runs.
+  // A point that was added before is not run a second time.
   template <typename Act>
   void add(const Numbers& numbers, Act&& act) {
     std::vector<std::size_t> at(numbers.size());
@@ -74,7 +83,7 @@ class ShiftedRuns {
     }
   }
 
-  // Runs all that wait, to be read until they are cleared.
+  // Runs the circuit at all points. The values can be read until `clear`.
   void measure() {
     std::vector<Output> outputs;
     values_.clear();
@@ -93,6 +102,7 @@ class ShiftedRuns {
     }
   }
 
+  // Does the same, for the adjoint derivatives of the values instead of these.
   void measure_jacobians(std::size_t dynamic_columns) {
     const std::size_t rows = batch_ * size() * width_;
     jacobians_.assign(rows * params_.size(), 0.0);
@@ -104,7 +114,8 @@ class ShiftedRuns {
         helpers_);
   }
 
-  // Calls act(place, value) for each number of a run, in order.
+  // Calls act(place, value) for each number that a run gave, of one element of the
+  // batch.
   template <typename Act>
   void visit(std::size_t element, std::size_t run, Act&& act) const {
     std::size_t place = 0;
@@ -115,7 +126,8 @@ class ShiftedRuns {
     }
   }
 
-  // Of a value in a run, by all static-count or all dynamic-count parameters.
+  // The derivatives of a value in a run, by all static-count parameters, or by all
+  // dynamic-count ones.
   std::span<const double> jacobian(std::size_t element, std::size_t run,
                                    std::size_t place) const {
     return row_of(jacobians_, params_.size(), element, run, place);
@@ -135,7 +147,7 @@ class ShiftedRuns {
     std::size_t count;
   };
 
-  // Those of a parameter's rule.
+  // The terms of a parameter's rule.
   Terms terms_of(std::int32_t number) const {
     const std::span<const std::int64_t> ends = by_.rules.ends;
     const std::size_t rule =
