@@ -90,7 +90,7 @@ def qnode(function: Callable[..., None], of: Any, device: str, **options: Any) -
 
 def reference(function: Callable[..., None], n: int) -> Any:
     theirs = qnode(function, OfPennyLane, "default.qubit", mcm_method="deferred")
-    jacobian = jax.jacobian(lambda theta, x: theirs(theta, x, n), argnums=(0, 1))
+    jacobian = jax.jacfwd(lambda theta, x: theirs(theta, x, n), argnums=(0, 1))
     return jax.jit(jacobian)(THETA, X)
 
 
@@ -164,7 +164,7 @@ def test_batches() -> None:
     xs = jnp.array([0.4, -0.9])
     found = bellhop.qjit(jax.vmap(jacobian, (None, 0, None)))(THETA, xs, 2)
     theirs = qnode(measured_inside, OfPennyLane, "default.qubit", mcm_method="deferred")
-    reference = jax.jit(jax.jacobian(lambda x: theirs(THETA, x, 2)))
+    reference = jax.jit(jax.jacfwd(lambda x: theirs(THETA, x, 2)))
     for row, x in zip(found, xs, strict=True):
         np.testing.assert_allclose(row, reference(x), rtol=0, atol=1e-9)
 

@@ -157,5 +157,5 @@ def test_derivative_by_a_matrix_of_one_wire(assert_close: Any, lightning: Any) -
         return qml.expval(qml.Z(0) @ qml.X(1))
 
     ours = bellhop.qjit(bellhop.grad(lightning(circuit)))
-    theirs = jax.jit(jax.grad(qml.QNode(circuit, qml.device("default.qubit"))))
+    theirs = jax.jit(jax.jacfwd(qml.QNode(circuit, qml.device("default.qubit"))))
     assert_close(ours(0.4), theirs(0.4))
