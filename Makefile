@@ -71,7 +71,7 @@ durations: $(VENV)/.installed-dev
 	$(PYTEST) --record-durations -m "$(QUICK)"
 
 stress soak: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m long --durations=0 -vs tests/integration/test_$@.py
+	$(BIN)/python -m pytest -m long --durations=0 -vs tests/integration/under_load/test_$@.py
 
 MINUTES ?= 10
 fuzz: $(VENV)/.installed-dev
@@ -86,12 +86,12 @@ REPEATED := $(addprefix $(CIRCUITS)recording/test_,repeated_runs.py dynamic_repe
 sanitize: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet cmake nanobind
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh address,undefined $(CURDIR)/$(BIN)/python \
-	  tests/runtime tests/frontend/callbacks tests/integration/test_many_in_flight.py \
+	  tests/runtime tests/frontend/callbacks tests/integration/under_load/test_many_in_flight.py \
 	  $(BATCHES) $(REPEATED) $(CIRCUITS)derivatives/test_shifts_in_dynamic_loops.py \
 	  $(CIRCUITS)operations/test_mid_circuit_seeds.py \
 	  -k "not leak and not soak and not large_results and not memory"
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh thread $(CURDIR)/$(BIN)/python \
-	  tests/integration/test_many_in_flight.py tests/frontend/callbacks/exceptions/test_reentrance.py \
+	  tests/integration/under_load/test_many_in_flight.py tests/frontend/callbacks/exceptions/test_reentrance.py \
 	  tests/frontend/callbacks/flavours/test_tap.py tests/frontend/callbacks/flavours/test_barrier.py \
 	  tests/runtime/circuit/test_circuit_threads.py $(BATCHES) \
 	  -k "not leak and not memory"

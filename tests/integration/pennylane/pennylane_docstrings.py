@@ -1,6 +1,6 @@
 """The examples in PennyLane's docstrings, run as they are and with their QNodes compiled.
 
-``python tests/integration/pennylane_docstrings.py [PATTERN]`` runs all whose name has the
+``python tests/integration/pennylane/pennylane_docstrings.py [PATTERN]`` runs all whose name has the
 pattern and prints what became of each.
 """
 
@@ -347,7 +347,7 @@ def prepare() -> None:
     from pennylane.compiler.compiler import AvailableCompilers
 
     group = "pennylane.compilers"
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     found: Any = defaultdict(dict)
     for name, value in project["entry-points"][group].items():
         compiler, _, role = name.partition(".")

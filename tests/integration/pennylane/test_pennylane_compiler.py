@@ -13,7 +13,7 @@ from pennylane.compiler.compiler import AvailableCompilers
 
 import bellhop
 
-PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 
 
 @pytest.fixture(autouse=True)
