@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "circuit/dynamic_count.h"
-#include "engine/plan.h"
+#include "plans/plan.h"
 
 namespace bellhop::engine {
 namespace {

@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
-#include "engine/observable.h"
 #include "engine/single.h"
-#include "engine/values.h"
 #include "engine/walk.h"
+#include "states/observable.h"
+#include "states/values.h"
 
 namespace bellhop::engine {
 namespace {

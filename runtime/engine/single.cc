@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/projections.h"
-#include "engine/values.h"
+#include "states/projections.h"
+#include "states/values.h"
 
 namespace bellhop::engine {
 namespace {

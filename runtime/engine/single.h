@@ -6,10 +6,10 @@
 #include <span>
 
 #include "circuit/session.h"
-#include "engine/values.h"
 #include "engine/walk.h"
 #include "measurements/measuring.h"
 #include "measurements/mid_measurement.h"
+#include "states/values.h"
 
 namespace bellhop::engine {
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "engine/plan.h"
-#include "engine/projections.h"
 #include "gates/gate_table.h"
 #include "interpreter/signals.h"
+#include "plans/plan.h"
+#include "states/projections.h"
 
 namespace bellhop::engine {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "circuit/session.h"
-#include "engine/states.h"
+#include "states/states.h"
 
 namespace bellhop::engine {
 

@@ -1,4 +1,4 @@
-// engine/observable.h: observables applied to states of the engine.
+// states/observable.h: observables applied to states of the engine.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "circuit/per_row.h"
-#include "engine/states.h"
 #include "measurements/measurement_list.h"
+#include "states/states.h"
 
 namespace bellhop::engine {
 

@@ -1,4 +1,4 @@
-// engine/factor_list.h: the gates on the same pairs of amplitudes, in order.
+// plans/factor_list.h: the gates on the same pairs of amplitudes, in order.
 #pragma once
 
 #include <vector>

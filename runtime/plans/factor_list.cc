@@ -1,5 +1,5 @@
-// engine/factor_list.cc: the gates on the same pairs of amplitudes, in order.
-#include "engine/factor_list.h"
+// plans/factor_list.cc: the gates on the same pairs of amplitudes, in order.
+#include "plans/factor_list.h"
 
 #include <algorithm>
 #include <array>

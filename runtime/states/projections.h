@@ -1,4 +1,4 @@
-// engine/projections.h: what measuring a wire does to states of the engine.
+// states/projections.h: what measuring a wire does to states of the engine.
 #pragma once
 
 #include <array>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "circuit/session.h"
-#include "engine/states.h"
+#include "states/states.h"
 
 namespace bellhop::engine {
 

@@ -1,4 +1,4 @@
-// engine/states.h: the memory of a thread that runs circuits in the engine.
+// states/states.h: the memory of a thread that runs circuits in the engine.
 #pragma once
 
 #include <cstddef>

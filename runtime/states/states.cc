@@ -1,5 +1,5 @@
-// engine/states.cc: the memory of a thread that runs circuits in the engine.
-#include "engine/states.h"
+// states/states.cc: the memory of a thread that runs circuits in the engine.
+#include "states/states.h"
 
 #include <algorithm>
 #include <new>

@@ -1,4 +1,4 @@
-// engine/values.h: measurements of states of the engine.
+// states/values.h: measurements of states of the engine.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "circuit/run_seeds.h"
-#include "engine/states.h"
 #include "measurements/measuring.h"
+#include "states/states.h"
 
 namespace bellhop::engine {
 

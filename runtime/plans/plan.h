@@ -1,4 +1,4 @@
-// engine/plan.h: a run of gates as operations of the engine.
+// plans/plan.h: a run of gates as operations of the engine.
 #pragma once
 
 #include <cstddef>

@@ -1,15 +1,15 @@
-// engine/values.cc: measurements of states of the engine.
-#include "engine/values.h"
+// states/values.cc: measurements of states of the engine.
+#include "states/values.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <complex>
 
-#include "engine/draws.h"
-#include "engine/observable.h"
 #include "measurements/amplitudes.h"
 #include "measurements/samples.h"
+#include "states/draws.h"
+#include "states/observable.h"
 
 namespace bellhop::engine {
 namespace {

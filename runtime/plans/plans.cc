@@ -1,11 +1,11 @@
-// engine/plans.cc: the plan of a gate table, made where it is first asked for.
+// plans/plans.cc: the plan of a gate table, made where it is first asked for.
 #include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 
-#include "engine/plan.h"
 #include "gates/gate_table.h"
+#include "plans/plan.h"
 
 namespace bellhop {
 

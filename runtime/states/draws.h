@@ -1,4 +1,4 @@
-// engine/draws.h: samples of states of the engine.
+// states/draws.h: samples of states of the engine.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "engine/states.h"
+#include "states/states.h"
 
 namespace bellhop::engine {
 

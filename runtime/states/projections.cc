@@ -1,5 +1,5 @@
-// engine/projections.cc: what measuring a wire does to states of the engine.
-#include "engine/projections.h"
+// states/projections.cc: what measuring a wire does to states of the engine.
+#include "states/projections.h"
 
 #include <algorithm>
 #include <cstddef>

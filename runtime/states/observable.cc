@@ -1,5 +1,5 @@
-// engine/observable.cc: observables applied to states of the engine.
-#include "engine/observable.h"
+// states/observable.cc: observables applied to states of the engine.
+#include "states/observable.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
-// engine/plan.cc: a run of gates as operations of the engine.
-#include "engine/plan.h"
+// plans/plan.cc: a run of gates as operations of the engine.
+#include "plans/plan.h"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/factor_list.h"
 #include "gates/wire_gates.h"
+#include "plans/factor_list.h"
 
 namespace bellhop::engine {
 namespace {

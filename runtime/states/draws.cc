@@ -1,5 +1,5 @@
-// engine/draws.cc: samples of states of the engine.
-#include "engine/draws.h"
+// states/draws.cc: samples of states of the engine.
+#include "states/draws.h"
 
 #include <algorithm>
 #include <cmath>
