@@ -15,25 +15,26 @@ namespace bellhop::engine {
 // the second cache.
 constexpr std::size_t kMostQubits = 12;
 
-// Whether gates of a single circuit that begins like this may wait for the engine: size
-// and device are such that it is faster.
+// Whether the gates of a circuit that begins like this may wait for the engine: whether
+// the engine can run a circuit of this size, for this device, faster than the plugin.
 bool suits(const Beginning& beginning);
 
-// Whether these gates may wait with those of the session that do: the engine applies
-// them, and knows their derivatives if they are asked for. Of a batch that is found out
-// when it is measured.
+// Whether these gates may wait with the gates of the session that are waiting. The
+// engine must be able to apply them and, if derivatives will be asked for, to
+// differentiate them. The gates of a batch always wait; whether the engine can is found
+// out when the batch is measured.
 bool may_wait(const Session& session, const GateTable& gates, std::int32_t offset);
 
-// Whether the engine measures this wire in the middle of a session.
+// Whether the engine can measure this wire in the middle of a circuit.
 bool may_measure(const Session& session, std::int32_t wire);
 
-// Whether the engine runs what waits, with its derivatives if they are asked for:
-// gates, measurements, size and device are such that it can, and that it is faster.
+// Whether the engine runs the gates that wait and measures them, with derivatives
+// unless `jacobians` is null: whether it can, and is faster than the plugin.
 bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians);
 
-// Whether the engine runs what waits again, so many times, with other static-count
-// parameters, of which there are so many.
+// Whether the engine runs the gates that wait `times` times, with other values of the
+// static-count parameters, of which there are `parameters`.
 bool runs_again(const Session& session, std::size_t parameters,
                 const Measuring& measuring, const Jacobians* jacobians,
                 std::size_t times);

@@ -1,4 +1,4 @@
-// engine/rows.h: circuits in the engine, the rows of a batch and single ones.
+// engine/rows.h: runs circuits in the engine, single ones and the rows of batches.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace bellhop::engine {
 
-// Runs what waits in a session and measures it, if the engine `runs` it (choice.h).
-// Rows of a batch are shared among threads; how many that are changes no result.
+// Runs the gates that wait in a session, and measures. The engine must be able to
+// (`runs` in choice.h). Threads share the rows of a batch; results do not depend on
+// their number.
 void run(Session& session, const Measuring& measuring, const Jacobians* jacobians,
          const Helpers& helpers);
 

@@ -1,4 +1,8 @@
 // engine/single.h: a circuit that is no batch, under way in the engine.
+//
+// After three steps and a measurement of a wire in the middle, a session keeps a Single
+// with done = 4 (the projection is a step too). Its gates after that wait, until the
+// next measurement goes on from there.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +17,7 @@
 
 namespace bellhop::engine {
 
-// What a session keeps of it: the state after the first `done` of its steps.
+// What a session keeps of its circuit: the state after the first `done` steps.
 struct Single {
   explicit Single(const Session& session);
 
@@ -31,20 +35,20 @@ struct Single {
 // The circuit of a session that waits, after all of its steps.
 Single& at_end(Session& session);
 
-// Measures what waits in a session, with derivatives if they are asked for, if the
-// engine `runs` it (choice.h).
+// Runs the gates that wait in a session and measures, with derivatives unless
+// `jacobians` is null. The engine must be able to (`runs` in choice.h).
 void measure_single(Session& session, const Measuring& measuring,
                     const Jacobians* jacobians);
 
-// Measures a wire in the middle of a session that waits, and returns the outcome.
+// Runs the gates that wait in a session, measures a wire and returns the outcome.
 bool measure_wire(Session& session, const MidMeasurement& measurement,
                   std::int32_t wire);
 
-// The parameters of a step, which are only read until the next step's are asked for.
+// Returns the parameters of a step; they are valid until the next call.
 using ParametersOf = std::function<std::span<const double>(const Step&)>;
 
-// Goes through some steps again with other parameters, as run `number`, and measures or
-// differentiates.
+// Runs steps with other parameters, measures, and writes derivatives unless `jacobians`
+// is null. `number` is that of the run: where it writes and which seed it has.
 void run_again(std::span<const Step> steps, const ParametersOf& parameters_of,
                const Measuring& measuring, const Jacobians* jacobians,
                std::size_t number, const Sampling& sampling, Walk& walk);

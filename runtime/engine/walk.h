@@ -1,4 +1,7 @@
-// engine/walk.h: through the steps of a circuit, forward and back.
+// engine/walk.h: a state goes through the steps of a circuit, forward and back.
+//
+// Adjoint derivatives of <Z> after RX(p):  begin(), forward(step, {p}), ket = RX(p)|0>;
+// bra = Z ket;  backward(step, {p}, gradients) adds 2 Re <bra|dRX/dp|0>.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +13,8 @@
 
 namespace bellhop::engine {
 
-// Where derivatives go: see Sweeps::backward. Those by dynamic-count parameters have a
-// table of their own, or are not asked for; there they are those of one row.
+// Where derivatives are added, see Sweeps::backward. Those by dynamic-count parameters,
+// which only a single circuit has, go into a table of their own, unless that is null.
 struct Gradients {
   std::span<const Amplitudes> bras;
   double* jacobian;
@@ -22,30 +25,30 @@ struct Gradients {
   std::size_t dynamic_count_columns = 0;
 };
 
-// A state on its way through the steps of a circuit, or one for each lane. Used by one
-// thread at a time.
+// A state, or one in each lane, on its way through the steps of a circuit. One thread
+// uses it at a time.
 class Walk {
  public:
-  // Parameters of a step: those of the first row, and how far those of the next are
-  // behind.
+  // The parameters of a step: those of the row in the first lane, and how far behind
+  // them those of the next row are.
   struct Parameters {
     const double* first;
     std::size_t stride;
   };
 
-  // One that can go back keeps what projections remove.
+  // If it can go back, it keeps the amplitudes that projections remove.
   Walk(const Layout& layout, bool can_go_back)
       : states_(layout), can_go_back_(can_go_back) {}
   void let_go_back(bool can_go_back) { can_go_back_ = can_go_back; }
 
   States& states() { return states_; }
-  // State 0; the others are free.
+  // The state that goes through the circuit; it is state vector 0.
   Amplitudes ket() { return states_.get(0); }
 
   void begin();
   void forward(const Step& step, const Parameters& parameters);
-  // Goes back through the step that was the last, with the bras too, and adds the
-  // derivatives by its parameters.
+  // Takes ket and bras back through the last step, and adds the derivatives by its
+  // parameters.
   void backward(const Step& step, const Parameters& parameters,
                 const Gradients& gradients);
 

@@ -8,13 +8,14 @@
 
 namespace bellhop::engine {
 
-// The factor of a matrix that is known when a plan is made.
+// Returns the factor of a matrix of constants.
 Factor fixed(const Matrix2& u);
 
-// Appends a factor. Two fixed ones in a row are one.
+// Appends a factor. If the last factor and this one are constant, their product takes
+// their place: for the gates H, S on a wire, one matrix.
 void join(std::vector<Factor>& factors, const Factor& factor);
 
-// Which entries of the product of factors are other than zero.
+// Returns which entries of the product of the factors may be other than zero.
 Operation::Form form_of(const std::vector<Factor>& factors);
 
 }  // namespace bellhop::engine

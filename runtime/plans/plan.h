@@ -13,16 +13,19 @@
 
 namespace bellhop::engine {
 
-// Gates as operations, those that follow one another on the same pairs of amplitudes in
-// one. Read-only after it is made, so any number of threads share one.
+// A run of gates as operations. Gates that follow one another on the same pairs of
+// amplitudes become one operation with several factors: RX(p0, 0), RY(p1, 0), CNOT(0,
+// 1) become two operations, of which the first has two factors. A plan does not change
+// after it is made, so threads share it.
 class Plan {
  public:
-  // For a circuit of `qubits`; `constants` are copied.
+  // For a circuit of so many qubits, with so many parameters. Copies the constants.
   Plan(std::span<const Gate> gates, std::span<const double> constants,
        std::size_t qubits, std::size_t parameters);
 
   std::size_t qubits() const { return qubits_; }
-  // The first gate that the engine does not apply, or has no derivative of, or empty.
+  // The name of the first gate that the engine cannot apply, or cannot differentiate;
+  // empty if there is none.
   const std::string& not_applied() const { return not_applied_; }
   const std::string& not_differentiated() const { return not_differentiated_; }
 

@@ -11,28 +11,29 @@
 
 namespace bellhop::engine {
 
-// An observable with its numbers, those of the rows from `row` on in the lanes.
+// An observable with its coefficients and matrices, for the rows whose states are in
+// the lanes.
 struct Observable {
   const std::vector<ObservableStep>& steps;
   const std::vector<PauliTerm>& terms;  // the same, if it is a sum of Pauli words
   const PerRow<std::span<const double>>& data;
-  std::size_t row;
-  std::size_t rows;  // how many; the other lanes repeat the last
+  std::size_t row;   // the row in the first lane
+  std::size_t rows;  // in so many lanes; further lanes repeat the last of these rows
 };
 
-// Whether an observable differs between rows in more than coefficients, so that rows
-// have to be worked on one by one.
+// Whether the observable may have other matrices in each row. If it has, rows must be
+// run one by one; coefficients may differ between lanes.
 bool differs_by_row(const std::vector<ObservableStep>& steps);
 
-// bra = O ket. `free` is the number of the first state that may be overwritten.
+// Computes bra = O ket. The states from number `free` on may be overwritten.
 void apply(const Observable& observable, States& states, const Amplitudes& ket,
            const Amplitudes& bra, std::size_t free);
 
-// <ket|O|ket>, one number for each lane.
+// Writes <ket|O|ket> for each lane.
 void expectation(const Observable& observable, States& states, const Amplitudes& ket,
                  std::size_t free, double* out);
 
-// Re <bra|ket>, one number for each lane.
+// Writes Re <bra|ket> for each lane.
 void real_overlap(const States& states, const Amplitudes& bra, const Amplitudes& ket,
                   double* out);
 

@@ -10,21 +10,21 @@
 
 namespace bellhop::engine {
 
-// The squared norms of a state's parts with the wire in 0 and in 1. It has no rows in
-// lanes, and neither have those below.
+// Returns the squared norms of the parts of a state in which the wire is 0 and 1. Here
+// and below, the states are those of one circuit (no rows in lanes).
 std::array<double, 2> probabilities(const States& states, const Amplitudes& ket,
                                     std::int32_t wire);
 
-// Projects a state on an outcome, and multiplies it as the projection says. What that
-// removes is put at the end of `removed`, if there is such.
+// Applies a projection: (a0, a1) becomes (scale * a0, 0) for outcome 0 of one qubit.
+// Appends the amplitudes that this removes to `removed`, unless it is null.
 void project(const States& states, const Amplitudes& ket, const Projection& projection,
              std::vector<double>* removed);
 
-// Brings back the state from before the projection, with what was removed last.
+// Undoes the last projection, with the amplitudes that it appended to `removed`.
 void restore(const States& states, const Amplitudes& ket, const Projection& projection,
              std::vector<double>& removed);
 
-// Applies the adjoint of the projection.
+// Applies the adjoint of a projection to a bra.
 void apply_adjoint(const States& states, const Amplitudes& bra,
                    const Projection& projection);
 

@@ -10,30 +10,31 @@
 
 namespace bellhop::engine {
 
-// State vectors of one layout and what operations on them need beside. Used by one
-// thread at a time.
+// State vectors of one layout, and the scratch memory for operations on them. One
+// thread uses it at a time.
 class States {
  public:
   explicit States(const Layout& layout);
   States(const States&) = delete;
   States& operator=(const States&) = delete;
 
-  // Makes room in the scratch for a program, or for a matrix that all rows share.
+  // Makes room in the scratch memory for a program, or for a matrix on so many wires.
   void fit(const Program& program);
   void fit_matrix(std::size_t targets) { fit_gathered(std::size_t{2} << targets); }
 
-  // The matrices in the scratch are of parameters that may change.
+  // Must be called when parameters change, before matrices of them are used again.
   void forget_matrices() { prepared_ = {}; }
 
   const Layout& layout() const { return layout_; }
   const Scratch& scratch() const { return scratch_; }
-  // Rows that are worked on at a time.
+  // How many rows an operation works on at a time.
   std::size_t lanes() const { return layout_.rows_in_lanes ? sweeps().lanes : 1; }
 
-  // State vector number i, with whatever numbers it had; pointers into others stay.
+  // Returns state vector number i, which a first use allocates without setting it.
+  // Pointers into other vectors stay valid.
   Amplitudes get(std::size_t i);
-  void set_zero(const Amplitudes& state) const;        // no amplitude
-  void set_zero_state(const Amplitudes& state) const;  // all qubits zero
+  void set_zero(const Amplitudes& state) const;        // all amplitudes 0
+  void set_zero_state(const Amplitudes& state) const;  // |0...0>
   void copy(const Amplitudes& from, const Amplitudes& to) const;
 
  private:

@@ -11,7 +11,7 @@
 
 namespace bellhop::engine {
 
-// Rows of a batch, those in the lanes of a state; or the one circuit that there is.
+// The rows of a batch whose states are in the lanes; by default, a single circuit.
 struct RowRange {
   std::size_t first = 0;
   std::size_t count = 1;
@@ -25,8 +25,9 @@ struct Sampling {
   std::vector<std::uint32_t>* drawn = nullptr;  // is given the samples of the last row
 };
 
-// Measures the rows in state 0, into the outputs if there are such. With `bras`, which
-// begin with state 1, it makes one of each expectation value: O ket.
+// Measures the rows whose states are in state vector 0, and writes the outputs, if
+// there are any. Unless `bras` is null, it makes a bra of each expectation value, O
+// ket, in the state vectors from number 1 on.
 void measure(States& states, const Measuring& measuring, const RowRange& rows,
              std::vector<Amplitudes>* bras, const Sampling& sampling = {});
 
