@@ -234,14 +234,14 @@ struct Runs {
     std::vector<Output> outputs;
     for (const Output& output : measuring.outputs) outputs.push_back(output.of(number));
     if (outputs.empty() && jacobians != nullptr) {
-      unused.resize(jacobians->expvals);
+      unused.resize(jacobians->height);
       for (double& value : unused) outputs.push_back({&value, 1});
     }
     measuring.measurements.measure(session, measuring.data.of(row), outputs);
     if (jacobians == nullptr) return;
-    const std::size_t size = jacobians->expvals * jacobians->columns;
+    const std::size_t size = jacobians->height * jacobians->columns;
     adjoint_jacobian(session, jacobians->values.subspan(number * size, size),
-                     jacobians->expvals, jacobians->columns);
+                     jacobians->height, jacobians->columns);
     if (jacobians->by_dynamic_count.empty()) return;
     const auto& [expvals, columns, found] = session.dynamic_count.newest();
     for (std::size_t i = 0; i < expvals; ++i) {

@@ -108,11 +108,18 @@ bool fits(const Measurement& measurement, std::size_t qubits, std::size_t shots,
   return false;
 }
 
-bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t rows) {
-  const auto is_expval = [](const auto& m) { return m.kind == Kind::kExpval; };
-  const auto expvals = std::ranges::count_if(list.measurements(), is_expval);
-  return jacobians.expvals == static_cast<std::size_t>(expvals) &&
-         jacobians.values.size() == rows * jacobians.expvals * jacobians.columns;
+bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t qubits,
+         std::size_t rows) {
+  std::size_t values = 0;
+  for (const Measurement& measurement : list.measurements()) {
+    const std::size_t more = measurement.smooth_values(qubits);
+    if (more == 0) return false;
+    values += more;
+  }
+  const auto& cotangents = jacobians.cotangents;
+  const std::size_t height = cotangents ? 1 : values;
+  return jacobians.height == height && (!cotangents || cotangents->size() == values) &&
+         jacobians.values.size() == rows * height * jacobians.columns;
 }
 
 bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots) {
@@ -127,8 +134,8 @@ bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots)
   return true;
 }
 
-// Whether there is no other way: only the engine goes back through projections, and to
-// the amplitudes at the beginning.
+// Whether there is no other way: only the engine goes back through projections, to the
+// amplitudes at the beginning, and from what is no expectation value.
 bool has_no_other(const Beginning& beginning) {
   return beginning.tape && (beginning.own || beginning.tree != Tree::kNone);
 }
@@ -146,7 +153,8 @@ bool runs(const Session& session, const Measuring& measuring,
     if (!differentiates(plan, step.offset)) return false;
     if (!takes_of(step, plan, jacobians->columns)) return false;
   }
-  return (jacobians == nullptr || fit(measuring.measurements, *jacobians, runs)) &&
+  return (jacobians == nullptr ||
+          fit(measuring.measurements, *jacobians, session.qubits, runs)) &&
          measures(measuring, session.qubits, session.beginning->shots);
 }
 
@@ -186,9 +194,11 @@ bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians) {
   // Of a circuit that is differentiated in another way, the plugin has the record, if
   // it makes one.
+  const Beginning& beginning = *session.beginning;
   const bool is_recorded = session.rows == 0 && session.keeps_steps &&
-                           is_for_tape(*session.beginning) && jacobians == nullptr;
-  return !is_recorded && !measuring.outputs.empty() &&
+                           !has_no_other(beginning) && is_for_tape(beginning) &&
+                           jacobians == nullptr;
+  return !is_recorded && (!measuring.outputs.empty() || jacobians != nullptr) &&
          runs(session, measuring, jacobians, std::max<std::size_t>(session.rows, 1));
 }
 

@@ -45,10 +45,8 @@ class Group {
       walk_.forward(batch_.steps[i], parameters_of(i));
     }
     if (jacobians_ == nullptr)
-      return measure(walk_.states(), measuring_, rows_, nullptr, sampling_);
-    std::vector<Amplitudes> bras;
-    measure(walk_.states(), measuring_, rows_, &bras);
-    differentiate(bras);
+      return measure(walk_.states(), measuring_, rows_, sampling_);
+    differentiate(bras_of(walk_.states(), measuring_, rows_, *jacobians_));
   }
 
  private:
@@ -75,7 +73,7 @@ class Group {
   }
 
   void differentiate(const std::vector<Amplitudes>& bras) {
-    const std::size_t size = jacobians_->expvals * jacobians_->columns;
+    const std::size_t size = jacobians_->height * jacobians_->columns;
     const auto of_rows =
         jacobians_->values.subspan(rows_.first * size, rows_.count * size);
     std::ranges::fill(of_rows, 0.0);

@@ -42,9 +42,9 @@ void differentiate(Walk& walk, std::span<const Step> steps,
                    const ParametersOf& parameters_of,
                    const std::vector<Amplitudes>& bras, const Jacobians& jacobians,
                    std::size_t number) {
-  const std::size_t size = jacobians.expvals * jacobians.columns;
+  const std::size_t size = jacobians.height * jacobians.columns;
   const std::span<double> jacobian = jacobians.values.subspan(number * size, size);
-  const std::size_t dynamic_size = jacobians.expvals * jacobians.dynamic_count_columns;
+  const std::size_t dynamic_size = jacobians.height * jacobians.dynamic_count_columns;
   const std::span<double> by_dynamic_count =
       jacobians.by_dynamic_count.subspan(number * dynamic_size, dynamic_size);
   std::ranges::fill(jacobian, 0.0);
@@ -85,23 +85,23 @@ void measure_single(Session& session, const Measuring& measuring,
     std::vector<std::uint32_t> drawn;
     const Sampling sampling{session.beginning->shots, &session.device->generator,
                             nullptr, &drawn};
-    measure(states, measuring, {}, nullptr, sampling);
+    measure(states, measuring, {}, sampling);
     if (drawn.size() == 1) {
       single.samples.push_back({session.steps.size(), drawn.front()});
     }
     return;
   }
   session.device->pool.expect_memory(Memory::kFree, session.qubits,
-                                     1 + jacobians->expvals);
-  std::vector<Amplitudes> bras;
-  measure(states, measuring, {}, &bras);
+                                     1 + jacobians->height);
+  const std::vector<Amplitudes> bras = bras_of(states, measuring, {}, *jacobians);
   single.done = 0;
   const std::size_t columns = dynamic_count_columns(session.steps);
-  session.dynamic_count.begin(jacobians->expvals, columns);
+  session.dynamic_count.begin(jacobians->height, columns);
   Jacobians all = *jacobians;
   all.by_dynamic_count = session.dynamic_count.newest().numbers;
   all.dynamic_count_columns = columns;
   differentiate(single.walk, session.steps, own_parameters, bras, all, 0);
+  if (jacobians->cotangents) return;
   session.jacobian.emplace(jacobians->values.begin(), jacobians->values.end());
 }
 
@@ -131,10 +131,9 @@ void run_again(std::span<const Step> steps, const ParametersOf& parameters_of,
   for (const Step& step : steps) walk.forward(step, parameters(step));
   const RowRange run{number, 1};
   if (jacobians == nullptr) {
-    return measure(walk.states(), measuring, run, nullptr, sampling);
+    return measure(walk.states(), measuring, run, sampling);
   }
-  std::vector<Amplitudes> bras;
-  measure(walk.states(), measuring, run, &bras);
+  const auto bras = bras_of(walk.states(), measuring, run, *jacobians);
   differentiate(walk, steps, parameters, bras, *jacobians, number);
 }
 

@@ -36,9 +36,9 @@ void check(const DerivativeState& state) {
                keep] = state;
   bool is_right = sizes.size() == list.size() && squares.size() == sizes.size();
   for (std::size_t i = 0; is_right && i < sizes.size(); ++i) {
-    is_right =
-        sizes[i] >= 0 && squares[i] < count &&
-        (squares[i] < 0 || sizes[static_cast<std::size_t>(squares[i])] == sizes[i]);
+    is_right = sizes[i] >= 0 && squares[i] < count &&
+               (squares[i] < 0 ||
+                (!adjoint && sizes[static_cast<std::size_t>(squares[i])] == sizes[i]));
   }
   if (!is_right) {
     throw CircuitError("The derivative of " + std::to_string(count) +

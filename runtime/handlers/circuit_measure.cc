@@ -12,14 +12,14 @@ namespace {
 struct MeasureState {
   static inline ffi::TypeId id = {};
   MeasurementList list;
-  bool jacobian;  // the last result
+  Derivative derivative;
 };
 
 ffi::ErrorOr<std::unique_ptr<MeasureState>> prepare_measure(
     List<"code", std::int64_t> code, Integer<"jacobian"> jacobian) {
   return instantiate<MeasureState>([&] {
     return std::make_unique<MeasureState>(
-        MeasureState{MeasurementList(code), jacobian != 0});
+        MeasureState{MeasurementList(code), derivative_of(jacobian)});
   });
 }
 
@@ -27,12 +27,13 @@ ffi::ErrorOr<std::unique_ptr<MeasureState>> prepare_measure(
 // rows of a batch are shared with XLA's threads.
 // Ownership: the session is borrowed, and ends here if a measurement fails.
 ffi::Error measure(MeasureState* state, ffi::RunId run, ffi::ThreadPool pool,
-                   HandleBuffer handle, ffi::Buffer<ffi::F64> data, HandleResult result,
+                   HandleBuffer handle, ffi::Buffer<ffi::F64> data,
+                   Cotangents cotangents, HandleResult result,
                    ffi::RemainingRets values) {
   return with_session({run, handle, &result, state}, [&](Lease& lease) {
     take_measurements(lease.session, read_handle(handle).place, state->list,
-                      read_per_row(data, lease->rows), values, state->jacobian,
-                      helpers_of(pool));
+                      read_per_row(data, lease->rows), cotangents, values,
+                      state->derivative, helpers_of(pool));
   });
 }
 

@@ -19,28 +19,27 @@ struct RunState {
   GateTable table;
   std::int32_t offset;
   MeasurementList list;
-  bool jacobian;  // the last result
+  Derivative derivative;
 };
 
 // As bellhop_circuit_begin, it refuses a circuit that cannot run.
 ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
-    Integer<"qubits"> qubits, Integer<"rows"> rows, Integer<"engine"> engine,
-    Text<"name"> name, Text<"site"> site, Text<"names"> names,
+    Integer<"qubits"> qubits, Integer<"record"> record, Integer<"rows"> rows,
+    Integer<"engine"> engine, Text<"name"> name, Text<"site"> site, Text<"names"> names,
     List<"code", std::int64_t> code, List<"constants", double> constants,
     Integer<"offset"> offset, List<"measurements", std::int64_t> measurements,
     Integer<"jacobian"> jacobian) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
-    const bool has_jacobian = jacobian != 0;
     auto state = std::make_unique<RunState>(
         RunState{Beginning{DevicePool::get(std::string(library), std::string(factory),
                                            std::string(kwargs)),
-                           natural("qubits", qubits), 0, has_jacobian, has_jacobian,
-                           false, Tree::kNone, Redraw::kNever, natural("rows", rows),
-                           engine != 0, rows > 0, circuit},
+                           natural("qubits", qubits), 0, record != 0, record >= 2,
+                           record == 3, Tree::kNone, Redraw::kNever,
+                           natural("rows", rows), engine != 0, rows > 0, circuit},
                  GateTable(names, code, constants), static_cast<std::int32_t>(*offset),
-                 MeasurementList(measurements), has_jacobian});
+                 MeasurementList(measurements), derivative_of(jacobian)});
     Beginning& begin = state->beginning;
     begin.waits |= engine::suits(begin);
     begin.pool.expect_memory(Memory::kAll, begin.qubits);
@@ -53,7 +52,7 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
 // Ownership: the session begins and ends here.
 ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
                ffi::Buffer<ffi::F64> params, ffi::Buffer<ffi::F64> data,
-               ffi::RemainingRets values) {
+               Cotangents cotangents, ffi::RemainingRets values) {
   const Beginning& beginning = state->beginning;
   return guarded(state, id, beginning, [&] {
     const Handle handle = begin_session(beginning, std::nullopt, id.run_id);
@@ -62,8 +61,8 @@ ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
       apply_gates(lease.session, state->table, read_per_row(params, beginning.rows),
                   state->offset, {}, 1);
       take_measurements(lease.session, whole_circuit_of_thread(), state->list,
-                        read_per_row(data, beginning.rows), values, state->jacobian,
-                        helpers_of(pool));
+                        read_per_row(data, beginning.rows), cotangents, values,
+                        state->derivative, helpers_of(pool));
     }
     end_session(handle);
   });

@@ -30,17 +30,22 @@ Output output_of(const ffi::RemainingRets& values, std::size_t i) {
                               : Output::Type::kBit};
 }
 
-Jacobians jacobians_of(const ffi::RemainingRets& values) {
+Jacobians jacobians_of(const ffi::RemainingRets& values, std::size_t rows,
+                       const Cotangents& cotangents) {
   const std::size_t last = values.size() - 1;
   const Output output = output_of(values, last);
   const auto shape = (**values.get<ffi::AnyBuffer>(last)).dimensions();
-  if (output.type != Output::Type::kReal || shape.size() < 2) {
-    throw CircuitError("A Jacobian of measured values has two dimensions of type f64.");
+  if (output.type != Output::Type::kReal || shape.size() < (cotangents ? 1 : 2)) {
+    throw CircuitError(
+        "A Jacobian of measured values has two dimensions of type f64, and a VJP one.");
   }
   const auto size = [&](std::size_t behind) {
     return static_cast<std::size_t>(shape[shape.size() - behind]);
   };
-  return {std::span(static_cast<double*>(output.data), output.size), size(2), size(1)};
+  Jacobians jacobians{std::span(static_cast<double*>(output.data), output.size),
+                      cotangents ? 1 : size(2), size(1)};
+  if (cotangents) jacobians.cotangents = read_per_row(*cotangents, rows);
+  return jacobians;
 }
 
 }  // namespace
@@ -51,6 +56,14 @@ std::size_t natural(const char* name, std::int64_t value) {
                        ": expected 0 or more, got " + std::to_string(value) + ".");
   }
   return static_cast<std::size_t>(value);
+}
+
+Derivative derivative_of(std::int64_t value) {
+  if (value < 0 || value > static_cast<std::int64_t>(Derivative::kVjp)) {
+    throw CircuitError("A measurement's jacobian: expected 0 to 2, got " +
+                       std::to_string(value) + ".");
+  }
+  return static_cast<Derivative>(value);
 }
 
 std::string circuit_name(std::string_view name, std::string_view site) {
@@ -72,13 +85,19 @@ void apply_gates(Session& session, const GateTable& table,
 void take_measurements(Session& session, std::uint32_t place,
                        const MeasurementList& list,
                        const PerRow<std::span<const double>>& data,
-                       const ffi::RemainingRets& values, bool has_jacobian,
-                       const Helpers& helpers) {
+                       const Cotangents& cotangents, const ffi::RemainingRets& values,
+                       Derivative derivative, const Helpers& helpers) {
+  const bool is_vjp = derivative == Derivative::kVjp;
+  if (cotangents.has_value() != is_vjp) {
+    throw CircuitError("Cotangents are given for a VJP, and for nothing else.");
+  }
   std::optional<Jacobians> jacobians;
-  if (has_jacobian) jacobians = jacobians_of(values);
+  if (derivative != Derivative::kNone) {
+    jacobians = jacobians_of(values, session.rows, cotangents);
+  }
   std::vector<Output> outputs;
   outputs.reserve(values.size());
-  for (std::size_t i = 0; i < values.size() - (has_jacobian ? 1 : 0); ++i) {
+  for (std::size_t i = 0; i < values.size() - (jacobians ? 1 : 0); ++i) {
     Output output = output_of(values, i);
     if (session.rows > 0) output.size /= session.rows;
     outputs.push_back(output);
@@ -88,13 +107,15 @@ void take_measurements(Session& session, std::uint32_t place,
   if (engine::runs(session, measuring, asked)) {
     engine::run(session, measuring, asked, helpers);
     profile_engine(place);
+  } else if (is_vjp) {
+    throw CircuitError("only the engine has VJPs of measured values.");
   } else if (session.rows > 0) {
     run_batch(session, measuring, asked, helpers);
   } else {
     apply_waiting(session);
     list.measure(session, data.values, outputs);
     if (jacobians) {
-      adjoint_jacobian(session, jacobians->values, jacobians->expvals,
+      adjoint_jacobian(session, jacobians->values, jacobians->height,
                        jacobians->columns);
     }
   }

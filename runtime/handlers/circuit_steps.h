@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,12 +29,20 @@ void apply_gates(Session& session, const GateTable& table,
                  const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                  std::int32_t iterations);
 
+// What the contract's `jacobian` says.
+enum class Derivative : std::uint8_t { kNone, kJacobian, kVjp };
+Derivative derivative_of(std::int64_t value);
+
+// Of a VJP, one for each value of a row.
+using Cotangents = std::optional<ffi::Buffer<ffi::F64>>;
+
 // Writes measurements of a session that the caller holds to XLA's `values`, and the
-// Jacobian to the last of them if there is one. Profiles know the circuit by `place`.
+// Jacobian to the last of them if it is asked for; or a VJP to the only one. Profiles
+// know the circuit by `place`.
 void take_measurements(Session& session, std::uint32_t place,
                        const MeasurementList& list,
                        const PerRow<std::span<const double>>& data,
-                       const ffi::RemainingRets& values, bool has_jacobian,
-                       const Helpers& helpers);
+                       const Cotangents& cotangents, const ffi::RemainingRets& values,
+                       Derivative derivative, const Helpers& helpers);
 
 }  // namespace bellhop

@@ -45,7 +45,7 @@ struct Measurement {
 
   Kind kind = Kind::kExpval;
   std::vector<ObservableStep> observable;
-  std::vector<PauliTerm> terms;     // kExpval: the same observable, if it is such a sum
+  std::vector<PauliTerm> terms;     // the same observable, if it is such a sum
   std::vector<std::int64_t> wires;  // of all that is below
   std::vector<std::int64_t> signs;  // kFrequencies: wires
   // kFrequencies, kSnapshotMeans: the shots of each group
@@ -53,6 +53,15 @@ struct Measurement {
   std::int64_t recipes = -1;        // kSnapshots..: index in the data, or none
   std::vector<std::int64_t> words;  // kSnapshotMeans: a factor for each wire
 
+  // How many real values it has that depend on the state as a smooth function. Of
+  // amplitudes these are real and imaginary parts in turn.
+  std::size_t smooth_values(std::size_t qubits) const {
+    if (kind == Kind::kState) return std::size_t{2} << qubits;
+    if (kind == Kind::kProbs) {
+      return std::size_t{1} << (wires.empty() ? qubits : wires.size());
+    }
+    return kind == Kind::kExpval || kind == Kind::kVar ? 1 : 0;
+  }
   // Of all groups.
   std::size_t shots() const {
     return std::accumulate(groups.begin(), groups.end(), std::size_t{0});

@@ -136,11 +136,9 @@ MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
         static_cast<Measurement::Kind>(reader.next_below(8, "a measurement"));
     switch (measurement.kind) {
       case Measurement::Kind::kExpval:
-        read_observable(reader, measurement.observable, data_);
-        measurement.terms = as_pauli_sum(measurement.observable);
-        break;
       case Measurement::Kind::kVar:
         read_observable(reader, measurement.observable, data_);
+        measurement.terms = as_pauli_sum(measurement.observable);
         break;
       case Measurement::Kind::kProbs:
       case Measurement::Kind::kSample:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "circuit/per_row.h"
@@ -17,15 +18,17 @@ struct Measuring {
   std::span<const Output> outputs;
 };
 
-// Adjoint derivatives of expectation values: for each run a matrix with a row for each
-// expectation value and a column for each parameter.
+// Adjoint derivatives of measured values: for each run a matrix with a row for each
+// value and a column for each parameter; or one row, its product with cotangents.
 struct Jacobians {
   std::span<double> values;
-  std::size_t expvals = 0;
+  std::size_t height = 0;  // rows of a matrix
   std::size_t columns = 0;
   // The same by dynamic-count parameters; none where they are not asked for.
   std::span<double> by_dynamic_count = {};
   std::size_t dynamic_count_columns = 0;
+  // One for each value of a run.
+  std::optional<PerRow<std::span<const double>>> cotangents = {};
 };
 
 }  // namespace bellhop

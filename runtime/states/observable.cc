@@ -121,11 +121,26 @@ void apply(const Observable& observable, States& states, const Amplitudes& ket,
         .apply(static_cast<std::ptrdiff_t>(observable.steps.size()) - 1, bra, free);
     return;
   }
+  Lanewise ones;
+  ones.fill(1.0);
   states.set_zero(bra);
+  add(observable, ones.data(), states, ket, bra, free);
+}
+
+void add(const Observable& observable, const double* factor, States& states,
+         const Amplitudes& ket, const Amplitudes& into, std::size_t free) {
+  if (observable.terms.empty()) {
+    const Amplitudes part = states.get(free);
+    apply(observable, states, ket, part, free + 1);
+    return sweeps().add_word(states.layout(), {}, factor, into, part);
+  }
   for (const PauliTerm& term : observable.terms) {
-    const Lanewise coefficient = coefficient_of(observable, term, states);
+    Lanewise coefficient = coefficient_of(observable, term, states);
+    for (std::size_t lane = 0; lane < states.lanes(); ++lane) {
+      coefficient[lane] *= factor[lane];
+    }
     sweeps().add_word(states.layout(), bits_of(term, states.layout().qubits),
-                      coefficient.data(), bra, ket);
+                      coefficient.data(), into, ket);
   }
 }
 

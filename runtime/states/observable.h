@@ -25,6 +25,11 @@ struct Observable {
 // run one by one; coefficients may differ between lanes.
 bool differs_by_row(const std::vector<ObservableStep>& steps);
 
+// Adds factor * O ket to `into`, with a factor for each lane. The states from number
+// `free` on may be overwritten.
+void add(const Observable& observable, const double* factor, States& states,
+         const Amplitudes& ket, const Amplitudes& into, std::size_t free);
+
 // Computes bra = O ket. The states from number `free` on may be overwritten.
 void apply(const Observable& observable, States& states, const Amplitudes& ket,
            const Amplitudes& bra, std::size_t free);

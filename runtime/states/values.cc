@@ -27,13 +27,52 @@ class Measurer {
         rows_(rows),
         sampling_(sampling) {}
 
-  // The bra of measurement i, which is an expectation value, and its value.
-  void make_bra(std::size_t i, const Amplitudes& bra, std::size_t free) {
-    engine::apply(observable(i), states_, ket_, bra, free);
-    if (measuring_.outputs.empty()) return;
+  // Adds the bras of measurement i's values, each times its weight(number, lane).
+  template <typename Weight>
+  void add_bra(std::size_t i, const Weight& weight, const Amplitudes& into,
+               std::size_t free) {
+    Lanewise factor;
+    const auto fill = [&](auto&& of_lane) {
+      for (std::size_t lane = 0; lane < states_.lanes(); ++lane)
+        factor[lane] = of_lane(lane);
+      return factor.data();
+    };
+    const auto weight_of = [&](std::size_t lane) { return weight(0, lane); };
+    const Measurement& measurement = measuring_.measurements.measurements()[i];
+    if (measurement.kind == Kind::kProbs) return add_projections(i, weight, into);
+    if (measurement.kind == Kind::kState) return add_amplitudes(weight, into);
+    if (measurement.kind == Kind::kExpval) {
+      return engine::add(observable(i), fill(weight_of), states_, ket_, into, free);
+    }
+    // O O ket - 2 <O> O ket
+    const Amplitudes once = states_.get(free);
+    engine::apply(observable(i), states_, ket_, once, free + 1);
+    Lanewise mean;
+    real_overlap(states_, once, ket_, mean.data());
+    engine::add(observable(i), fill(weight_of), states_, once, into, free + 1);
+    fill([&](std::size_t lane) { return -2 * mean[lane] * weight(0, lane); });
+    sweeps().add_word(states_.layout(), {}, factor.data(), into, once);
+  }
+
+  // The value of measurement i, an expectation value whose bra this is.
+  void write_overlap(std::size_t i, const Amplitudes& bra) const {
     Lanewise value;
     real_overlap(states_, bra, ket_, value.data());
     write_number(i, value);
+  }
+
+  // That of all values, each times its cotangent.
+  void add_bras(const PerRow<std::span<const double>>& cotangents,
+                const Amplitudes& into, std::size_t free) {
+    std::size_t first = 0;
+    const auto& all = measuring_.measurements.measurements();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto weight = [&](std::size_t k, std::size_t lane) {
+        return cotangents.of(rows_.first + std::min(lane, rows_.count - 1))[first + k];
+      };
+      add_bra(i, weight, into, free);
+      first += all[i].smooth_values(states_.layout().qubits);
+    }
   }
 
   void measure(std::size_t i, std::size_t free) {
@@ -90,6 +129,32 @@ class Measurer {
       if (std::abs(square[lane]) < rounding) square[lane] = std::max(0.0, square[lane]);
     }
     write_number(i, square);
+  }
+
+  template <typename Weight>
+  void add_projections(std::size_t i, const Weight& weight,
+                       const Amplitudes& into) const {
+    const std::size_t lanes = states_.lanes(), qubits = states_.layout().qubits;
+    const auto& wires = measuring_.measurements.measurements()[i].wires;
+    for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
+      const std::size_t outcome = outcome_of(k, wires, qubits);
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const double factor = weight(outcome, lane);
+        into.real[k * lanes + lane] += factor * ket_.real[k * lanes + lane];
+        into.imag[k * lanes + lane] += factor * ket_.imag[k * lanes + lane];
+      }
+    }
+  }
+
+  template <typename Weight>
+  void add_amplitudes(const Weight& weight, const Amplitudes& into) const {
+    const std::size_t lanes = states_.lanes();
+    for (std::size_t k = 0; k < std::size_t{1} << states_.layout().qubits; ++k) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        into.real[k * lanes + lane] += weight(2 * k, lane) / 2;
+        into.imag[k * lanes + lane] += weight(2 * k + 1, lane) / 2;
+      }
+    }
   }
 
   void write_probabilities(std::size_t i) const {
@@ -163,22 +228,44 @@ class Measurer {
 }  // namespace
 
 void measure(States& states, const Measuring& measuring, const RowRange& rows,
-             std::vector<Amplitudes>* bras, const Sampling& sampling) {
-  const auto& all = measuring.measurements.measurements();
-  const auto is_expval = [](const Measurement& m) { return m.kind == Kind::kExpval; };
-  const std::size_t free =
-      1 + (bras == nullptr
-               ? 0
-               : static_cast<std::size_t>(std::ranges::count_if(all, is_expval)));
+             const Sampling& sampling) {
   Measurer measurer(states, measuring, rows, sampling);
+  for (std::size_t i = 0; i < measuring.measurements.size(); ++i) {
+    measurer.measure(i, 1);
+  }
+}
+
+std::vector<Amplitudes> bras_of(States& states, const Measuring& measuring,
+                                const RowRange& rows, const Jacobians& jacobians) {
+  std::vector<Amplitudes> bras;
+  const std::size_t free = 1 + jacobians.height;
+  const auto next = [&] {
+    bras.push_back(states.get(1 + bras.size()));
+    states.set_zero(bras.back());
+    return bras.back();
+  };
+  const Sampling none;
+  Measurer measurer(states, measuring, rows, none);
+  if (jacobians.cotangents) {
+    measurer.add_bras(*jacobians.cotangents, next(), free);
+    return bras;
+  }
+  const auto& all = measuring.measurements.measurements();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (bras != nullptr && is_expval(all[i])) {
-      bras->push_back(states.get(1 + bras->size()));
-      measurer.make_bra(i, bras->back(), free);
-    } else if (!measuring.outputs.empty()) {
+    for (std::size_t k = 0; k < all[i].smooth_values(states.layout().qubits); ++k) {
+      const auto is_it = [k](std::size_t number, std::size_t) {
+        return number == k ? 1.0 : 0.0;
+      };
+      measurer.add_bra(i, is_it, next(), free);
+    }
+    if (measuring.outputs.empty()) continue;
+    if (all[i].kind == Kind::kExpval) {
+      measurer.write_overlap(i, bras.back());
+    } else {
       measurer.measure(i, free);
     }
   }
+  return bras;
 }
 
 }  // namespace bellhop::engine

@@ -25,10 +25,14 @@ struct Sampling {
   std::vector<std::uint32_t>* drawn = nullptr;  // is given the samples of the last row
 };
 
-// Measures the rows whose states are in state vector 0, and writes the outputs, if
-// there are any. Unless `bras` is null, it makes a bra of each expectation value, O
-// ket, in the state vectors from number 1 on.
+// Measures the rows whose states are in state vector 0, and writes the outputs.
 void measure(States& states, const Measuring& measuring, const RowRange& rows,
-             std::vector<Amplitudes>* bras, const Sampling& sampling = {});
+             const Sampling& sampling);
+
+// The bras of the values, from state 1 on: a derivative of a value is 2 Re <bra|, that
+// of state 0>. With cotangents there is one, the sum. Measures too where there are
+// outputs.
+std::vector<Amplitudes> bras_of(States& states, const Measuring& measuring,
+                                const RowRange& rows, const Jacobians& jacobians);
 
 }  // namespace bellhop::engine

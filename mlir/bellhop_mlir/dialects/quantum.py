@@ -36,7 +36,8 @@ runtime takes it.  ``quantum.run`` is a whole circuit, without a handle.  Codes 
 With ``rows > 0`` it is a batch: so many circuits of the same operations, which the runtime runs
 on several threads.  What the rows do not share has an axis of rows in front (``%params``,
 ``%wires``, ``%data``, ``%all_params``), and so has every result but the state.  With
-``jacobian = 1`` the last result of ``quantum.measure`` is the derivative.
+``jacobian = 1`` the last result of ``quantum.measure`` is the derivative, and with ``jacobian = 2``
+its only one is the VJP of one more operand, the cotangents of its values.
 
 Numbers are in double precision.  What builds an operation takes and gives those of the program,
 which may be in single precision, and puts conversions around it.
@@ -123,7 +124,10 @@ mid_measure = _operation(
 )
 restart = _operation("restart", (STATE,), (STATE, _BOOL, _BOOL))
 measure = _operation(
-    "measure", (STATE, _NUMBERS), (STATE, "..."), {"code": "array<i64>", "jacobian": "i64"}
+    "measure",
+    (STATE, _NUMBERS, f"[{_NUMBERS}]"),
+    (STATE, "..."),
+    {"code": "array<i64>", "jacobian": "i64"},
 )
 jacobian = _operation("jacobian", (STATE,), (STATE, "tensor<?x?xf64>"))
 score = _operation("score", (STATE,), (STATE, "tensor<?xf64>"))
@@ -153,11 +157,11 @@ after = _operation("after", (STATE, "..."), (STATE,))
 end = _operation("end", (STATE,), ())
 run = _operation(
     "run",
-    (_NUMBERS, _NUMBERS),
+    (_NUMBERS, _NUMBERS, f"[{_NUMBERS}]"),
     ("...",),
     {
         **dict.fromkeys(("library", "factory", "kwargs", "name", "site"), "string"),
-        **dict.fromkeys(("qubits", "rows", "engine"), "i64"),
+        **dict.fromkeys(("qubits", "record", "rows", "engine"), "i64"),
         **_TABLE,
         "offset": "i64",
         "measurements": "array<i64>",

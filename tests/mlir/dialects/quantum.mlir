@@ -284,7 +284,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 // TEST: measure_without_data
 // REFUSED
 
-// CHECK: bellhop-opt: quantum.measure has operands of types (tensor<2xui32>); they must be (tensor<2xui32>, tensor<[?x]?xf64>)
+// CHECK: bellhop-opt: quantum.measure has operands of types (tensor<2xui32>); they must be (tensor<2xui32>, tensor<[?x]?xf64>, [tensor<[?x]?xf64>])
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   %0:2 = "quantum.measure"(%s) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<f64>)
   return

@@ -321,9 +321,13 @@ def test_what_is_refused(read: Any, message: str) -> None:
         ({"measured": (EXPVALS, [1], [-1])}, "of 2 measurements is asked for with wrong sizes"),
         ({"measured": (EXPVALS, [1, 1], [2, -1])}, "wrong sizes or squares"),
         ({"measured": (EXPVALS, [1, 2], [1, -1])}, "wrong sizes or squares"),
+        (
+            {"measured": ([1, 3, 0, 0, 3, 0], [1, 1], [1, -1]), "adjoint": True},
+            "wrong sizes or squares",
+        ),
         ({"measured": ([3], [2], [-1])}, "expected a result of 2 complex numbers"),
         (
-            {"measured": ([1, 3, 0], [1], [-1]), "adjoint": True},
+            {"measured": ([1, 3, 0], [1], [-1]), "adjoint": True, "engine": False},
             "expected a Jacobian with 1 rows, and 0 expectation values were measured",
         ),
     ],

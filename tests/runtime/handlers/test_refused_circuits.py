@@ -119,6 +119,29 @@ def test_jacobian_of_wrong_shape(rows, columns, message):
     check_still_right()
 
 
+@pytest.mark.parametrize(
+    ("attribute", "cotangents", "engine", "message"),
+    [
+        (3, [], True, "A measurement's jacobian: expected 0 to 2, got 3"),
+        (2, [], True, "Cotangents are given for a VJP, and for nothing else"),
+        (2, [np.ones(1)], False, "only the engine has VJPs of measured values"),
+    ],
+)
+def test_what_is_no_vjp(attribute, cotangents, engine, message):
+    def program():
+        state = begin(1, record=3, engine=engine)
+        state = gates(state, [Gate("RX", [0], [Param(0)])], [0.1])
+        attributes = {"code": np.array([0, 3, 0]), "jacobian": np.int64(attribute)}
+        operands = state, np.zeros(0), *cotangents
+        state, vjp = call("bellhop_circuit_measure", (HANDLE, f64(1)), *operands, **attributes)
+        end(state)
+        return vjp
+
+    with pytest.raises(RuntimeError, match=message):
+        jax.jit(program)()
+    check_still_right()
+
+
 def test_jacobian_of_circuit_that_was_not_recorded():
     def program():
         state, derivative = jacobian(begin(1), 0, 0)

@@ -42,6 +42,7 @@ from bellhop.circuits.operations.measurement_primitives import (
     derivative_p,
     jacobian_p,
     measure_p,
+    measure_vjp_p,
     measure_with_jacobian_p,
 )
 from bellhop.circuits.operations.state_primitives import HANDLE, gates_p
@@ -164,7 +165,7 @@ def rows_at_once(closed: ClosedJaxpr) -> int:
         (
             sum(x.aval.size for x in eqn.invars[3:5])
             for eqn in closed.jaxpr.eqns
-            if eqn.primitive is measure_p
+            if eqn.primitive in (measure_p, measure_vjp_p)
         ),
         default=0,
     )
@@ -230,7 +231,7 @@ def _is_special(eqn: Any) -> bool:
     return eqn.primitive is jacobian_p or eqn.primitive in _MEASURING
 
 
-_MEASURING = (measure_p, derivative_p)
+_MEASURING = (measure_p, derivative_p, measure_vjp_p)
 
 
 def _rows_first(
@@ -264,7 +265,7 @@ def _gates_of_rows(
 def _measure_rows(
     primitive: Primitive, operands: Sequence[Any], dims: Sequence[int | None], **params: Any
 ) -> tuple[list[Any], list[int | None]]:
-    shared = (0, *range(5, len(operands)))
+    shared = (0,) if primitive is measure_vjp_p else (0, *range(5, len(operands)))
     handle, coefficients, matrices, *rest = _rows_first(operands, dims, shared=shared)
     if dims[1] is not None or dims[2] is not None:
         # Lowering makes one vector of both, so if one of them is mapped, the other must be too.

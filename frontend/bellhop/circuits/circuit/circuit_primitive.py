@@ -33,12 +33,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import batching, mlir
 
-from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
-from bellhop._jax.private import hold_weakly_in_caches, jvp_jaxpr, partial_eval_jaxpr_nounits
+from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.equations import equations_of
 from bellhop.circuits.circuit.batch import (
     Batch,
@@ -49,30 +47,19 @@ from bellhop.circuits.circuit.batch import (
     rows_at_once,
     rows_together,
 )
-from bellhop.circuits.circuit.randomness import OUTCOMES_ARE_DRAWN, Randomness
-from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative, through_tree
-from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
-from bellhop.circuits.derivatives.dynamic_count import reads_the_session
-from bellhop.circuits.derivatives.score import score_gradient_p, score_p
+from bellhop.circuits.circuit.randomness import Randomness
+from bellhop.circuits.circuit.tree import through_tree
+from bellhop.circuits.derivatives.score import score_gradient_p
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.memory import check_result_fits
-from bellhop.circuits.operations.measurement_primitives import jacobian_p, measure_with_jacobian_p
+from bellhop.circuits.operations.measurement_primitives import is_adjoint, plugin_differentiates
 from bellhop.circuits.operations.seeds import random_effect
 from bellhop.circuits.operations.state_primitives import HANDLE, Amplitudes, gates_p
 from bellhop.compiler.batching import call_one_by_one
 from bellhop.compiler.context import allow_our_dialects, lowering_in_progress, lowering_with
 from bellhop.compiler.plain_jit import lower_alone
-from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
-from bellhop.errors import DifferentiableCompileError
-from bellhop.mesh.explicit_mesh import apart_from_mesh
-from bellhop.mesh.manual_axes import differ, varying_as
+from bellhop.mesh.manual_axes import varying_as
 from bellhop_mlir.dialects import quantum
-
-_VARIES = (
-    "{where}: it is differentiated inside jax.shard_map, which keeps track of what differs between "
-    "devices, and gates do not tell it. Give jax.shard_map check_vma=False."
-)
-
 
 circuit_p = Primitive("quantum_circuit")
 circuit_p.multiple_results = True
@@ -108,43 +95,6 @@ class CircuitBody:
 hold_weakly_in_caches(CircuitBody)
 
 
-def bind(
-    body: CircuitBody,
-    inputs: Sequence[Any],
-    *,
-    device: DeviceSpec,
-    name: str,
-    derivative_order: int,
-    randomness: Randomness = Randomness.NONE,
-    batch: Batch | None = None,
-) -> list[Any]:
-    """Bind the primitive: run a circuit.
-
-    Args:
-        body: takes the handle of a fresh state and the inputs; returns the handle after the last
-            operation, and the results.  Of a tree, this is one run.
-        inputs: arrays; of a batch, the inputs of all rows.
-        device: the device that runs it.
-        name: the QNode's name.
-        derivative_order: how often it was differentiated.  If it was, the runtime records its
-            gates.
-        randomness: what it does about random outcomes.
-        batch: the rows, if it is a batch.
-    """
-    # JAX is patched here, since JAX applies the rules of transformations before it evaluates the
-    # abstract value.
-    keep_effects_in_loops()
-    return circuit_p.bind(
-        *inputs,
-        body=body,
-        batch=batch,
-        device=device,
-        name=name,
-        derivative_order=derivative_order,
-        randomness=randomness,
-    )
-
-
 @circuit_p.def_effectful_abstract_eval
 def _aval(
     *avals: Any, body: CircuitBody, randomness: Randomness, batch: Batch | None, **__: Any
@@ -162,77 +112,6 @@ def _run_now(*inputs: Any, **params: Any) -> Any:
     # Under ``jax.disable_jit`` too, a circuit is compiled as a whole.
     with jax.disable_jit(False):
         return jax.jit(lambda *args: circuit_p.bind(*args, **params))(*inputs)
-
-
-def _jvp(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    body: CircuitBody,
-    derivative_order: int,
-    randomness: Randomness,
-    batch: Batch | None,
-    **static: Any,
-) -> tuple[list[Any], list[Any]]:
-    """Linearize a circuit: bind one that also returns residuals, and linear equations after it.
-
-    The linear equations have no quantum operations, so JAX transposes and batches them as usual.
-    Of a batch, the body of one row is linearized, and the linear equations are mapped by ``vmap``.
-    """
-    nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
-    if differ(primals):
-        raise DifferentiableCompileError(_VARIES.format(where=body.where))
-    try:
-        is_drawn = randomness.has_drawn_outcomes and not _has(body.closed, score_p)
-        with apart_from_mesh(()), undifferentiable_gates(OUTCOMES_ARE_DRAWN if is_drawn else ""):
-            closed = body.closed if body.again is None else body.again()
-            jvp, out_nonzero = jvp_jaxpr(closed, [False, *nonzero], instantiate=False)
-    except DifferentiableCompileError as error:
-        if str(error).startswith(body.where):
-            raise
-        raise DifferentiableCompileError(f"{body.where}: {error}") from error
-    n_out = len(body.closed.out_avals)
-    n_in = 1 + len(primals)
-    with apart_from_mesh(()):
-        known, linear, _, residual_avals = partial_eval_jaxpr_nounits(
-            jvp,
-            [False] * n_in + [True] * sum(nonzero),
-            instantiate=[False] * n_out + [True] * sum(out_nonzero),
-        )
-    static |= {"derivative_order": derivative_order + 1, "randomness": randomness, "batch": batch}
-    given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
-    if linear.out_avals and (randomness is Randomness.TREE or has_loop_of_unknown_length(linear)):
-        # The residuals of all runs of a tree, or of a loop of dynamic length, have no static shape.
-        # So the circuit returns its Jacobian instead of residuals.
-        derived = functools.partial(
-            run_with_derivative, known, linear, n_out, len(given), body.where
-        )
-        runs = derived()
-        again = functools.partial(derived, forward=True) if reads_the_session(runs) else None
-        outs = bind(CircuitBody(runs, body.where, body.site, again), primals, **static)
-        residuals = outs[n_out - 1 :]
-
-        def evaluate(*args: Any) -> list[Any]:
-            derivatives, given = args[: len(residuals)], args[len(residuals) :]
-            return apply_derivative(derivatives, given, sum(out_nonzero[1:]))
-    else:
-        outs = bind(CircuitBody(known, body.where, body.site), primals, **static)
-        residuals = outs[len(outs) - len(residual_avals) :] if residual_avals else []
-        evaluate = functools.partial(eval_jaxpr, linear.jaxpr, linear.consts)
-    if batch is not None:
-        axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
-        in_axes = (*(0 for _ in residuals), *axes)
-        evaluate = jax.vmap(evaluate, in_axes=in_axes, axis_size=batch.rows)
-    linear_outs = iter(evaluate(*residuals, *given))
-    results = outs[: n_out - 1]
-    result_tangents = [
-        next(linear_outs) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())
-        for result, yes in zip(results, out_nonzero[1:], strict=True)
-    ]
-    return results, result_tangents
-
-
-ad.primitive_jvps[circuit_p] = _jvp
 
 
 def _batch(
@@ -352,17 +231,17 @@ def _has(closed: ClosedJaxpr, primitive: Primitive) -> bool:
 
 def _record(closed: ClosedJaxpr) -> int:
     """Return the runtime's ``record`` attribute of a circuit that is differentiated."""
-    by_device = (jacobian_p, measure_with_jacobian_p)
     if _has(closed, score_gradient_p):
         return 3
     equations = list(equations_of(closed.jaxpr))
-    if not any(eqn.primitive in by_device for eqn in equations):
+    adjoint = list(filter(is_adjoint, equations))
+    if not adjoint:
         return 1
     by_amplitudes = any(
         eqn.primitive is gates_p and eqn.params["amplitudes"] is Amplitudes.DIFFERENTIATED
         for eqn in equations
     )
-    return 3 if by_amplitudes else 2
+    return 2 if not by_amplitudes and all(map(plugin_differentiates, adjoint)) else 3
 
 
 mlir.register_lowering(circuit_p, _lower, cacheable=False)

@@ -64,6 +64,8 @@ class Differentiation:
         obstacle: why there is no derivative; nothing where there is one.
         by_amplitudes: the same where the amplitudes that the state is prepared from are the last
             of the parameters; None without such.
+        has_vjp: whether the engine has the VJP of all values, whatever the method of a Jacobian.
+        by_vjp: whether nothing but that is asked for.
     """
 
     method: str = ADJOINT
@@ -72,6 +74,23 @@ class Differentiation:
     options: tuple[tuple[str, Any], ...] = ()
     obstacle: str = ""
     by_amplitudes: "Differentiation | None" = field(default=None, repr=False)
+    has_vjp: bool = False
+    by_vjp: bool = False
+
+    def again(self, measurements: Sequence[Measurement]) -> "Differentiation":
+        """Return how the derivatives of runs at other parameters are made.
+
+        Those of variances are made of their second moments, which no adjoint method gives.
+
+        Raises:
+            DifferentiableCompileError: for a state, of which no other method has a derivative.
+        """
+        if not self.is_adjoint or all(measurement.has_adjoint for measurement in measurements):
+            return self
+        if obstacles := [m.obstacle for m in measurements if m.obstacle]:
+            raise DifferentiableCompileError(obstacles[0])
+        by_amplitudes = self.by_amplitudes and self.by_amplitudes.again(measurements)
+        return replace(self, method=PARAMETER_SHIFT, by_amplitudes=by_amplitudes)
 
     @property
     def is_adjoint(self) -> bool:
@@ -166,6 +185,8 @@ class DifferentiationChoice:
         dynamic_frequencies: int,
         *,
         is_replayed: bool,
+        n_values: int,
+        is_counted: bool,
         amplitudes: bytes = b"",
         in_engine: bool = True,
         amplitudes_obstacle: str = "",
@@ -178,15 +199,22 @@ class DifferentiationChoice:
             dynamic_frequencies: those of all parameters that only the run counts.
             is_replayed: whether only running the gates again differentiates: with shots, or
                 with mid-circuit measurements.
+            n_values: how many real values they have.
+            is_counted: whether all parameters are counted before the run.
             amplitudes: the bits of those that the state is prepared from.
             in_engine: whether the runtime's engine runs the circuit.
             amplitudes_obstacle: why there is no derivative by these.
         """
-        have_adjoint = all(measurement.has_adjoint for measurement in measurements)
+        obstacles = [m.obstacle for m in measurements if m.obstacle]
+        have_adjoint = is_cheaper = all(measurement.has_adjoint for measurement in measurements)
+        if in_engine and is_counted and not is_replayed:
+            have_adjoint = all(measurement.engine_has_adjoint for measurement in measurements)
+            # A sweep back for each value costs more than two runs for each parameter.
+            is_cheaper |= n_values <= 2 * len(frequencies + amplitudes) or bool(obstacles)
+        has_adjoint = self.has_adjoint and have_adjoint and not is_replayed
         method = self.method
         if method == BEST:
-            by_adjoint = self.has_adjoint and have_adjoint and not is_replayed
-            method = ADJOINT if by_adjoint else PARAMETER_SHIFT
+            method = ADJOINT if has_adjoint and is_cheaper else PARAMETER_SHIFT
         obstacle = ""
         if method not in (ADJOINT, PARAMETER_SHIFT, *BY_DIFFERENCES):
             obstacle = (
@@ -194,7 +222,7 @@ class DifferentiationChoice:
                 "'best', 'adjoint', 'parameter-shift', 'hadamard', 'spsa' and 'finite-diff' on "
                 "this device."
             )
-        elif obstacles := [m.obstacle for m in measurements if m.obstacle]:
+        elif obstacles and not (method == ADJOINT and has_adjoint):
             obstacle = obstacles[0]
         elif method == ADJOINT and not self.has_adjoint:
             obstacle = (
@@ -209,11 +237,18 @@ class DifferentiationChoice:
             )
         elif method == ADJOINT and not have_adjoint:
             obstacle = (
-                "it measures var or probs and is differentiated; the adjoint method "
+                "it measures var or probs and is differentiated; the adjoint method of a device "
                 "differentiates expectation values only. Use diff_method='best' or "
                 "'parameter-shift'."
             )
-        found = Differentiation(method, frequencies, dynamic_frequencies, self.options, obstacle)
+        found = Differentiation(
+            method,
+            frequencies,
+            dynamic_frequencies,
+            self.options,
+            obstacle,
+            has_vjp=has_adjoint and in_engine and is_counted and self.method in (BEST, ADJOINT),
+        )
         if not amplitudes:
             return found
         if method == ADJOINT and not in_engine:

@@ -52,13 +52,14 @@ from bellhop.circuits.derivatives.diff_method import DIFFERENCES_OF_DIFFERENCES
 from bellhop.circuits.derivatives.dynamic_count import vjp_p
 from bellhop.circuits.derivatives.observable_derivatives import Change
 from bellhop.circuits.derivatives.point import NOT_KEPT, Place, Point
-from bellhop.circuits.derivatives.tangents import is_given, split, without_tangents, zero_tangent
+from bellhop.circuits.derivatives.tangents import is_given, without_tangents, zero_tangent
 from bellhop.circuits.operations.measurement_primitives import (
     Measuring,
     derivative_p,
     directional_derivative_p,
     jacobian_p,
     measure_p,
+    measure_tangent_p,
     steps_p,
 )
 from bellhop.circuits.operations.state_primitives import (
@@ -109,12 +110,18 @@ def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any)
     """Differentiate the measurements at the end of a circuit."""
     measuring = Measuring(**static)
     point = Point.of(primals[1:], tangents[1:], measuring.with_means())
+    if point.measuring.differentiation.is_adjoint:
+        # The Jacobian of a variance by the adjoint method is its own, not that of its moment.
+        point = point._replace(measuring=point.own(measuring))
     obstacle = point.measuring.differentiation.obstacle
     if obstacle and point.moves:
         raise DifferentiableCompileError(obstacle)
     handle, *values = measure_p.bind(primals[0], *point.data, **point.own(measuring).params())
     if not point.moves:
         return [handle, *values], [zero_tangent(value) for value in (handle, *values)]
+    if measuring.differentiation.by_vjp and not point.has_more and point.moves_by_params_alone:
+        tangent = measure_tangent_p.bind(*primals, tangents[3], **static)
+        return [handle, *values], [zero_tangent(handle), *measuring.results(tangent)]
     kept, jacobian = NOT_KEPT, None
     if point.params_dot is not None or point.proxy_dot is not None:
         handle, jacobian, kept = _first_derivative(handle, point)
@@ -149,7 +156,7 @@ def _with_variances(
         dot: the tangents of all of these, where that of a variance is the tangent of its moment.
     """
     measured = point.measuring.measurements
-    dots = split(dot, [m.result(point.measuring.device).shape for m in measured])
+    dots = point.measuring.results(dot)
     n = len(values)
     means = point.measuring.of(measured[n:])
     if means.measurements:
@@ -179,10 +186,31 @@ def _derivative_jvp(
 
 
 def _jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
-    point = Point.again(primals[1:], tangents[1:], Measuring(**static))
-    handle, jacobian = jacobian_p.bind(primals[0], *point.data, **point.measuring.params())
+    measuring = Measuring(**static)
+    point = Point.again(primals[1:], tangents[1:], measuring.with_means())
+    own = point.own(measuring).params()
+    handle, jacobian = jacobian_p.bind(primals[0], *point.data, **own)
     handle, dot = _moved_derivative(handle, point, 1)
+    if measuring.means().measurements:
+        handle, dot = _with_jacobians_of_variances(handle, point, dot)
     return [handle, point.without_amplitudes(jacobian, 1)], [zero_tangent(handle), dot]
+
+
+def _with_jacobians_of_variances(handle: Any, point: Point, dot: Any) -> tuple[Any, Any]:
+    """Return the handle and the tangent of a Jacobian, of which ``dot`` has that of moments."""
+    of_means = point._replace(measuring=point.measuring.means())
+    handle, mean, _ = point.derivative(handle, of_means.measuring, 0)
+    handle, slope, _ = point.derivative(handle, of_means.measuring, 1)
+    handle, mean_dot = _moved(handle, of_means, 0, slope)
+    handle, slope_dot = _moved_derivative(handle, of_means, 1)
+    slope = point.without_amplitudes(slope, 1)
+    of_squares = mean_dot[:, None] * slope + mean[:, None] * slope_dot
+    ends = list(itertools.accumulate(point.measuring.sizes()))
+    n = len(ends) - len(mean)
+    for number, square in enumerate(point.measuring.squares()):
+        if square >= 0:
+            dot = dot.at[ends[number] - 1].add(-2 * of_squares[square - n])
+    return handle, dot[: ends[n - 1]]
 
 
 def _moved_derivative(handle: Any, point: Point, order: int) -> tuple[Any, Any]:

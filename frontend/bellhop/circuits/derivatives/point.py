@@ -100,6 +100,11 @@ class Point(NamedTuple):
         return any(map(is_given, self.dots))
 
     @property
+    def moves_by_params_alone(self) -> bool:
+        """Whether only the parameters have a tangent."""
+        return [number for number, dot in enumerate(self.dots) if is_given(dot)] == [2]
+
+    @property
     def params_dot(self) -> Any:
         """The tangent of the parameters; None where they have none."""
         return self.dots[2] if is_given(self.dots[2]) else None
@@ -130,7 +135,8 @@ class Point(NamedTuple):
         if basis is None:
             basis = np.zeros((0, self.data[2].shape[-1]), real_type())
         operands = *self.data[:4], basis, *self.data[4:]
-        return derivative_p.bind(handle, *operands, order=order, keep=keep, **measuring.params())
+        static = measuring.run_again().params()
+        return derivative_p.bind(handle, *operands, order=order, keep=keep, **static)
 
     def changes(self) -> list[Change]:
         """Return how values change by the tangents of coefficients and of matrices."""
@@ -160,5 +166,5 @@ class Point(NamedTuple):
             directions,
             order=order,
             is_kept=place.kept is not NOT_KEPT,
-            **measuring.params(),
+            **measuring.run_again().params(),
         )

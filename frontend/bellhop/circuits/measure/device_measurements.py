@@ -22,13 +22,15 @@ class Measurement:
 
     Attributes:
         number: its code begins with it.
-        has_adjoint: whether the adjoint method differentiates it.
-        obstacle: why it has no derivative, where it has none.
+        has_adjoint: whether the adjoint method of a plugin differentiates it.
+        engine_has_adjoint: whether that of the engine does.
+        obstacle: why it has no derivative, where it has none, but by the engine's adjoint method.
         data_obstacle: why it has none by the coefficients and matrices of its observable.
     """
 
     number: ClassVar[int]
     has_adjoint: ClassVar[bool] = False
+    engine_has_adjoint: ClassVar[bool] = False
     obstacle: ClassVar[str] = ""
     data_obstacle: ClassVar[str] = ""
 
@@ -47,6 +49,11 @@ class Measurement:
     def result(self, device: DeviceSpec) -> ShapedArray:
         """Return the type of the result."""
         return ShapedArray(self._shape(device), np.dtype(self._dtype()))
+
+    def n_values(self, device: DeviceSpec) -> int:
+        """Return how many real numbers the result has."""
+        result = self.result(device)
+        return result.size * (2 if np.issubdtype(result.dtype, np.complexfloating) else 1)
 
     @abstractmethod
     def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
@@ -102,7 +109,7 @@ class Expval(_OfObservable):
     """An expectation value."""
 
     number = 0
-    has_adjoint = True
+    has_adjoint = engine_has_adjoint = True
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,7 @@ class Var(_OfObservable):
     """A variance: ``E[A**2]``, which is linear in the state, less the square of the mean."""
 
     number = 1
+    engine_has_adjoint = True
     data_obstacle = (
         "a variance is differentiated by the coefficients or the matrix of its observable. "
         "Compute it from qml.expval of the observable and of its square."
@@ -127,6 +135,7 @@ class Probs(Measurement):
     wires: tuple[int, ...] = ()
 
     number = 2
+    engine_has_adjoint = True
 
     def _operands(self, first_matrix: int) -> tuple[int, ...]:
         return _list(self.wires)
@@ -140,9 +149,10 @@ class State(Measurement):
     """The amplitudes."""
 
     number = 3
+    engine_has_adjoint = True
     obstacle = (
-        "it measures the state and is differentiated, which no method of this device does. Use "
-        "default.qubit, or return expectation values or probs."
+        "it measures the state and is differentiated, which only the adjoint method of bellhop's "
+        "engine does, once. Use default.qubit, or return expectation values or probs."
     )
 
     def _operands(self, first_matrix: int) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
@@ -32,10 +33,15 @@ from bellhop_mlir.dialects import quantum
 #   the state is prepared from where these are not among the parameters, and the proxy f64[] of
 #   dynamic-count parameters where there are such -> handle, values...
 measure_p = Primitive("quantum_measure")
-# measure_with_jacobian: the same -> handle, values..., f64[expvals, p]
+# measure_with_jacobian: the same -> handle, values..., f64[values, p]
 measure_with_jacobian_p = Primitive("quantum_measure_with_jacobian")
-# jacobian: the same -> handle, f64[expvals, p], by the adjoint method
+# jacobian: the same -> handle, f64[values, p], by the adjoint method
 jacobian_p = Primitive("quantum_jacobian")
+# measure_tangent: the same without a proxy, and the tangents f64[p] of params -> f64[values], those
+#   of all values; it is never run, but transposed
+measure_tangent_p = Primitive("quantum_measure_tangent")
+# measure_vjp: the same without a proxy, and cotangents f64[values] -> handle, f64[p], by the engine
+measure_vjp_p = Primitive("quantum_measure_vjp")
 # derivative: the same, with a basis f64[q, p] before the proxy -> handle,
 #   f64[values, p, ..., p], and the number i32[] of the first derivative by dynamic-count
 #   parameters, where the session is to keep it; a basis that has rows stands for the parameters
@@ -70,6 +76,15 @@ class Measuring:
         """Return the same with other measurements."""
         return replace(self, measurements=tuple(measurements))
 
+    def run_again(self) -> "Measuring":
+        """Return the same as derivatives of runs at other parameters are made of it."""
+        method = self.differentiation.again(self.measurements)
+        return replace(self, differentiation=method)
+
+    def by_vjp(self) -> "Measuring":
+        """Return the same, linearized for its VJP alone."""
+        return replace(self, differentiation=replace(self.differentiation, by_vjp=True))
+
     def means(self) -> "Measuring":
         """Return the same with the expectation value for each variance."""
         return self.of([mean for m in self.measurements if (mean := m.mean()) is not None])
@@ -79,8 +94,19 @@ class Measuring:
         return self.of([*self.measurements, *self.means().measurements])
 
     def sizes(self) -> list[int]:
-        """Return how many numbers each measurement gives."""
-        return [measurement.result(self.device).size for measurement in self.measurements]
+        """Return how many real numbers each measurement gives."""
+        return [measurement.n_values(self.device) for measurement in self.measurements]
+
+    def results(self, numbers: Any) -> list[Any]:
+        """Return the results of the measurements, of their real numbers in one vector."""
+        parts = jnp.split(numbers, np.cumsum(self.sizes())[:-1])
+        results = [measurement.result(self.device) for measurement in self.measurements]
+        return [
+            (part[::2] + 1j * part[1::2]).astype(result.dtype)
+            if np.issubdtype(result.dtype, np.complexfloating)
+            else part.reshape(result.shape)
+            for part, result in zip(parts, results, strict=True)
+        ]
 
     def squares(self) -> list[int]:
         """Return for each variance which measurement is its mean, and -1 for the others.
@@ -101,9 +127,9 @@ def _values(
     return [ShapedArray((*rows, *result.shape), result.dtype) for result in results]
 
 
-def _jacobian(operands: Sequence[Any], measurements: Sequence[Measurement]) -> ShapedArray:
+def _jacobian(operands: Sequence[Any], **static: Any) -> ShapedArray:
     *rows, n_params = operands[3].shape
-    return ShapedArray((*rows, len(measurements), n_params), real_type())
+    return ShapedArray((*rows, sum(Measuring(**static).sizes()), n_params), real_type())
 
 
 @measure_p.def_abstract_eval
@@ -112,14 +138,26 @@ def _measure_aval(*operands: Any, measurements: Any, device: DeviceSpec, **_: An
 
 
 @measure_with_jacobian_p.def_abstract_eval
-def _both_aval(*operands: Any, measurements: Any, device: DeviceSpec, **_: Any) -> list[Any]:
-    jacobian = _jacobian(operands, measurements)
-    return [HANDLE, *_values(operands, measurements, device), jacobian]
+def _both_aval(
+    *operands: Any, measurements: Any, device: DeviceSpec, differentiation: Any
+) -> list[Any]:
+    static = Measuring(measurements, device, differentiation).params()
+    return [HANDLE, *_values(operands, measurements, device), _jacobian(operands, **static)]
 
 
 @jacobian_p.def_abstract_eval
-def _jacobian_aval(*operands: Any, measurements: Any, **_: Any) -> list[Any]:
-    return [HANDLE, _jacobian(operands, measurements)]
+def _jacobian_aval(*operands: Any, **static: Any) -> list[Any]:
+    return [HANDLE, _jacobian(operands, **static)]
+
+
+@measure_tangent_p.def_abstract_eval
+def _measure_tangent_aval(*_: Any, **static: Any) -> ShapedArray:
+    return ShapedArray((sum(Measuring(**static).sizes()),), real_type())
+
+
+@measure_vjp_p.def_abstract_eval
+def _measure_vjp_aval(*operands: Any, **_: Any) -> list[Any]:
+    return [HANDLE, ShapedArray(operands[3].shape, real_type())]
 
 
 def _derivative(rows: Sequence[int], n_params: int, order: int, **static: Any) -> ShapedArray:
@@ -153,15 +191,16 @@ def _measure_lower(
     state: Any,
     coefficients: Any,
     matrices: Any,
-    *_: Any,
+    *others: Any,
     measurements: tuple[Measurement, ...],
     **_static: Any,
 ) -> Any:
     allow_our_dialects(ctx)
     data, code = data_and_code(coefficients, matrices, measurements)
     types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
-    has_jacobian = ctx.primitive is measure_with_jacobian_p
-    return quantum.measure([state, data], types, code=code, jacobian=has_jacobian)
+    cotangents = others[-1:] if ctx.primitive is measure_vjp_p else ()
+    derivative = {measure_p: 0, measure_with_jacobian_p: 1, measure_vjp_p: 2}[ctx.primitive]
+    return quantum.measure([state, data, *cotangents], types, code=code, jacobian=derivative)
 
 
 def _jacobian_lower(ctx: Any, state: Any, *_: Any, **__: Any) -> Any:
@@ -249,6 +288,7 @@ def data_and_code(
 for _primitive, _lower in (
     (measure_p, _measure_lower),
     (measure_with_jacobian_p, _measure_lower),
+    (measure_vjp_p, _measure_lower),
     (jacobian_p, _jacobian_lower),
     (derivative_p, _derivative_lower),
     (steps_p, lambda _, state: quantum.steps([state])),
@@ -256,3 +296,14 @@ for _primitive, _lower in (
     _primitive.multiple_results = True
     mlir.register_lowering(_primitive, _lower, cacheable=False)
 mlir.register_lowering(directional_derivative_p, _directional_lower, cacheable=False)
+
+
+def is_adjoint(eqn: Any) -> bool:
+    """Tell whether an equation goes back through the gates of a circuit."""
+    return eqn.primitive in (jacobian_p, measure_with_jacobian_p, measure_vjp_p)
+
+
+def plugin_differentiates(eqn: Any) -> bool:
+    """Tell whether a plugin has the derivative of such an equation, too."""
+    measured = eqn.params["measurements"]
+    return eqn.primitive is not measure_vjp_p and all(m.has_adjoint for m in measured)

@@ -16,7 +16,8 @@ from bellhop._jax.private import convert_constvars_jaxpr
 from bellhop._patching import patch
 from bellhop.base.config import engine_of_environment
 from bellhop.base.source import definition_site, function_name
-from bellhop.circuits.circuit import circuit_primitive
+from bellhop.circuits.circuit import linearization
+from bellhop.circuits.circuit.circuit_primitive import CircuitBody
 from bellhop.circuits.circuit.execution import QNodeCall, check_number_of_shots, trace_circuit
 from bellhop.circuits.derivatives.diff_method import (
     HADAMARD,
@@ -150,10 +151,10 @@ def _run_on_plugin(call: QNodeCall, wires: WireMap) -> Any:
     # Constants come first now; the handle must, for the circuit primitive.
     has_rows = rows.size is not None
     order = _handle_first(jaxpr, len(consts), has_rows=has_rows)
-    body = circuit_primitive.CircuitBody(order, where, definition_site(qnode.func))
+    body = CircuitBody(order, where, definition_site(qnode.func))
 
     def run(row: Any) -> list[Any]:
-        return circuit_primitive.bind(
+        return linearization.bind(
             body,
             [*consts, *([row] if has_rows else []), *inputs],
             device=traced.device,

@@ -322,6 +322,8 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             frequencies,
             self._dynamic_frequencies,
             is_replayed=self._is_replayed(),
+            n_values=sum(m.n_values(self.device) for m in measured.measurements),
+            is_counted=self._dynamic_count is None,
             amplitudes=amplitude_bits,
             in_engine=self._runs_in_engine,
             amplitudes_obstacle=_OF_OTHER_NORM if self.device.shots > 0 else "",

@@ -10,7 +10,7 @@ from bellhop_mlir._walk import functions, integer, named, producer, replace, sym
 from bellhop_mlir.dialects import callback, quantum
 
 # What quantum.run has of quantum.begin; where these are zero, there is no more to say.
-_OF_BEGIN = ("library", "factory", "kwargs", "qubits", "rows", "engine", "name", "site")
+_OF_BEGIN = ("library", "factory", "kwargs", "qubits", "record", "rows", "engine", "name", "site")
 _ZERO = ("shots", "tree", "seeded")
 
 
@@ -115,11 +115,11 @@ class _Circuit:
     def fuse(self) -> None:
         """Put one operation in the place of those of a block."""
         _, params, offset, _ = self.gates.operands
-        _, data = self.measure.operands
+        _, *data = self.measure.operands
         _, *values = self.measure.results
         with ir.InsertionPoint(self.measure), self.measure.location:
             results = quantum.run(
-                [params, data],
+                [params, *data],
                 types(values),
                 offset=integer(offset),
                 **{name: _plain(self.begin.attributes[name]) for name in _OF_BEGIN},

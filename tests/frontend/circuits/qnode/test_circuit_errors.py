@@ -219,19 +219,11 @@ def prepared(x: Any) -> Any:
 
 ADJOINT = {"diff_method": "adjoint"}
 NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
-    "var": (rotated(lambda: qml.var(qml.Z(0))), ADJOINT, "it measures var or probs"),
-    "probs": (rotated(lambda: qml.probs(wires=0)), ADJOINT, "it measures var or probs"),
-    "expval beside probs": (
-        rotated(lambda: (expval(), qml.probs())),
-        ADJOINT,
-        "it measures var or probs and is differentiated; the adjoint method differentiates "
-        "expectation values only. Use diff_method='best' or 'parameter-shift'.",
-    ),
     "state": (
         rotated(qml.state),
-        {},
-        "it measures the state and is differentiated, which no method of this device does. Use "
-        "default.qubit, or return expectation values or probs.",
+        {"diff_method": "parameter-shift"},
+        "it measures the state and is differentiated, which only the adjoint method of bellhop's "
+        "engine does, once. Use default.qubit, or return expectation values or probs.",
     ),
     "no method": (rotated(expval), {"diff_method": None}, "its diff_method is 'None'"),
     "another method": (

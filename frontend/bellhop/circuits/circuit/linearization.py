@@ -1,0 +1,372 @@
+"""Calls of circuits, and how they are linearized.
+
+A circuit is linearized as one that also returns its Jacobian, and a product with that after it.
+Reverse mode wants one row of that product only.  Where the circuit has more values than a few, and
+the engine has their VJP, ``jax.grad(loss)(x)`` of its probabilities becomes ::
+
+    probs = quantum_circuit[body={ lambda ; state x. let ... quantum_measure ... } ...] x
+    ... the loss, and back to the cotangents of the probabilities ...
+    x_bar = quantum_circuit[
+      body={ lambda ; state x probs_bar. let
+          ...
+          state angle_bar = quantum_measure_vjp ... probs_bar
+          x_bar = mul 2.0 angle_bar
+        in (state, x_bar) }
+    ] x probs_bar
+
+Until it is transposed, the linear part is a primitive, ``quantum_circuit_tangent``.  In forward
+mode it is computed by the Jacobian after all.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.core import eval_jaxpr
+from jax.extend.core import ClosedJaxpr, Primitive
+from jax.interpreters import ad, batching, mlir
+
+from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
+from bellhop._jax.private import jvp_jaxpr, partial_eval_jaxpr_nounits
+from bellhop.base.equations import equations_of
+from bellhop.circuits.circuit.batch import Batch, of_rows
+from bellhop.circuits.circuit.circuit_primitive import CircuitBody, circuit_p
+from bellhop.circuits.circuit.randomness import OUTCOMES_ARE_DRAWN, Randomness
+from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative
+from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
+from bellhop.circuits.derivatives.dynamic_count import reads_the_session
+from bellhop.circuits.derivatives.score import score_p
+from bellhop.circuits.gates.device import DeviceSpec
+from bellhop.circuits.operations.measurement_primitives import (
+    Measuring,
+    measure_p,
+    measure_tangent_p,
+    measure_vjp_p,
+)
+from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
+from bellhop.control_flow.unused_values import without_unused
+from bellhop.errors import DifferentiableCompileError
+from bellhop.mesh.explicit_mesh import apart_from_mesh
+from bellhop.mesh.manual_axes import differ
+
+_VARIES = (
+    "{where}: it is differentiated inside jax.shard_map, which keeps track of what differs between "
+    "devices, and gates do not tell it. Give jax.shard_map check_vma=False."
+)
+
+
+# Up to here the Jacobian costs less than to run the circuit again with cotangents.
+_FEW_VALUES = 4
+
+# circuit_tangent: the inputs of a circuit, and tangents of some of them -> tangents of its results
+circuit_tangent_p = Primitive("quantum_circuit_tangent")
+circuit_tangent_p.multiple_results = True
+
+
+def bind(
+    body: CircuitBody,
+    inputs: Sequence[Any],
+    *,
+    device: DeviceSpec,
+    name: str,
+    derivative_order: int,
+    randomness: Randomness = Randomness.NONE,
+    batch: Batch | None = None,
+) -> list[Any]:
+    """Bind the primitive: run a circuit.
+
+    Args:
+        body: takes the handle of a fresh state and the inputs; returns the handle after the last
+            operation, and the results.  Of a tree, this is one run.
+        inputs: arrays; of a batch, the inputs of all rows.
+        device: the device that runs it.
+        name: the QNode's name.
+        derivative_order: how often it was differentiated.  If it was, the runtime records its
+            gates.
+        randomness: what it does about random outcomes.
+        batch: the rows, if it is a batch.
+    """
+    # JAX is patched here, since JAX applies the rules of transformations before it evaluates the
+    # abstract value.
+    keep_effects_in_loops()
+    return circuit_p.bind(
+        *inputs,
+        body=body,
+        batch=batch,
+        device=device,
+        name=name,
+        derivative_order=derivative_order,
+        randomness=randomness,
+    )
+
+
+class _Linearized(NamedTuple):
+    """The body of a circuit, split by what is known.
+
+    Attributes:
+        known: takes handle and inputs; returns handle, values and residuals.
+        linear: takes residuals and tangents; returns the tangents of values.
+        n_residuals: how many residuals there are.
+        moved: for each value, whether it has a tangent.
+    """
+
+    known: ClosedJaxpr
+    linear: ClosedJaxpr
+    n_residuals: int
+    moved: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, body: CircuitBody, given: Sequence[bool], obstacle: str) -> "_Linearized":
+        """Linearize.
+
+        Args:
+            body: of one circuit.
+            given: for each input, whether it has a tangent.
+            obstacle: why gates have no derivative; empty where they have one.
+        """
+        n_values = len(body.closed.out_avals)
+        try:
+            with apart_from_mesh(()), undifferentiable_gates(obstacle):
+                closed = body.closed if body.again is None else body.again()
+                jvp, moved = jvp_jaxpr(closed, [False, *given], instantiate=False)
+        except DifferentiableCompileError as error:
+            if str(error).startswith(body.where):
+                raise
+            raise DifferentiableCompileError(f"{body.where}: {error}") from error
+        with apart_from_mesh(()):
+            known, linear, _, residuals = partial_eval_jaxpr_nounits(
+                jvp,
+                [False] * (1 + len(given)) + [True] * sum(given),
+                instantiate=[False] * n_values + [True] * sum(moved),
+            )
+        return cls(known, linear, len(residuals), tuple(moved[1:]))
+
+    def transposed(self) -> ClosedJaxpr:
+        """Return what takes handle, inputs and cotangents, and returns those of the inputs."""
+        known, linear, n, _ = self
+        ends = len(known.in_avals), len(known.in_avals) + len(linear.out_avals)
+        tangents = linear.in_avals[n:]
+
+        def run(*args: Any) -> list[Any]:
+            handle, *results = eval_jaxpr(known.jaxpr, known.consts, *args[: ends[0]])
+            residuals = results[len(results) - n :]
+
+            def along(*tangents: Any) -> Any:
+                return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
+
+            likes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in tangents]
+            return [handle, *jax.linear_transpose(along, *likes)(list(args[ends[0] : ends[1]]))]
+
+        avals = [*known.in_avals, *linear.out_avals]
+        return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+
+
+def _obstacle(body: CircuitBody, randomness: Randomness) -> str:
+    has_score = any(eqn.primitive is score_p for eqn in equations_of(body.closed.jaxpr))
+    return OUTCOMES_ARE_DRAWN if randomness.has_drawn_outcomes and not has_score else ""
+
+
+def _jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, body: CircuitBody, **static: Any
+) -> tuple[list[Any], list[Any]]:
+    if differ(primals):
+        raise DifferentiableCompileError(_VARIES.format(where=body.where))
+    nonzero = tuple(type(tangent) is not ad.Zero for tangent in tangents)
+    vjp = _vjp(body, nonzero, **static)
+    if vjp is None:
+        return _with_residuals(primals, tangents, body=body, **static)
+    results = bind(body, primals, **static)
+    given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
+    static |= {"body": body, "vjp": vjp, "given": nonzero}
+    moved = iter(circuit_tangent_p.bind(*primals, *given, **static))
+    return results, [
+        next(moved) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())
+        for result, yes in zip(results, vjp.moved, strict=True)
+    ]
+
+
+def _with_residuals(
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    body: CircuitBody,
+    derivative_order: int,
+    randomness: Randomness,
+    batch: Batch | None,
+    **static: Any,
+) -> tuple[list[Any], list[Any]]:
+    """Linearize a circuit: bind one that also returns residuals, and linear equations after it.
+
+    The linear equations have no quantum operations, so JAX transposes and batches them as usual.
+    Of a batch, the body of one row is linearized, and the linear equations are mapped by ``vmap``.
+    """
+    nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
+    known, linear, n_residuals, moved = _Linearized.of(body, nonzero, _obstacle(body, randomness))
+    n_out = len(body.closed.out_avals)
+    static |= {"derivative_order": derivative_order + 1, "randomness": randomness, "batch": batch}
+    given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
+    if linear.out_avals and (randomness is Randomness.TREE or has_loop_of_unknown_length(linear)):
+        # In a tree each run has residuals of its own, and in loops of dynamic length residuals have
+        # no static shape. So the circuit itself computes its derivative, and returns that.
+        derived = functools.partial(
+            run_with_derivative, known, linear, n_out, len(given), body.where
+        )
+        runs = derived()
+        again = functools.partial(derived, forward=True) if reads_the_session(runs) else None
+        outs = bind(CircuitBody(runs, body.where, body.site, again), primals, **static)
+        residuals = outs[n_out - 1 :]
+
+        def evaluate(*args: Any) -> list[Any]:
+            derivatives, given = args[: len(residuals)], args[len(residuals) :]
+            return apply_derivative(derivatives, given, sum(moved))
+    else:
+        outs = bind(CircuitBody(known, body.where, body.site), primals, **static)
+        residuals = outs[len(outs) - n_residuals :]
+        evaluate = functools.partial(eval_jaxpr, linear.jaxpr, linear.consts)
+    if batch is not None:
+        axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
+        in_axes = (*(0 for _ in residuals), *axes)
+        evaluate = jax.vmap(evaluate, in_axes=in_axes, axis_size=batch.rows)
+    linear_outs = iter(evaluate(*residuals, *given))
+    results = outs[: n_out - 1]
+    result_tangents = [
+        next(linear_outs) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())
+        for result, yes in zip(results, moved, strict=True)
+    ]
+    return results, result_tangents
+
+
+ad.primitive_jvps[circuit_p] = _jvp
+
+
+def _transpose_measurement(dots_bar: Any, *operands: Any, **static: Any) -> list[Any]:
+    *known, _ = operands
+    _, params_bar = measure_vjp_p.bind(*known, ad.instantiate_zeros(dots_bar), **static)
+    return [*(None for _ in known), params_bar]
+
+
+ad.primitive_transposes[measure_tangent_p] = _transpose_measurement
+
+
+class _Vjp(NamedTuple):
+    """The VJP of a circuit.
+
+    Attributes:
+        body: takes the circuit's inputs, and the cotangents of the results that have tangents.
+        moved: for each result, whether it has one.
+    """
+
+    body: CircuitBody
+    moved: tuple[bool, ...]
+
+
+def _ended_by_vjp(transposed: ClosedJaxpr) -> ClosedJaxpr | None:
+    """Let a transposed circuit measure what is read, and then its VJP; None if it has several."""
+    jaxpr = transposed.jaxpr
+    vjps = [eqn for eqn in jaxpr.eqns if eqn.primitive is measure_vjp_p]
+    if len(vjps) != 1:
+        return None
+    (vjp,) = vjps
+
+    def after(handle: Any) -> ClosedJaxpr:
+        moved = vjp.replace(invars=[handle, *vjp.invars[1:]])
+        eqns = [moved if eqn is vjp else eqn for eqn in jaxpr.eqns]
+        outvars = [vjp.outvars[0], *jaxpr.outvars[1:]]
+        closed = ClosedJaxpr(jaxpr.replace(eqns=eqns, outvars=outvars), transposed.consts)
+        return without_unused(closed, [True] * len(outvars), [True] * len(closed.in_avals))[0]
+
+    ended = after(vjp.invars[0])
+    if not any(eqn.primitive is measure_p for eqn in ended.jaxpr.eqns):
+        return ended
+    return after(next(eqn for eqn in jaxpr.eqns if eqn.primitive is measure_p).outvars[0])
+
+
+def _vjp(
+    body: CircuitBody, given: tuple[bool, ...], *, randomness: Randomness, **_: Any
+) -> _Vjp | None:
+    """Return the VJP of a circuit; None where the Jacobian is the better way, or the only one."""
+    closed = body.closed
+    measured = [eqn for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p]
+    is_straight = randomness is Randomness.NONE and body.again is None and not closed.effects
+    if not is_straight or len(measured) != 1:
+        return None
+    measuring = Measuring(**measured[0].params)
+    if not measuring.differentiation.has_vjp or sum(measuring.sizes()) <= _FEW_VALUES:
+        return None
+    by_vjp = measured[0].replace(params=measuring.by_vjp().params())
+    eqns = [by_vjp if eqn is measured[0] else eqn for eqn in closed.jaxpr.eqns]
+    by_vjp_alone = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
+    linearized = _Linearized.of(CircuitBody(by_vjp_alone, body.where, body.site), given, "")
+    vjp = _ended_by_vjp(linearized.transposed())
+    if vjp is None:
+        return None
+
+    def again() -> ClosedJaxpr:
+        return _Linearized.of(body, given, "").transposed()
+
+    return _Vjp(CircuitBody(vjp, body.where, body.site, again), linearized.moved)
+
+
+@circuit_tangent_p.def_abstract_eval
+def _tangent_avals(
+    *_: Any, body: CircuitBody, vjp: _Vjp, batch: Batch | None, **__: Any
+) -> list[Any]:
+    results = zip(body.closed.out_avals[1:], vjp.moved, strict=True)
+    return [of_rows(aval.to_tangent_aval(), batch) for aval, yes in results if yes]
+
+
+def _by_jacobian(*operands: Any, vjp: _Vjp, given: tuple[bool, ...], **static: Any) -> list[Any]:
+    """Compute the tangents in forward mode."""
+    primals, rest = operands[: len(given)], iter(operands[len(given) :])
+    tangents = [
+        next(rest) if yes else ad.Zero(jax.typeof(primal).to_tangent_aval())
+        for primal, yes in zip(primals, given, strict=True)
+    ]
+    _, dots = _with_residuals(primals, tangents, **static)
+    return [ad.instantiate_zeros(dot) for dot, yes in zip(dots, vjp.moved, strict=True) if yes]
+
+
+@circuit_tangent_p.def_impl
+def _tangent_now(*operands: Any, **static: Any) -> list[Any]:
+    return list(jax.jit(functools.partial(_by_jacobian, **static))(*operands))
+
+
+def _tangent_jvp(operands: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
+    dots = list(map(ad.instantiate_zeros, tangents))
+    return jax.jvp(functools.partial(_by_jacobian, **static), list(operands), dots)
+
+
+def _tangent_batch(operands: Sequence[Any], dims: Sequence[Any], **static: Any) -> Any:
+    moved = jax.vmap(functools.partial(_by_jacobian, **static), in_axes=tuple(dims))(*operands)
+    return moved, [0] * len(moved)
+
+
+def _tangent_transpose(
+    cotangents: Sequence[Any],
+    *operands: Any,
+    body: CircuitBody,
+    vjp: _Vjp,
+    given: tuple[bool, ...],
+    batch: Batch | None,
+    derivative_order: int,
+    **static: Any,
+) -> list[Any]:
+    inputs = [*operands[: len(given)], *map(ad.instantiate_zeros, cotangents)]
+    rows = None
+    if batch is not None:
+        rows = Batch(batch.rows, (*batch.mapped, *(True for _ in cotangents)))
+    bars = bind(vjp.body, inputs, batch=rows, derivative_order=derivative_order + 1, **static)
+    if batch is not None:
+        axes = [axis for axis, yes in zip(batch.axes, given, strict=True) if yes]
+        # All rows share what is not mapped.
+        bars = [bar if axis == 0 else bar.sum(0) for bar, axis in zip(bars, axes, strict=True)]
+    return [*(None for _ in given), *bars]
+
+
+ad.primitive_jvps[circuit_tangent_p] = _tangent_jvp
+ad.primitive_transposes[circuit_tangent_p] = _tangent_transpose
+batching.primitive_batchers[circuit_tangent_p] = _tangent_batch
+mlir.register_lowering(
+    circuit_tangent_p, mlir.lower_fun(_by_jacobian, multiple_results=True), cacheable=False
+)
