@@ -66,7 +66,7 @@ Buffers results_of(const XLA_FFI_CallFrame& frame) {
   return Buffers(frame.rets.rets, 0, frame.rets.size);
 }
 
-// Threading: any XLA thread; takes the GIL for the whole call and no other lock.
+// Threading: any XLA thread; takes the GIL for the whole call and keeps no other lock.
 // Ownership: arguments and results are copied; the table is the running program's.
 XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
   return calling(frame, [&](const Call& call) {

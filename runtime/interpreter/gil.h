@@ -1,4 +1,8 @@
 // interpreter/gil.h: holding and releasing Python's interpreter lock for a scope.
+//
+// A free-threaded Python has none. There a thread that "holds the GIL" may call Python,
+// and others may too: what threads share is guarded otherwise, by locks whose holders
+// call no Python.
 #pragma once
 
 #include <Python.h>

@@ -77,3 +77,22 @@ def test_the_newest_kind_of_program_is_not_lost():
 
         run_at_once(lambda f=f: f(1.0), lambda f=f: f(np.ones(2)))
         assert f._programs.call_runtime
+
+
+def test_first_calls_wait_for_one_another_in_their_callbacks():
+    # JAX lets one call at a time make the entry of a program, until its first run is over.
+    barrier = threading.Barrier(_THREADS, timeout=PATIENCE)
+    results = {}
+
+    @bellhop.pure_callback
+    def meet(x) -> float:
+        barrier.wait()
+        return x
+
+    f = bellhop.qjit(lambda x: 2 * meet(x))
+
+    def work(number):
+        results[number] = float(f(float(number)))
+
+    run_at_once(*(lambda number=number: work(number) for number in range(_THREADS)))
+    assert results == {number: 2.0 * number for number in range(_THREADS)}

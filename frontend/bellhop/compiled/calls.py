@@ -62,8 +62,10 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
     def _settle(self) -> None:
         """Say what a call may leave to ``CompiledCall``: to JAX's fast call, and no more."""
         programs = self._programs
+        # Threads that make the first call at once must know of one another.
         is_fast = self._runner.has_fast_calls and not (
             self._static
+            or not programs.made
             or (self._declared is not None and self._declared_leaves is None)
             or self.compile_options.verbose
             or programs.print
@@ -111,6 +113,8 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
                 or runs_under_way() > RUNS_FOR_EACH_CLIENT
             ):
                 result = self._run_specially(static, arguments, named)
+            elif self._is_first() and not self._runner.first_runs.begin():
+                result = self._runner.run_aside(static, arguments, named)
             else:
                 result = self._runner.run(static, arguments, named)
             if self._programs.call_runtime:
@@ -142,6 +146,9 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
         except BaseException:
             hide_frames(failure)
             raise
+
+    def _is_first(self) -> bool:
+        return self._runner.has_fast_calls and not self._programs.made
 
     def _call_transformed(self, args: Any, kwargs: Any) -> Any:
         """Become part of a program, or of a transformation that is not in one."""

@@ -38,6 +38,20 @@ class FirstRuns:
         """Tell whether this thread is in a first run."""
         return threading.get_ident() in self.threads
 
+    def begin(self) -> bool:
+        """Begin a first run, before JAX does; tell whether no other is under way.
+
+        Threads that find one another here all go around JAX's cache.
+        """
+        thread = threading.get_ident()
+        if self.threads:
+            return False
+        self.threads.add(thread)
+        if self.threads == {thread}:
+            return True
+        self.threads.discard(thread)
+        return False
+
     @contextlib.contextmanager
     def tracing(self, signature: Hashable) -> Iterator[None]:
         """Begin a first run with what is traced inside."""
