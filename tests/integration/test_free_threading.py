@@ -79,7 +79,8 @@ def test_the_newest_kind_of_program_is_not_lost():
         assert f._programs.call_runtime
 
 
-def test_first_calls_wait_for_one_another_in_their_callbacks():
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["", "compiled"])
+def test_first_calls_wait_for_one_another_in_their_callbacks(is_compiled):
     # JAX lets one call at a time make the entry of a program, until its first run is over.
     barrier = threading.Barrier(_THREADS, timeout=PATIENCE)
     results = {}
@@ -90,6 +91,8 @@ def test_first_calls_wait_for_one_another_in_their_callbacks():
         return x
 
     f = bellhop.qjit(lambda x: 2 * meet(x))
+    if is_compiled:
+        f.jit_compile((0.0,))
 
     def work(number):
         results[number] = float(f(float(number)))

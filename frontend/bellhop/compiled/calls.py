@@ -51,6 +51,8 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
     _declared_leaves: tuple[Any, ...] | None
     _table: CallbackTable
     _transformed: Transformed
+    # Whether a run is over: JAX holds the entry of a program, compiled or not, until its first is.
+    _has_run = False
 
     def _begin_calls(self) -> None:
         """Gather what ``CompiledCall`` looks at; nothing is fast before ``_settle``."""
@@ -65,7 +67,7 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
         # Threads that make the first call at once must know of one another.
         is_fast = self._runner.has_fast_calls and not (
             self._static
-            or not programs.made
+            or not self._has_run
             or (self._declared is not None and self._declared_leaves is None)
             or self.compile_options.verbose
             or programs.print
@@ -117,6 +119,7 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
                 result = self._runner.run_aside(static, arguments, named)
             else:
                 result = self._runner.run(static, arguments, named)
+                self._has_run = True
             if self._programs.call_runtime:
                 wait_for(result)
             if type(result) is EffectsOnly:
@@ -148,7 +151,7 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
             raise
 
     def _is_first(self) -> bool:
-        return self._runner.has_fast_calls and not self._programs.made
+        return self._runner.has_fast_calls and not self._has_run
 
     def _call_transformed(self, args: Any, kwargs: Any) -> Any:
         """Become part of a program, or of a transformation that is not in one."""

@@ -190,6 +190,8 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         """
         self._runner.jit.clear_cache()
         self._programs.made.clear()
+        self._has_run = False
+        self._settle()
 
     def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
         """Make the program of a new signature; return it and the structure of its result."""
