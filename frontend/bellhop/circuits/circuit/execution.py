@@ -13,6 +13,7 @@ import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
+from bellhop._jax.private import dce
 from bellhop.base.source import named_after
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.derivatives.score import scored
@@ -196,9 +197,10 @@ def trace_circuit(
         return [circuit.handle, *asked.weights, *results.values()]
 
     with apart_from_mesh(inputs) as plain:
-        closed = vectorized(
-            jax.make_jaxpr(named_after(call.qnode.func, run))(HANDLE_STRUCT, *plain)
-        )
+        closed = jax.make_jaxpr(named_after(call.qnode.func, run))(HANDLE_STRUCT, *plain)
+        # Wires that turned out to be known were computed all the same.
+        closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
+        closed = vectorized(closed)
         randomness = _randomness(method, shots)
         if postselects:
             if not drops_shots(call.qnode):

@@ -25,6 +25,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 from jax.lax import iota_p
@@ -45,6 +46,18 @@ _NUMBERS_IN_A_BLOCK = 1 << 16
 Use = Callable[[Any, Any, Any], Any]
 
 
+# The numbers of more iterations are no constant of the program.
+_MOST_IN_A_CONSTANT = 64
+
+
+def numbers_of(n_iterations: int) -> Any:
+    """Return the numbers of iterations, for ``jax.lax.scan``.
+
+    XLA makes a kernel that fills an array of them.  A short one is a constant instead.
+    """
+    return (np if n_iterations <= _MOST_IN_A_CONSTANT else jnp).arange(n_iterations)
+
+
 def stack_iterations(
     body: Callable[[Any, Any], tuple[Any, Any]], carried: Any, n_iterations: int
 ) -> tuple[Any, Any]:
@@ -59,11 +72,10 @@ def stack_iterations(
         carried: the carried values of the first iteration.
         n_iterations: the number of iterations.
     """
-    numbers = jnp.arange(n_iterations)
     independent = _independent(body, carried)
     if independent is not None:
-        return carried, jax.vmap(independent)(numbers)
-    return jax.lax.scan(body, carried, numbers)
+        return carried, jax.vmap(independent)(jnp.arange(n_iterations))
+    return jax.lax.scan(body, carried, numbers_of(n_iterations))
 
 
 def use_iterations(

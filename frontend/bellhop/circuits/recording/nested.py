@@ -20,6 +20,7 @@ import pennylane as qml
 from bellhop.circuits.gates.control_flow import ControlFlow, Play
 from bellhop.circuits.gates.rewrites import Rewrite
 from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.recording.iterations import numbers_of
 from bellhop.circuits.recording.queue import QueuedCircuit, hand_on
 from bellhop.control_flow.steps import Branches, traced_branches, traced_step
 from bellhop.errors import CompileError
@@ -198,7 +199,7 @@ class _Inverted(_Part):
             first = carried
             if isinstance(n_iterations, int):
                 carried, saved = jax.lax.scan(
-                    lambda c, t: step(c, t), first, jnp.arange(n_iterations)
+                    lambda c, t: step(c, t), first, numbers_of(n_iterations)
                 )
                 values_at = lambda place: jax.tree.map(lambda value: value[place], saved)
             else:

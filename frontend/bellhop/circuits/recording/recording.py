@@ -44,6 +44,7 @@ from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.gate_run import RepeatedRun
 from bellhop.circuits.gates.merging import merge_iterations
 from bellhop.circuits.recording.iterations import (
+    numbers_of,
     stack_iterations,
     use_iterations,
     use_iterations_while,
@@ -148,7 +149,7 @@ class Circuit(StraightCircuit):
                 return tuple(carried)
         if not gates:
             state, stacked = jax.lax.scan(
-                step, self._circuit_state(carried), jnp.arange(n_iterations)
+                step, self._circuit_state(carried), numbers_of(n_iterations)
             )
             self._params.append(jnp.ravel(stacked))
             self._frequencies.append(np.tile(frequencies, n_iterations))

@@ -154,3 +154,16 @@ def test_wires_that_are_wrong_are_the_errors_of_the_run(wires: Any, message: str
 
     with pytest.raises(bellhop.CircuitError, match=message):
         bellhop.qjit(qnode("lightning.qubit", circuit, bellhop.for_loop))(X)
+
+
+def test_what_computed_known_wires_is_left_out() -> None:
+    @bellhop.qjit
+    @qml.qnode(qml.device("lightning.qubit", wires=4))
+    def circuit(x: Any) -> Any:
+        wires = jnp.arange(5)[:-1]
+        qml.RX(x, wires[-1])
+        bellhop.for_loop(0, 3)(applying(lambda i: qml.CNOT(wires=[wires[-1 - i], wires[i]])))()
+        return qml.expval(qml.Z(0))
+
+    np.testing.assert_allclose(circuit(0.7), np.cos(0.7), atol=1e-12)
+    assert "slice" not in str(circuit.jaxpr)
