@@ -180,12 +180,12 @@ def _circuits() -> Iterator[Finding]:
 
 
 def _engine() -> Finding:
-    """Tell what may run small circuits on Lightning's devices."""
+    """Tell what may run circuits on Lightning's devices."""
     most_qubits, lanes = engine_limits()
     detail = f"up to {most_qubits} qubits, {lanes} numbers at a time"
     if engine_of_environment() == "plugin":
         detail = "not used: BELLHOP_ENGINE=plugin"
-    return Finding("engine for small circuits", None, detail)
+    return Finding("engine for circuits", None, detail)
 
 
 def _patches() -> Finding:

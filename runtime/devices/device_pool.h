@@ -90,6 +90,7 @@ class DevicePool {
   // Whether this is one of PennyLane's own simulators of a state vector, of which we
   // know more than the interface says.
   bool is_lightning() const { return is_lightning_; }
+  bool is_lightning_qubit() const { return name_ == "LightningSimulator"; }
 
   const ThreadControl& threads() const { return threads_; }
 

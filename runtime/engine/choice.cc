@@ -161,8 +161,10 @@ bool runs(const Session& session, const Measuring& measuring,
 }  // namespace
 
 bool suits(const Beginning& beginning) {
+  const std::size_t most =
+      beginning.pool.is_lightning_qubit() ? kMostQubits : kMostQubitsOfOthers;
   return beginning.engine && beginning.pool.is_lightning() && beginning.qubits > 0 &&
-         (beginning.qubits <= kMostQubits || has_no_other(beginning));
+         (beginning.qubits <= most || has_no_other(beginning));
 }
 
 bool may_wait(const Session& session, const GateTable& gates, std::int32_t offset) {

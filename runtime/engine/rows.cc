@@ -17,6 +17,10 @@ namespace {
 
 std::atomic<std::size_t> run_so_far{0};
 
+// The rows of larger states have no cache to share, and each thread has memory for as
+// many as a register has lanes.
+constexpr std::size_t kMostQubitsInLanes = 12;
+
 bool differs_by_row(const Measuring& measuring) {
   if (measuring.data.stride == 0) return false;
   return std::ranges::any_of(measuring.measurements.measurements(), [](const auto& m) {
@@ -96,7 +100,8 @@ class Group {
 
 void run_rows(const Session& batch, const Measuring& measuring,
               const Jacobians* jacobians, const Helpers& helpers) {
-  const bool in_lanes = batch.rows > 1 && !differs_by_row(measuring);
+  const bool in_lanes = batch.rows > 1 && batch.qubits <= kMostQubitsInLanes &&
+                        !differs_by_row(measuring);
   const Layout layout{batch.qubits, in_lanes};
   const std::size_t lanes = in_lanes ? sweeps().lanes : 1;
   const RunSeeds seeds(*batch.device);
@@ -118,7 +123,7 @@ void run(Session& session, const Measuring& measuring, const Jacobians* jacobian
   run_so_far.fetch_add(std::max<std::size_t>(session.rows, 1),
                        std::memory_order_relaxed);
   if (session.rows == 0) {
-    measure_single(session, measuring, jacobians);
+    measure_single(session, measuring, jacobians, helpers);
   } else {
     run_rows(session, measuring, jacobians, helpers);
   }

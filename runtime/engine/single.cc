@@ -24,6 +24,7 @@ void keep(Single* single) {
 std::shared_ptr<Single> begin(const Session& session) {
   std::unique_ptr<Single> single = std::move(kept);
   if (!single || single->walk.states().layout().qubits != session.qubits) {
+    session.device->pool.expect_memory(Memory::kFree, session.qubits);
     return {new Single(session), keep};
   }
   single->done = 0;
@@ -31,6 +32,20 @@ std::shared_ptr<Single> begin(const Session& session) {
   single->walk.let_go_back(session.keeps_steps);
   return {single.release(), keep};
 }
+
+// Threads that help until a call returns.
+class Lent {
+ public:
+  Lent(States& states, const Helpers& helpers) : states_(states) {
+    states.lend(&helpers);
+  }
+  ~Lent() { states_.lend(nullptr); }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+
+ private:
+  States& states_;
+};
 
 Walk::Parameters own_parameters(const Step& step) {
   return {step.params.values.data(), 0};
@@ -78,7 +93,9 @@ Single& at_end(Session& session) {
 }
 
 void measure_single(Session& session, const Measuring& measuring,
-                    const Jacobians* jacobians) {
+                    const Jacobians* jacobians, const Helpers& helpers) {
+  if (!session.in_engine) session.in_engine = begin(session);
+  const Lent lent(session.in_engine->walk.states(), helpers);
   Single& single = at_end(session);
   States& states = single.walk.states();
   if (jacobians == nullptr) {

@@ -14,6 +14,7 @@
 #include "measurements/measuring.h"
 #include "measurements/mid_measurement.h"
 #include "states/values.h"
+#include "threads/row_team.h"
 
 namespace bellhop::engine {
 
@@ -38,7 +39,7 @@ Single& at_end(Session& session);
 // Runs the gates that wait in a session and measures, with derivatives unless
 // `jacobians` is null. The engine must be able to (`runs` in choice.h).
 void measure_single(Session& session, const Measuring& measuring,
-                    const Jacobians* jacobians);
+                    const Jacobians* jacobians, const Helpers& helpers);
 
 // Runs the gates that wait in a session, measures a wire and returns the outcome.
 bool measure_wire(Session& session, const MidMeasurement& measurement,

@@ -7,6 +7,7 @@
 #include "interpreter/signals.h"
 #include "plans/plan.h"
 #include "states/projections.h"
+#include "states/tiles.h"
 
 namespace bellhop::engine {
 namespace {
@@ -35,7 +36,17 @@ Segment segment_of(const Step& step, const Program& program, std::size_t part,
           parameters.first + before, parameters.stride, column};
 }
 
+TiledProgram iteration(const Plan& plan, const Program& program,
+                       const Walk::Parameters& parameters, std::int32_t number) {
+  return {program, plan.groups(),
+          parameters.first + static_cast<std::size_t>(number) * program.parameters};
+}
+
 }  // namespace
+
+bool Walk::is_tiled() const {
+  return !states_.layout().rows_in_lanes && states_.layout().qubits > kTileBits;
+}
 
 void Walk::begin() {
   removed_.clear();
@@ -48,7 +59,14 @@ void Walk::forward(const Step& step, const Parameters& parameters) {
   if (step.gates == nullptr) {
     return project(states_, ket(), step.projection, can_go_back_ ? &removed_ : nullptr);
   }
-  const Program program = step.gates->plan(states_.layout().qubits).program();
+  const Plan& plan = step.gates->plan(states_.layout().qubits);
+  const Program program = plan.program();
+  if (is_tiled()) {
+    for (std::int32_t t = 0; t < step.iterations; ++t) {
+      forward_by_tiles(iteration(plan, program, parameters, t), states_, ket());
+    }
+    return;
+  }
   states_.fit(program);
   for (std::size_t part = 0; part < parts_of(step); ++part) {
     if (part > 0) check_signals();
@@ -66,11 +84,24 @@ void Walk::backward(const Step& step, const Parameters& parameters,
     }
     return restore(states_, ket(), step.projection, removed_);
   }
-  const Program program = step.gates->plan(states_.layout().qubits).program();
+  const Plan& plan = step.gates->plan(states_.layout().qubits);
+  const Program program = plan.program();
   const bool is_dynamic = is_dynamic_count(step.offset);
   double* const jacobian = is_dynamic ? gradients.by_dynamic_count : gradients.jacobian;
   const std::size_t columns =
       is_dynamic ? gradients.dynamic_count_columns : gradients.columns;
+  if (is_tiled()) {
+    const Segment whole = segment_of(step, program, 0, parameters, columns);
+    for (std::int32_t t = step.iterations; t-- > 0;) {
+      double* const at = whole.column < 0 || jacobian == nullptr
+                             ? nullptr
+                             : jacobian + whole.column +
+                                   static_cast<std::size_t>(t) * program.parameters;
+      backward_by_tiles(iteration(plan, program, parameters, t), states_, ket(),
+                        gradients.bras, at, columns);
+    }
+    return;
+  }
   for (std::size_t part = parts_of(step); part-- > 0;) {
     Segment segment = segment_of(step, program, part, parameters, columns);
     if (jacobian == nullptr) segment.column = -1;

@@ -53,6 +53,8 @@ class Walk {
                 const Gradients& gradients);
 
  private:
+  bool is_tiled() const;
+
   States states_;
   bool can_go_back_;
   std::vector<double> removed_;

@@ -35,6 +35,14 @@ inline std::size_t outcome_of(std::size_t i, const std::vector<std::int64_t>& wi
 template <typename Probability>
 void probabilities(const std::vector<std::int64_t>& wires, std::size_t qubits,
                    Probability&& probability, std::span<double> out) {
+  bool is_in_order = wires.empty() || wires.size() == qubits;
+  for (std::size_t i = 0; i < wires.size(); ++i) {
+    is_in_order &= static_cast<std::size_t>(wires[i]) == i;
+  }
+  if (is_in_order) {
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = probability(i);
+    return;
+  }
   std::ranges::fill(out, 0.0);
   for (std::size_t i = 0; i < std::size_t{1} << qubits; ++i) {
     out[outcome_of(i, wires, qubits)] += probability(i);

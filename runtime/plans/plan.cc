@@ -239,9 +239,8 @@ class Planner {
     operation.is_adjoint = gate_->inverse;
     if (!take_data(operation)) return;
     if (!is_constant) note_not_differentiated();
-    const std::size_t dimension = std::size_t{1} << wires_.size();
     plan_.gathered_ =
-        std::max(plan_.gathered_, 2 * dimension * (is_constant ? 1 : 1 + dimension));
+        std::max(plan_.gathered_, gathered_numbers(wires_.size(), is_constant));
     append(operation, controls_ | targets_of(operation), {});
   }
 
@@ -352,6 +351,8 @@ Plan::Plan(std::span<const Gate> gates, std::span<const double> constants,
   Planner planner(*this, qubits);
   for (const Gate& gate : gates) planner.add(gate);
   planner.finish();
+  if (not_applied_.empty() && qubits > kTileBits)
+    groups_ = groups_of(program(), qubits);
 }
 
 }  // namespace bellhop::engine

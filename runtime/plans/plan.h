@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "gates/gate_table.h"
+#include "plans/tiling.h"
 #include "sweeps/operation.h"
+#include "sweeps/sweeps.h"
 
 namespace bellhop::engine {
 
@@ -33,6 +35,8 @@ class Plan {
     return {operations_.data(), operations_.size(), factors_.data(), factors_.size(),
             constants_.data(),  parameters_,        gathered_};
   }
+  // The same for large states.
+  const std::vector<Group>& groups() const { return groups_; }
   bool prepares_state() const {
     return !operations_.empty() && operations_[0].kind == Operation::Kind::kState;
   }
@@ -44,6 +48,7 @@ class Plan {
   std::vector<Factor> factors_;
   std::vector<double> constants_;
   std::deque<std::vector<std::uint8_t>> bits_;
+  std::vector<Group> groups_;
   std::size_t qubits_;
   std::size_t parameters_;
   std::size_t gathered_ = 0;

@@ -11,8 +11,6 @@ namespace bellhop::engine {
 namespace {
 
 using Kind = ObservableStep::Kind;
-using Lanewise = std::array<double, 8>;
-
 // By their ObsId.
 constexpr const Matrix2* kMatrices[] = {&kIdentity, &kPauliX, &kPauliY, &kPauliZ,
                                         &kHadamard};
@@ -40,6 +38,16 @@ Lanewise coefficient_of(const Observable& observable, const PauliTerm& term,
   Lanewise ones;
   ones.fill(1.0);
   return ones;
+}
+
+std::vector<WeightedWord> words_of(const Observable& observable, const States& states) {
+  std::vector<WeightedWord> words;
+  words.reserve(observable.terms.size());
+  for (const PauliTerm& term : observable.terms) {
+    words.push_back({bits_of(term, states.layout().qubits),
+                     coefficient_of(observable, term, states)});
+  }
+  return words;
 }
 
 // Observables as they are written, operands before what is made of them.
@@ -109,8 +117,9 @@ bool differs_by_row(const std::vector<ObservableStep>& steps) {
 }
 
 void real_overlap(const States& states, const Amplitudes& bra, const Amplitudes& ket,
-                  double* out) {
-  sweeps().word_overlap(states.layout(), {}, bra, ket, out);
+                  Lanewise& out) {
+  constexpr WeightedWord kOne{{}, {1, 1, 1, 1, 1, 1, 1, 1}};
+  out = overlap_of_words({&kOne, 1}, states, bra, ket);
 }
 
 void apply(const Observable& observable, States& states, const Amplitudes& ket,
@@ -134,33 +143,23 @@ void add(const Observable& observable, const double* factor, States& states,
     apply(observable, states, ket, part, free + 1);
     return sweeps().add_word(states.layout(), {}, factor, into, part);
   }
-  for (const PauliTerm& term : observable.terms) {
-    Lanewise coefficient = coefficient_of(observable, term, states);
+  std::vector<WeightedWord> words = words_of(observable, states);
+  for (WeightedWord& word : words) {
     for (std::size_t lane = 0; lane < states.lanes(); ++lane) {
-      coefficient[lane] *= factor[lane];
+      word.weight[lane] *= factor[lane];
     }
-    sweeps().add_word(states.layout(), bits_of(term, states.layout().qubits),
-                      coefficient.data(), into, ket);
   }
+  add_words(words, states, into, ket);
 }
 
 void expectation(const Observable& observable, States& states, const Amplitudes& ket,
-                 std::size_t free, double* out) {
+                 std::size_t free, Lanewise& out) {
   if (observable.terms.empty()) {
     const Amplitudes bra = states.get(free);
     apply(observable, states, ket, bra, free + 1);
     return real_overlap(states, bra, ket, out);
   }
-  std::fill_n(out, states.lanes(), 0.0);
-  for (const PauliTerm& term : observable.terms) {
-    const Lanewise coefficient = coefficient_of(observable, term, states);
-    Lanewise value;
-    sweeps().word_overlap(states.layout(), bits_of(term, states.layout().qubits), ket,
-                          ket, value.data());
-    for (std::size_t lane = 0; lane < states.lanes(); ++lane) {
-      out[lane] += coefficient[lane] * value[lane];
-    }
-  }
+  out = overlap_of_words(words_of(observable, states), states, ket, ket);
 }
 
 }  // namespace bellhop::engine

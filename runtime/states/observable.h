@@ -8,6 +8,7 @@
 #include "circuit/per_row.h"
 #include "measurements/measurement_list.h"
 #include "states/states.h"
+#include "states/tiles.h"
 
 namespace bellhop::engine {
 
@@ -36,10 +37,10 @@ void apply(const Observable& observable, States& states, const Amplitudes& ket,
 
 // Writes <ket|O|ket> for each lane.
 void expectation(const Observable& observable, States& states, const Amplitudes& ket,
-                 std::size_t free, double* out);
+                 std::size_t free, Lanewise& out);
 
 // Writes Re <bra|ket> for each lane.
 void real_overlap(const States& states, const Amplitudes& bra, const Amplitudes& ket,
-                  double* out);
+                  Lanewise& out);
 
 }  // namespace bellhop::engine

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <new>
 
+#include "arrays/large_memory.h"
+
 namespace bellhop::engine {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};  // of the widest register
-constexpr std::size_t kWidest = 8;
+constexpr std::size_t kWidest = 8;  // register, in numbers
 
 std::size_t rounded(std::size_t count) {
   return (count + kWidest - 1) / kWidest * kWidest;
@@ -21,13 +22,11 @@ std::size_t size_of(const Layout& layout) {
 
 }  // namespace
 
-void States::Free::operator()(double* numbers) const {
-  ::operator delete[](numbers, kAlignment);
-}
-
 States::Numbers States::allocate(std::size_t count) {
-  return Numbers(static_cast<double*>(
-      ::operator new[](rounded(count) * sizeof(double), kAlignment)));
+  auto* const numbers =
+      static_cast<double*>(allocate_aligned(rounded(count) * sizeof(double)));
+  if (numbers == nullptr) throw std::bad_alloc();
+  return Numbers(numbers);
 }
 
 States::States(const Layout& layout) : layout_(layout), size_(size_of(layout)) {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include "sweeps/operation.h"
 #include "sweeps/sweeps.h"
+#include "threads/row_team.h"
 
 namespace bellhop::engine {
 
@@ -20,7 +22,13 @@ class States {
 
   // Makes room in the scratch memory for a program, or for a matrix on so many wires.
   void fit(const Program& program);
-  void fit_matrix(std::size_t targets) { fit_gathered(std::size_t{2} << targets); }
+  void fit_matrix(std::size_t targets) {
+    fit_gathered(gathered_numbers(targets, true));
+  }
+
+  // Threads that may share the work on a large state, while they are lent.
+  void lend(const Helpers* helpers) { helpers_ = helpers; }
+  const Helpers& helpers() const { return helpers_ == nullptr ? alone_ : *helpers_; }
 
   // Must be called when parameters change, before matrices of them are used again.
   void forget_matrices() { prepared_ = {}; }
@@ -39,7 +47,7 @@ class States {
 
  private:
   struct Free {
-    void operator()(double* numbers) const;
+    void operator()(double* numbers) const { std::free(numbers); }
   };
   using Numbers = std::unique_ptr<double[], Free>;
   static Numbers allocate(std::size_t count);
@@ -47,6 +55,8 @@ class States {
   void fit_gathered(std::size_t numbers);
 
   const Layout layout_;
+  const Helpers alone_;
+  const Helpers* helpers_ = nullptr;
   const std::size_t size_;  // doubles of a real part
   std::size_t factors_ = 0;
   std::size_t operations_ = 0;

@@ -2,7 +2,6 @@
 #include "states/values.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <complex>
 
@@ -15,7 +14,6 @@ namespace bellhop::engine {
 namespace {
 
 using Kind = Measurement::Kind;
-using Lanewise = std::array<double, 8>;
 
 class Measurer {
  public:
@@ -48,7 +46,7 @@ class Measurer {
     const Amplitudes once = states_.get(free);
     engine::apply(observable(i), states_, ket_, once, free + 1);
     Lanewise mean;
-    real_overlap(states_, once, ket_, mean.data());
+    real_overlap(states_, once, ket_, mean);
     engine::add(observable(i), fill(weight_of), states_, once, into, free + 1);
     fill([&](std::size_t lane) { return -2 * mean[lane] * weight(0, lane); });
     sweeps().add_word(states_.layout(), {}, factor.data(), into, once);
@@ -57,7 +55,7 @@ class Measurer {
   // The value of measurement i, an expectation value whose bra this is.
   void write_overlap(std::size_t i, const Amplitudes& bra) const {
     Lanewise value;
-    real_overlap(states_, bra, ket_, value.data());
+    real_overlap(states_, bra, ket_, value);
     write_number(i, value);
   }
 
@@ -79,7 +77,7 @@ class Measurer {
     switch (measuring_.measurements.measurements()[i].kind) {
       case Kind::kExpval: {
         Lanewise value;
-        expectation(observable(i), states_, ket_, free, value.data());
+        expectation(observable(i), states_, ket_, free, value);
         return write_number(i, value);
       }
       case Kind::kVar:
@@ -121,8 +119,8 @@ class Measurer {
     const Amplitudes bra = states_.get(free);
     engine::apply(observable(i), states_, ket_, bra, free + 1);
     Lanewise mean, square;
-    real_overlap(states_, bra, ket_, mean.data());
-    real_overlap(states_, bra, bra, square.data());
+    real_overlap(states_, bra, ket_, mean);
+    real_overlap(states_, bra, bra, square);
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
       const double rounding = 1e-12 * square[lane];
       square[lane] -= mean[lane] * mean[lane];

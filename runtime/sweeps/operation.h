@@ -62,6 +62,11 @@ struct Operation {
   bool is_constant = true;
   bool is_adjoint = false;
   std::size_t entries = 0;
+  // Of a tile, whose bits all of the above are of: the other bits that must be as in
+  // `outer_value`, and those with Y or Z.
+  std::uint64_t outer_mask = 0;
+  std::uint64_t outer_value = 0;
+  std::uint64_t outer_signs = 0;
 };
 
 // Operations in order, for one iteration of a run of gates.
@@ -96,6 +101,8 @@ struct Amplitudes {
 struct Layout {
   std::size_t qubits;
   bool rows_in_lanes;
+  // Of a tile: where it is, as the other bits of an index into the whole state.
+  std::uint64_t outside = 0;
 };
 
 }  // namespace bellhop::engine

@@ -14,14 +14,25 @@ struct Prepared {
   std::size_t stride = 0;
 };
 
+// Matrices on at most so many qubits are applied to whole registers. Those on more are
+// applied to one amplitude after another where a target is within a register.
+constexpr std::size_t kMostTableTargets = 5;
+
+// Of the numbers that a matrix needs, see Scratch.
+constexpr std::size_t gathered_numbers(std::size_t targets, bool is_constant) {
+  const std::size_t dimension = std::size_t{1} << targets;
+  if (targets <= kMostTableTargets) return 2 * dimension * (1 + 2 * dimension);
+  return 2 * dimension * (is_constant ? 1 : 1 + dimension);
+}
+
 // Memory of one thread for the operations of an iteration. Sizes are in doubles.
 struct Scratch {
   double* angles = nullptr;  // those of all factors
   double* cosines = nullptr;
   double* sines = nullptr;
   double* matrices = nullptr;  // 8 numbers for each operation
-  // 2 * 2^targets numbers of a matrix, and 2 * 4^targets more if its entries are
-  // parameters.
+  // 2 * 2^targets numbers of a matrix, 2 * 4^targets more if its entries are
+  // parameters, and behind room for these as many for the table of a small one.
   double* gathered = nullptr;
   Prepared* prepared = nullptr;
 };

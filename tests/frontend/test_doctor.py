@@ -30,8 +30,8 @@ def test_a_good_installation(monkeypatch):
     for line in ("ok  callback", "ok  region on cpu:0", *devices):
         assert line in screen
     assert "(with the GIL)" in screen or "(free-threaded, the GIL is " in screen
-    assert "engine for small circuits" in screen
-    assert "up to 12 qubits, " in screen
+    assert "engine for circuits" in screen
+    assert "up to 32 qubits, " in screen
     monkeypatch.setenv("BELLHOP_ENGINE", "plugin")
     assert "not used: BELLHOP_ENGINE=plugin" in _screen(monkeypatch)[1]
     assert "no  " not in screen

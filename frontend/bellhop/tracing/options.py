@@ -46,9 +46,10 @@ class CompileOptions:
             random outcomes seeds, and that differs without that too.  Inside another qjit
             function, that one's seed counts; in a plain ``jax.jit`` none does.
         engine: what runs circuits on Lightning's devices.  ``"auto"``: Bellhop's own state-vector
-            engine, where the circuit is small and all of it is something that it can do, else the
-            device's plugin; ``"plugin"``: the plugin.  Without it, what the environment variable
-            ``BELLHOP_ENGINE`` says, or else ``"auto"``.
+            engine, where all of the circuit is something that it can do (on other devices than
+            lightning.qubit up to 12 qubits), else the device's plugin; ``"plugin"``: the plugin.
+            Without it, what the environment variable ``BELLHOP_ENGINE`` says, or else
+            ``"auto"``.
         concurrent_callbacks: how many threads run pure callbacks of a program on the CPU at once,
             where none needs the results of another: each starts as soon as its arguments are there,
             and the program waits where a result is first used; one that no thread has taken until

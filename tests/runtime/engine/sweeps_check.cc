@@ -258,7 +258,7 @@ void check(bool rows_in_lanes) {
   scratch.cosines = doubles(room);
   scratch.sines = doubles(room);
   scratch.matrices = doubles(kOperations * 64);
-  scratch.gathered = doubles(64);
+  scratch.gathered = doubles(gathered_numbers(2, true) * checked.lanes);
   scratch.prepared = &prepared;
   const Amplitudes ket{doubles(kSize * rows), doubles(kSize * rows)};
   const Amplitudes bra{doubles(kSize * rows), doubles(kSize * rows)};

@@ -14,61 +14,13 @@ from tests.runtime.circuit_calls import (
     to_gate,
     to_measurements,
 )
+from tests.runtime.engine.random_circuits import random_circuit
 
 import bellhop
 from bellhop_runtime import _runtime
 
 QUBITS = 5
 _RANDOM = np.random.default_rng(5)
-_ONE = [qml.RX, qml.RY, qml.RZ, qml.PhaseShift]
-_TWO = [qml.IsingXX, qml.IsingXY, qml.IsingYY, qml.IsingZZ, qml.CRX, qml.CRY, qml.CRZ]
-_TWO += [qml.SingleExcitation, qml.SingleExcitationPlus, qml.SingleExcitationMinus]
-_FIXED = [(qml.Hadamard, 1), (qml.T, 1), (qml.SX, 1), (qml.CNOT, 2), (qml.CY, 2), (qml.CZ, 2)]
-_FIXED += [(qml.SWAP, 2), (qml.Toffoli, 3), (qml.CSWAP, 3)]
-
-
-def _wires(rng, count):
-    return rng.permutation(QUBITS)[:count].tolist()
-
-
-def _random_gate(rng, angle):
-    """One of all kinds, perhaps inverted or controlled."""
-    kind = rng.integers(5)
-    if kind == 0:
-        op = _ONE[rng.integers(len(_ONE))](angle, wires=_wires(rng, 1))
-    elif kind == 1:
-        op = _TWO[rng.integers(len(_TWO))](angle, wires=_wires(rng, 2))
-    elif kind == 2:
-        word = "".join(rng.choice(list("XYZ"), 3))
-        op = qml.PauliRot(angle, word, wires=_wires(rng, 3))
-    elif kind == 3:
-        op = qml.DoubleExcitation(angle, wires=_wires(rng, 4))
-    else:
-        gate, count = _FIXED[rng.integers(len(_FIXED))]
-        return gate(wires=_wires(rng, count))
-    if rng.integers(3) == 0:
-        op = qml.adjoint(op, lazy=True)
-    free = [wire for wire in range(QUBITS) if wire not in op.wires]
-    if free and rng.integers(3) == 0:
-        control = rng.choice(free, size=rng.integers(1, len(free) + 1), replace=False)
-        values = rng.integers(2, size=len(control))
-        op = qml.ctrl(op, control=control.tolist(), control_values=values.tolist())
-    return op
-
-
-def _random_circuit(seed, device):
-    def circuit(angles):
-        rng = np.random.default_rng(seed)
-        for angle in angles:
-            _random_gate(rng, angle)
-        a, b, c = _wires(rng, 3)
-        return (
-            qml.expval(qml.X(a) @ qml.Y(b)),
-            qml.expval(0.7 * qml.Z(c) - 1.3 * qml.X(b) @ qml.Z(a) @ qml.Y(c)),
-            qml.expval(qml.Hadamard(a) @ qml.Projector([1], wires=b)),
-        )
-
-    return qml.QNode(circuit, qml.device(device, wires=QUBITS))
 
 
 def _ran():
@@ -80,8 +32,8 @@ def _ran():
 @pytest.mark.parametrize("seed", range(4))
 def test_random_circuits(seed):
     angles = np.random.default_rng(seed).uniform(-7, 7, 25)
-    circuit = _random_circuit(seed, "lightning.qubit")
-    reference = _random_circuit(seed, "default.qubit")
+    circuit = random_circuit(seed, QUBITS, "lightning.qubit")
+    reference = random_circuit(seed, QUBITS, "default.qubit")
     before = _ran()
     values = bellhop.qjit(circuit)(angles)
     found = bellhop.qjit(jax.jacrev(lambda x: jnp.stack(circuit(x))))(angles)

@@ -1,0 +1,255 @@
+// states/tiles.cc: through large states a tile at a time, shared among threads.
+#include "states/tiles.h"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+
+#include "interpreter/signals.h"
+#include "threads/row_team.h"
+
+namespace bellhop::engine {
+namespace {
+
+// Tiles are worked on in so many parts, each on one thread, whose sums are added in
+// order.
+constexpr std::size_t kMostParts = 64;
+
+std::size_t parts_of(std::size_t tiles) { return std::min(tiles, kMostParts); }
+
+// `make` makes what works on tile t, of part p: (t, p).
+template <typename Make>
+void for_each_tile(std::size_t tiles, const Helpers& helpers, Make&& make) {
+  const std::size_t parts = parts_of(tiles), share = tiles / parts;
+  const auto make_worker = [&]() -> RowWorker {
+    return [share, work = make()](std::size_t part) {
+      check_signals();
+      for (std::size_t t = part * share; t < (part + 1) * share; ++t) work(t, part);
+    };
+  };
+  if (parts == 1) return make_worker()(0);
+  for_each_row(parts, helpers, make_worker);
+}
+
+// What threads share that go through a group.
+struct Sweep {
+  const Group& group;
+  const Program program;
+  std::vector<double> parameters;
+  std::size_t qubits;
+  Amplitudes ket;
+  std::span<const Amplitudes> bras;
+  bool is_backward;
+  // Of bras and the group's parameters, for each part; none if they are not asked for.
+  std::vector<double> derivatives;
+
+  // Amplitudes of a tile that lie side by side, and where such runs begin.
+  std::size_t run = 1;
+  std::vector<std::size_t> runs;
+
+  std::size_t tiles() const { return std::size_t{1} << (qubits - group.bits.size()); }
+  std::size_t derivatives_of_part() const { return bras.size() * program.parameters; }
+};
+
+std::size_t spread(std::size_t index, std::span<const std::uint8_t> bits) {
+  std::size_t out = 0;
+  for (std::size_t i = 0; i < bits.size(); ++i) out |= ((index >> i) & 1) << bits[i];
+  return out;
+}
+
+// A thread's memory for tiles.
+class TileWorker {
+ public:
+  explicit TileWorker(Sweep& sweep)
+      : sweep_(sweep), tiles_({sweep.group.bits.size(), /*rows_in_lanes=*/false}) {
+    tiles_.fit(sweep.program);
+    std::uint64_t inside = 0;
+    for (const std::uint8_t bit : sweep.group.bits) inside |= std::uint64_t{1} << bit;
+    for (std::uint8_t bit = 0; bit < sweep.qubits; ++bit) {
+      if (((inside >> bit) & 1) == 0) outer_.push_back(bit);
+    }
+  }
+
+  void run(std::size_t tile, std::size_t part) {
+    Layout layout = tiles_.layout();
+    layout.outside = spread(tile, outer_);
+    const std::size_t first = layout.outside;
+    const std::size_t n = sweep_.bras.size();
+    const Amplitudes ket = gathered(sweep_.ket, 0, first);
+    bras_.clear();
+    for (std::size_t b = 0; b < n; ++b) {
+      bras_.push_back(gathered(sweep_.bras[b], 1 + b, first));
+    }
+    const bool differentiates = !sweep_.derivatives.empty();
+    const Segment segment{&sweep_.program, 1, sweep_.parameters.data(), 0,
+                          differentiates ? 0 : -1};
+    if (sweep_.is_backward) {
+      double* const into =
+          sweep_.derivatives.data() + part * sweep_.derivatives_of_part();
+      sweeps().backward(layout, &segment, 1, ket, bras_.data(), n, into,
+                        sweep_.program.parameters, 0, 1, tiles_.scratch());
+    } else {
+      sweeps().forward(layout, &segment, 1, ket, tiles_.scratch());
+    }
+    scatter(ket, sweep_.ket, first);
+    for (std::size_t b = 0; b < n; ++b) scatter(bras_[b], sweep_.bras[b], first);
+  }
+
+ private:
+  bool is_in_place() const { return sweep_.runs.size() == 1; }
+
+  // A copy, unless it lies in one piece.
+  Amplitudes gathered(const Amplitudes& from, std::size_t number, std::size_t first) {
+    if (is_in_place()) return {from.real + first, from.imag + first};
+    const Amplitudes to = tiles_.get(number);
+    for (std::size_t r = 0; r < sweep_.runs.size(); ++r) {
+      copy(from.real + first + sweep_.runs[r], to.real + r * sweep_.run);
+      copy(from.imag + first + sweep_.runs[r], to.imag + r * sweep_.run);
+    }
+    return to;
+  }
+
+  void scatter(const Amplitudes& from, const Amplitudes& to, std::size_t first) const {
+    if (is_in_place()) return;
+    for (std::size_t r = 0; r < sweep_.runs.size(); ++r) {
+      copy(from.real + r * sweep_.run, to.real + first + sweep_.runs[r]);
+      copy(from.imag + r * sweep_.run, to.imag + first + sweep_.runs[r]);
+    }
+  }
+
+  void copy(const double* from, double* to) const {
+    constexpr std::size_t kLine = 8;
+    for (std::size_t i = 0; i < sweep_.run; i += kLine) {
+      for (std::size_t k = 0; k < kLine; ++k) to[i + k] = from[i + k];
+    }
+  }
+
+  Sweep& sweep_;
+  States tiles_;
+  std::vector<std::uint8_t> outer_;
+  std::vector<Amplitudes> bras_;
+};
+
+Sweep sweep_of(const TiledProgram& program, const Group& group, const States& states,
+               const Amplitudes& ket) {
+  Sweep sweep{
+      group, group.program(program.whole), {}, states.layout().qubits, ket, {}, false,
+      {}};
+  for (const std::size_t slot : group.slots) {
+    sweep.parameters.push_back(program.parameters[slot]);
+  }
+  std::size_t low = 0;
+  while (low < group.bits.size() && group.bits[low] == low) ++low;
+  const auto high = std::span(group.bits).subspan(low);
+  sweep.run = std::size_t{1} << low;
+  for (std::size_t r = 0; r < std::size_t{1} << high.size(); ++r) {
+    sweep.runs.push_back(spread(r, high));
+  }
+  return sweep;
+}
+
+void go_through(Sweep& sweep, const States& states) {
+  for_each_tile(sweep.tiles(), states.helpers(), [&] {
+    const auto worker = std::make_shared<TileWorker>(sweep);
+    return [worker](std::size_t tile, std::size_t part) { worker->run(tile, part); };
+  });
+}
+
+// The lowest bits, of which a tile of words is.
+struct WordTile {
+  explicit WordTile(const Layout& whole)
+      : layout{std::min(whole.qubits, kTileBits), whole.rows_in_lanes},
+        count(std::size_t{1} << (whole.qubits - layout.qubits)) {
+    if (whole.rows_in_lanes) layout = whole, count = 1;
+  }
+
+  Amplitudes of(const Amplitudes& state, std::size_t tile) const {
+    const std::size_t first = tile << layout.qubits;
+    return {state.real + first, state.imag + first};
+  }
+  // The tile whose amplitudes a word brings to tile `tile`.
+  std::size_t from(std::size_t tile, const PauliBits& word) const {
+    return tile ^ (word.flips >> layout.qubits);
+  }
+  PauliBits inner(const PauliBits& word) const {
+    const std::uint64_t mine = (std::uint64_t{1} << layout.qubits) - 1;
+    return {word.flips & mine, word.signs & mine, word.y_factors};
+  }
+  double sign(std::size_t tile, const PauliBits& word) const {
+    return std::popcount(tile & (word.signs >> layout.qubits)) % 2 == 0 ? 1 : -1;
+  }
+
+  Layout layout;
+  std::size_t count;
+};
+
+}  // namespace
+
+void forward_by_tiles(const TiledProgram& program, const States& states,
+                      const Amplitudes& ket) {
+  for (const Group& group : program.groups) {
+    Sweep sweep = sweep_of(program, group, states, ket);
+    go_through(sweep, states);
+  }
+}
+
+void backward_by_tiles(const TiledProgram& program, const States& states,
+                       const Amplitudes& ket, std::span<const Amplitudes> bras,
+                       double* jacobian, std::size_t columns) {
+  for (std::size_t g = program.groups.size(); g-- > 0;) {
+    const Group& group = program.groups[g];
+    Sweep sweep = sweep_of(program, group, states, ket);
+    sweep.is_backward = true;
+    sweep.bras = bras;
+    const std::size_t size = sweep.derivatives_of_part();
+    if (jacobian != nullptr) sweep.derivatives.resize(parts_of(sweep.tiles()) * size);
+    go_through(sweep, states);
+    for (std::size_t i = 0; i < sweep.derivatives.size(); ++i) {
+      const std::size_t bra = i % size / group.slots.size();
+      jacobian[bra * columns + group.slots[i % group.slots.size()]] +=
+          sweep.derivatives[i];
+    }
+  }
+}
+
+void add_words(std::span<const WeightedWord> words, const States& states,
+               const Amplitudes& into, const Amplitudes& ket) {
+  const WordTile tiles(states.layout());
+  for_each_tile(tiles.count, states.helpers(), [&] {
+    return [&](std::size_t tile, std::size_t) {
+      for (const WeightedWord& word : words) {
+        Lanewise weight = word.weight;
+        for (double& number : weight) number *= tiles.sign(tile, word.bits);
+        sweeps().add_word(tiles.layout, tiles.inner(word.bits), weight.data(),
+                          tiles.of(into, tile),
+                          tiles.of(ket, tiles.from(tile, word.bits)));
+      }
+    };
+  });
+}
+
+Lanewise overlap_of_words(std::span<const WeightedWord> words, const States& states,
+                          const Amplitudes& bra, const Amplitudes& ket) {
+  const WordTile tiles(states.layout());
+  std::vector<Lanewise> parts(parts_of(tiles.count), Lanewise{});
+  for_each_tile(tiles.count, states.helpers(), [&] {
+    return [&](std::size_t tile, std::size_t part) {
+      for (const WeightedWord& word : words) {
+        Lanewise found{};
+        sweeps().word_overlap(tiles.layout, tiles.inner(word.bits), tiles.of(bra, tile),
+                              tiles.of(ket, tiles.from(tile, word.bits)), found.data());
+        for (std::size_t lane = 0; lane < states.lanes(); ++lane) {
+          parts[part][lane] +=
+              tiles.sign(tile, word.bits) * word.weight[lane] * found[lane];
+        }
+      }
+    };
+  });
+  Lanewise sum{};
+  for (const Lanewise& part : parts) {
+    for (std::size_t lane = 0; lane < states.lanes(); ++lane) sum[lane] += part[lane];
+  }
+  return sum;
+}
+
+}  // namespace bellhop::engine
