@@ -10,7 +10,7 @@
 
 namespace bellhop::engine {
 
-// Of lightning.qubit, whatever fits: it was slower in all that was measured, up to 24
+// Of lightning.qubit, whatever fits: it was slower in all that was measured, up to 20
 // qubits. An index of a sample has 32 bits.
 constexpr std::size_t kMostQubits = 32;
 // Of other devices of Lightning, which may have more threads than we do, or a GPU.
