@@ -52,6 +52,17 @@ exitcode=66 log_path=$build/report suppressions=$root/runtime/thread-suppression
     ;;
 esac
 cd "$root"
+# An editable installation finds its own module first, whatever PYTHONPATH says.
+loaded=$("$python" -c 'from importlib.util import find_spec
+print(find_spec("bellhop_runtime._runtime").origin)')
+case $loaded in
+  "$build"/*) ;;
+  *)
+    echo "$python would load $loaded, which has no sanitizers: name one without an editable" \
+      "installation of this project" >&2
+    exit 1
+    ;;
+esac
 status=0
 "${run[@]}" env LD_PRELOAD="$preload" "$python" -m pytest -p no:cacheprovider "$@" || status=$?
 cat "$build"/report.* 2> /dev/null || true
