@@ -54,7 +54,7 @@ esac
 cd "$root"
 # An editable installation finds its own module first, whatever PYTHONPATH says.
 loaded=$("$python" -c 'from importlib.util import find_spec
-print(find_spec("bellhop_runtime._runtime").origin)')
+print(find_spec("bellhop_runtime").origin)')
 case $loaded in
   "$build"/*) ;;
   *)

@@ -45,7 +45,7 @@ struct Sweep {
 
   // Amplitudes of a tile that lie side by side, and where such runs begin.
   std::size_t run = 1;
-  std::vector<std::size_t> runs;
+  std::vector<std::size_t> runs = {};
 
   std::size_t tiles() const { return std::size_t{1} << (qubits - group.bits.size()); }
   std::size_t derivatives_of_part() const { return bras.size() * program.parameters; }
