@@ -47,7 +47,7 @@ class CompileOptions:
             function, that one's seed counts; in a plain ``jax.jit`` none does.
         engine: what runs circuits on Lightning's devices.  ``"auto"``: Bellhop's own state-vector
             engine, where all of the circuit is something that it can do (on other devices than
-            lightning.qubit up to 12 qubits), else the device's plugin; ``"plugin"``: the plugin.
+            lightning.qubit of any size), else the device's plugin; ``"plugin"``: the plugin.
             Without it, what the environment variable ``BELLHOP_ENGINE`` says, or else
             ``"auto"``.
         concurrent_callbacks: how many threads run pure callbacks of a program on the CPU at once,

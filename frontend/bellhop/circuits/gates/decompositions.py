@@ -41,7 +41,9 @@ def parts_of(op: Any, depth: int) -> Sequence[Any] | None:
         if depth < DECOMPOSITION_DEPTH and not is_damping(op) and op.has_decomposition:
             return op.decomposition()
         if op.name != "QubitUnitary" and op.has_matrix and len(op.wires) <= _MATRIX_WIRES:
-            return [qml.QubitUnitary(op.matrix(), wires=op.wires)]
+            matrix = op.matrix()
+            if matrix.shape[-1] == 2 ** len(op.wires):  # not that of a qutrit gate
+                return [qml.QubitUnitary(matrix, wires=op.wires)]
     return None
 
 

@@ -269,8 +269,10 @@ def _seeded(device: Any, seed: Any) -> Iterator[None]:
     if seed is None or not isinstance(own, np.random.Generator):
         yield
         return
-    device._rng = np.random.default_rng(np.ravel(seed))
+    # The generator itself goes on from the seed: what the device has made may hold it too.
+    bits = own.bit_generator
+    before, bits.state = bits.state, type(bits)(np.ravel(seed)).state
     try:
         yield
     finally:
-        device._rng = own
+        bits.state = before

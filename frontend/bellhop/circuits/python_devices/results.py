@@ -10,7 +10,7 @@ from jax.core import ShapedArray
 
 from bellhop.circuits.gates.device import is_in_single_precision
 from bellhop.circuits.operations.kept_shots import FILL
-from bellhop.errors import CompileError
+from bellhop.errors import CircuitError, CompileError
 
 mp = qml.measurements
 
@@ -53,7 +53,11 @@ class Result:
         return isinstance(self.process, _DIFFERENTIABLE)
 
     def read(self, value: Any) -> Any:
-        """Return the array of what the device returned."""
+        """Return the array of what the device returned.
+
+        Raises:
+            CircuitError: where it is no result of this measurement.
+        """
         if self.values is not None:
             value = self._counted(value)
         array = np.asarray(value)
@@ -64,14 +68,24 @@ class Result:
             whole = np.full(self.shape, FILL, self.dtype)
             whole[: len(array)] = array
             array = whole
+        else:
+            raise self._error(f"an array of shape {array.shape}", f"the shape {self.shape}")
         if np.can_cast(array.dtype, self.dtype, "same_kind"):
             return array.astype(self.dtype)
         if array.dtype.kind == "c" and np.dtype(self.dtype).kind == "f":
+            if not np.allclose(array.imag, 0, atol=1e-6):
+                raise self._error("complex numbers", f"the dtype {self.dtype}")
             return np.real(array).astype(self.dtype)
         if np.dtype(self.dtype).kind == "i" and np.array_equal(array, np.round(array)):
             return array.astype(self.dtype)
         # Left to the error of a callback that returns another type than was declared.
         return array
+
+    def _error(self, returned: str, expected: str) -> CircuitError:
+        return CircuitError(
+            f"the device returned {returned} for {self.process}, whose result has {expected}. "
+            "Mend its execute."
+        )
 
     def finish(self, array: Any) -> Any:
         """Return the result of the array, as compiled circuits have it."""

@@ -58,6 +58,12 @@ def test_seed_of_the_program():
     assert np.any(np.asarray(one) != np.asarray(other))
 
 
+def test_seed_of_a_device_whose_state_holds_the_generator():
+    device = qml.device("lightning.qubit", wires=2, c_dtype=np.complex64)
+    f = bellhop.qjit(qml.set_shots(qml.QNode(circuit, device), 20), seed=3)
+    np.testing.assert_array_equal(f(0.8)[0], f(0.8)[0])
+
+
 def test_seed_of_the_device():
     one, same = (bellhop.qjit(sampled(circuit, 20, seed=7))(0.8)[3] for _ in range(2))
     np.testing.assert_array_equal(one, same)

@@ -290,10 +290,17 @@ def test_exception_is_the_devices_own():
     assert f"test_python_devices.py:{line}) on counting, called from " in note
 
 
-def test_what_the_device_returns_is_of_the_type_that_is_measured():
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (0.5 + 1j, r"returned complex numbers for expval\(Z\(0\)\), whose result has the dtype"),
+        (np.zeros(3), r"returned an array of shape \(3,\) for expval\(Z\(0\)\), whose result"),
+    ],
+)
+def test_what_the_device_returns_is_of_the_type_that_is_measured(result, message):
     device = CountingDevice(wires=1)
-    device.execute = lambda circuits, **_: tuple(np.zeros(3) for _ in circuits)
-    with pytest.raises(TypeError, match=r"returned float64\[3\], declared float64\[\]"):
+    device.execute = lambda circuits, **_: tuple(result for _ in circuits)
+    with pytest.raises(bellhop.CircuitError, match=message):
         bellhop.qjit(qml.QNode(lambda: qml.expval(qml.Z(0)), device))()
 
 

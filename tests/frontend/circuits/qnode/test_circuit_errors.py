@@ -162,6 +162,10 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "the observable Z(0) was made before a loop or a conditional, where it is a gate. Make "
         "it where it is measured, or outside the QNode.",
     ),
+    "gate of a qutrit": (
+        lambda x: qml.TRX(x, wires=0),
+        "the device does not apply TRX, and PennyLane has no decomposition of it",
+    ),
     "sum made before a loop": (
         sum_before_loop,
         "the observable Sum stands where gates are collected. Make it where it is measured",
