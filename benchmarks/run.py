@@ -88,6 +88,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help=f"comma-separated, of {', '.join(ALL)}",
     )
     parser.add_argument("--rounds", type=int, help="timed rounds for each case")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="go on with a run that was saved in part"
+    )
     parser.add_argument("--quick", action="store_true", help="few short rounds, one compilation")
     return parser.parse_args(argv)
 
@@ -124,14 +127,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.rounds is not None:
         settings = replace(settings, rounds=arguments.rounds)
     results: list[Result] = []
+    versions: dict[str, dict[str, str]] = {}
+    if arguments.resume:
+        before = records.load(arguments.resume)
+        results, versions = before.results, before.versions
+    done = {result.case.name for result in results}
     with closing(Clients([LIMIT, *arguments.frameworks])) as clients:
         for number, name in enumerate(arguments.cases, 1):
+            if name in done:
+                continue
             case = CASES[name]
             results.append(Measurement(case, clients.for_case(case), settings).take())
             _progress(number, len(arguments.cases), results[-1])
-        versions = clients.versions
+            versions |= clients.versions
+            # What is interrupted can be resumed.
+            records.save(results, versions, settings, complete=False)
     report.show(results, arguments.frameworks)
-    complete = {*arguments.cases} == {*CASES} and {*arguments.frameworks} == {*ALL}
+    measured = {result.case.name: result.outcomes.keys() for result in results}
+    complete = all({*case.builders} <= {*measured.get(case.name, ())} for case in CASES.values())
     print(f"\nSaved as {records.save(results, versions, settings, complete)}")
     return int(any(result.wrong is not None for result in results))
 
