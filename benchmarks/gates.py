@@ -39,6 +39,18 @@ def apply(gates: Sequence[Gate], angles: Any) -> None:
             operation(angles[gate.slot], wires=gate.wires)
 
 
+def observable(terms: Sequence[tuple[float, Sequence[tuple[int, str]]]]) -> Any:
+    """Return a sum of Pauli words in PennyLane, or the word where there is one with 1."""
+    import pennylane as qml
+
+    words = [
+        qml.prod(*(getattr(qml, f"Pauli{pauli}")(wire) for wire, pauli in word))
+        for _, word in terms
+    ]
+    coefficients = [coefficient for coefficient, _ in terms]
+    return words[0] if coefficients == [1.0] else qml.Hamiltonian(coefficients, words)
+
+
 class Lightning:
     """Runs gates through the Python bindings of lightning.qubit.
 

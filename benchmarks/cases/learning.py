@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.case import SIMULATORS, Case, Program, Target, qjit_builders, synchronous
-from benchmarks.gates import Gate, apply
+from benchmarks.gates import Gate, apply, observable
 from benchmarks.simulators import Model, Term, simulator
 
 LAYERS = 4
@@ -60,17 +60,12 @@ def _model(wires: int, layers: int, words: int = 0) -> Model:
 def _circuit(model: Model, device: str, **options: Any) -> Any:
     import pennylane as qml
 
-    words = [
-        qml.prod(*(getattr(qml, f"Pauli{pauli}")(wire) for wire, pauli in word))
-        for _, word in model.terms
-    ]
+    measured = observable(model.terms)
 
     @qml.qnode(qml.device(device, wires=model.wires), **options)
     def circuit(angles: Any) -> Any:
         apply(model.gates, angles)
-        if len(words) == 1:
-            return qml.expval(words[0])
-        return qml.expval(qml.Hamiltonian([term[0] for term in model.terms], words))
+        return qml.expval(measured)
 
     return circuit
 

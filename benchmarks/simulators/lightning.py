@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.gates import apply
+from benchmarks.gates import apply, observable
 from benchmarks.simulators import Model
 
 
@@ -22,13 +22,7 @@ class Simulator:
         self._config = qml.devices.ExecutionConfig(
             gradient_method="adjoint", use_device_gradient=True
         )
-        words = [
-            qml.prod(*(getattr(qml, f"Pauli{pauli}")(wire) for wire, pauli in word))
-            for _, word in model.terms
-        ]
-        self._observable = (
-            words[0] if len(words) == 1 else qml.dot([term[0] for term in model.terms], words)
-        )
+        self._observable = observable(model.terms)
 
     def _tape(self, angles: np.ndarray) -> Any:
         import pennylane as qml

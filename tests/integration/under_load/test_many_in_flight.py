@@ -194,22 +194,29 @@ def test_taps_of_all_threads_arrive_in_order_and_failures_do_once(flavour, progr
     assert failures_at_barrier() == []
 
 
-def test_failures_in_threads_leave_nothing_behind():
+class Counted(Exception):
+    pass
+
+
+def failures_that_are_counted():
+    """Return the errors that are alive, and a callback that raises one at each call."""
     kept = weakref.WeakSet()
 
-    class Failure(Exception):
-        pass
-
     def fail(x):
-        error = Failure(x)
+        error = Counted(x)
         kept.add(error)
         raise error
 
+    return kept, fail
+
+
+def test_failures_in_threads_leave_nothing_behind():
+    kept, fail = failures_that_are_counted()
     f = bellhop.qjit(lambda x: bellhop.pure_callback(fail, VECTOR)(x))
 
     def work(number):
         for _ in range(CALLS):
-            with pytest.raises(Failure):
+            with pytest.raises(Counted):
                 f(np.full(SIZE, float(number)))
 
     in_threads(work)
@@ -231,16 +238,7 @@ def test_failures_on_both_devices_at_once():
 
 
 def test_failures_of_taps_leave_nothing_behind():
-    kept = weakref.WeakSet()
-
-    class Failure(Exception):
-        pass
-
-    def fail(x):
-        error = Failure(x)
-        kept.add(error)
-        raise error
-
+    kept, fail = failures_that_are_counted()
     f = bellhop.qjit(lambda x: bellhop.tap(fail, x))
 
     def work(number):
