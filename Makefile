@@ -96,7 +96,9 @@ sanitize: $(VENV)/.installed-dev
 	  tests/runtime/circuit/test_circuit_threads.py $(BATCHES) \
 	  -k "not leak and not memory"
 
+# An execution that is kept knows its page's text, but not the package that ran it.
 docs: $(VENV)/.installed-docs
+	rm -rf doc/_build/executed
 	$(BIN)/sphinx-build -W --keep-going -b html doc doc/_build/html
 	$(BIN)/python doc/check_outputs.py
 

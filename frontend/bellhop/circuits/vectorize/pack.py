@@ -61,6 +61,8 @@ def _lower(ctx: mlir.LoweringRuleContext, *scalars: Any) -> list[Any]:
         ir.Operation.create("stablehlo.reshape", results=[one], operands=[scalar]).result
         for scalar in scalars
     ]
+    if len(elements) == 1:
+        return elements
     packed = ir.Operation.create(
         "stablehlo.concatenate",
         results=[ir.RankedTensorType.get([len(scalars)], element)],
