@@ -98,7 +98,7 @@ sanitize: $(VENV)/.installed-dev
 
 # An execution that is kept knows its page's text, but not the package that ran it.
 docs: $(VENV)/.installed-docs
-	rm -rf doc/_build/executed
+	rm -rf doc/_build
 	$(BIN)/sphinx-build -W --keep-going -b html doc doc/_build/html
 	$(BIN)/python doc/check_outputs.py
 
