@@ -1,10 +1,14 @@
 """Going through the equations of a jaxpr, and evaluating it a few of them at a time."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core.primitives import cond_p, scan_p, while_p
+
+from bellhop._jax.private import scan_counts
 
 
 def equations_of(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
@@ -23,6 +27,76 @@ def inner_jaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
                 yield inner.jaxpr
             elif isinstance(inner, Jaxpr):
                 yield inner
+
+
+def depending_on(jaxpr: Jaxpr, inputs: Sequence[bool]) -> tuple[list[bool], list[JaxprEqn]]:
+    """Return which results of a jaxpr depend on some of its inputs, and which equations do.
+
+    In a loop whose predicate depends on them, and in the branches of such a conditional, all does.
+    Of ::
+
+        { lambda ; a b. let
+            c = scan[jaxpr={ lambda ; c i. let print i    d = mul c 2.0 in (d,) }] a [0 1 2]
+            e = sin b
+          in (c, e) }
+
+    ``a`` decides the first result and the ``mul``, and not the ``print``.
+
+    Args:
+        jaxpr: the jaxpr.
+        inputs: for each input, whether it is one of these.
+
+    Returns:
+        for each result whether it may depend on them, and the innermost equations that may.
+    """
+    by_inputs: set[Any] = set(itertools.compress(jaxpr.invars, inputs))
+    found: list[JaxprEqn] = []
+
+    def depends(atom: Any) -> bool:
+        return not isinstance(atom, Literal) and atom in by_inputs
+
+    for eqn in jaxpr.eqns:
+        given = list(map(depends, eqn.invars))
+        if any(given):
+            results, equations = _depending(eqn, given)
+            by_inputs.update(itertools.compress(eqn.outvars, results))
+            found += equations
+    return list(map(depends, jaxpr.outvars)), found
+
+
+def _depending(eqn: JaxprEqn, given: list[bool]) -> tuple[list[bool], list[JaxprEqn]]:
+    params, inner = eqn.params, list(inner_jaxprs(eqn))
+    if eqn.primitive is scan_p:
+        return _depending_in_loop(inner[0], given, *scan_counts(params))
+    if eqn.primitive is while_p:
+        n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
+        body = params["body_jaxpr"].jaxpr
+        carried, found = _depending_in_loop(body, given[n_cond:], n_body, len(eqn.outvars))
+        (goes_on,), more = depending_on(params["cond_jaxpr"].jaxpr, given[:n_cond] + carried)
+        if not goes_on:
+            return carried, found + more
+    elif eqn.primitive is cond_p and not given[0]:
+        of_branches = [depending_on(branch, given[1:]) for branch in inner]
+        results = [any(each) for each in zip(*(of for of, _ in of_branches), strict=True)]
+        return results, [each for _, found in of_branches for each in found]
+    elif len(inner) == 1 and len(inner[0].invars) == len(given):
+        return depending_on(inner[0], given)
+    return [True] * len(eqn.outvars), [
+        eqn,
+        *(each for part in inner for each in equations_of(part)),
+    ]
+
+
+def _depending_in_loop(
+    body: Jaxpr, given: list[bool], n_consts: int, n_carried: int
+) -> tuple[list[bool], list[JaxprEqn]]:
+    while True:
+        results, found = depending_on(body, given)
+        carried = given[n_consts : n_consts + n_carried]
+        after = [was or now for was, now in zip(carried, results[:n_carried], strict=True)]
+        if after == carried:
+            return after + results[n_carried:], found
+        given = given[:n_consts] + after + given[n_consts + n_carried :]
 
 
 def with_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> JaxprEqn:

@@ -32,11 +32,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr, Primitive, Var
+from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import batching
 
 from bellhop._jax.private import without_mesh
-from bellhop.base.equations import evaluate, read
+from bellhop.base.equations import depending_on, evaluate, read
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.operations.measurement_primitives import (
     derivative_p,
@@ -118,13 +118,8 @@ def has_effects_by_row(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
         mapped: for each input, whether it depends on the row.
     """
-    by_row = set(itertools.compress(closed.jaxpr.invars[1:], mapped))
-    for eqn in closed.jaxpr.eqns:
-        if any(isinstance(atom, Var) and atom in by_row for atom in eqn.invars):
-            if eqn.effects:
-                return True
-            by_row.update(eqn.outvars)
-    return False
+    _, equations = depending_on(closed.jaxpr, [False, *mapped])
+    return any(eqn.effects for eqn in equations)
 
 
 class RowsDivergeError(Exception):

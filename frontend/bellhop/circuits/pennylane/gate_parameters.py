@@ -11,9 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pennylane as qml
-from jax.extend.core import Literal
 from pennylane.transforms.core import CompilePipeline
 
+from bellhop.base.equations import depending_on
 from bellhop.errors import CompileError
 
 Record = Callable[..., qml.tape.QuantumScript]
@@ -98,7 +98,8 @@ class GateParameters:
                 f"{self._where}: a transform differentiates by the arguments {differentiated} "
                 f"(argnums), and there are {len(self._args)} with a position."
             ) from None
-        depends = iter(_dependent_outputs(jax.make_jaxpr(parameters)(*chosen).jaxpr))
+        jaxpr = jax.make_jaxpr(parameters)(*chosen).jaxpr
+        depends = iter(depending_on(jaxpr, [True] * len(jaxpr.invars))[0])
         numbers = [{number for number in range(count) if next(depends)} for count in counts]
         if not any(numbers):
             raise CompileError(
@@ -112,12 +113,3 @@ def _parameters_of_tapes(pipeline: CompilePipeline, tape: Any) -> list[list[Any]
     with qml.QueuingManager.stop_recording():
         tapes, _ = pipeline((tape,))
     return [tape.get_parameters(trainable_only=False) for tape in tapes]
-
-
-def _dependent_outputs(jaxpr: Any) -> list[bool]:
-    """Tell which outputs depend on inputs."""
-    known = set(jaxpr.invars)
-    for equation in jaxpr.eqns:
-        if any(not isinstance(value, Literal) and value in known for value in equation.invars):
-            known.update(equation.outvars)
-    return [not isinstance(value, Literal) and value in known for value in jaxpr.outvars]

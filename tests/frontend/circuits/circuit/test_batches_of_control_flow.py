@@ -127,3 +127,46 @@ def test_batches_in_loops_and_branches(assert_close):
 
     expected = sum(looped(reference(one_value), (0, None), 0, (X, y)) for y in Y[1:3])
     assert_close(program(X, Y), expected)
+
+
+def test_effects_in_loops_of_rows(assert_close):
+    seen = []
+    note = bellhop.debug.callback(lambda value: seen.append(float(value)))
+
+    def noted(value_of):
+        def circuit(x):
+            @bellhop.for_loop(0, 3, 1)
+            def layer(i, angle):
+                note(value_of(i, angle))
+                qml.RX(angle, wires=0)
+                return angle / 2
+
+            layer(x)
+            return qml.expval(qml.Z(0))
+
+        seen.clear()
+        assert_close(bellhop.qjit(bellhop.vmap(compiled(circuit)))(Y), np.cos(1.75 * Y))
+        return seen.copy()
+
+    # What no row decides happens once for all of them, as outside of loops.
+    assert noted(lambda i, _: i) == [0, 1, 2]
+    assert_close(noted(lambda _, angle: angle), [y / 2**i for y in Y for i in range(3)])
+
+
+def test_effects_in_loops_whose_length_is_of_the_row(assert_close):
+    seen = []
+    note = bellhop.debug.callback(lambda value: seen.append(float(value)))
+
+    def circuit(n):
+        @bellhop.while_loop(lambda i: i < n)
+        def layer(i):
+            note(0.5)
+            qml.RX(0.3, wires=0)
+            return i + 1
+
+        layer(0)
+        return qml.expval(qml.Z(0))
+
+    lengths = np.array([2, 0, 1])
+    assert_close(bellhop.qjit(bellhop.vmap(compiled(circuit)))(lengths), np.cos(0.3 * lengths))
+    assert seen == [0.5] * 3
