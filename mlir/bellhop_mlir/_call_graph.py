@@ -1,7 +1,7 @@
 """The call graph of a module: which function refers to which, and what reaches what."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from bellhop_mlir._bindings import ir
@@ -87,6 +87,22 @@ def reaching(graph: CallGraph, targets: Iterable[str]) -> set[str]:
         for callee in callees:
             callers[callee].add(name)
     return reachable(defaultdict(set, callers), targets)
+
+
+def holding(module: ir.Module, holds: Callable[[ir.Operation], bool]) -> set[str]:
+    """Return the functions with an operation that ``holds`` is true of, or that refer to such."""
+    found = (
+        name
+        for name, function in functions(module).items()
+        if any(map(holds, operations(function)))
+    )
+    return reaching(call_graph(module), found)
+
+
+def functions_here(module: ir.Module) -> list[ir.Operation]:
+    """Return the functions that run on the program's own device."""
+    here = reachable(call_graph(module, into_regions=False), entry_points(module))
+    return [op for name, op in functions(module).items() if name in here]
 
 
 def entry_points(module: ir.Module) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import reachable
-from bellhop_mlir._walk import operations
+from bellhop_mlir._walk import tree
 
 
 class Dependence:
@@ -17,19 +17,19 @@ class Dependence:
     def __init__(self, block: ir.Block) -> None:
         self.operations = [op.operation for op in block.operations]
         made = {result: i for i, op in enumerate(self.operations) for result in op.results}
-        self._uses: dict[int, set[int]] = {}
+        self.uses: dict[int, set[int]] = {}
         self._users: dict[int, set[int]] = {i: set() for i in range(len(self.operations))}
         for i, op in enumerate(self.operations):
             # What stands in a loop or a conditional uses values of the block too.
-            operands = [value for each in (op, *operations(op)) for value in each.operands]
+            operands = [value for each in tree(op) for value in each.operands]
             uses = {made[value] for value in operands if value in made}
-            self._uses[i] = uses
+            self.uses[i] = uses
             for j in uses:
                 self._users[j].add(i)
 
     def before(self, place: int) -> set[int]:
         """Return the places of what the operation at ``place`` depends on."""
-        return _closure(self._uses, [place])
+        return _closure(self.uses, [place])
 
     def after(self, *places: int) -> set[int]:
         """Return the places of what depends on any of the operations at ``places``."""

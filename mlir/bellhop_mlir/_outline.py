@@ -5,15 +5,19 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import (
-    call_graph,
-    drop_unused_functions,
-    entry_points,
-    reachable,
-    references,
+from bellhop_mlir._call_graph import drop_unused_functions, functions_here, references
+from bellhop_mlir._functions import call_function
+from bellhop_mlir._parts import Part, move_out
+from bellhop_mlir._walk import (
+    blocks_in,
+    functions,
+    named,
+    operations,
+    replace,
+    symbol,
+    tree,
+    types,
 )
-from bellhop_mlir._functions import call_function, private_function
-from bellhop_mlir._walk import fresh_symbol, functions, named, operations, replace, symbol, types
 from bellhop_mlir.dialects import callback
 
 FUSED = "fused__"
@@ -31,45 +35,25 @@ def outline(module: ir.Module, members: Sequence[ir.Operation], device: str) -> 
 
     The region stands where the last of them stood.
     """
-    inside = [each for op in members for each in (op, *operations(op))]
-    inner = {result for op in inside for result in op.results}
-    inner |= {
-        argument
-        for op in inside
-        for region in op.regions
-        for block in region.blocks
-        for argument in block.arguments
-    }
-    inputs = list(
-        dict.fromkeys(value for op in inside for value in op.operands if value not in inner)
-    )
-    outputs = [
+    inside = [each for op in members for each in tree(op)]
+    made = {result for op in inside for result in op.results}
+    made |= {value for op in members for block in blocks_in(op) for value in block.arguments}
+    taken = (value for op in inside for value in op.operands if value not in made)
+    given = (
         result
         for op in members
         for result in op.results
         if any(not _stands_in(use.owner, members) for use in result.uses)
-    ]
+    )
+    part = Part(list(members), inputs=dict.fromkeys(taken), outputs=dict.fromkeys(given))
     first = next(op for op in inside if op.name == "callback.accelerate")
     name = FUSED + _NUMBER.sub("", symbol(first).partition("__")[2] or symbol(first))
-    body = _function(module, name, inputs, outputs)
-    location = ir.Location.fused([op.location for op in members])
-    with ir.InsertionPoint(members[-1]), location:
-        region = callback.accelerate(
-            ir.StringAttr(body.owner.attributes["sym_name"]).value, device, inputs, types(outputs)
-        )
-    for old, new in zip(outputs, list(region.results), strict=True):
-        users = {use.owner.operation for use in old.uses}
-        for user in users:
-            if not _stands_in(user, members):
-                user.replace_uses_of_with(old, new)
-    with ir.InsertionPoint(body), location:
-        ret = ir.Operation.create("func.return", operands=outputs)
-    for op in members:
-        op.move_before(ret)
-    for value, argument in zip(inputs, list(body.arguments), strict=True):
-        for op in inside:
-            op.replace_uses_of_with(value, argument)
-        ret.replace_uses_of_with(value, argument)
+
+    def call(symbol: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
+        return list(callback.accelerate(symbol, device, operands, results).results)
+
+    with ir.Location.fused([op.location for op in members]):
+        move_out(module, part, name, members[-1], call)
     by_name = functions(module)
     for op in inside:
         if op.name == "callback.accelerate":
@@ -77,15 +61,6 @@ def outline(module: ir.Module, members: Sequence[ir.Operation], device: str) -> 
                 inline(op, by_name[symbol(op)])
             else:
                 _call_instead(op)
-
-
-def _function(
-    module: ir.Module, name: str, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]
-) -> ir.Block:
-    unknown = ir.Location.unknown()
-    with ir.InsertionPoint(module.body), unknown:
-        function = private_function(fresh_symbol(module, name), types(inputs), types(outputs))
-    return function.regions[0].blocks.append(*types(inputs), arg_locs=[unknown] * len(inputs))
 
 
 def _stands_in(op: ir.Operation, members: Sequence[ir.Operation]) -> bool:
@@ -124,13 +99,11 @@ def inline_callers(module: ir.Module, holding: str, *, most: int = 1) -> None:
     """
     while True:
         by_name = functions(module)
-        here = reachable(call_graph(module, into_regions=False), entry_points(module))
         uses = Counter(callee for op in operations(module.operation) for callee in references(op))
         calls = [
             op
-            for name in by_name
-            if name in here
-            for op in named(by_name[name], "func.call")
+            for function in functions_here(module)
+            for op in named(function, "func.call")
             if uses[symbol(op)] <= most and named(by_name[symbol(op)], holding)
         ]
         if not calls:

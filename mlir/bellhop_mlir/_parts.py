@@ -1,11 +1,14 @@
 """Parts of a block, which become functions of their own."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._functions import call_function, private_function
-from bellhop_mlir._walk import enclosing_function, fresh_symbol, operations, types
+from bellhop_mlir._walk import enclosing_function, fresh_symbol, operations, rename, tree, types
+
+# Calls a function, of its symbol, operands and types of results; returns the results.
+Call = Callable[[str, list[ir.Value], list[ir.Type]], list[ir.Value]]
 
 _BLOCKS_OF = ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if")
 
@@ -46,7 +49,7 @@ def connect(parts: Sequence[Part]) -> None:
     for part in parts:
         inside: set[ir.Value] = set()
         for op in part.operations:
-            for each in (op, *(operations(op) if len(op.regions) else ())):
+            for each in tree(op):
                 for value in each.operands:
                     if value in inside:
                         continue
@@ -79,32 +82,37 @@ def outline(module: ir.Module, part: Part, stem: str, **attributes: str) -> None
         attributes: what else XLA is told of the call.
     """
     first = part.operations[0]
-    inputs, outputs = list(part.inputs), list(part.outputs)
-    symbol = fresh_symbol(module, f"{enclosing_function(first)}_{stem}")
+    told = {"inlineable": "false", **attributes}
+    texts = {name: ir.StringAttr.get(value) for name, value in told.items()}
+
+    def call(symbol: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
+        frontend = {"mhlo.frontend_attributes": ir.DictAttr.get(texts)}
+        return call_function(symbol, operands, results, frontend)
+
     with first.location:
-        with ir.InsertionPoint(module.body):
-            function = private_function(symbol, types(inputs), types(outputs))
-        body = function.regions[0].blocks.append(*types(inputs))
-        told = {"inlineable": "false", **attributes}
-        texts = {name: ir.StringAttr.get(value) for name, value in told.items()}
-        with ir.InsertionPoint(first):
-            results = call_function(
-                symbol,
-                inputs,
-                types(outputs),
-                {"mhlo.frontend_attributes": ir.DictAttr.get(texts)},
-            )
-        inner: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
-        for old, new in zip(outputs, results, strict=True):
-            old.replace_all_uses_with(new)
-            inner[new] = old
-        with ir.InsertionPoint(body):
-            for value, constant in part.constants.items():
-                inner[value] = constant.clone().results[0]
-            end = ir.Operation.create("func.return", operands=outputs)
+        move_out(module, part, f"{enclosing_function(first)}_{stem}", first, call)
+
+
+def move_out(module: ir.Module, part: Part, name: str, place: ir.Operation, call: Call) -> None:
+    """Move a part into a function of such a name, and call that at the place of an operation."""
+    inputs, outputs = list(part.inputs), list(part.outputs)
+    symbol = fresh_symbol(module, name)
+    with ir.InsertionPoint(module.body):
+        function = private_function(symbol, types(inputs), types(outputs))
+    body = function.regions[0].blocks.append(*types(inputs))
+    with ir.InsertionPoint(place):
+        results = call(symbol, inputs, types(outputs))
+    inner: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
+    for old, new in zip(outputs, results, strict=True):
+        old.replace_all_uses_with(new)
+        inner[new] = old
+    with ir.InsertionPoint(body):
+        for value, constant in part.constants.items():
+            inner[value] = constant.clone().results[0]
+        end = ir.Operation.create("func.return", operands=outputs)
     for op in part.operations:
         op.move_before(end)
-    _rename(part, inner)
+        rename(op, inner)
 
 
 def keep(part: Part) -> None:
@@ -113,12 +121,5 @@ def keep(part: Part) -> None:
     with ir.InsertionPoint(part.operations[0]):
         for value, constant in part.constants.items():
             own[value] = constant.clone().results[0]
-    _rename(part, own)
-
-
-def _rename(part: Part, names: Mapping[ir.Value, ir.Value]) -> None:
     for op in part.operations:
-        for each in (op, *(operations(op) if len(op.regions) else ())):
-            for index, value in enumerate(each.operands):
-                if value in names:
-                    each.operands[index] = names[value]
+        rename(op, own)

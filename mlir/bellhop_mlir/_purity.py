@@ -1,8 +1,8 @@
 """Which operations and functions are pure: without side effects."""
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import CallGraph, reaching, references
-from bellhop_mlir._walk import functions, operations
+from bellhop_mlir._call_graph import holding, references
+from bellhop_mlir._walk import tree
 from bellhop_mlir.dialects.callback_kinds import KINDS
 
 # Of the dialects whose operations otherwise only compute.
@@ -25,17 +25,9 @@ _IMPURE = frozenset(
 _PURE_DIALECTS = ("stablehlo.", "chlo.", "sdy.")
 
 
-def impure_functions(module: ir.Module, graph: CallGraph) -> set[str]:
+def impure_functions(module: ir.Module) -> set[str]:
     """Return the functions that a program may neither skip, repeat nor merge."""
-    by_name = functions(module)
-    return reaching(
-        graph,
-        [
-            name
-            for name, function in by_name.items()
-            if not all(_is_pure_itself(op) for op in operations(function))
-        ],
-    )
+    return holding(module, lambda op: not _is_pure_itself(op))
 
 
 def is_pure(op: ir.Operation, impure: set[str]) -> bool:
@@ -45,10 +37,7 @@ def is_pure(op: ir.Operation, impure: set[str]) -> bool:
         op: the operation.
         impure: the result of ``impure_functions``.
     """
-    inside = operations(op) if len(op.regions) else []
-    return all(
-        _is_pure_itself(each) and impure.isdisjoint(references(each)) for each in (op, *inside)
-    )
+    return all(_is_pure_itself(each) and impure.isdisjoint(references(each)) for each in tree(op))
 
 
 def _is_pure_itself(op: ir.Operation) -> bool:

@@ -1,49 +1,53 @@
-"""Building the custom calls of ``runtime/contract.toml``."""
+"""Putting the custom calls of ``runtime/contract.toml`` in the place of operations."""
 
 from collections.abc import Mapping, Sequence
 
 from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import replace, types
 from bellhop_mlir.dialects.callback import is_token
 
 
 class RuntimeCalls:
-    """Builds the custom calls of one module, and what they have in common once."""
+    """Makes the custom calls of one module, and what they have in common once."""
 
     def __init__(self) -> None:
         self._version = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4)
         self._layouts: dict[int, ir.Attribute] = {}
 
-    def build(
+    def replace(
         self,
+        op: ir.Operation,
         target: str,
         operands: Sequence[ir.Value],
-        results: Sequence[ir.Type],
         attributes: Mapping[str, ir.Attribute],
         *,
-        has_side_effect: bool,
+        has_side_effect: bool = True,
         aliases: Sequence[tuple[int, int]] = (),
-    ) -> ir.Operation:
-        """Build a typed-FFI ``stablehlo.custom_call`` at the insertion point.
+    ) -> None:
+        """Put a typed-FFI ``stablehlo.custom_call`` with the results of ``op`` in its place.
 
         Every buffer is row-major: without that constraint XLA may hand over any layout.  Each
         pair of ``aliases`` is an operand and the result that is written where the operand was.
         """
-        return ir.Operation.create(
-            "stablehlo.custom_call",
-            results=list(results),
-            operands=list(operands),
-            attributes={
-                "call_target_name": ir.StringAttr.get(target),
-                "has_side_effect": ir.BoolAttr.get(has_side_effect),
-                "api_version": self._version,
-                "backend_config": ir.DictAttr.get(dict(attributes)),
-                "operand_layouts": self._row_major([value.type for value in operands]),
-                "result_layouts": self._row_major(results),
-                "output_operand_aliases": ir.ArrayAttr.get(
-                    [_alias(operand, result, len(results)) for operand, result in aliases]
-                ),
-            },
-        )
+        results = types(op.results)
+        with ir.InsertionPoint(op), op.location:
+            call = ir.Operation.create(
+                "stablehlo.custom_call",
+                results=results,
+                operands=list(operands),
+                attributes={
+                    "call_target_name": ir.StringAttr.get(target),
+                    "has_side_effect": ir.BoolAttr.get(has_side_effect),
+                    "api_version": self._version,
+                    "backend_config": ir.DictAttr.get(dict(attributes)),
+                    "operand_layouts": self._row_major(types(operands)),
+                    "result_layouts": self._row_major(results),
+                    "output_operand_aliases": ir.ArrayAttr.get(
+                        [_alias(operand, result, len(results)) for operand, result in aliases]
+                    ),
+                },
+            )
+        replace(op, list(call.results))
 
     def _row_major(self, types: Sequence[ir.Type]) -> ir.ArrayAttr:
         return ir.ArrayAttr.get([self._layout(_rank(type_)) for type_ in types])

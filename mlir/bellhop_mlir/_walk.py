@@ -1,7 +1,7 @@
 """Walking a module, and the few edits that several passes share."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bellhop_mlir._bindings import ir
 
@@ -13,6 +13,11 @@ def operations(parent: ir.Operation) -> list[ir.Operation]:
 
     A nested module is listed, and what is in it is not: it is a program of its own.
     """
+    return tree(parent)[1:]
+
+
+def tree(op: ir.Operation) -> list[ir.Operation]:
+    """Return ``op`` and every operation below it, as ``operations`` does."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -20,8 +25,10 @@ def operations(parent: ir.Operation) -> list[ir.Operation]:
         is_nested_module = op.name == "builtin.module" and len(found) > 1
         return ir.WalkResult.SKIP if is_nested_module else ir.WalkResult.ADVANCE
 
-    parent.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found[1:]
+    if not len(op.regions):
+        return [op]
+    op.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
 
 
 def named(parent: ir.Operation, name: str) -> list[ir.Operation]:
@@ -68,6 +75,19 @@ def source_line(op: ir.Operation) -> str:
     """Return ``file:line`` of the innermost place that the location of ``op`` names."""
     match = _FILE_LINE.search(str(op.location))
     return f"{match['file']}:{match['line']}" if match else "<unknown>"
+
+
+def blocks_in(op: ir.Operation) -> list[ir.Block]:
+    """Return the blocks of an operation and of what stands in it, outermost first."""
+    return [block for each in tree(op) for region in each.regions for block in region.blocks]
+
+
+def rename(op: ir.Operation, values: Mapping[ir.Value, ir.Value]) -> None:
+    """Let an operation, and what stands in it, use other values in the place of some."""
+    for each in tree(op):
+        for index, value in enumerate(each.operands):
+            if value in values:
+                each.operands[index] = values[value]
 
 
 def function_type(op: ir.Operation) -> ir.FunctionType:

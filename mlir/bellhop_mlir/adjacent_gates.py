@@ -4,27 +4,31 @@ The passes here do so in a module, where gates are operations, and ``bellhop`` w
 computes their angles, while it traces them.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import named
+from bellhop_mlir._walk import named, replace
+from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.gate import Gate, read_gate
 
 # Gates whose wires, beginning with the numbered one, may stand in any order.
-_SYMMETRIC_FROM = {
-    "SWAP": 0,
-    "ISWAP": 0,
-    "CZ": 0,
-    "CCZ": 0,
-    "ControlledPhaseShift": 0,
-    "MultiRZ": 0,
-    "IsingXX": 0,
-    "IsingYY": 0,
-    "IsingZZ": 0,
-    "CSWAP": 1,
-}
+_SYMMETRIC_FROM = dict.fromkeys(
+    (
+        "SWAP",
+        "ISWAP",
+        "CZ",
+        "CCZ",
+        "ControlledPhaseShift",
+        "MultiRZ",
+        "IsingXX",
+        "IsingYY",
+        "IsingZZ",
+    ),
+    0,
+) | {"CSWAP": 1}
 # And those of which the first wires may: the controls.
 _SYMMETRIC_UNTIL = {"Toffoli": 2}
 
@@ -139,6 +143,26 @@ def simplify(
     return [gate for gate in kept if gate is not None]
 
 
+def simplify_chains(
+    function: ir.Operation, meet: Callable[[Placed, Placed], list[Placed] | None]
+) -> bool:
+    """Simplify the gates of a function in place; return whether there are fewer then."""
+    found = False
+    for chain in list(chains(function)):
+        kept = {id(placed.op): placed.gate for placed in simplify(chain, meet)}
+        found = found or len(kept) < len(chain)
+        for placed in chain:
+            op, gate = placed.op, kept.get(id(placed.op))
+            if gate is placed.gate:
+                continue
+            state, params, offset, wires = op.operands
+            if gate is not None:
+                with ir.InsertionPoint(op), op.location:
+                    state = quantum.gate(state, params, offset, wires, gate)
+            replace(op, [state])
+    return found
+
+
 def boundary(
     first: Sequence[AnyGate], last: Sequence[AnyGate]
 ) -> Iterator[tuple[AnyGate, AnyGate]]:
@@ -171,4 +195,4 @@ def _without_others_before(chain: Iterable[AnyGate]) -> Iterator[AnyGate]:
 
 def with_angle(gate: Gate, angle: float) -> Gate:
     """Return a rotation by a constant angle in the place of another."""
-    return replace(gate, slots=(-1,), constants=(angle,), adjoint=False)
+    return dataclasses.replace(gate, slots=(-1,), constants=(angle,), adjoint=False)

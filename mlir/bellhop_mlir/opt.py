@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from bellhop_mlir._bindings import ir, make_context
+from bellhop_mlir.passes import Pass
 from bellhop_mlir.pipelines import PASSES, PIPELINE, run_pipeline
-from bellhop_mlir.transforms import Pass
 
 _PASS = re.compile(r"(?P<name>[\w-]+)(\{(?P<options>[^}]*)\})?$")
 

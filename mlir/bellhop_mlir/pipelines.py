@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from bellhop_mlir import dialects
 from bellhop_mlir._bindings import ir
-from bellhop_mlir.transforms import Pass
+from bellhop_mlir.passes import Pass
 from bellhop_mlir.transforms.callbacks.canonicalize_callbacks import CanonicalizeCallbacks
 from bellhop_mlir.transforms.callbacks.coalesce_progress import CoalesceProgress
 from bellhop_mlir.transforms.callbacks.convert_callback_to_runtime import ConvertCallbackToRuntime

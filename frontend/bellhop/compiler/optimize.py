@@ -32,6 +32,7 @@ from bellhop.compiler.code import Code, Program
 from bellhop.compiler.delegation import Delegates
 from bellhop.compiler.instruments import Stopwatch
 from bellhop_mlir.dialects import callback as dialect
+from bellhop_mlir.passes import Pass
 from bellhop_mlir.pipelines import (
     CALLS,
     CONCURRENCY,
@@ -40,7 +41,6 @@ from bellhop_mlir.pipelines import (
     REGIONS,
     run_pipeline,
 )
-from bellhop_mlir.transforms import Pass
 from bellhop_mlir.transforms.callbacks.convert_callback_to_runtime import ConvertCallbackToRuntime
 from bellhop_mlir.transforms.callbacks.overlap_callbacks import OverlapCallbacks
 from bellhop_mlir.transforms.circuits.transform_circuits import (

@@ -38,23 +38,28 @@ class Signature:
     def _attribute_types(self) -> dict[str, str]:
         return {**self.attributes, **self.optional}
 
-    def __call__(
+    def build(
         self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
-    ) -> list[ir.Value]:
-        """Build an operation at the insertion point of the context; return its results.
+    ) -> ir.Operation:
+        """Build an operation at the insertion point of the context.
 
         Args:
             operands: its operands.
             results: types of those results whose type the signature leaves open.
             attributes: values of its attributes.
         """
-        op = ir.Operation.create(
+        return ir.Operation.create(
             self.name,
             results=list(self._result_types(operands, results)),
             operands=list(operands),
             attributes=make_attributes(self._attribute_types, attributes),
         )
-        return list(op.results)
+
+    def __call__(
+        self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
+    ) -> list[ir.Value]:
+        """Build an operation; return its results."""
+        return list(self.build(operands, results, **attributes).results)
 
     def _result_types(
         self, operands: Sequence[ir.Value], given: Sequence[ir.Type]

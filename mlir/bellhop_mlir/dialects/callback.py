@@ -16,13 +16,14 @@ values that it comes after; it returns how many to do before the next one.
 ``callback.accelerate`` runs a function of this module on a device.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bellhop_mlir._bindings import ir, register_dialect, register_operation
 from bellhop_mlir._call_graph import call_graph, reachable
 from bellhop_mlir._walk import function_type, functions, symbol, symbols, types
-from bellhop_mlir.dialects._attributes import make_attributes, require_attributes
+from bellhop_mlir.dialects._attributes import require_attributes
+from bellhop_mlir.dialects._signature import Signature
 from bellhop_mlir.dialects.callback_kinds import KINDS, Kind
 from bellhop_mlir.errors import VerificationError
 
@@ -32,18 +33,28 @@ UNKNOWN_TOTAL = -1
 # Marks a pure call that no optimiser may move out of the loop that it stands in.
 STAYS = "bellhop.stays"
 
-_ATTRIBUTES = {
-    "callback.func": {
+_FUNC = Signature(
+    "callback.func",
+    attributes={
         "sym_name": "string",
         "function_type": "function type",
         "python": "string",
         "site": "string",
         "id": "i64",
     },
-    "callback.call": {"callee": "symbol", "kind": "string"},
-    "callback.accelerate": {"callee": "symbol", "device": "string"},
-}
-_OPTIONAL = {"module": "symbol", "aliases": "array<i64>"}
+    optional={"module": "symbol"},
+)
+_CALL = Signature(
+    "callback.call",
+    ("...",),
+    ("...",),
+    {"callee": "symbol", "kind": "string"},
+    {"aliases": "array<i64>"},
+)
+_ACCELERATE = Signature(
+    "callback.accelerate", ("...",), ("...",), {"callee": "symbol", "device": "string"}
+)
+_SIGNATURES = {each.name: each for each in (_FUNC, _CALL, _ACCELERATE)}
 
 
 @register_dialect
@@ -163,7 +174,7 @@ def func(
     }
     if module is not None:
         attributes["module"] = module
-    return FuncOp(_create("callback.func", attributes))
+    return FuncOp(_FUNC.build((), **attributes))
 
 
 def call(
@@ -177,29 +188,14 @@ def call(
     attributes: dict[str, Any] = {"callee": callee, "kind": kind}
     if aliases:
         attributes["aliases"] = [index for pair in aliases for index in pair]
-    return CallOp(_create("callback.call", attributes, operands, results))
+    return CallOp(_CALL.build(operands, results, **attributes))
 
 
 def accelerate(
     callee: str, device: str, operands: Sequence[ir.Value], results: Sequence[ir.Type]
 ) -> AccelerateOp:
     """Build a ``callback.accelerate`` at the insertion point of the context."""
-    attributes = {"callee": callee, "device": device}
-    return AccelerateOp(_create("callback.accelerate", attributes, operands, results))
-
-
-def _create(
-    name: str,
-    attributes: Mapping[str, Any],
-    operands: Sequence[ir.Value] = (),
-    results: Sequence[ir.Type] = (),
-) -> ir.Operation:
-    return ir.Operation.create(
-        name,
-        results=list(results),
-        operands=list(operands),
-        attributes=make_attributes({**_ATTRIBUTES[name], **_OPTIONAL}, attributes),
-    )
+    return AccelerateOp(_ACCELERATE.build(operands, results, callee=callee, device=device))
 
 
 def declarations(module: ir.Module) -> dict[str, FuncOp]:
@@ -219,9 +215,9 @@ def verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
     checked_regions: set[str] = set()
 
     def verify(op: ir.Operation) -> None:
-        if op.name not in _ATTRIBUTES:
+        if op.name not in _SIGNATURES:
             raise VerificationError(f"unknown operation {op.name}")
-        require_attributes(op, _ATTRIBUTES[op.name])
+        require_attributes(op, _SIGNATURES[op.name].attributes)
         if op.name == "callback.func":
             _verify_symbol(FuncOp(op), seen, defined)
             _verify_func(FuncOp(op), owners)

@@ -2,14 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import call_graph, drop_unused_functions, reaching
+from bellhop_mlir._call_graph import drop_unused_functions, holding
 from bellhop_mlir._purity import impure_functions, is_pure
-from bellhop_mlir._walk import functions, named, operations, replace, symbol, symbols, types
+from bellhop_mlir._walk import named, operations, replace, symbol, symbols, types
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.passes import Pass
 
 _CALLS = ("callback.call", "callback.accelerate", "func.call")
 
@@ -17,8 +16,7 @@ _CALLS = ("callback.call", "callback.accelerate", "func.call")
 _CAPTURING = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
 
 
-@dataclass(frozen=True)
-class CanonicalizeCallbacks:
+class CanonicalizeCallbacks(Pass):
     """Merge equal pure calls, drop what is dead, forget what nothing calls.
 
     Before::
@@ -40,20 +38,10 @@ class CanonicalizeCallbacks:
     Preconditions: none.
     """
 
-    name: ClassVar[str] = "canonicalize-callbacks"
-
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        graph = call_graph(module)
-        impure = impure_functions(module, graph)
-        calling = reaching(
-            graph,
-            [
-                name
-                for name, function in functions(module).items()
-                if any(op.name.startswith("callback.") for op in operations(function))
-            ],
-        )
+        impure = impure_functions(module)
+        calling = holding(module, lambda op: op.name.startswith("callback."))
         merged = _merge_equal(
             [
                 op

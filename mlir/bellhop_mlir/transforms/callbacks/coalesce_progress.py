@@ -1,15 +1,12 @@
 """coalesce-progress: a loop tells of several iterations at once."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import integer, named, replace, types
 from bellhop_mlir.dialects.callback import UNKNOWN_TOTAL, is_token
+from bellhop_mlir.passes import Pass
 
 
-@dataclass(frozen=True)
-class CoalesceProgress:
+class CoalesceProgress(Pass):
     """Call the runtime only in the iterations that it asks to be told of.
 
     Before::
@@ -49,8 +46,6 @@ class CoalesceProgress:
 
     Preconditions: functions that call Python are inlined into loops, as hoist-callbacks does.
     """
-
-    name: ClassVar[str] = "coalesce-progress"
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""

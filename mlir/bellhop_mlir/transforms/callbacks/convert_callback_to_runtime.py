@@ -1,10 +1,9 @@
 """convert-callback-to-runtime: callback calls become custom calls."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import call_graph, reaching, references
+from bellhop_mlir._call_graph import holding, references
 from bellhop_mlir._runtime_calls import RuntimeCalls, i64
 from bellhop_mlir._walk import (
     function_type,
@@ -17,6 +16,7 @@ from bellhop_mlir._walk import (
 )
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.errors import PassError
+from bellhop_mlir.passes import Pass
 
 TABLE = "tensor<2xui32>"
 TABLE_MARK = "bellhop.table"
@@ -26,7 +26,7 @@ _CALLS = ("func.call", "stablehlo.composite")
 
 
 @dataclass(frozen=True)
-class ConvertCallbackToRuntime:
+class ConvertCallbackToRuntime(Pass):
     """Replace what needs the program's table, and pass the table along.
 
     That is ``callback.call``, which becomes a custom call, and ``quantum.seed``.
@@ -67,8 +67,6 @@ class ConvertCallbackToRuntime:
     Python and cannot pass it the table.
     """
 
-    name: ClassVar[str] = "convert-callback-to-runtime"
-
     program: int = 0
 
     def apply(self, module: ir.Module) -> None:
@@ -76,8 +74,7 @@ class ConvertCallbackToRuntime:
         by_name = functions(module)
         _check(module, by_name)
         declared = callback.declarations(module)
-        calling = [name for name, op in by_name.items() if _reads_table(op)]
-        needing = reaching(call_graph(module), ["main", *calling])
+        needing = {"main", *holding(module, _reads_table)}
         tables = {name: _table(by_name[name]) for name in by_name if name in needing}
         calls = RuntimeCalls()
         for name, table in tables.items():
@@ -87,7 +84,9 @@ class ConvertCallbackToRuntime:
                     self._convert(callback.CallOp(op), table, declared, calls)
                 elif op.name == "quantum.seed":
                     _check_visible(op)
-                    _convert_seed(op, table, calls)
+                    calls.replace(
+                        op, "bellhop_seed", [table], {"circuit": op.attributes["circuit"]}
+                    )
                 elif not needing.isdisjoint(references(op)):
                     _check_visible(op)
                     _pass_table(op, table)
@@ -101,41 +100,27 @@ class ConvertCallbackToRuntime:
         declared: dict[str, callback.FuncOp],
         calls: RuntimeCalls,
     ) -> None:
-        declaration, operands = declared[op.callee], list(op.operands)
-        with ir.InsertionPoint(op.operation), op.operation.location:
-            call = calls.build(
-                op.traits.custom_call,
-                [table, *operands],
-                types(op.results),
-                {
-                    "program": i64(self.program),
-                    "index": i64(declaration.id),
-                    "python": declaration.attributes["python"],
-                },
-                has_side_effect=not op.traits.is_pure or callback.STAYS in op.attributes,
-                # The table stands before all operands, the token before all arguments.
-                aliases=[
-                    (1 + op.is_ordered + argument, op.is_ordered + result)
-                    for argument, result in op.aliases
-                ],
-            )
-        replace(op.operation, list(call.results))
-
-
-def _reads_table(function: ir.Operation) -> bool:
-    return any(op.name in ("callback.call", "quantum.seed") for op in operations(function))
-
-
-def _convert_seed(op: ir.Operation, table: ir.Value, calls: RuntimeCalls) -> None:
-    with ir.InsertionPoint(op), op.location:
-        call = calls.build(
-            "bellhop_seed",
-            [table],
-            types(op.results),
-            {"circuit": op.attributes["circuit"]},
-            has_side_effect=True,
+        declaration = declared[op.callee]
+        calls.replace(
+            op.operation,
+            op.traits.custom_call,
+            [table, *op.operands],
+            {
+                "program": i64(self.program),
+                "index": i64(declaration.id),
+                "python": declaration.attributes["python"],
+            },
+            has_side_effect=not op.traits.is_pure or callback.STAYS in op.attributes,
+            # The table stands before all operands, the token before all arguments.
+            aliases=[
+                (1 + op.is_ordered + argument, op.is_ordered + result)
+                for argument, result in op.aliases
+            ],
         )
-    replace(op, list(call.results))
+
+
+def _reads_table(op: ir.Operation) -> bool:
+    return op.name in ("callback.call", "quantum.seed")
 
 
 def _check(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:

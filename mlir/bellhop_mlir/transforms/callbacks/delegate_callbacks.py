@@ -1,21 +1,18 @@
 """delegate-callbacks: callback calls become calls of undefined functions, for JAX to define."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._functions import call_function, private_function
 from bellhop_mlir._runtime_calls import i64
 from bellhop_mlir._walk import fresh_symbol, named, replace, types
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.errors import PassError
+from bellhop_mlir.passes import Pass
 
 MARK = "bellhop.callback"
 KIND_MARK = "bellhop.kind"
 
 
-@dataclass(frozen=True)
-class DelegateCallbacks:
+class DelegateCallbacks(Pass):
     """Replace ``callback.call`` by calls of functions without a body.
 
     Before::
@@ -37,8 +34,6 @@ class DelegateCallbacks:
 
     Refused: calls that are the host's alone, of kind ``progress``.
     """
-
-    name: ClassVar[str] = "delegate-callbacks"
 
     def apply(self, module: ir.Module) -> None:
         """Change ``module`` in place."""

@@ -3,18 +3,27 @@
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import call_graph, drop_unused_functions, reaching
+from bellhop_mlir._call_graph import drop_unused_functions, holding
 from bellhop_mlir._outline import inline
 from bellhop_mlir._purity import impure_functions, is_pure
-from bellhop_mlir._walk import functions, integer, named, operations, producer, symbol, types
+from bellhop_mlir._walk import (
+    functions,
+    integer,
+    named,
+    operations,
+    producer,
+    rename,
+    symbol,
+    tree,
+    types,
+)
 from bellhop_mlir.dialects.callback import STAYS, CallOp
+from bellhop_mlir.passes import Pass
 
 
-@dataclass(frozen=True)
-class HoistCallbacks:
+class HoistCallbacks(Pass):
     """Make loop-invariant pure calls before the loop, if the loop has a first iteration.
 
     Before::
@@ -44,8 +53,6 @@ class HoistCallbacks:
     Preconditions: regions are ``callback.accelerate``.
     """
 
-    name: ClassVar[str] = "hoist-callbacks"
-
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         loops = named(module.operation, "stablehlo.while")
@@ -54,7 +61,7 @@ class HoistCallbacks:
         changed = _inline_into(module, loops)
         if changed:
             drop_unused_functions(module)
-        impure = impure_functions(module, call_graph(module))
+        impure = impure_functions(module)
         # Inner loops come last, and what leaves them may leave the outer ones too.
         for op in reversed(named(module.operation, "stablehlo.while")):
             changed |= _Loop(op, impure).hoist()
@@ -63,10 +70,7 @@ class HoistCallbacks:
 
 def _inline_into(module: ir.Module, loops: list[ir.Operation]) -> bool:
     by_name = functions(module)
-    calling = reaching(
-        call_graph(module),
-        [name for name, op in by_name.items() if named(op, "callback.call")],
-    )
+    calling = holding(module, lambda op: op.name == "callback.call")
     changed = False
     for loop in loops:
         while calls := [op for op in named(loop, "func.call") if symbol(op) in calling]:
@@ -94,7 +98,7 @@ class _Loop:
             return False
         body = self.op.regions[1].blocks[0]
         *inner, end = (op.operation for op in body.operations)
-        self.inside = {value for block in _blocks(self.op) for value in _defined(block)}
+        self.inside = {value for region in self.op.regions for value in _defined(region.blocks[0])}
         for argument, start, last in zip(
             body.arguments, self.op.operands, end.operands, strict=True
         ):
@@ -105,7 +109,7 @@ class _Loop:
         for op in inner:
             if not self._is_invariant(op) or not is_pure(op, self.impure):
                 continue
-            calls = [each for each in (op, *_nested(op)) if _is_pure_call(each)]
+            calls = [each for each in tree(op) if _is_pure_call(each)]
             is_movable = not len(op.regions) and self.fixed.isdisjoint(op.operands)
             if not calls and is_movable:
                 self.producers.update(dict.fromkeys(op.results, op))
@@ -127,7 +131,7 @@ class _Loop:
             or value in self.outside
             or value in self.producers
             or value in self.fixed
-            for each in (op, *_nested(op))
+            for each in tree(op)
             for value in each.operands
         )
 
@@ -140,21 +144,20 @@ class _Loop:
         if any(
             each.name.startswith("callback.") or not is_pure(each, self.impure)
             for op in inner
-            for each in (op, *_nested(op))
+            for each in tree(op)
         ):
             return None
         known = dict(zip(block.arguments, self.op.operands, strict=True))
         for op in inner:
             copy = op.clone(ip=ir.InsertionPoint(self.op))
-            for each in (copy, *_nested(copy)):
-                _use(each, known)
+            rename(copy, known)
             known.update(zip(op.results, copy.results, strict=True))
         return known.get(end.operands[0], end.operands[0])
 
     def _move(self, op: ir.Operation, condition: ir.Value | None) -> None:
         for value in op.operands:
             self._move_producer(value)
-        _use(op, self.outside)
+        rename(op, self.outside)
         if condition is None:
             op.move_before(self.op)
             results = list(op.results)
@@ -173,7 +176,7 @@ class _Loop:
         for result in op.results:
             self.producers.pop(result, None)
             self.inside.discard(result)
-        _use(op, self.outside)
+        rename(op, self.outside)
         op.move_before(self.op)
 
 
@@ -213,29 +216,14 @@ def _zero(type_: ir.Type) -> ir.Value:
     ).results[0]
 
 
-def _nested(op: ir.Operation) -> list[ir.Operation]:
-    return operations(op) if len(op.regions) else []
-
-
 def _is_pure_call(op: ir.Operation) -> bool:
     return op.name == "callback.call" and CallOp(op).traits.is_pure
-
-
-def _blocks(op: ir.Operation) -> Iterable[ir.Block]:
-    for region in op.regions:
-        yield from region.blocks
 
 
 def _defined(block: ir.Block) -> Iterable[ir.Value]:
     yield from block.arguments
     for op in block.operations:
         yield from op.operation.results
-
-
-def _use(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
-    for index, value in enumerate(op.operands):
-        if value in known:
-            op.operands[index] = known[value]
 
 
 def _has_iteration(loop: ir.Operation) -> bool:

@@ -1,18 +1,15 @@
 """order-effects: all effects of a program are in one order."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import function_type, functions
 from bellhop_mlir.dialects.callback import is_token
+from bellhop_mlir.passes import Pass
 
 # Ours: JAX does not use it.
 _AFTER_ALL = "stablehlo.after_all"
 
 
-@dataclass(frozen=True)
-class OrderEffects:
+class OrderEffects(Pass):
     """Let each operation that takes a token take that of the one before it.
 
     Before::
@@ -39,8 +36,6 @@ class OrderEffects:
 
     Preconditions: none.
     """
-
-    name: ClassVar[str] = "order-effects"
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""

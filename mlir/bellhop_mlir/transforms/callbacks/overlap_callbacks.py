@@ -4,21 +4,21 @@ import heapq
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import call_graph
+from bellhop_mlir._dependence import Dependence
 from bellhop_mlir._outline import inline_callers
 from bellhop_mlir._purity import impure_functions, is_pure
-from bellhop_mlir._walk import functions, operations, replace, types
+from bellhop_mlir._walk import blocks_in, replace, types
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.passes import Pass
 
 # Functions that are called in more places stay functions.
 _MOST_COPIES = 32
 
 
 @dataclass(frozen=True)
-class OverlapCallbacks:
+class OverlapCallbacks(Pass):
     """Start pure calls as soon as their operands are there, and wait at the first use.
 
     Before::
@@ -49,8 +49,6 @@ class OverlapCallbacks:
     Preconditions: regions are split before, since the calls of them are not.
     """
 
-    name: ClassVar[str] = "overlap-callbacks"
-
     ids: frozenset[int] | None = None
 
     def apply(self, module: ir.Module) -> None:
@@ -61,16 +59,9 @@ class OverlapCallbacks:
             if self.ids is None or declaration.id in self.ids
         }
         inline_callers(module, "callback.call", most=_MOST_COPIES)
-        impure = impure_functions(module, call_graph(module))
+        impure = impure_functions(module)
         # All of them first: splitting erases operations, though none that hold blocks.
-        blocks = [
-            block
-            for function in functions(module).values()
-            for op in [function, *operations(function)]
-            for region in op.regions
-            for block in region.blocks
-        ]
-        for block in blocks:
+        for block in blocks_in(module.operation):
             calls = {i for i, op in enumerate(block.operations) if _may_split(op.operation, names)}
             if len(calls) > 1:
                 _Schedule(block, calls, impure).apply()
@@ -102,16 +93,14 @@ class _Schedule:
     """
 
     def __init__(self, block: ir.Block, calls: set[int], impure: set[str]) -> None:
-        self._ops = [op.operation for op in block.operations]
+        dependence = Dependence(block)
+        self._ops = dependence.operations
         self._calls = calls
-        made = {result: i for i, op in enumerate(self._ops) for result in op.results}
         self._users: list[list[int]] = [[] for _ in self._ops]
         self._needed = [0] * len(self._ops)
         latest = None
         for i, op in enumerate(self._ops):
-            # What stands in a loop or a conditional uses values of the block too.
-            operands = [value for each in (op, *operations(op)) for value in each.operands]
-            uses = {made[value] for value in operands if value in made}
+            uses = set(dependence.uses[i])
             if not is_pure(op, impure):
                 uses |= set() if latest is None else {latest}
                 latest = i

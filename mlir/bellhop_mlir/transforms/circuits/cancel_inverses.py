@@ -1,11 +1,8 @@
 """cancel-inverses: adjacent gates that are inverse to each other are removed."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from bellhop_mlir._bindings import ir
-from bellhop_mlir.adjacent_gates import AdjacentGate, AnyGate, chains, simplify
-from bellhop_mlir.circuit_pass import CircuitPass
+from bellhop_mlir.adjacent_gates import AdjacentGate, AnyGate, simplify_chains
+from bellhop_mlir.passes import CircuitPass
 
 _SELF_INVERSE = frozenset(
     {
@@ -15,7 +12,6 @@ _SELF_INVERSE = frozenset(
 )
 
 
-@dataclass(frozen=True)
 class CancelInverses(CircuitPass):
     """Drop pairs of gates that are each other's inverse and meet on the same wires.
 
@@ -34,19 +30,9 @@ class CancelInverses(CircuitPass):
     computes stay, and so do their places in its parameters.
     """
 
-    name: ClassVar[str] = "cancel-inverses"
-
     def simplify(self, function: ir.Operation) -> bool:
         """Change one function in place; return whether it changed."""
-        found = False
-        for chain in list(chains(function)):
-            stay = {id(placed.op) for placed in simplify(chain, cancel)}
-            for placed in chain:
-                if id(placed.op) not in stay:
-                    found = True
-                    placed.op.results[0].replace_all_uses_with(placed.op.operands[0])
-                    placed.op.erase()
-        return found
+        return simplify_chains(function, cancel)
 
 
 def cancel(earlier: AnyGate, later: AnyGate) -> list[AnyGate] | None:

@@ -1,19 +1,16 @@
 """convert-quantum-to-runtime: circuit operations become custom calls."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._runtime_calls import RuntimeCalls
-from bellhop_mlir._walk import operations, replace, types
+from bellhop_mlir._walk import operations
 from bellhop_mlir.dialects.quantum import OPERATIONS, passes_state_on
 from bellhop_mlir.errors import PassError
+from bellhop_mlir.passes import Pass
 
 _GONE_BEFORE = {"quantum.gate": "fuse-gates", "quantum.seed": "convert-callback-to-runtime"}
 
 
-@dataclass(frozen=True)
-class ConvertQuantumToRuntime:
+class ConvertQuantumToRuntime(Pass):
     """Replace the quantum dialect by the ``bellhop_circuit_*`` custom calls.
 
     Before::
@@ -36,8 +33,6 @@ class ConvertQuantumToRuntime:
     Refused: ``quantum.gate`` and ``quantum.seed``.
     """
 
-    name: ClassVar[str] = "convert-quantum-to-runtime"
-
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         circuit_operations = [
@@ -49,15 +44,12 @@ class ConvertQuantumToRuntime:
                 raise PassError(f"convert-quantum-to-runtime needs {first} to run before it")
         calls = RuntimeCalls()
         for op in circuit_operations:
-            with ir.InsertionPoint(op), op.location:
-                call = calls.build(
-                    op.name.replace("quantum.", "bellhop_circuit_"),
-                    list(op.operands),
-                    types(op.results),
-                    {name: op.attributes[name] for name in OPERATIONS[op.name].attributes},
-                    has_side_effect=True,
-                    # The same circuit, one operation further: in a loop no copy is due.
-                    aliases=[(0, 0)] if passes_state_on(op.name) else [],
-                )
-            replace(op, list(call.results))
+            calls.replace(
+                op,
+                op.name.replace("quantum.", "bellhop_circuit_"),
+                list(op.operands),
+                {name: op.attributes[name] for name in OPERATIONS[op.name].attributes},
+                # The same circuit, one operation further: in a loop no copy is due.
+                aliases=[(0, 0)] if passes_state_on(op.name) else [],
+            )
         return bool(circuit_operations)

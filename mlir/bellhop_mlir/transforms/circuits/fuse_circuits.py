@@ -1,21 +1,20 @@
 """fuse-circuits: a circuit of one run of gates and its measurements becomes one operation."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import drop_unused_functions
 from bellhop_mlir._outline import inline
 from bellhop_mlir._walk import functions, integer, named, producer, replace, symbol, types
 from bellhop_mlir.dialects import callback, quantum
+from bellhop_mlir.passes import Pass
 
 # What quantum.run has of quantum.begin; where these are zero, there is no more to say.
 _OF_BEGIN = ("library", "factory", "kwargs", "qubits", "record", "rows", "engine", "name", "site")
 _ZERO = ("shots", "tree", "seeded")
 
 
-@dataclass(frozen=True)
-class FuseCircuits:
+class FuseCircuits(Pass):
     """Make one operation of a circuit without samples and mid-circuit measurements or loops.
 
     Before::
@@ -43,8 +42,6 @@ class FuseCircuits:
     Preconditions: fuse-gates ran before; what is not so fused stays as it is, and so do circuits
     that overlap-regions has tied to a region.
     """
-
-    name: ClassVar[str] = "fuse-circuits"
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""

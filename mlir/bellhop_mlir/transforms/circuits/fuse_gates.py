@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import named, replace
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.gate import Gate, read_gate
+from bellhop_mlir.passes import Pass
 
 
-@dataclass(frozen=True)
-class FuseGates:
+class FuseGates(Pass):
     """Collect gates that follow one another and read the same parameters.
 
     Before::
@@ -30,8 +29,6 @@ class FuseGates:
     where its last gate stood, and ends where the state has another use or the block ends, or
     where other parameters are read.
     """
-
-    name: ClassVar[str] = "fuse-gates"
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""

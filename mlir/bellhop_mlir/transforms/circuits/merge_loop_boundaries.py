@@ -1,19 +1,17 @@
 """merge-loop-boundaries: gates at the end of an iteration merge with those that begin the next."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import named, symbol
+from bellhop_mlir._walk import named, replace, symbol
 from bellhop_mlir.adjacent_gates import AdjacentGate, Placed, boundary, chains, with_angle
-from bellhop_mlir.circuit_pass import CircuitPass
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.gate import Gate
+from bellhop_mlir.passes import CircuitPass
 from bellhop_mlir.transforms.circuits.cancel_inverses import are_inverse
 from bellhop_mlir.transforms.circuits.merge_rotations import are_alike, constant_angle
 
 
-@dataclass(frozen=True)
 class MergeLoopBoundaries(CircuitPass):
     """Cancel or merge gates at the end of a loop's body with those at its beginning.
 
@@ -44,8 +42,6 @@ class MergeLoopBoundaries(CircuitPass):
     A body that is a function of its own is changed if nobody else calls it.
     """
 
-    name: ClassVar[str] = "merge-loop-boundaries"
-
     def simplify(self, function: ir.Operation) -> bool:
         """Change one function in place; return whether it changed."""
         changed = [_merge(loop) for loop in named(function, "stablehlo.while")]
@@ -73,16 +69,12 @@ def _merge_once(loop: ir.Operation, index: int) -> bool:
             continue
         inverse, merged = meeting
         _put_around(loop, index, front, inverse)
+        state, params, offset, wires = back.op.operands
         if merged is not None:
             with ir.InsertionPoint(back.op), back.op.location:
-                state, params, offset, wires = back.op.operands
-                after = quantum.gate(state, params, offset, wires, merged)
-            back.op.results[0].replace_all_uses_with(after)
-        else:
-            back.op.results[0].replace_all_uses_with(back.op.operands[0])
-        back.op.erase()
-        front.op.results[0].replace_all_uses_with(front.op.operands[0])
-        front.op.erase()
+                state = quantum.gate(state, params, offset, wires, merged)
+        replace(back.op, [state])
+        replace(front.op, [front.op.operands[0]])
         return True
     return False
 

@@ -1,12 +1,8 @@
 """merge-rotations: rotations about the same axis become one, by the sum of the angles."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from bellhop_mlir._bindings import ir
-from bellhop_mlir.adjacent_gates import AdjacentGate, Placed, chains, simplify, with_angle
-from bellhop_mlir.circuit_pass import CircuitPass
-from bellhop_mlir.dialects import quantum
+from bellhop_mlir.adjacent_gates import AdjacentGate, Placed, simplify_chains, with_angle
+from bellhop_mlir.passes import CircuitPass
 
 # Of one parameter, and angles add up.
 ROTATIONS = frozenset(
@@ -17,7 +13,6 @@ ROTATIONS = frozenset(
 )
 
 
-@dataclass(frozen=True)
 class MergeRotations(CircuitPass):
     """Merge rotations by constant angles about the same axis that meet on the same wires.
 
@@ -37,17 +32,9 @@ class MergeRotations(CircuitPass):
     made of it, where the derivative of the sum is JAX's; here they stay in their places.
     """
 
-    name: ClassVar[str] = "merge-rotations"
-
     def simplify(self, function: ir.Operation) -> bool:
         """Change one function in place; return whether it changed."""
-        found = False
-        for chain in list(chains(function)):
-            kept = simplify(chain, _meet)
-            if len(kept) < len(chain):
-                found = True
-                _replace(chain, kept)
-        return found
+        return simplify_chains(function, _meet)
 
 
 def are_alike(one: AdjacentGate, other: AdjacentGate) -> bool:
@@ -67,16 +54,3 @@ def _meet(earlier: Placed, later: Placed) -> list[Placed] | None:
         return None
     total = constant_angle(earlier) + constant_angle(later)
     return [Placed(with_angle(later.gate, total), later.op)] if total != 0.0 else []
-
-
-def _replace(chain: list[Placed], kept: list[Placed]) -> None:
-    """Put the gates that were kept in place of those that there were."""
-    gates = {id(placed.op): placed.gate for placed in kept}
-    for placed in chain:
-        op = placed.op
-        state, params, offset, wires = op.operands
-        if id(op) in gates:
-            with ir.InsertionPoint(op), op.location:
-                state = quantum.gate(state, params, offset, wires, gates[id(op)])
-        op.results[0].replace_all_uses_with(state)
-        op.erase()

@@ -1,13 +1,10 @@
 """transform-circuits: each circuit gets the passes that its QNode asks for."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import call_graph, reachable
 from bellhop_mlir._walk import enclosing_function, functions, named, symbol
-from bellhop_mlir.circuit_pass import CircuitPass
 from bellhop_mlir.errors import PassError
+from bellhop_mlir.passes import CircuitPass, Pass
 from bellhop_mlir.transforms.circuits.cancel_inverses import CancelInverses
 from bellhop_mlir.transforms.circuits.merge_loop_boundaries import MergeLoopBoundaries
 from bellhop_mlir.transforms.circuits.merge_rotations import MergeRotations
@@ -17,8 +14,7 @@ CIRCUIT_PASSES: dict[str, type[CircuitPass]] = {
 }
 
 
-@dataclass(frozen=True)
-class TransformCircuits:
+class TransformCircuits(Pass):
     """Run the passes that ``quantum.begin`` names over the circuit that it begins.
 
     Before::
@@ -43,8 +39,6 @@ class TransformCircuits:
 
     Refused: a pass that there is not.
     """
-
-    name: ClassVar[str] = "transform-circuits"
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""

@@ -1,25 +1,17 @@
 """canonicalize-regions: values that need not be on another device are not transferred."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import drop_unused_functions
 from bellhop_mlir._cheap import is_constant
-from bellhop_mlir._walk import (
-    fresh_symbol,
-    function_type,
-    functions,
-    named,
-    operations,
-    types,
-)
+from bellhop_mlir._functions import narrow
+from bellhop_mlir._walk import fresh_symbol, functions, named, operations
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.passes import Pass
 
 
-@dataclass(frozen=True)
-class CanonicalizeRegions:
+class CanonicalizeRegions(Pass):
     """Move constants into the regions that use them, and hand over equal operands once.
 
     Before::
@@ -44,8 +36,6 @@ class CanonicalizeRegions:
     Preconditions: none.
     """
 
-    name: ClassVar[str] = "canonicalize-regions"
-
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         specialised: dict[Hashable, str] = {}
@@ -64,9 +54,9 @@ def _specialise(
     results = list(region.results)
     constants = [is_constant(value) for value in operands]
     first = [operands.index(value) for value in operands]
-    used = [any(True for _ in result.uses) for result in results]
+    used = [i for i, result in enumerate(results) if any(True for _ in result.uses)]
     kept = [i for i in range(len(operands)) if not constants[i] and first[i] == i]
-    if len(kept) == len(operands) and all(used):
+    if len(kept) == len(operands) and len(used) == len(results):
         return
     key = (
         region.callee,
@@ -78,17 +68,13 @@ def _specialise(
     )
     if key not in specialised:
         specialised[key] = _specialised(module, region, kept, first, used)
-    outputs = [result.type for result, yes in zip(results, used, strict=True) if yes]
+    outputs = [results[i].type for i in used]
     with ir.InsertionPoint(region.operation), region.operation.location:
         new = callback.accelerate(
             specialised[key], region.device, [operands[i] for i in kept], outputs
         )
-    for old, value in zip(
-        [result for result, yes in zip(results, used, strict=True) if yes],
-        list(new.results),
-        strict=True,
-    ):
-        old.replace_all_uses_with(value)
+    for i, value in zip(used, list(new.results), strict=True):
+        results[i].replace_all_uses_with(value)
     region.operation.erase()
 
 
@@ -107,7 +93,7 @@ def _specialised(
     region: callback.AccelerateOp,
     kept: list[int],
     first: list[int],
-    used: list[bool],
+    used: list[int],
 ) -> str:
     old = functions(module)[region.callee]
     name = fresh_symbol(module, region.callee)
@@ -124,25 +110,7 @@ def _specialised(
         arguments[i].replace_all_uses_with(
             arguments[first[i]] if first[i] in kept else _copy(value, start)
         )
-    for i in reversed(range(len(operands))):
-        if i not in kept:
-            block.erase_argument(i)
-    *_, terminator = block.operations
-    returned = [v for v, yes in zip(terminator.operands, used, strict=True) if yes]
-    with ir.InsertionPoint(terminator.operation), terminator.operation.location:
-        ir.Operation.create("func.return", operands=returned)
-    terminator.operation.erase()
-    type_ = function_type(old)
-    function.attributes["function_type"] = ir.TypeAttr.get(
-        ir.FunctionType.get([type_.inputs[i] for i in kept], types(returned))
-    )
-    for attribute, places in (
-        ("arg_attrs", kept),
-        ("res_attrs", [i for i, yes in enumerate(used) if yes]),
-    ):
-        if attribute in function.attributes:
-            of_each = list(function.attributes[attribute])
-            function.attributes[attribute] = ir.ArrayAttr.get([of_each[i] for i in places])
+    narrow(function, kept, used)
     return name
 
 

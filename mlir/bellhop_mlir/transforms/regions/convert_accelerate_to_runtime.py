@@ -2,15 +2,15 @@
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import (
     call_graph,
     drop_unused_functions,
-    entry_points,
+    functions_here,
     reachable,
 )
+from bellhop_mlir._functions import narrow
 from bellhop_mlir._purity import impure_functions
 from bellhop_mlir._walk import (
     fresh_symbol,
@@ -25,12 +25,13 @@ from bellhop_mlir._walk import (
 )
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.errors import PassError
+from bellhop_mlir.passes import Pass
 
 _NAME_IN_LOCATION = re.compile(r"jit\(accelerate_[a-z]+_\d+__(\w+)\)")
 
 
 @dataclass(frozen=True)
-class ConvertAccelerateToRuntime:
+class ConvertAccelerateToRuntime(Pass):
     """Move each accelerated function into a module of its own and call that.
 
     Before::
@@ -68,8 +69,6 @@ class ConvertAccelerateToRuntime:
     orders.
     """
 
-    name: ClassVar[str] = "convert-accelerate-to-runtime"
-
     first_id: int = 0
 
     def apply(self, module: ir.Module) -> bool:
@@ -77,17 +76,15 @@ class ConvertAccelerateToRuntime:
         if not named(module.operation, "callback.accelerate"):
             return False
         # Calls that only a region makes move with it; its own compilation converts them.
-        here = reachable(call_graph(module, into_regions=False), entry_points(module))
         regions = [
             callback.AccelerateOp(op)
-            for name, function in functions(module).items()
-            if name in here
+            for function in functions_here(module)
             for op in named(function, "callback.accelerate")
         ]
         distinct = {(op.callee, op.device): op for op in regions}
         # A module of its own gets the functions as they are now, before any call changes.
         calls = {key: self._nest(module, op) for key, op in distinct.items()}
-        impure = impure_functions(module, call_graph(module))
+        impure = impure_functions(module)
         for op in regions:
             kind = "io" if op.callee in impure else "pure"
             with ir.InsertionPoint(op.operation), op.operation.location:
@@ -162,17 +159,7 @@ def _make_token(function: ir.Operation) -> None:
     with ir.InsertionPoint.at_block_begin(block), function.location:
         made = ir.Operation.create("stablehlo.create_token", results=[type_.inputs[0]])
     block.arguments[0].replace_all_uses_with(made.result)
-    block.erase_argument(0)
-    *_, terminator = list(block.operations)
-    with ir.InsertionPoint(terminator), function.location:
-        ir.Operation.create("func.return", operands=list(terminator.operands)[1:])
-    terminator.operation.erase()
-    function.attributes["function_type"] = ir.TypeAttr.get(
-        ir.FunctionType.get(type_.inputs[1:], type_.results[1:])
-    )
-    for name in ("arg_attrs", "res_attrs"):
-        if name in function.attributes:
-            function.attributes[name] = ir.ArrayAttr.get(list(function.attributes[name])[1:])
+    narrow(function, range(1, len(type_.inputs)), range(1, len(type_.results)))
 
 
 def _check_tokens(region: callback.AccelerateOp) -> None:

@@ -1,27 +1,17 @@
 """fuse-accelerate: neighbouring regions on one device become one."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import (
-    call_graph,
-    drop_unused_functions,
-    entry_points,
-    reachable,
-    reaching,
-    references,
-)
+from bellhop_mlir._call_graph import drop_unused_functions, functions_here, holding, references
 from bellhop_mlir._cheap import is_cheap
 from bellhop_mlir._dependence import Dependence
 from bellhop_mlir._outline import inline_callers, outline
 from bellhop_mlir._purity import impure_functions, is_pure
-from bellhop_mlir._walk import functions, named, operations
+from bellhop_mlir._walk import blocks_in, functions, named, operations, tree
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.passes import Pass
 
 
-@dataclass(frozen=True)
-class FuseAccelerate:
+class FuseAccelerate(Pass):
     """Merge regions of one device, so that values between them stay there.
 
     Before::
@@ -59,27 +49,17 @@ class FuseAccelerate:
     Preconditions: inline-accelerate ran before, so that all regions are elsewhere.
     """
 
-    name: ClassVar[str] = "fuse-accelerate"
-
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         if not named(module.operation, "callback.accelerate"):
             return False
         inline_callers(module, "callback.accelerate")
-        here = reachable(call_graph(module, into_regions=False), entry_points(module))
-        for name, function in functions(module).items():
-            if name in here:
-                for block in _blocks(function):
-                    while _fuse_loop(module, block) or _fuse_two(module, block):
-                        pass
+        for function in functions_here(module):
+            for block in reversed(blocks_in(function)):
+                while _fuse_loop(module, block) or _fuse_two(module, block):
+                    pass
         drop_unused_functions(module)
         return True
-
-
-def _blocks(function: ir.Operation) -> list[ir.Block]:
-    """Return the blocks of a function that may hold regions, innermost first."""
-    holders = [function, *operations(function)]
-    return [block for op in reversed(holders) for region in op.regions for block in region.blocks]
 
 
 def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
@@ -106,7 +86,7 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
     if sum(op.operation.name == "callback.accelerate" for op in block.operations) < 2:
         return False
     by_name = functions(module)
-    impure = impure_functions(module, call_graph(module))
+    impure = impure_functions(module)
     dependence = Dependence(block)
     all_ops = dependence.operations
     regions = [
@@ -115,12 +95,12 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
         if op.name == "callback.accelerate" and is_pure(op, impure)
     ]
 
-    calling_out = _functions_that_call_out(module)
+    calling_out = holding(module, _calls_out)
 
     def is_light(i: int) -> bool:
         return is_pure(all_ops[i], impure) and not any(
             op.name.startswith("callback.") or not calling_out.isdisjoint(references(op))
-            for op in (all_ops[i], *operations(all_ops[i]))
+            for op in tree(all_ops[i])
         )
 
     for place, second in enumerate(regions):
@@ -151,18 +131,13 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
     return False
 
 
-def _functions_that_call_out(module: ir.Module) -> set[str]:
-    """Return the functions that hold circuits, callbacks or regions, or call one that does."""
-    holding = [
-        name
-        for name, function in functions(module).items()
-        if any(op.name.startswith(("callback.", "quantum.")) for op in operations(function))
-    ]
-    return reaching(call_graph(module), holding)
+def _calls_out(op: ir.Operation) -> bool:
+    """Tell whether an operation is a circuit, a callback or a region."""
+    return op.name.startswith(("callback.", "quantum."))
 
 
 def _are_pure(module: ir.Module, regions: list[ir.Operation]) -> bool:
-    impure = impure_functions(module, call_graph(module))
+    impure = impure_functions(module)
     return all(is_pure(op, impure) for op in regions)
 
 

@@ -1,22 +1,22 @@
 """inline-accelerate: regions on the program's own device are part of the program."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import (
     call_graph,
     drop_unused_functions,
-    entry_points,
+    functions_here,
     reachable,
 )
 from bellhop_mlir._outline import inline
 from bellhop_mlir._walk import enclosing_function, functions, named, symbol
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.passes import Pass
 
 
 @dataclass(frozen=True)
-class InlineAccelerate:
+class InlineAccelerate(Pass):
     """Inline the regions whose device is the program's device.
 
     Before::
@@ -44,8 +44,6 @@ class InlineAccelerate:
     Preconditions: no region is recursive, which the verifier sees to.
     """
 
-    name: ClassVar[str] = "inline-accelerate"
-
     device: str = "cpu:0"
 
     def apply(self, module: ir.Module) -> bool:
@@ -64,13 +62,10 @@ class InlineAccelerate:
     def _regions(self, module: ir.Module) -> list[ir.Operation]:
         if not named(module.operation, "callback.accelerate"):
             return []
-        here = reachable(call_graph(module, into_regions=False), entry_points(module))
-        by_name = functions(module)
         regions = [
             callback.AccelerateOp(op)
-            for name in by_name
-            if name in here
-            for op in named(by_name[name], "callback.accelerate")
+            for function in functions_here(module)
+            for op in named(function, "callback.accelerate")
         ]
         elsewhere = reachable(
             call_graph(module), {op.callee for op in regions if op.device != self.device}

@@ -1,20 +1,18 @@
 """outline-regions: calls of accelerated functions become regions of their own."""
 
 import re
-from dataclasses import dataclass
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import named, replace, symbol, types
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.passes import Pass
 
 # What accelerate() of the frontend calls its jitted functions; JAX's transformations
 # may lengthen the end of a name but keep its beginning.
 _REGION_NAME = re.compile(r"accelerate_(?P<platform>[a-z]+)_(?P<id>\d+)__")
 
 
-@dataclass(frozen=True)
-class OutlineRegions:
+class OutlineRegions(Pass):
     """Turn calls of functions that are named as accelerated into ``callback.accelerate``.
 
     Before::
@@ -28,8 +26,6 @@ class OutlineRegions:
 
     Calls inside an accelerated function become regions too: they may name another device.
     """
-
-    name: ClassVar[str] = "outline-regions"
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""

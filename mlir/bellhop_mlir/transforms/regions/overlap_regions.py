@@ -2,21 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import call_graph
 from bellhop_mlir._dependence import Dependence
 from bellhop_mlir._outline import inline_callers
 from bellhop_mlir._purity import impure_functions, is_pure
-from bellhop_mlir._walk import functions, named, operations, replace, symbol, types
+from bellhop_mlir._walk import blocks_in, named, replace, symbol, types
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.passes import Pass
 
 _LOOPS_AND_BRANCHES = ("stablehlo.while", "stablehlo.if", "stablehlo.case")
 
 
-@dataclass(frozen=True)
-class OverlapRegions:
+class OverlapRegions(Pass):
     """Split the call of a region in two halves around circuits that neither needs nor feeds it.
 
     Before::
@@ -43,8 +41,6 @@ class OverlapRegions:
     still name their modules.
     """
 
-    name: ClassVar[str] = "overlap-regions"
-
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         regions = {
@@ -55,18 +51,11 @@ class OverlapRegions:
         if not regions or not named(module.operation, "quantum.begin"):
             return False
         inline_callers(module, "quantum.begin")
-        impure = impure_functions(module, call_graph(module))
-        for function in functions(module).values():
-            # All of them first: splitting erases operations, though none that hold blocks.
-            blocks = [
-                block
-                for op in [function, *operations(function)]
-                for region in op.regions
-                for block in region.blocks
-            ]
-            for block in blocks:
-                while _split_one(block, regions, impure):
-                    pass
+        impure = impure_functions(module)
+        # All of them first: splitting erases operations, though none that hold blocks.
+        for block in blocks_in(module.operation):
+            while _split_one(block, regions, impure):
+                pass
         return True
 
 

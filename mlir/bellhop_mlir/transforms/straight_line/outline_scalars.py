@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._parts import Part, blocks, connect, outline
 from bellhop_mlir._walk import functions, operations, symbol
+from bellhop_mlir.passes import Pass
 
 # What computes a scalar from scalars, or picks one.
 # fmt: off
@@ -22,7 +22,7 @@ _SCALAR = frozenset(f"stablehlo.{name}" for name in _NAMES)
 
 
 @dataclass(frozen=True)
-class OutlineScalars:
+class OutlineScalars(Pass):
     """Move long rows of operations on scalars into functions, of thirty-two each.
 
     Before, with ``size=2``::
@@ -51,8 +51,6 @@ class OutlineScalars:
 
     Preconditions: none.  Constants stay where they are, and are repeated.
     """
-
-    name: ClassVar[str] = "outline-scalars"
 
     size: int = 32
 

@@ -1,14 +1,14 @@
 """split-long-blocks: straight-line code with many calls becomes a sequence of functions."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._parts import Part, blocks, connect, keep, outline
+from bellhop_mlir.passes import Pass
 
 
 @dataclass(frozen=True)
-class SplitLongBlocks:
+class SplitLongBlocks(Pass):
     """Move each hundred custom calls of a long block into a function of their own.
 
     Before, with ``calls=2``::
@@ -37,8 +37,6 @@ class SplitLongBlocks:
     Preconditions: none.  Constants are repeated where they are used, so that what XLA needs to
     see as constant it does.
     """
-
-    name: ClassVar[str] = "split-long-blocks"
 
     calls: int = 100
 
