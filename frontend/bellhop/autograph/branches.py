@@ -165,8 +165,10 @@ class _Conditional:
                 if number == 1:
                     self._check(*states)
                 # Its variables have what it measured; what is unset afterwards is lost.
-                _hand_on([x for at, x in enumerate(states[number]) if at not in self.unset])
-                return [self._leaves(number, *item) for item in enumerate(states[number])]
+                values = states[number]
+                if (known := _measurements()) is not None:
+                    known.hand_on([x for at, x in enumerate(values) if at not in self.unset])
+                return [self._leaves(number, *item) for item in enumerate(values)]
 
             return run
 
@@ -176,7 +178,8 @@ class _Conditional:
         if results is None:
             results = [None] * len(one)
         after = tuple(map(self._after, range(len(one)), one, other, results))
-        _measure_instead([one, other], after)
+        if (known := _measurements()) is not None:
+            known.measure_instead([one, other], after)
         return after
 
     def _leaves(self, number: int, position: int, value: Any) -> list[Any] | None:
@@ -198,10 +201,8 @@ class _Conditional:
             return a
         if position not in self.sides:
             return _rebuilt(jax.tree.structure(a), leaves or [])
-        from bellhop.circuits.recording.chosen_measurements import chosen
-
         sides = _rebuilt(jax.tree.structure([a, b]), leaves or [])
-        return chosen(self._pred, *sides)
+        return _measurements().chosen(self._pred, *sides)
 
     def _known(self, number: int) -> State:
         """Return the variables as a branch finds them, with what its condition says of them."""
@@ -278,9 +279,11 @@ class _Conditional:
         structures = jax.tree.structure(a), jax.tree.structure(b)
         if structures[0] == structures[1] or position in self.sides:
             return None
-        if _is_measured(a) and _can_be_chosen(a, b):
+        known = _measurements()
+        is_measured = known is not None and known.is_measured(a)
+        if is_measured and known.can_be_chosen(a, b):
             raise _ResultsDiffer(position, [Result.of(a), Result.of(b)])
-        if _is_measured(a) and _is_measured(b):
+        if is_measured and known.is_measured(b):
             return (
                 f"{what} is {a} after one branch and {b} after the other. Measure the same after "
                 "both, or expectation values."
@@ -299,36 +302,13 @@ def _is_known(one: Any, other: Any) -> bool:
     )
 
 
-def _is_measured(value: Any) -> bool:
-    """Tell whether a value holds measurements."""
+def _measurements() -> Any:
+    """Return what knows measurements in values; None where there are none."""
     if "pennylane" not in sys.modules:
-        return False
-    from bellhop.circuits.recording.chosen_measurements import is_measured
+        return None
+    from bellhop.circuits.recording import returned_measurements
 
-    return is_measured(value)
-
-
-def _hand_on(value: Any) -> None:
-    """Note that measurements in a value are not lost."""
-    if "pennylane" in sys.modules:
-        from bellhop.circuits.recording.queue import hand_on
-
-        hand_on(value)
-
-
-def _measure_instead(before: Any, after: Any) -> None:
-    """Put the measurements in a value in the place of others."""
-    if "pennylane" in sys.modules:
-        from bellhop.circuits.recording.queue import measure_instead
-
-        measure_instead(before, after)
-
-
-def _can_be_chosen(one: Any, other: Any) -> bool:
-    """Tell whether measurements of different structures can be chosen from."""
-    from bellhop.circuits.recording.chosen_measurements import can_be_chosen
-
-    return can_be_chosen(one, other)
+    return returned_measurements
 
 
 def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _: str) -> Any:

@@ -34,6 +34,23 @@ def tell():
     if not is_told:
         is_told = True
         print("ready", flush=True)
+
+def sleep(seconds):
+    tell()
+    time.sleep(seconds)
+    return 0.0
+
+def spin(seconds):
+    tell()
+    end = time.time() + float(seconds)
+    while time.time() < end:
+        pass
+    return 0.0
+
+@qml.qnode(qml.device("lightning.qubit", wires=1))
+def circuit(x):
+    qml.RX(x, wires=0)
+    return qml.expval(qml.Z(0))
 {program}
 try:
     # The first call compiles and must not be interrupted.
@@ -50,35 +67,13 @@ assert not look_at_bars(), "open"
 print("usable")
 """
 
+WAITING = "f = bellhop.qjit(lambda n, x: bellhop.io_callback({}, float)(n) + double(x))"
+
 PROGRAMS = {
-    "a callback that sleeps": (
-        """
-        def sleep(seconds):
-            tell()
-            time.sleep(seconds)
-            return 0.0
-        f = bellhop.qjit(lambda n, x: bellhop.io_callback(sleep, float)(n) + double(x))
-        """,
-        3600,
-    ),
-    "a callback that computes": (
-        """
-        def spin(seconds):
-            tell()
-            end = time.time() + float(seconds)
-            while time.time() < end:
-                pass
-            return 0.0
-        f = bellhop.qjit(lambda n, x: bellhop.io_callback(spin, float)(n) + double(x))
-        """,
-        3600,
-    ),
+    "a callback that sleeps": (WAITING.format("sleep"), 3600),
+    "a callback that computes": (WAITING.format("spin"), 3600),
     "callbacks at once": (
         """
-        def sleep(seconds):
-            tell()
-            time.sleep(seconds)
-            return 0.0
         sleeping = bellhop.pure_callback(sleep, float)
         f = bellhop.qjit(
             lambda n, x: sleeping(n) + sleeping(2 * n) + double(x), concurrent_callbacks=2
@@ -99,11 +94,6 @@ PROGRAMS = {
     ),
     "loops of circuits, taps and functions that are C": (
         """
-        @qml.qnode(qml.device("lightning.qubit", wires=1))
-        def circuit(x):
-            qml.RX(x, wires=0)
-            return qml.expval(qml.Z(0))
-
         @bellhop.qjit
         def f(n, x):
             bellhop.io_callback(tell)()
@@ -127,11 +117,6 @@ PROGRAMS = {
             if threading.current_thread() is not main or calls == 1000:
                 tell()
             return 0.0
-
-        @qml.qnode(qml.device("lightning.qubit", wires=1))
-        def circuit(x):
-            qml.RX(x, wires=0)
-            return qml.expval(qml.Z(0))
 
         @bellhop.qjit
         def f(n, x):

@@ -21,7 +21,8 @@ from bellhop.circuits.gates.control_flow import ControlFlow, Play
 from bellhop.circuits.gates.rewrites import Rewrite
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.recording.iterations import numbers_of
-from bellhop.circuits.recording.queue import QueuedCircuit, hand_on
+from bellhop.circuits.recording.queue import QueuedCircuit
+from bellhop.circuits.recording.returned_measurements import hand_on
 from bellhop.control_flow.steps import Branches, traced_branches, traced_step
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope, current_circuit

@@ -31,34 +31,9 @@ from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.precision import Precision
 from bellhop.circuits.recording.allocation import is_allocation
+from bellhop.circuits.recording.returned_measurements import hand_on
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope
-
-
-def hand_on(result: Any) -> None:
-    """Tell the active queue that the measurements in a result are returned to the caller."""
-    for process in _measurements(result):
-        QueuingManager.update_info(process, is_returned=True)
-
-
-def measure_instead(before: Any, after: Any) -> None:
-    """Replace measurements in the active queue.
-
-    Args:
-        before: a result, whose measurements are no longer measured.
-        after: a result, whose measurements are measured instead.
-    """
-    processes = {id(process): process for process in _measurements(after)}
-    for process in _measurements(before):
-        if id(process) not in processes:
-            QueuingManager.update_info(process, is_returned=True)
-    for process in processes.values():
-        if QueuingManager.recording() and process not in QueuingManager.active_context():
-            QueuingManager.append(process)
-
-
-def _measurements(result: Any) -> list[Any]:
-    return list(filter(is_measurement, jax.tree.leaves(result, is_leaf=is_measurement)))
 
 
 class _Queue(AnnotatedQueue):

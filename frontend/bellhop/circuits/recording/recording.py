@@ -85,24 +85,15 @@ class Circuit(StraightCircuit):
         lengths = None
         if self._enclosing is not None and not jax.tree.leaves(carried):
             lengths = self._enclosing.lengths(n_iterations)
-        gates: list[RepeatedRun | Nest] = []
         outer, was_one_run = self._dynamic_count, self._is_one_run
         with self._nothing_waits():
-            carried, step, _ = self._traced_step(
-                "for_loop",
-                body,
-                carried,
-                jnp.asarray(0),
-                is_dynamic_count=True,
-                gates_apart=self._apart_if_dynamic_count(gates),
-            )
-        if not gates:
+            carried, step, repeated = self._dynamic_step("for_loop", body, carried, jnp.asarray(0))
+        if repeated is None:
             state = jax.lax.fori_loop(
                 0, n_iterations, lambda i, state: step(state, i)[0], self._circuit_state(carried)
             )
             return self._resume(state)
-        computed, repeated = self._classical_body(step), gates[-1]
-        assert isinstance(repeated, RepeatedRun)
+        computed = self._classical_body(step)
 
         def apply() -> Any:
             self._begin_dynamic_count()
@@ -200,31 +191,33 @@ class Circuit(StraightCircuit):
         def goes_on(carried: tuple[Any, ...]) -> Any:
             return self.evaluate_condition(condition, carried)
 
-        gates: list[RepeatedRun] = []
-        carried, step, _ = self._traced_step(
-            "while_loop",
-            body,
-            carried,
-            is_dynamic_count=True,
-            gates_apart=self._apart_if_dynamic_count(gates),
-        )
-        if not gates:
+        carried, step, repeated = self._dynamic_step("while_loop", body, carried)
+        if repeated is None:
             state = jax.lax.while_loop(
                 lambda state: goes_on(state[0]),
                 lambda state: step(state)[0],
                 self._circuit_state(carried),
             )
             return self._resume(state)
-        computed, (use, state) = self._classical_body(step), self._in_blocks(gates[-1])
+        computed, (use, state) = self._classical_body(step), self._in_blocks(repeated)
         carried, state = use_iterations_while(goes_on, computed, carried, use, state)
         return self._resume((carried, *state))
 
-    def _apart_if_dynamic_count(self, gates: list[Any]) -> list[Any] | None:
-        """Return ``gates`` if one call of the runtime may apply a block of iterations, else None.
+    def _dynamic_step(
+        self, construct: str, body: Callable[..., Any], carried: tuple[Any, ...], *others: Any
+    ) -> tuple[tuple[Any, ...], Step, RepeatedRun | None]:
+        """Trace one iteration of a loop whose length the program computes.
 
-        In a circuit with passes it may not, since ``merge-loop-boundaries`` looks for the loop.
+        Arguments are those of ``_traced_step``, and so are the first two results.  The third is the
+        gates of an iteration, if one call of the runtime may apply a block of iterations.  In a
+        circuit with passes it may not, since ``merge-loop-boundaries`` looks for the loop.
         """
-        return None if self.device.passes else gates
+        gates: list[Any] = []
+        apart = None if self.device.passes else gates
+        carried, step, _ = self._traced_step(
+            construct, body, carried, *others, is_dynamic_count=True, gates_apart=apart
+        )
+        return carried, step, gates[-1] if gates else None
 
     def _classical_body(self, step: Step) -> Callable[..., tuple[tuple[Any, ...], Any]]:
         """Return the classical part of the body of a loop that only applies gates.
