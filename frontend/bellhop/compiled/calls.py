@@ -57,15 +57,14 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
     def _begin_calls(self) -> None:
         """Gather what ``CompiledCall`` looks at; nothing is fast before ``_settle``."""
         self._declared_leaves = None
-        self._jit = self._runner.jit
         self._unless = (self._runner.first_runs.threads, observers)
         self._others = tuple(self._autograd_types)
 
     def _settle(self) -> None:
         """Say what a call may leave to ``CompiledCall``: to JAX's fast call, and no more."""
-        programs = self._programs
+        programs, runner = self._programs, self._runner
         # Threads that make the first call at once must know of one another.
-        is_fast = self._runner.has_fast_calls and not (
+        is_fast = runner.has_fast_calls and not (
             self._static
             or not self._has_run
             or (self._declared is not None and self._declared_leaves is None)
@@ -75,7 +74,13 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
             or programs.show_progress
         )
         fast = (
-            *(self._jit, self._runner.given_handle, AT_TOP_LEVEL, self._unless, self._others),
+            *(
+                self._runner.jit,
+                self._runner.given_handle,
+                AT_TOP_LEVEL,
+                self._unless,
+                self._others,
+            ),
             *(EffectsOnly, self._declared_leaves, RUNS_FOR_EACH_CLIENT, programs.call_runtime),
         )
         if not is_fast:

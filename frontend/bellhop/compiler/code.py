@@ -43,12 +43,14 @@ class Code:
         tokens: how many ordering tokens there are.
         out_avals: the types of the results.
         delegates: the implementations of its undefined functions, if it is not for the CPU.
+        repeats_kernels: whether XLA compiles it sooner where it makes equal kernels once.
     """
 
     module: bytes
     tokens: int
     out_avals: tuple[Any, ...]
     delegates: "weakref.ref[Delegates] | None" = None
+    repeats_kernels: bool = False
 
     @functools.cached_property
     def calls_runtime(self) -> bool:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
+from bellhop.base.code_generation import HAS_BOTH, repeats_kernels
 from bellhop.base.module_text import ModuleText, Snapshot
 from bellhop.base.workers import Workers
 from bellhop.compiler.code import Code, Program
@@ -140,6 +141,7 @@ def optimize(
             _count_tokens(module),
             out_avals,
             delegates=None if kept is None else weakref.ref(kept),
+            repeats_kernels=HAS_BOTH and repeats_kernels(_text(module, elides=True)),
         )
         return Program(code, jaxpr, lowered, optimized, stages, tuple(targets), kept, concurrent)
 

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop.base.code_generation import COMPILER_OPTIONS
 from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.compiler.code import Code
 from bellhop.compiler.placement import refuse_context_elsewhere
@@ -56,22 +55,24 @@ def first_input(handle: jax.Array, static: Static) -> Any:
 
 
 def embedding_jit(
-    compile_: Compile,
     run_uncompiled: Callable[[Static, Any, Any], Any],
     first_runs: FirstRuns,
     name: str,
-    donated: tuple[int, ...] = (),
+    donated: tuple[int, ...],
+    compile_: Compile,
+    options: dict[str, bool] | None,
 ) -> Any:
     """Return the ``jax.jit`` that a qjit function's programs are embedded into.
 
     JAX traces it for each new signature, and that is when a program is made.
 
     Args:
-        compile_: makes a program.
         run_uncompiled: runs the function itself, on the same arguments.
         first_runs: those of the function.
         name: what the function is called.
         donated: which arguments are the program's to overwrite.
+        compile_: makes a program.
+        options: those of XLA.
     """
 
     def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -92,4 +93,4 @@ def embedding_jit(
 
     embedded.__name__ = name
     donate = tuple(number + 1 for number in donated)
-    return jax.jit(embedded, donate_argnums=donate, compiler_options=COMPILER_OPTIONS)
+    return jax.jit(embedded, donate_argnums=donate, compiler_options=options)

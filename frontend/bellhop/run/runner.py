@@ -1,5 +1,6 @@
 """How the program of a qjit function gets to run: by JAX's fast calls, or around them."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from bellhop.compiler.placement import (
 from bellhop.run.crowding import spare_device
 from bellhop.run.embedding import Compile, embedding_jit, first_input
 from bellhop.run.first_runs import FirstRuns, signature_of
+from bellhop.run.generator_choice import GeneratorChoice, OtherGenerator
 from bellhop_runtime import CallbackTable
 
 
@@ -34,7 +36,6 @@ class Runner:
 
     Attributes:
         first_runs: those of the function that are under way.
-        jit: takes the handle of the table and the arguments.
         given_handle: the handle that fast calls are given.
     """
 
@@ -65,12 +66,18 @@ class Runner:
             return compile_(*arguments)
 
         self.first_runs = FirstRuns()
-        self.jit = embedding_jit(compile_here, run_uncompiled, self.first_runs, name, donated)
+        make_jit = functools.partial(embedding_jit, run_uncompiled, self.first_runs, name, donated)
+        self._choice = GeneratorChoice(make_jit, compile_here)
         self._table = table
         self.given_handle = self._new_handle()
         self._refuse = refuse
         # Whether JAX ever would have run a program elsewhere.
         self._gathers = False
+
+    @property
+    def jit(self) -> Any:
+        """The ``jax.jit`` that takes the handle of the table and the arguments."""
+        return self._choice.jit
 
     def _new_handle(self) -> jax.Array:
         # The function may be made, or compiled, while another is traced.
@@ -115,7 +122,7 @@ class Runner:
         run: Callable[[Static, Any, Any], Any] = self.run
         gathers = self._gathers
         try:
-            if failed is not None:
+            if failed is not None and type(failed) is not OtherGenerator:
                 try:
                     raise failed
                 finally:
@@ -124,7 +131,8 @@ class Runner:
                 return begun
             if gathers:
                 return self._run_gathered(static, args, kwargs)
-            return self.jit(first_input(self.given_handle, static), *args, **kwargs)
+            first = first_input(self.given_handle, static)
+            return self._choice.use(lambda jit: jit(first, *args, **kwargs))
         except RecursionError as error:
             # JAX's C++ refuses a program that is in its first run; all else has frames of its own.
             if not _is_raised_here(error):
@@ -151,8 +159,9 @@ class Runner:
 
     def _run_gathered(self, static: Static, args: Any, kwargs: Any) -> Any:
         args, kwargs = gathered((args, kwargs))
+        first = first_input(self.given_handle, static)
         with on_host():
-            return self.jit(first_input(self.given_handle, static), *args, **kwargs)
+            return self._choice.use(lambda jit: jit(first, *args, **kwargs))
 
     def run_aside(
         self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
@@ -180,7 +189,8 @@ class Runner:
             handle, (args, kwargs) = self.handle, gathered((args, kwargs))
         try:
             with on_host():
-                return self.jit.lower(first_input(handle, static), *args, **kwargs)
+                first = first_input(handle, static)
+                return self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
         finally:
             if not is_nested:
                 self.first_runs.end()
@@ -195,7 +205,8 @@ class Runner:
         """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""
         try:
             with on_host():
-                return self.jit.trace(first_input(self.handle, static), *args, **kwargs)
+                first = first_input(self.handle, static)
+                return self._choice.use(lambda jit: jit.trace(first, *args, **kwargs))
         finally:
             self.first_runs.end()
 

@@ -1,11 +1,15 @@
 """The kernels of a program, by whichever of XLA's code generators they are made."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.patience import run_at_once
 
 import bellhop
+from bellhop.base.code_generation import HAS_BOTH, repeats_kernels
 
 X = np.linspace(0.1, 0.9, 24).reshape(4, 6)
 
@@ -66,3 +70,110 @@ def test_program_within_a_program_of_jax():
     np.testing.assert_allclose(jax.jit(lambda x: function(x) + 1)(x), expected + 1)
     np.testing.assert_allclose(jax.jit(jax.vmap(function))(x), expected)
     np.testing.assert_allclose(bellhop.qjit(lambda x: function(x) + 1)(x), expected + 1)
+
+
+def repeating(count, calls=None):
+    """Return a function that adds a number to the result of each of so many callbacks."""
+    sine = bellhop.pure_callback(np.sin, float)
+
+    def function(x):
+        if calls is not None:
+            calls.append(x.shape)
+        for i in range(count):
+            x = sine(x) + i
+        return x
+
+    return function
+
+
+def repeated(x, count):
+    for i in range(count):
+        x = np.sin(x) + i
+    return x
+
+
+def is_by_newer_generator(compiled):
+    # It makes a fusion of every single operation.
+    return "wrapped_add" in compiled.as_text()
+
+
+def test_equal_kernels_between_callbacks_are_compiled_once():
+    calls = []
+    f = bellhop.qjit(repeating(30, calls))
+    for x in (0.5, 0.25):
+        np.testing.assert_allclose(f(x), repeated(x, 30), rtol=1e-14)
+    assert len(calls) == 1
+    assert is_by_newer_generator(f.compiled_function)
+    few = bellhop.qjit(repeating(3))
+    np.testing.assert_allclose(few(0.5), repeated(0.5, 3), rtol=1e-14)
+    assert is_by_newer_generator(few.compiled_function) is not HAS_BOTH
+
+
+def test_function_whose_later_program_repeats_kernels():
+    @functools.partial(bellhop.qjit, static_argnums=1)
+    def f(x, count):
+        return repeating(count)(x)
+
+    for count in (2, 40, 2, 3):
+        np.testing.assert_allclose(f(0.5, count), repeated(0.5, count), rtol=1e-14)
+
+
+@pytest.mark.parametrize("form", ["lower", "declared", "load"])
+def test_equal_kernels_compiled_before_a_call(form, tmp_path):
+    if form == "lower":
+        compiled = bellhop.qjit(repeating(30)).lower(0.5).compile()
+        f = compiled
+    else:
+        function = repeating(30)
+        function.__annotations__ = {"x": float}
+        f = bellhop.qjit(function)
+        if form == "load":
+            f.save(tmp_path / "f")
+            f = bellhop.load(tmp_path / "f", {"numpy:sin": np.sin})
+            f(0.25)
+        compiled = f.compiled_function
+    assert is_by_newer_generator(compiled)
+    np.testing.assert_allclose(f(0.5), repeated(0.5, 30), rtol=1e-14)
+
+
+def test_first_calls_of_equal_kernels_in_threads_that_wait_for_one_another():
+    results = []
+
+    def call(x):
+        # The first run is not over yet.
+        if x == 0.5:
+            run_at_once(lambda: results.append(float(f(0.25))))
+        return x
+
+    first = bellhop.pure_callback(call, float)
+    rest = repeating(30)
+    f = bellhop.qjit(lambda x: rest(first(x)))
+    run_at_once(*[lambda: results.append(float(f(0.5)))] * 4)
+    expected = [repeated(0.25, 30)] * 4 + [repeated(0.5, 30)] * 4
+    np.testing.assert_allclose(sorted(results), sorted(expected), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("line", "repeats"),
+    [
+        # Constants are operands of a single operation on scalars, and else parts of the kernel.
+        ("%v{i} = stablehlo.add %r{i}, %cst{i} : tensor<f64>", True),
+        ("%v{i} = stablehlo.add %r{i}, %cst{i} : tensor<3xf64>", False),
+        ("%v{i} = stablehlo.add %r{i}, %r{i} : tensor<3xf64>", True),
+        ("%u{i} = stablehlo.sine %r{i} : tensor<f64>\n"
+         "%v{i} = stablehlo.add %u{i}, %cst{i} : tensor<f64>", False),
+        ("%u{i} = stablehlo.sine %r{i} : tensor<f64>\n"
+         "%v{i} = stablehlo.add %u{i}, %r{i} : tensor<f64>", True),
+        ("%v{i} = stablehlo.custom_call @other(%r{i}) : tensor<f64>", False),
+    ],
+)  # fmt: skip
+def test_what_counts_as_an_equal_kernel(line, repeats):
+    lines = ["func.func public @main(%v0: tensor<f64>) -> tensor<f64> {"]
+    for i in range(1, 30):
+        lines += [
+            f"%cst{i} = stablehlo.constant dense<{i}.0> : tensor<f64>",
+            f"%r{i} = stablehlo.custom_call @bellhop_callback(%v{i - 1}) : tensor<f64>",
+            line.format(i=i),
+        ]
+    module = "\n".join([*lines, "return %v29 : tensor<f64>", "}"])
+    assert repeats_kernels(module) is repeats
