@@ -73,7 +73,8 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
       : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<1xi32>, tensor<2x1xf64>,
       tensor<i32>, tensor<2x1xf64>) -> (tensor<2xui32>, tensor<i32>, tensor<2x1x1xf64>)
   %s7, %j = "quantum.jacobian"(%s3) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
-  %s8, %score = "quantum.score"(%s7) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1xf64>)
+  %s8, %score_kept, %score = "quantum.score"(%s7)
+    : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i32>, tensor<1xf64>)
   %s9 = "quantum.remember"(%s8, %bit, %o)
       : (tensor<2xui32>, tensor<i1>, tensor<i32>) -> tensor<2xui32>
   %again = "quantum.recall"(%s9, %o) : (tensor<2xui32>, tensor<i32>) -> tensor<i1>

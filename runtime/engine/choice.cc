@@ -187,8 +187,7 @@ bool may_score(const Session& session, std::size_t parameters) {
   return std::ranges::all_of(session.steps, [&](const Step& step) {
     if (step.gates == nullptr) return true;
     const Plan& plan = step.gates->plan(session.qubits);
-    return differentiates(plan, step.offset) && takes_of(step, plan, parameters) &&
-           !is_dynamic_count(step.offset);
+    return differentiates(plan, step.offset) && takes_of(step, plan, parameters);
   });
 }
 

@@ -50,7 +50,7 @@ class Group {
     }
     if (jacobians_ == nullptr)
       return measure(walk_.states(), measuring_, rows_, sampling_);
-    differentiate(bras_of(walk_.states(), measuring_, rows_, *jacobians_));
+    differentiate(bras_of(walk_.states(), measuring_, rows_, *jacobians_, sampling_));
   }
 
  private:

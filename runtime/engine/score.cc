@@ -23,7 +23,7 @@ void take_sample(const States& states, const Amplitudes& bra, std::uint32_t samp
 // The state is normalized after each outcome; what it is multiplied by cancels in the
 // derivative of a logarithm.
 void add(Walk& walk, std::span<const Step> steps, std::optional<std::uint32_t> sample,
-         double weight, std::span<double> result) {
+         double weight, std::span<double> result, std::span<double> by_dynamic_count) {
   const auto parameters = [](const Step& step) -> Walk::Parameters {
     return {step.params.values.data(), 0};
   };
@@ -37,8 +37,14 @@ void add(Walk& walk, std::span<const Step> steps, std::optional<std::uint32_t> s
     bra.real[i] *= weight;
     bra.imag[i] *= weight;
   }
-  const Gradients gradients{std::span(&bra, 1), result.data(), result.size(),
-                            result.size(), 1};
+  const Gradients gradients{
+      std::span(&bra, 1),
+      result.data(),
+      result.size(),
+      result.size(),
+      1,
+      by_dynamic_count.empty() ? nullptr : by_dynamic_count.data(),
+      by_dynamic_count.size()};
   for (std::size_t i = steps.size(); i-- > 0;) {
     walk.backward(steps[i], parameters(steps[i]), gradients);
   }
@@ -46,17 +52,21 @@ void add(Walk& walk, std::span<const Step> steps, std::optional<std::uint32_t> s
 
 }  // namespace
 
-void score(Session& session, std::span<double> result) {
+std::int32_t score(Session& session, std::span<double> result) {
   std::ranges::fill(result, 0.0);
+  const std::int32_t kept =
+      session.dynamic_count.begin(1, dynamic_count_columns(session.steps));
+  const std::span<double> more = session.dynamic_count.newest().numbers;
   Single& single = at_end(session);
   const std::span<const Step> steps(session.steps);
   for (const auto& [n_steps, sample] : single.samples) {
-    add(single.walk, steps.first(n_steps), sample, 1, result);
+    add(single.walk, steps.first(n_steps), sample, 1, result, more);
   }
   // Each of these counts the outcomes, which are drawn once.
   const double rest = 1 - static_cast<double>(single.samples.size());
-  if (rest != 0) add(single.walk, steps, std::nullopt, rest, result);
+  if (rest != 0) add(single.walk, steps, std::nullopt, rest, result, more);
   single.done = 0;
+  return kept;
 }
 
 }  // namespace bellhop::engine

@@ -98,10 +98,10 @@ void measure_single(Session& session, const Measuring& measuring,
   const Lent lent(session.in_engine->walk.states(), helpers);
   Single& single = at_end(session);
   States& states = single.walk.states();
+  std::vector<std::uint32_t> drawn;
+  const Sampling sampling{session.beginning->shots, &session.device->generator, nullptr,
+                          &drawn};
   if (jacobians == nullptr) {
-    std::vector<std::uint32_t> drawn;
-    const Sampling sampling{session.beginning->shots, &session.device->generator,
-                            nullptr, &drawn};
     measure(states, measuring, {}, sampling);
     if (drawn.size() == 1) {
       single.samples.push_back({session.steps.size(), drawn.front()});
@@ -110,7 +110,8 @@ void measure_single(Session& session, const Measuring& measuring,
   }
   session.device->pool.expect_memory(Memory::kFree, session.qubits,
                                      1 + jacobians->height);
-  const std::vector<Amplitudes> bras = bras_of(states, measuring, {}, *jacobians);
+  const std::vector<Amplitudes> bras =
+      bras_of(states, measuring, {}, *jacobians, sampling);
   single.done = 0;
   const std::size_t columns = dynamic_count_columns(session.steps);
   session.dynamic_count.begin(jacobians->height, columns);
@@ -150,7 +151,7 @@ void run_again(std::span<const Step> steps, const ParametersOf& parameters_of,
   if (jacobians == nullptr) {
     return measure(walk.states(), measuring, run, sampling);
   }
-  const auto bras = bras_of(walk.states(), measuring, run, *jacobians);
+  const auto bras = bras_of(walk.states(), measuring, run, *jacobians, sampling);
   differentiate(walk, steps, parameters, bras, *jacobians, number);
 }
 

@@ -53,13 +53,15 @@ struct Measurement {
   std::int64_t recipes = -1;        // kSnapshots..: index in the data, or none
   std::vector<std::int64_t> words;  // kSnapshotMeans: a factor for each wire
 
-  // How many real values it has that depend on the state as a smooth function. Of
-  // amplitudes these are real and imaginary parts in turn.
+  // How many real values it has that depend on the state as a smooth function, or by
+  // how likely its samples are. Of amplitudes these are real and imaginary parts in
+  // turn.
   std::size_t smooth_values(std::size_t qubits) const {
     if (kind == Kind::kState) return std::size_t{2} << qubits;
     if (kind == Kind::kProbs) {
       return std::size_t{1} << (wires.empty() ? qubits : wires.size());
     }
+    if (kind == Kind::kFrequencies) return groups.size() << wires.size();
     return kind == Kind::kExpval || kind == Kind::kVar ? 1 : 0;
   }
   // Of all groups.

@@ -2,6 +2,7 @@
 #include "states/values.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <complex>
 
@@ -39,6 +40,7 @@ class Measurer {
     const Measurement& measurement = measuring_.measurements.measurements()[i];
     if (measurement.kind == Kind::kProbs) return add_projections(i, weight, into);
     if (measurement.kind == Kind::kState) return add_amplitudes(weight, into);
+    if (measurement.kind == Kind::kFrequencies) return add_samples(i, weight, into);
     if (measurement.kind == Kind::kExpval) {
       return engine::add(observable(i), fill(weight_of), states_, ket_, into, free);
     }
@@ -155,6 +157,34 @@ class Measurer {
     }
   }
 
+  // The derivative of log |a|^2 is 2 Re <bra|, that of the ket> with the bra a / |a|^2.
+  template <typename Weight>
+  void add_samples(std::size_t i, const Weight& weight, const Amplitudes& into) {
+    draw_samples();
+    const Measurement& measurement = measuring_.measurements.measurements()[i];
+    const std::size_t lanes = states_.lanes(), qubits = states_.layout().qubits;
+    const auto number = [&](std::size_t k, const std::vector<std::int64_t>& wires) {
+      return wires.empty() ? std::size_t{0} : outcome_of(k, wires, qubits);
+    };
+    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
+      std::size_t shot = 0, first = 0;
+      for (const std::size_t group : measurement.groups) {
+        for (const std::size_t end = shot + group; shot < end; ++shot) {
+          const std::size_t k = samples_[lane][shot], at = k * lanes + lane;
+          const bool is_odd = std::popcount(number(k, measurement.signs)) % 2 == 1;
+          const double share = weight(first + number(k, measurement.wires), lane) /
+                               static_cast<double>(group);
+          const double factor =
+              (is_odd ? -share : share) /
+              (ket_.real[at] * ket_.real[at] + ket_.imag[at] * ket_.imag[at]);
+          into.real[at] += factor * ket_.real[at];
+          into.imag[at] += factor * ket_.imag[at];
+        }
+        first += std::size_t{1} << measurement.wires.size();
+      }
+    }
+  }
+
   void write_probabilities(std::size_t i) const {
     const std::size_t lanes = states_.lanes();
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
@@ -234,7 +264,8 @@ void measure(States& states, const Measuring& measuring, const RowRange& rows,
 }
 
 std::vector<Amplitudes> bras_of(States& states, const Measuring& measuring,
-                                const RowRange& rows, const Jacobians& jacobians) {
+                                const RowRange& rows, const Jacobians& jacobians,
+                                const Sampling& sampling) {
   std::vector<Amplitudes> bras;
   const std::size_t free = 1 + jacobians.height;
   const auto next = [&] {
@@ -242,8 +273,7 @@ std::vector<Amplitudes> bras_of(States& states, const Measuring& measuring,
     states.set_zero(bras.back());
     return bras.back();
   };
-  const Sampling none;
-  Measurer measurer(states, measuring, rows, none);
+  Measurer measurer(states, measuring, rows, sampling);
   if (jacobians.cotangents) {
     measurer.add_bras(*jacobians.cotangents, next(), free);
     return bras;

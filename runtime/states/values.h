@@ -31,8 +31,9 @@ void measure(States& states, const Measuring& measuring, const RowRange& rows,
 
 // The bras of the values, from state 1 on: a derivative of a value is 2 Re <bra|, that
 // of state 0>. With cotangents there is one, the sum. Measures too where there are
-// outputs.
+// outputs. The derivative of a frequency is that of how likely its samples were.
 std::vector<Amplitudes> bras_of(States& states, const Measuring& measuring,
-                                const RowRange& rows, const Jacobians& jacobians);
+                                const RowRange& rows, const Jacobians& jacobians,
+                                const Sampling& sampling);
 
 }  // namespace bellhop::engine

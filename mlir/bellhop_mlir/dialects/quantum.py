@@ -130,7 +130,7 @@ measure = _operation(
     {"code": "array<i64>", "jacobian": "i64"},
 )
 jacobian = _operation("jacobian", (STATE,), (STATE, "tensor<?x?xf64>"))
-score = _operation("score", (STATE,), (STATE, "tensor<?xf64>"))
+score = _operation("score", (STATE,), (STATE, _INTEGER, "tensor<?xf64>"))
 derivative = _operation(
     "derivative",
     (STATE, _NUMBERS, _NUMBERS, "tensor<?xi32>", _MATRIX, _INTEGER, _MATRIX),

@@ -8,14 +8,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pennylane as qml
-from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax.private import dce
 from bellhop.base.source import named_after
+from bellhop.circuits.circuit.drawn_run import as_drawn_run
 from bellhop.circuits.circuit.randomness import Randomness
+from bellhop.circuits.circuit.shot_by_shot import one_by_one
 from bellhop.circuits.derivatives.score import scored
 from bellhop.circuits.gates.device import DeviceSpec, check_runs
 from bellhop.circuits.measure.measurements import MeasurementList
@@ -28,10 +28,9 @@ from bellhop.circuits.operations.kept_shots import (
     filled,
     may_differ,
     possible,
-    until_kept,
 )
 from bellhop.circuits.operations.seeds import offer_seed_of
-from bellhop.circuits.operations.state_primitives import HANDLE, restart_p
+from bellhop.circuits.operations.state_primitives import HANDLE
 from bellhop.circuits.precision import Precision
 from bellhop.circuits.vectorize.vectorize import vectorized
 from bellhop.errors import CompileError
@@ -162,12 +161,12 @@ def trace_circuit(
     """
     shots = call.shots
     method = None
-    postselects = has_weight = False
+    postselects = has_weight = has_score = False
     spec = device
     results: Any = None
 
     def run(handle: Any, *inputs: Any) -> list[Any]:
-        nonlocal method, postselects, has_weight, results, spec
+        nonlocal method, postselects, has_weight, has_score, results, spec
         circuit, leaves, out_tree = record(handle, *inputs)
         method = call.chosen_method(circuit, leaves)
         check_runs(
@@ -189,12 +188,13 @@ def trace_circuit(
             statistics = sampled_statistics(circuit, processes)
         else:
             statistics = exact_statistics(asked, processes)
-        if method == ONE_SHOT and not circuit.postselects:
-            score = circuit.score()
-            if score is not None:
-                statistics = scored(statistics, score)
+        scores = circuit.score() if method == ONE_SHOT else []
+        has_score = bool(scores)
+        for score in scores:
+            fewest = min(shots.copies) if postselects else None
+            statistics = scored(statistics, score, fewest)
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
-        return [circuit.handle, *asked.weights, *results.values()]
+        return [circuit.handle, *asked.weights, *scores, *results.values()]
 
     with apart_from_mesh(inputs) as plain:
         closed = jax.make_jaxpr(named_after(call.qnode.func, run))(HANDLE_STRUCT, *plain)
@@ -202,12 +202,19 @@ def trace_circuit(
         closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
         closed = vectorized(closed)
         randomness = _randomness(method, shots)
-        if postselects:
-            if not drops_shots(call.qnode):
-                randomness = Randomness.ANEW if may_differ(closed) else Randomness.CONDITIONED
-            closed = until_kept(closed)
+        if postselects and not drops_shots(call.qnode):
+            randomness = Randomness.ANEW if may_differ(closed) else Randomness.CONDITIONED
+        if method == ONE_SHOT or postselects:
+            closed = as_drawn_run(closed, call.where, until_kept=postselects)
         if method == ONE_SHOT:
-            closed = _one_by_one(closed, results.statistics, shots, plain, postselects=postselects)
+            closed = one_by_one(
+                closed,
+                results.statistics,
+                shots.copies,
+                plain,
+                postselects=postselects,
+                has_score=has_score,
+            )
 
     def finish(values: Sequence[Any]) -> Any:
         total = is_kept = None
@@ -336,54 +343,3 @@ def _randomness(method: str | None, shots: Shots) -> Randomness:
     if method is not None:
         return Randomness.OUTCOMES
     return Randomness.SAMPLES if shots.total else Randomness.NONE
-
-
-def _one_by_one(
-    closed: ClosedJaxpr,
-    statistics: Sequence[Statistic],
-    shots: Shots,
-    inputs: Sequence[Any],
-    *,
-    postselects: bool,
-) -> ClosedJaxpr:
-    """Run a circuit of one shot for each shot; return means over groups, and all samples.
-
-    Where it postselects, it gives first whether it was kept, and so does the result.
-    """
-    of_shots = [
-        statistic.is_of_shots for statistic in statistics for _ in jax.tree.leaves(statistic.values)
-    ]
-    sizes = np.array(shots.copies)
-    group_of_shot = np.repeat(np.arange(len(sizes)), sizes)
-
-    def loop(handle: Any, *inputs: Any) -> list[Any]:
-        def step(carried: Any, group: Any) -> tuple[Any, Any]:
-            handle, sums = carried
-            handle, *values = eval_jaxpr(closed.jaxpr, closed.consts, handle, *inputs)
-            is_kept = values.pop(0) if postselects else None
-            means = [value[0] for value, yes in zip(values, of_shots, strict=True) if not yes]
-            samples = [value[0] for value, yes in zip(values, of_shots, strict=True) if yes]
-            if is_kept is None:
-                handle, *_ = restart_p.bind(handle)
-            else:
-                means = [jnp.where(is_kept, mean, 0) for mean in means]
-                samples = [is_kept, *samples]
-            sums = [sum_.at[group].add(mean) for sum_, mean in zip(sums, means, strict=True)]
-            return (handle, sums), samples
-
-        results = closed.out_avals[2 if postselects else 1 :]
-        zeros = [
-            jnp.zeros((len(sizes), *aval.shape[1:]), aval.dtype)
-            for aval, yes in zip(results, of_shots, strict=True)
-            if not yes
-        ]
-        (handle, sums), stacked = jax.lax.scan(step, (handle, zeros), group_of_shot)
-        kept, n_kept = [], sizes
-        if postselects:
-            kept = [stacked.pop(0)]
-            n_kept = jnp.zeros(len(sizes)).at[group_of_shot].add(kept[0])
-        means = iter(sum_ / n_kept.reshape(-1, *[1] * (sum_.ndim - 1)) for sum_ in sums)
-        samples = iter(stacked)
-        return [handle, *kept, *(next(samples) if yes else next(means) for yes in of_shots)]
-
-    return jax.make_jaxpr(loop)(HANDLE_STRUCT, *inputs)

@@ -23,19 +23,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
-from bellhop._jax.private import jvp_jaxpr, partial_eval_jaxpr_nounits
 from bellhop.base.equations import equations_of
 from bellhop.circuits.circuit.batch import Batch, of_rows
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody, circuit_p
+from bellhop.circuits.circuit.linearized import Linearized, tangents_of
 from bellhop.circuits.circuit.randomness import OUTCOMES_ARE_DRAWN, Randomness
-from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative
 from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
-from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.derivatives.score import score_p
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.operations.measurement_primitives import (
@@ -44,10 +41,8 @@ from bellhop.circuits.operations.measurement_primitives import (
     measure_tangent_p,
     measure_vjp_p,
 )
-from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
 from bellhop.control_flow.unused_values import without_unused
 from bellhop.errors import DifferentiableCompileError
-from bellhop.mesh.explicit_mesh import apart_from_mesh
 from bellhop.mesh.manual_axes import differ
 
 _VARIES = (
@@ -101,65 +96,21 @@ def bind(
     )
 
 
-class _Linearized(NamedTuple):
-    """The body of a circuit, split by what is known.
+def _linearized(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linearized:
+    """Linearize the body of one circuit.
 
-    Attributes:
-        known: takes handle and inputs; returns handle, values and residuals.
-        linear: takes residuals and tangents; returns the tangents of values.
-        n_residuals: how many residuals there are.
-        moved: for each value, whether it has a tangent.
+    Args:
+        body: the body.
+        given: for each input, whether it has a tangent.
+        obstacle: why gates have no derivative; empty where they have one.
     """
-
-    known: ClosedJaxpr
-    linear: ClosedJaxpr
-    n_residuals: int
-    moved: tuple[bool, ...]
-
-    @classmethod
-    def of(cls, body: CircuitBody, given: Sequence[bool], obstacle: str) -> "_Linearized":
-        """Linearize.
-
-        Args:
-            body: of one circuit.
-            given: for each input, whether it has a tangent.
-            obstacle: why gates have no derivative; empty where they have one.
-        """
-        n_values = len(body.closed.out_avals)
-        try:
-            with apart_from_mesh(()), undifferentiable_gates(obstacle):
-                closed = body.closed if body.again is None else body.again()
-                jvp, moved = jvp_jaxpr(closed, [False, *given], instantiate=False)
-        except DifferentiableCompileError as error:
-            if str(error).startswith(body.where):
-                raise
-            raise DifferentiableCompileError(f"{body.where}: {error}") from error
-        with apart_from_mesh(()):
-            known, linear, _, residuals = partial_eval_jaxpr_nounits(
-                jvp,
-                [False] * (1 + len(given)) + [True] * sum(given),
-                instantiate=[False] * n_values + [True] * sum(moved),
-            )
-        return cls(known, linear, len(residuals), tuple(moved[1:]))
-
-    def transposed(self) -> ClosedJaxpr:
-        """Return what takes handle, inputs and cotangents, and returns those of the inputs."""
-        known, linear, n, _ = self
-        ends = len(known.in_avals), len(known.in_avals) + len(linear.out_avals)
-        tangents = linear.in_avals[n:]
-
-        def run(*args: Any) -> list[Any]:
-            handle, *results = eval_jaxpr(known.jaxpr, known.consts, *args[: ends[0]])
-            residuals = results[len(results) - n :]
-
-            def along(*tangents: Any) -> Any:
-                return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
-
-            likes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in tangents]
-            return [handle, *jax.linear_transpose(along, *likes)(list(args[ends[0] : ends[1]]))]
-
-        avals = [*known.in_avals, *linear.out_avals]
-        return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+    try:
+        with undifferentiable_gates(obstacle):
+            return Linearized.of(body.closed if body.again is None else body.again(), given)
+    except DifferentiableCompileError as error:
+        if str(error).startswith(body.where):
+            raise
+        raise DifferentiableCompileError(f"{body.where}: {error}") from error
 
 
 def _obstacle(body: CircuitBody, randomness: Randomness) -> str:
@@ -179,11 +130,8 @@ def _jvp(
     results = bind(body, primals, **static)
     given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
     static |= {"body": body, "vjp": vjp, "given": nonzero}
-    moved = iter(circuit_tangent_p.bind(*primals, *given, **static))
-    return results, [
-        next(moved) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())
-        for result, yes in zip(results, vjp.moved, strict=True)
-    ]
+    dots = circuit_tangent_p.bind(*primals, *given, **static)
+    return results, tangents_of(results, dots, vjp.moved)
 
 
 def _with_residuals(
@@ -202,39 +150,18 @@ def _with_residuals(
     Of a batch, the body of one row is linearized, and the linear equations are mapped by ``vmap``.
     """
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
-    known, linear, n_residuals, moved = _Linearized.of(body, nonzero, _obstacle(body, randomness))
-    n_out = len(body.closed.out_avals)
+    linearized = _linearized(body, nonzero, _obstacle(body, randomness))
+    is_summed = randomness is Randomness.TREE
+    closed, evaluate, again = linearized.with_residuals(body.where, is_summed=is_summed)
+    n_results = len(body.closed.out_avals) - 1
     static |= {"derivative_order": derivative_order + 1, "randomness": randomness, "batch": batch}
     given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
-    if linear.out_avals and (randomness is Randomness.TREE or has_loop_of_unknown_length(linear)):
-        # In a tree each run has residuals of its own, and in loops of dynamic length residuals have
-        # no static shape. So the circuit itself computes its derivative, and returns that.
-        derived = functools.partial(
-            run_with_derivative, known, linear, n_out, len(given), body.where
-        )
-        runs = derived()
-        again = functools.partial(derived, forward=True) if reads_the_session(runs) else None
-        outs = bind(CircuitBody(runs, body.where, body.site, again), primals, **static)
-        residuals = outs[n_out - 1 :]
-
-        def evaluate(*args: Any) -> list[Any]:
-            derivatives, given = args[: len(residuals)], args[len(residuals) :]
-            return apply_derivative(derivatives, given, sum(moved))
-    else:
-        outs = bind(CircuitBody(known, body.where, body.site), primals, **static)
-        residuals = outs[len(outs) - n_residuals :]
-        evaluate = functools.partial(eval_jaxpr, linear.jaxpr, linear.consts)
+    outs = bind(CircuitBody(closed, body.where, body.site, again), primals, **static)
+    results, residuals = outs[:n_results], outs[n_results:]
     if batch is not None:
         axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
-        in_axes = (*(0 for _ in residuals), *axes)
-        evaluate = jax.vmap(evaluate, in_axes=in_axes, axis_size=batch.rows)
-    linear_outs = iter(evaluate(*residuals, *given))
-    results = outs[: n_out - 1]
-    result_tangents = [
-        next(linear_outs) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())
-        for result, yes in zip(results, moved, strict=True)
-    ]
-    return results, result_tangents
+        evaluate = jax.vmap(evaluate, in_axes=(0, axes), axis_size=batch.rows)
+    return results, tangents_of(results, evaluate(residuals, given), linearized.moved)
 
 
 ad.primitive_jvps[circuit_p] = _jvp
@@ -297,13 +224,13 @@ def _vjp(
     by_vjp = measured[0].replace(params=measuring.by_vjp().params())
     eqns = [by_vjp if eqn is measured[0] else eqn for eqn in closed.jaxpr.eqns]
     by_vjp_alone = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
-    linearized = _Linearized.of(CircuitBody(by_vjp_alone, body.where, body.site), given, "")
+    linearized = _linearized(CircuitBody(by_vjp_alone, body.where, body.site), given, "")
     vjp = _ended_by_vjp(linearized.transposed())
     if vjp is None:
         return None
 
     def again() -> ClosedJaxpr:
-        return _Linearized.of(body, given, "").transposed()
+        return _linearized(body, given, "").transposed()
 
     return _Vjp(CircuitBody(vjp, body.where, body.site, again), linearized.moved)
 

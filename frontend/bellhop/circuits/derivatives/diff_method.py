@@ -23,9 +23,17 @@ BY_DIFFERENCES = (FINITE_DIFFERENCES, SPSA)
 # The circuit of such a QNode is tapes, which PennyLane makes others of.
 HADAMARD = "hadamard"
 BEST = "best"
+# What users do not choose: by how likely samples were, from the same samples.
+LIKELIHOOD_RATIO = "likelihood-ratio"
 DIFFERENCES_OF_DIFFERENCES = (
     "it is differentiated twice, and finite differences of finite differences are mostly rounding "
     "errors. Use diff_method='best' or 'parameter-shift'."
+)
+_OF_OTHER_NORM = (
+    "the amplitudes of StatePrep are differentiated with shots, which is done by the likelihood of "
+    "samples where the runtime's engine runs the circuit: on known wires, without loops of "
+    "computed length and shadow_expval, by diff_method='best'. Use such a circuit, or "
+    "default.qubit."
 )
 _METHODS = {
     "best": BEST,
@@ -95,7 +103,7 @@ class Differentiation:
     @property
     def is_adjoint(self) -> bool:
         """Whether the last derivative is the device's."""
-        return self.method == ADJOINT
+        return self.method in (ADJOINT, LIKELIHOOD_RATIO)
 
     def basis(self, n_params: int) -> Any:
         """Return the directions in which a derivative is taken, in place of all parameters.
@@ -189,7 +197,7 @@ class DifferentiationChoice:
         is_counted: bool,
         amplitudes: bytes = b"",
         in_engine: bool = True,
-        amplitudes_obstacle: str = "",
+        has_shots: bool = False,
     ) -> Differentiation:
         """Return how these measurements are differentiated.
 
@@ -203,7 +211,7 @@ class DifferentiationChoice:
             is_counted: whether all parameters are counted before the run.
             amplitudes: the bits of those that the state is prepared from.
             in_engine: whether the runtime's engine runs the circuit.
-            amplitudes_obstacle: why there is no derivative by these.
+            has_shots: whether they are made of samples.
         """
         obstacles = [m.obstacle for m in measurements if m.obstacle]
         have_adjoint = is_cheaper = all(measurement.has_adjoint for measurement in measurements)
@@ -251,11 +259,18 @@ class DifferentiationChoice:
         )
         if not amplitudes:
             return found
-        if method == ADJOINT and not in_engine:
+        amplitudes_obstacle = ""
+        if has_shots:
+            # A shift leaves a state of another norm, of which no samples are drawn.
+            is_chosen = self.method in (BEST, PARAMETER_SHIFT)
+            method = LIKELIHOOD_RATIO
+            if not (in_engine and is_counted and is_chosen):
+                amplitudes_obstacle = _OF_OTHER_NORM
+        elif method == ADJOINT and not in_engine:
             # A plugin's tape begins with the state.
             method = PARAMETER_SHIFT if self.method == BEST else ADJOINT
             if method == ADJOINT:
-                amplitudes_obstacle = amplitudes_obstacle or (
+                amplitudes_obstacle = (
                     "the amplitudes of StatePrep are differentiated by the adjoint method, which "
                     "the engine alone does: it has computed wires, or engine='plugin'. Use "
                     "diff_method='best' or 'parameter-shift'."

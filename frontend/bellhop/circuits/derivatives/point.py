@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad
 
+from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO
 from bellhop.circuits.derivatives.observable_derivatives import Change, changes_by_data
 from bellhop.circuits.derivatives.tangents import is_given
 from bellhop.circuits.operations.measurement_primitives import (
@@ -19,6 +20,11 @@ from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
 
 NOT_KEPT = np.int32(-1)
+
+_TWICE = (
+    "it is differentiated by the amplitudes of StatePrep with shots, and twice; the likelihood of "
+    "samples gives the first derivative alone. Use a circuit without shots."
+)
 
 
 class Place(NamedTuple):
@@ -72,6 +78,8 @@ class Point(NamedTuple):
             DifferentiableCompileError: where only now another method is needed.
         """
         point = cls.of(data, dots, measuring)
+        if point.moves and point.measuring.differentiation.method == LIKELIHOOD_RATIO:
+            raise DifferentiableCompileError(_TWICE)
         if point.measuring.differentiation.method != measuring.differentiation.method:
             raise DifferentiableCompileError(
                 "it is differentiated by angles and then by the amplitudes of StatePrep, and the "

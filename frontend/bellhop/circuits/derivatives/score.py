@@ -6,12 +6,18 @@ where ``p`` is the probability of what was drawn and ``p0`` its value: the mean 
 *score*, the derivative of ``log p``.  The engine has that by the adjoint method, from the amplitude
 of the sample back through the outcomes::
 
-    state score = quantum_score state params amplitudes
+    state score = quantum_score state params amplitudes proxy
 
 is zero, and has the JVP ::
 
-    state gradient = quantum_score_gradient state params
+    state gradient kept = quantum_score_gradient state params proxy
     score_dot = dot_general gradient params_dot
+    more_dot = quantum_score_along state kept [proxy_dot]
+    score_dot = add score_dot more_dot
+
+Of a circuit that postselects only some runs count.  These are distributed as ``p / P``, where ``P``
+is the sum of ``p`` over them, so the derivative of ``log P`` is the mean of their scores, and that
+of the mean of ``f`` the covariance of ``f`` and the score.
 """
 
 from collections.abc import Sequence
@@ -23,9 +29,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import ad, mlir
+from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import ir_type
+from bellhop.circuits.derivatives.dynamic_count import vjp_p
 from bellhop.circuits.derivatives.tangents import is_given, zero_tangent
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.measure.statistics import Statistic
@@ -35,14 +42,22 @@ from bellhop.compiler.context import allow_our_dialects
 from bellhop.errors import DifferentiableCompileError
 from bellhop_mlir.dialects import quantum
 
-# score: handle, params f64[p], amplitudes f64[a] -> handle, f64[], always 0.0
+# score: handle, params f64[p], amplitudes f64[a], and the proxy f64[] of dynamic-count parameters
+#   where there are such -> handle, f64[], always 0.0
 score_p = Primitive("quantum_score")
-# score_gradient: handle, params f64[p] -> handle, f64[p]
+# score_gradient: handle, params f64[p], the proxy -> handle, f64[p], and the number i32[] of the
+#   derivative by dynamic-count parameters, which the session keeps
 score_gradient_p = Primitive("quantum_score_gradient")
+# score_along: handle, that number, tangents of the proxy f64[rows] -> f64[rows, 1]
+_score_along_p = Primitive("quantum_score_along")
 
 _SAMPLES = (
     "it returns samples, or values that are computed of outcomes, and is differentiated by gates "
     "before them, by which only means over shots have a derivative. Return expval, var or probs."
+)
+_ONE_SHOT = (
+    "it postselects, is differentiated, and has a group of one shot; the derivative of a mean is a "
+    "covariance, which two shots and more have. Give it more shots."
 )
 _TWICE = (
     "it draws outcomes of measurements in the middle with shots, and is differentiated twice; the "
@@ -50,27 +65,66 @@ _TWICE = (
 )
 
 
-def scored(statistics: Sequence[Statistic], score: Any) -> list[Statistic]:
-    """Return the statistics of a run with the derivative of how likely what it has drawn was.
+def scored(
+    statistics: Sequence[Statistic], score: Any, fewest: int | None = None
+) -> list[Statistic]:
+    """Return the statistics of a run; those without a mean have no derivative by what was drawn.
 
     Args:
         statistics: of a run of one shot.
         score: that of the run.
+        fewest: the shots of the smallest group, where runs that fail do not count.
     """
 
     def changed(statistic: Statistic) -> Statistic:
-        def change(value: Any) -> Any:
-            if statistic.is_of_shots:
-                return undifferentiable(value, _SAMPLES, by=score)
-            return value * (1 + score)
-
+        obstacle = _SAMPLES if statistic.is_of_shots else _ONE_SHOT if fewest == 1 else None
+        if obstacle is None:
+            return statistic
+        change = lambda value: undifferentiable(value, obstacle, by=score)
         return replace(statistic, values=jax.tree.map(change, statistic.values))
 
     return list(map(changed, statistics))
 
 
+def derived_means(sums: Sequence[Any], counts: Any, *, is_conditioned: bool) -> list[Any]:
+    """Return means over groups of shots, with the derivative of how likely the shots were.
+
+    Args:
+        sums: over the shots of each group, of several values; then of each of these times the
+            shot's score; and of the scores.
+        counts: how many shots of each group count.
+        is_conditioned: whether others do not.
+    """
+    *sums, scores = sums
+    half = len(sums) // 2
+
+    def mean(total: Any, product: Any) -> Any:
+        column = (-1, *[1] * (total.ndim - 1))
+        count = jnp.reshape(counts, column)
+        average = total / count
+        if not is_conditioned:
+            return average + _zero_over(product, count)
+        centred = product - jax.lax.stop_gradient(average) * jnp.reshape(scores, column)
+        # Of a single shot that was kept there is no covariance: NaN.
+        return average + _zero_over(centred, count - 1)
+
+    return list(map(mean, sums[:half], sums[half:]))
+
+
+@jax.custom_jvp
+def _zero_over(zero: Any, _: Any) -> Any:
+    """Return zero, whose derivative is divided by something."""
+    # Not the sum itself, which nobody needs then but for the derivative.
+    return jnp.zeros_like(zero)
+
+
+@_zero_over.defjvp
+def _zero_over_jvp(primals: Any, tangents: Any) -> Any:
+    return _zero_over(*primals), tangents[0] / primals[1]
+
+
 def _score_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    handle, params, amplitudes = primals
+    handle, params, amplitudes, *proxy = primals
     _, *dots = tangents
     if not any(map(is_given, dots)):
         handle, score = score_p.bind(*primals)
@@ -80,9 +134,12 @@ def _score_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         # They are the last of the parameters, as in ``point``.
         params = jnp.concatenate([params, amplitudes])
         params_dot = jnp.concatenate([params_dot, dots[1]])
-    handle, gradient = score_gradient_p.bind(handle, params)
-    handle, score = score_p.bind(handle, params, jnp.zeros(0, real_type()))
-    return [handle, score], [zero_tangent(handle), gradient @ params_dot]
+    handle, gradient, kept = score_gradient_p.bind(handle, params, *proxy)
+    handle, score = score_p.bind(handle, params, jnp.zeros(0, real_type()), *proxy)
+    dot = gradient @ params_dot
+    for proxy_dot in filter(is_given, dots[2:]):
+        dot += _score_along_p.bind(handle, kept, proxy_dot[None])[0, 0]
+    return [handle, score], [zero_tangent(handle), dot]
 
 
 def _gradient_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -99,12 +156,41 @@ def _score_lower(ctx: Any, state: Any, *_: Any) -> Any:
 
 def _gradient_lower(ctx: Any, state: Any, *_: Any) -> Any:
     allow_our_dialects(ctx)
-    return quantum.score([state], [ir_type(ctx, ctx.avals_out[1])])
+    state, kept, gradient = quantum.score([state], [ir_type(ctx, ctx.avals_out[1])])
+    return [state, gradient, kept]
 
+
+def _along_batch(args: Sequence[Any], dims: Sequence[Any]) -> Any:
+    handle, kept, directions = args
+    directions = jnp.moveaxis(directions, dims[2], 0)
+    along = _score_along_p.bind(handle, kept, directions.ravel())
+    return along.reshape(*directions.shape, 1), 0
+
+
+def _along_transpose(along_bar: Any, handle: Any, kept: Any, _: Any) -> list[Any]:
+    if type(along_bar) is ad.Zero:
+        return [None, None, None]
+    return [None, None, vjp_p.bind(handle, along_bar, kept)]
+
+
+def _along_lower(ctx: Any, state: Any, kept: Any, directions: Any) -> Any:
+    return quantum.jvp([state, directions, kept], [ir_type(ctx, ctx.avals_out[0])])
+
+
+_score_along_p.def_abstract_eval(
+    lambda _, __, directions: ShapedArray((*directions.shape, 1), real_type())
+)
+batching.primitive_batchers[_score_along_p] = _along_batch
+ad.primitive_transposes[_score_along_p] = _along_transpose
+mlir.register_lowering(_score_along_p, _along_lower, cacheable=False)
 
 score_p.def_abstract_eval(lambda *_: [HANDLE, ShapedArray((), real_type())])
 score_gradient_p.def_abstract_eval(
-    lambda _, params: [HANDLE, ShapedArray(params.shape, real_type())]
+    lambda _, params, *__: [
+        HANDLE,
+        ShapedArray(params.shape, real_type()),
+        ShapedArray((), np.dtype(np.int32)),
+    ]
 )
 for _primitive, _rule, _lower in (
     (score_p, _score_jvp, _score_lower),

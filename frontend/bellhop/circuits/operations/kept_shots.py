@@ -37,29 +37,27 @@ def possible(total: Any) -> Any:
     return jnp.where(total >= least, total, jnp.nan)
 
 
-def until_kept(once: ClosedJaxpr) -> ClosedJaxpr:
-    """Return the circuit that makes runs until one is kept, or until none can be.
+def run_until_kept(once: ClosedJaxpr, handle: Any, *inputs: Any) -> list[Any]:
+    """Make runs until one is kept, or until none can be.
 
     Args:
         once: from handle and inputs to handle and values, of one run.
+        handle: the handle of a fresh state.
+        inputs: of the circuit.
 
     Returns:
-        from handle and inputs to handle, whether the last run was kept, and its values.
+        the handle, whether the last run was kept, and its values.
     """
-    structs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in once.in_avals]
 
-    def runs(handle: Any, *inputs: Any) -> list[Any]:
-        def run(state: tuple[Any, ...]) -> tuple[Any, ...]:
-            handle, *values = eval_jaxpr(once.jaxpr, once.consts, state[0], *inputs)
-            handle, more, is_kept = restart_p.bind(handle)
-            return handle, more, is_kept, values
+    def run(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        handle, *values = eval_jaxpr(once.jaxpr, once.consts, state[0], *inputs)
+        handle, more, is_kept = restart_p.bind(handle)
+        return handle, more, is_kept, values
 
-        zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]
-        start = handle, jnp.array(True), jnp.array(False), zeros
-        handle, _, is_kept, values = jax.lax.while_loop(lambda state: state[1], run, start)
-        return [handle, is_kept, *values]
-
-    return jax.make_jaxpr(runs)(*structs)
+    zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]
+    start = handle, jnp.array(True), jnp.array(False), zeros
+    handle, _, is_kept, values = jax.lax.while_loop(lambda state: state[1], run, start)
+    return [handle, is_kept, *values]
 
 
 def may_differ(once: ClosedJaxpr) -> bool:

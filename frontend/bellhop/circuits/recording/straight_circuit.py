@@ -67,11 +67,6 @@ from bellhop.circuits.recording.nested import apply_control_flow
 from bellhop.circuits.recording.pending import PendingRuns
 from bellhop.circuits.recording.wired import WiredCircuit
 
-_OF_OTHER_NORM = (
-    "the amplitudes of StatePrep are differentiated, by states of another norm, and shots are "
-    "drawn of states of norm one. Use default.qubit, or prepare the state by gates with angles."
-)
-
 
 class StraightCircuit(PendingRuns, WiredCircuit):
     """A circuit that is traced to ``quantum_gates`` and ``quantum_measure``, without control flow.
@@ -326,7 +321,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             is_counted=self._dynamic_count is None,
             amplitudes=amplitude_bits,
             in_engine=self._runs_in_engine,
-            amplitudes_obstacle=_OF_OTHER_NORM if self.device.shots > 0 else "",
+            has_shots=self.device.shots > 0,
         )
         self._handle, *values = measure_p.bind(
             handle,
@@ -334,20 +329,27 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             measured.matrix_vector(),
             params,
             amplitudes,
-            *([] if self._dynamic_count is None else [self._dynamic_count.proxy]),
+            *([] if self.is_one_shot else self._proxy()),
             measurements=tuple(measured.measurements),
             device=self.device,
             differentiation=differentiation,
         )
         return values
 
-    def score(self) -> Any:
-        """Return the score of all that a run of one shot has drawn; None where it has none."""
+    def score(self) -> list[Any]:
+        """Return the score of all that a run of one shot has drawn; nothing where it has none."""
         is_exact = self._differentiation.method in (ADJOINT, BEST, PARAMETER_SHIFT)
-        if not (is_exact and self._runs_in_engine) or self._dynamic_count is not None:
-            return None
-        self._handle, score = score_p.bind(self._handle, self._params_vector(), self._amplitudes)
-        return score
+        if not (is_exact and self._runs_in_engine):
+            return []
+        # Reading the handle binds pending gates, whose parameters are among the others.
+        handle = self._handle
+        params = self._params_vector()
+        self._handle, score = score_p.bind(handle, params, self._amplitudes, *self._proxy())
+        return [score]
+
+    def _proxy(self) -> list[Any]:
+        """Return the proxy of dynamic-count parameters, if there are such."""
+        return [] if self._dynamic_count is None else [self._dynamic_count.proxy]
 
     def _is_replayed(self) -> bool:
         """Tell whether derivatives need the circuit to run again, with shifted parameters.

@@ -169,10 +169,42 @@ def test_measurements_in_the_middle() -> None:
     assert_same(bellhop.qjit(both(circuit)), both(expected), FEATURES, ANGLE)
 
 
-def test_with_shots_there_is_none() -> None:
+def several() -> Any:
+    return qml.expval(qml.Z(0) @ qml.Y(1) + 0.5 * qml.X(0)), qml.probs(wires=[1, 0])
+
+
+def test_with_shots_by_the_likelihood_of_samples() -> None:
+    circuit = on("lightning.qubit", several)
+    exact = jax.jacobian(lambda *args: jnp.hstack(circuit(*args)), argnums=(0, 1))
+    few = jax.jacobian(lambda *args: jnp.hstack(qml.set_shots(circuit, 10)(*args)), argnums=(0, 1))
+    features = jnp.broadcast_to(FEATURES, (2000, 4))
+    drawn = bellhop.qjit(jax.vmap(few, in_axes=(0, None)), seed=4)(features, ANGLE)
+    for ours, theirs in zip(drawn, bellhop.qjit(exact)(FEATURES, ANGLE), strict=True):
+        error = np.std(ours, axis=0) / np.sqrt(len(ours))
+        assert np.max(error) < 0.1 < np.max(np.abs(theirs)) / 4
+        np.testing.assert_array_less(np.abs(np.mean(ours, axis=0) - theirs), 4 * error + 1e-9)
+
+
+def test_with_shots_the_circuit_alone_is_as_in_a_batch() -> None:
+    circuit = lambda *args: jnp.hstack(qml.set_shots(on("lightning.qubit", several), 4000)(*args))
+    drawn = bellhop.qjit(jax.jacobian(circuit), seed=4)(FEATURES, ANGLE)
+    exact = jax.jacobian(lambda *args: jnp.hstack(on("lightning.qubit", several)(*args)))
+    np.testing.assert_allclose(drawn, bellhop.qjit(exact)(FEATURES, ANGLE), atol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("order", "options", "message"),
+    [
+        (jax.grad, {"engine": "plugin"}, "differentiated with shots, which is done by the like"),
+        (jax.hessian, {}, "by the amplitudes of StatePrep with shots, and twice"),
+        (lambda f: jax.jacobian(jax.grad(f), 1), {}, "by the amplitudes of StatePrep with shots"),
+        (lambda f: jax.jacobian(jax.grad(f, 1)), {}, "by the amplitudes of StatePrep with shots"),
+    ],
+)
+def test_what_has_none_with_shots(order: Any, options: Any, message: str) -> None:
     circuit = qml.set_shots(on("lightning.qubit"), 10)
-    with pytest.raises(DifferentiableCompileError, match="differentiated, by states of another"):
-        bellhop.qjit(jax.grad(circuit))(FEATURES, ANGLE)
+    with pytest.raises(DifferentiableCompileError, match=message):
+        bellhop.qjit(order(circuit), **options)(FEATURES, ANGLE)
 
 
 def test_angles_then_amplitudes_outside_of_the_engine_is_refused() -> None:

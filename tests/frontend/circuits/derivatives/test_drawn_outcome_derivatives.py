@@ -53,8 +53,48 @@ def prepared(x: Any) -> Any:
     return qml.expval(qml.Z(1))
 
 
-def jacobian(function: Any, shots: int | None, device: str = "lightning.qubit", **options: Any):
-    node = qml.QNode(function, qml.device(device, wires=2), **options)
+def postselected(x: Any) -> Any:
+    """What is kept depends on what was drawn before and after."""
+    qml.RX(x[0], 0)
+    first = bellhop.measure(0)
+    bellhop.cond(first, lambda: qml.RY(x[1], 1), lambda: qml.RX(x[0] * x[1], 1))()
+    bellhop.measure(1, postselect=1, reset=True)
+    qml.RY(x[0] + x[1], 0)
+    qml.CRX(x[1], [0, 1])
+    return qml.expval(qml.Z(0)), qml.expval(first), qml.probs(wires=[1])
+
+
+def until_found(x: Any, tries: Any = 2) -> Any:
+    """How many gates there are, and by which angles, depends on what was drawn."""
+
+    @bellhop.while_loop(lambda found, n, _: ~found & (n < tries))
+    def attempt(found: Any, n: Any, angle: Any) -> Any:
+        qml.RX(angle, 0)
+        found = bellhop.measure(0, reset=True)
+        qml.RY(x[1] * angle, 1)
+        return found, n + 1, angle * x[0] + 0.3
+
+    _, n, angle = attempt(False, 0, x[0] + x[1])
+    qml.CRX(n * x[1], [1, 0])
+    return qml.expval(qml.Z(0)), qml.probs(wires=[1])
+
+
+def until_found_in_known_length(x: Any) -> Any:
+    """The same, without a loop."""
+    found, n, angle = jnp.zeros((), bool), jnp.zeros((), int), x[0] + x[1]
+    for _ in range(2):
+        goes_on = ~found
+        now, later = jnp.where(goes_on, angle, 0.0), angle * x[0] + 0.3
+        qml.RX(now, 0)
+        found = bellhop.measure(0, reset=True) | found
+        qml.RY(x[1] * now, 1)
+        n, angle = n + goes_on, jnp.where(goes_on, later, angle)
+    qml.CRX(n * x[1], [1, 0])
+    return qml.expval(qml.Z(0)), qml.probs(wires=[1])
+
+
+def jacobian(function: Any, shots: int | None, **options: Any):
+    node = qml.QNode(function, qml.device("lightning.qubit", wires=2), **options)
     joined = lambda x: jnp.hstack(jax.tree.leaves(qml.set_shots(node, shots)(x)))
     return bellhop.qjit(bellhop.jacobian(joined), seed=5)
 
@@ -84,10 +124,56 @@ def test_batch() -> None:
     np.testing.assert_allclose(drawn, np.reshape(exact, (2, 2)), atol=5 * 3 / np.sqrt(SHOTS))
 
 
-def postselected(x: Any) -> Any:
+# So few shots that an estimate whose bias is a share of one over their number is found out.
+@pytest.mark.parametrize(
+    ("function", "reference", "shots", "times"),
+    [
+        (postselected, postselected, 4, 1000),
+        (until_found, until_found_in_known_length, 50, 100),
+    ],
+)
+def test_derivative_is_without_bias(function: Any, reference: Any, shots: int, times: int) -> None:
+    exact = jacobian(reference, None)(POINT)
+    points = jnp.broadcast_to(POINT, (times, *POINT.shape))
+    drawn = bellhop.qjit(jax.vmap(jacobian(function, shots)), seed=7)(points)
+    error = np.std(drawn, axis=0) / np.sqrt(times)
+    assert np.max(error) < 0.12 < np.max(np.abs(exact)) / 4
+    np.testing.assert_array_less(np.abs(np.mean(drawn, axis=0) - exact), 4 * error + 1e-9)
+
+
+def test_loop_whose_length_is_an_input_in_a_batch() -> None:
+    node = qml.QNode(until_found, qml.device("lightning.qubit", wires=2))
+    first = lambda x, tries: qml.set_shots(node, SHOTS)(x, tries)[0]
+    drawn = bellhop.qjit(jax.vmap(jax.grad(first), in_axes=(None, 0)), seed=3)
+    exact = bellhop.qjit(jax.vmap(jax.grad(lambda *args: node(*args)[0]), in_axes=(None, 0)))
+    tries = jnp.array([1, 3])
+    np.testing.assert_allclose(drawn(POINT, tries), exact(POINT, tries), atol=0.3)
+    assert abs(exact(POINT, tries)[0, 0] - exact(POINT, tries)[1, 0]) > 0.4
+
+
+def test_dropped_shots() -> None:
+    options = {"postselect_mode": "hw-like"}
+    drawn = jacobian(postselected, SHOTS, **options)(POINT)
+    np.testing.assert_allclose(drawn, jacobian(postselected, None)(POINT), atol=0.4)
+
+
+def rare(x: Any) -> Any:
     qml.RX(x[0], 0)
     bellhop.measure(0, postselect=1)
-    return qml.expval(qml.Z(0))
+    qml.RY(x[1], 1)
+    return qml.expval(qml.Z(1))
+
+
+def test_fewer_than_two_shots_have_no_covariance() -> None:
+    with pytest.raises(DifferentiableCompileError, match="has a group of one shot"):
+        jacobian(rare, 1)(POINT)
+    # Of two shots none, one or both are kept.
+    derivative = jacobian(rare, 2, postselect_mode="hw-like")
+    drawn = bellhop.qjit(jax.vmap(derivative), seed=1)(jnp.broadcast_to(2 * POINT, (40, 2)))
+    n_known = np.sum(np.all(np.isfinite(drawn), axis=(1, 2)))
+    n_unknown = np.sum(np.all(np.isnan(drawn), axis=(1, 2)))
+    assert n_known + n_unknown == 40
+    assert 0 < n_known < 20
 
 
 def sampled(x: Any) -> Any:
@@ -102,7 +188,7 @@ OUTCOMES = "the outcomes of its mid-circuit measurements are drawn, and gates"
 @pytest.mark.parametrize(
     ("function", "options", "message"),
     [
-        (postselected, {}, OUTCOMES),
+        (in_a_loop, {"mcm_method": "single-branch-statistics"}, OUTCOMES),
         (in_a_loop, {"diff_method": "finite-diff"}, OUTCOMES),
         (sampled, {}, "it returns samples, or values that are computed of outcomes"),
     ],

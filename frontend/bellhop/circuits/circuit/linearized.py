@@ -1,0 +1,137 @@
+"""The jaxpr of a circuit or of a run, split into what is computed with it and what is linear.
+
+JAX's own JVP of ::
+
+    { lambda ; state x. let
+        angle = mul 2.0 x
+        state = quantum_gates[RX] state [angle] 0 []
+        state value = quantum_measure[Expval(Z)] state [] [] [angle]
+      in (state, value) }
+
+falls into ``known``, which also returns residuals (here the Jacobian), and ``linear``, which has no
+quantum operations::
+
+    { lambda ; state x. let ... state jacobian = quantum_jacobian ... in (state, value, jacobian) }
+    { lambda ; jacobian x_dot. let ... value_dot = dot_general jacobian angle_dot in (value_dot,) }
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.core import eval_jaxpr
+from jax.extend.core import ClosedJaxpr
+from jax.interpreters import ad
+
+from bellhop._jax.private import jvp_jaxpr, partial_eval_jaxpr_nounits
+from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative
+from bellhop.circuits.derivatives.dynamic_count import reads_the_session
+from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
+from bellhop.mesh.explicit_mesh import apart_from_mesh
+
+
+class WithResiduals(NamedTuple):
+    """A jaxpr whose results have tangents that are computed after it.
+
+    Attributes:
+        closed: takes handle and inputs; returns handle, values and residuals.
+        tangents: takes residuals and the given tangents; returns the tangents of values.
+        again: None, or a function that returns a jaxpr with the same results, which is
+            differentiated in the place of ``closed``.
+    """
+
+    closed: ClosedJaxpr
+    tangents: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
+    again: Callable[[], ClosedJaxpr] | None = None
+
+
+class Linearized(NamedTuple):
+    """A jaxpr from handle and inputs to handle and values, split by what is known.
+
+    Attributes:
+        known: takes handle and inputs; returns handle, values and residuals.
+        linear: takes residuals and tangents; returns the tangents of values.
+        n_residuals: how many residuals there are.
+        moved: for each value, whether it has a tangent.
+    """
+
+    known: ClosedJaxpr
+    linear: ClosedJaxpr
+    n_residuals: int
+    moved: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, closed: ClosedJaxpr, given: Sequence[bool]) -> "Linearized":
+        """Linearize.
+
+        Args:
+            closed: from handle and inputs to handle and values.
+            given: for each input, whether it has a tangent.
+        """
+        with apart_from_mesh(()):
+            jvp, moved = jvp_jaxpr(closed, [False, *given], instantiate=False)
+            known, linear, _, residuals = partial_eval_jaxpr_nounits(
+                jvp,
+                [False] * (1 + len(given)) + [True] * sum(given),
+                instantiate=[False] * len(closed.out_avals) + [True] * sum(moved),
+            )
+        return cls(known, linear, len(residuals), tuple(moved[1:]))
+
+    def with_residuals(self, where: str, *, is_summed: bool = False) -> WithResiduals:
+        """Return the jaxpr of the values and of what their tangents need.
+
+        Args:
+            where: the QNode and its line, for errors.
+            is_summed: whether the results of several runs are added up.
+        """
+        known, linear, n_residuals, moved = self
+        if not linear.out_avals or not (is_summed or has_loop_of_unknown_length(linear)):
+
+            def evaluate(residuals: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
+                return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents))
+
+            return WithResiduals(known, evaluate)
+        # Runs that are summed have residuals of their own, and in loops of dynamic length residuals
+        # have no static shape. So a run itself computes its derivative, and returns that.
+        n_out, n_tangents = len(known.out_avals) - n_residuals, len(linear.in_avals) - n_residuals
+        derived = functools.partial(run_with_derivative, known, linear, n_out, n_tangents, where)
+        closed = derived()
+        again = functools.partial(derived, forward=True) if reads_the_session(closed) else None
+        return WithResiduals(
+            closed, functools.partial(apply_derivative, n_values=sum(moved)), again
+        )
+
+    def transposed(self) -> ClosedJaxpr:
+        """Return what takes handle, inputs and cotangents, and returns those of the inputs."""
+        known, linear, n, _ = self
+        ends = len(known.in_avals), len(known.in_avals) + len(linear.out_avals)
+        tangents = linear.in_avals[n:]
+
+        def run(*args: Any) -> list[Any]:
+            handle, *results = eval_jaxpr(known.jaxpr, known.consts, *args[: ends[0]])
+            residuals = results[len(results) - n :]
+
+            def along(*tangents: Any) -> Any:
+                return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
+
+            likes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in tangents]
+            return [handle, *jax.linear_transpose(along, *likes)(list(args[ends[0] : ends[1]]))]
+
+        avals = [*known.in_avals, *linear.out_avals]
+        return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+
+
+def tangents_of(results: Sequence[Any], dots: Sequence[Any], moved: Sequence[bool]) -> list[Any]:
+    """Return the tangents of results, zeros among them.
+
+    Args:
+        results: the results.
+        dots: the tangents of those that have one.
+        moved: for each result, whether it has one.
+    """
+    rest = iter(dots)
+    return [
+        next(rest) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())
+        for result, yes in zip(results, moved, strict=True)
+    ]
