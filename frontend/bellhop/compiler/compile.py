@@ -7,8 +7,10 @@ traces the jaxpr ::
 
 lowers it, with what ``compiler/context.py`` gathers, to a module ::
 
-    %0 = "quantum.begin"(%arg0) ...    %1 = "quantum.gate"(%0, ...) ...    "quantum.end"(...)
-    %4 = stablehlo.multiply %cst, %3
+    %0 = "quantum.begin"(%arg0) ...
+    %1:2 = call @circuit_g(%0, %arg0)      # holds "quantum.gate" and "quantum.measure"
+    "quantum.end"(%1#0)
+    %2 = stablehlo.multiply %cst, %1#1
 
 and returns the ``Program`` (``compiler/code.py``) that ``optimize`` makes of it: its bytecode, with
 custom calls in place of our operations.

@@ -12,7 +12,7 @@ the second computes the values of the first again::
         in (z, z_dot) }
     ] x x_dot
 
-``without_repeated(second, first)`` prints nothing.
+What ``without_repeated(second, first, where)`` returns prints nothing.
 """
 
 from collections.abc import Callable

@@ -17,8 +17,8 @@ is traced to ::
 ``state`` is a handle, by which the runtime finds the state.  ``quantum_gates`` takes it, the
 parameters of these gates, their offset in the vector of all parameters of the circuit, and the
 wires that the program computes (none here).  Parameters that are constants are part of the gates.
-``quantum_measure`` takes the coefficients and matrices of observables, and the vector of all
-parameters, by which it is differentiated.
+``quantum_measure`` takes the coefficients and matrices of observables, and what it is
+differentiated by: the vector of all parameters, and the amplitudes of a ``StatePrep`` (left out).
 """
 
 import functools

@@ -11,21 +11,20 @@ from bellhop_mlir.passes import Pass
 class SplitLongBlocks(Pass):
     """Move each hundred custom calls of a long block into a function of their own.
 
-    Before, with ``calls=2``::
+    Before, with ``calls=1``::
 
-        %1 = stablehlo.custom_call @bellhop_callback(%table, %x) ...
+        %0 = stablehlo.custom_call @bellhop_callback(%table, %x) ...
+        %1 = stablehlo.add %0, %x : tensor<f64>
         %2 = stablehlo.custom_call @bellhop_callback(%table, %1) ...
         %3 = stablehlo.custom_call @bellhop_callback(%table, %2) ...
-        %4 = stablehlo.add %3, %1 : tensor<f64>
-        %5 = stablehlo.custom_call @bellhop_callback(%table, %4) ...
-        return %5 : tensor<f64>
+        return %3 : tensor<f64>
 
     After::
 
-        %0:2 = call @main_part_1(%table, %x) {mhlo.frontend_attributes = {inlineable = "false"}}
-            : (tensor<2xui32>, tensor<f64>) -> (tensor<f64>, tensor<f64>)
-        %1 = call @main_part_2(%table, %0#0, %0#1) {...} : ...
-        return %1 : tensor<f64>
+        %0 = call @main_part_1(%table, %x) {mhlo.frontend_attributes = {inlineable = "false"}} ...
+        %1 = call @main_part_2(%0, %x, %table) {...} ...
+        %2 = call @main_part_3(%table, %1) {...} ...
+        return %2 : tensor<f64>
 
     XLA's CPU backend plans the execution of a computation in time that is cubic in its calls
     (its transitive reduction of the graph of thunks): 10 000 callbacks took it 144 s, and take
