@@ -13,6 +13,7 @@ import enum
 import functools
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -255,23 +256,20 @@ def stop_outfeed_receiver() -> None:
     """
 
 
+@dataclass(frozen=True)
 class _InOrder:
     """Calls a function after the taps before it; equal functions are equal callbacks."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self.__name__ = function_name(function)
+    function: Callable[..., Any]
+
+    @property
+    def __name__(self) -> str:
+        return function_name(self.function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # A tapped function may itself wait for this program.
         wait_for_taps(is_patient=False)
-        return self._function(*args, **kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _InOrder) and self._function == other._function
-
-    def __hash__(self) -> int:
-        return hash(self._function)
+        return self.function(*args, **kwargs)
 
 
 def _check_callable(name: str, function: Any) -> None:

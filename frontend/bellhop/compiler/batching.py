@@ -3,6 +3,7 @@
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -67,29 +68,24 @@ def for_each(
 _ELEMENTS = Workers(31)
 
 
+@dataclass(frozen=True, eq=False)
 class OnThreads:
     """A function of batches whose elements are called on threads.
 
-    Args:
+    Attributes:
         call: takes the arguments of one element, and arrays that it writes the results into.
         loops: which arguments have each of the mapped axes, the outermost first.
         result_avals: the types of the results, with these axes.
     """
 
-    def __init__(
-        self,
-        call: Callable[[list[np.ndarray], list[np.ndarray]], None],
-        loops: Sequence[Sequence[bool]],
-        result_avals: Sequence[Any],
-    ) -> None:
-        self._call = call
-        self._loops = loops
-        self._result_avals = result_avals
+    call: Callable[[list[np.ndarray], list[np.ndarray]], None]
+    loops: Sequence[Sequence[bool]]
+    result_avals: Sequence[Any]
 
     def __call__(self, *leaves: np.ndarray) -> Any:
         """Return the results, a leaf or a tuple of leaves."""
-        results = [np.empty(aval.shape, aval.dtype) for aval in self._result_avals]
-        _ELEMENTS.call_each(self._call, list(elements(leaves, results, self._loops)))
+        results = [np.empty(aval.shape, aval.dtype) for aval in self.result_avals]
+        _ELEMENTS.call_each(self.call, list(elements(leaves, results, self.loops)))
         return results[0] if len(results) == 1 else tuple(results)
 
 

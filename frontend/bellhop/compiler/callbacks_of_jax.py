@@ -31,18 +31,6 @@ from bellhop.errors import CompileError
 from bellhop_mlir._walk import named, source_line
 
 
-class _Function:
-    """What JAX made of a user's function: leaves in, a tuple of leaves out."""
-
-    def __init__(self, name: str, function: Callable[..., Sequence[Any]]) -> None:
-        self.__name__ = name
-        self._function = function
-
-    def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
-        with exceptions_as_they_are():
-            return tuple(map(_canonical, self._function(*leaves)))
-
-
 def _canonical(value: Any) -> np.ndarray:
     array = np.asarray(value)
     return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
@@ -65,10 +53,15 @@ def _emit(
         the results, the token after the call where there was one before it, and the function,
         which JAX need not keep alive.
     """
-    name = str(ctx.primitive)
+
+    def called(*leaves: Any) -> tuple[np.ndarray, ...]:
+        with exceptions_as_they_are():
+            return tuple(map(_canonical, function(*leaves)))
+
+    called.__name__ = name = str(ctx.primitive)
     target = CallbackTarget(
         flavour=f"jax.{name}",
-        function=_Function(name, function),
+        function=called,
         in_tree=jax.tree.structure(((0,) * len(operands), {})),
         out_tree=jax.tree.structure((0,) * len(result_avals)),
         result_avals=tuple(result_avals),

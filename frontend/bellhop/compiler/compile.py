@@ -19,7 +19,7 @@ custom calls in place of our operations.
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr
@@ -37,9 +37,6 @@ from bellhop.compiler.regions import take_regions
 from bellhop.errors import CompileError
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
-
-if TYPE_CHECKING:
-    pass
 
 
 def compile_program(

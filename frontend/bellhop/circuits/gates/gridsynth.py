@@ -18,6 +18,7 @@ import pennylane as qml
 from bellhop._patching import patch
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.gates.control_flow import ControlFlow
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.precision import real_type
 from bellhop.control_flow.steps import Branches
 from bellhop.errors import CompileError
@@ -46,7 +47,7 @@ def take_computed_angles() -> None:
     def rs_decomposition(op: Any, epsilon: float, is_qjit: bool = False, **options: Any) -> Any:
         if not is_tracing():
             return _of_value(op, epsilon, is_qjit, **options)
-        if not isinstance(op, qml.RZ | qml.PhaseShift) or not _is_computed(op):
+        if not isinstance(op, qml.RZ | qml.PhaseShift) or not is_dynamic(op.data[0]):
             return _of_value(op, epsilon, **options)
         qml.QueuingManager.remove(op)
         return [_found_by_program(op, epsilon, options), qml.GlobalPhase(0.0)]
@@ -82,13 +83,9 @@ def _decomposed(op: Any, epsilon: float, options: dict[str, Any]) -> list[Any]:
     rotation = qml.simplify(op) if isinstance(op, qml.ops.Adjoint) else op
     if not isinstance(rotation, qml.RZ | qml.PhaseShift):
         return [op]
-    if not _is_computed(rotation):
+    if not is_dynamic(rotation.data[0]):
         return list(_of_value(rotation, epsilon, **options))
     return [_found_by_program(rotation, epsilon, options)]
-
-
-def _is_computed(rotation: Any) -> bool:
-    return isinstance(rotation.data[0], jax.core.Tracer)
 
 
 def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) -> ControlFlow:

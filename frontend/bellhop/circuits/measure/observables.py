@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.statistics import unsupported
 
 _PAULIS = ("PauliX", "PauliY", "PauliZ")
@@ -84,7 +85,7 @@ def terms_of(observable: Any, where: str) -> list[Term]:
             terms = _as_sum_of_products(observable)
     except _NoObservableError as error:
         raise unsupported(where, f"the observable {error}", error.instead) from None
-    if any(_is_traced(c) and jax.numpy.iscomplexobj(c) for c, _ in terms):
+    if any(is_dynamic(c) and jax.numpy.iscomplexobj(c) for c, _ in terms):
         # As NumPy and PennyLane do where they discard it.
         warnings.warn(
             f"{where}: a coefficient of {observable.name} is a complex number that the program "
@@ -94,10 +95,6 @@ def terms_of(observable: Any, where: str) -> list[Term]:
             stacklevel=2,
         )
     return terms
-
-
-def _is_traced(value: Any) -> bool:
-    return isinstance(value, jax.core.Tracer)
 
 
 def _as_sum_of_products(observable: Any) -> list[Term]:
@@ -129,7 +126,7 @@ def _hermitian(terms: list[Term], observable: Any) -> list[Term]:
     refused = _NotHermitianError(str(observable))
     wires = list(dict.fromkeys(wire for _, factors in others for f in factors for wire in f.wires))
     known = not any(
-        _is_traced(number)
+        is_dynamic(number)
         for coefficient, factors in others
         for number in (coefficient, *map(matrix_of_factor, factors))
     )
@@ -154,14 +151,14 @@ def _hermitian(terms: list[Term], observable: Any) -> list[Term]:
 
 def _is_hermitian(factor: Factor) -> bool:
     """Tell whether a factor is Hermitian; of computed matrices, those that say so are."""
-    if isinstance(factor, Named) or _is_traced(factor.matrix):
+    if isinstance(factor, Named) or is_dynamic(factor.matrix):
         return True
     return np.allclose(factor.matrix, np.conj(np.swapaxes(factor.matrix, -1, -2)))
 
 
 def _is_imaginary(coefficient: Any) -> bool:
     """Tell whether a coefficient is known to have an imaginary part."""
-    if isinstance(coefficient, jax.core.Tracer):
+    if is_dynamic(coefficient):
         return False
     return bool(abs(np.imag(coefficient)) > 1e-10 * max(1.0, abs(coefficient)))
 
@@ -207,9 +204,9 @@ def _scalar(coefficient: Any) -> Any:
 
 def _times(one: Any, other: Any) -> Any:
     """Return the product; most are by one, and a product of computed numbers is an equation."""
-    if not _is_traced(other) and other == 1:
+    if not is_dynamic(other) and other == 1:
         return one
-    return other if not _is_traced(one) and one == 1 else one * other
+    return other if not is_dynamic(one) and one == 1 else one * other
 
 
 def _multiply(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -228,7 +225,7 @@ def _factor(observable: Any) -> Factor:
             f"{observable.name} of a matrix of shape {np.shape(matrix)} on wires "
             f"{list(observable.wires)}"
         )
-    if _is_traced(matrix) and not observable.is_verified_hermitian:
+    if is_dynamic(matrix) and not observable.is_verified_hermitian:
         raise _NotHermitianError(f"{observable.name} of computed numbers")
     return Matrix(tuple(observable.wires), matrix)
 

@@ -7,7 +7,8 @@ the lock for ever.
 """
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections import UserList
+from collections.abc import Iterator
 from typing import Any
 
 from pennylane.queuing import AnnotatedQueue, QueuingManager
@@ -15,29 +16,8 @@ from pennylane.queuing import AnnotatedQueue, QueuingManager
 from bellhop._patching import patch
 
 
-class _Contexts(threading.local):
-    """The queues that record in this thread, innermost last: as much of a list as is asked for."""
-
-    def __init__(self) -> None:
-        self.stack: list[AnnotatedQueue] = []
-
-    def append(self, queue: AnnotatedQueue) -> None:
-        self.stack.append(queue)
-
-    def pop(self) -> AnnotatedQueue:
-        return self.stack.pop()
-
-    def clear(self) -> None:
-        self.stack.clear()
-
-    def extend(self, queues: Iterable[AnnotatedQueue]) -> None:
-        self.stack.extend(queues)
-
-    def __getitem__(self, index: int) -> AnnotatedQueue:
-        return self.stack[index]
-
-    def __len__(self) -> int:
-        return len(self.stack)
+class _Contexts(threading.local, UserList[AnnotatedQueue]):
+    """The queues that record in this thread, innermost last."""
 
 
 class _NoLock:
@@ -74,7 +54,7 @@ def separate_threads() -> None:
         if isinstance(recording, _Contexts):
             return
         contexts = _Contexts()
-        contexts.stack = recording
+        contexts.data = recording
         QueuingManager._active_contexts = contexts
         _lock_nothing()
 
