@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import functions, operations, symbol
+from bellhop_mlir._walk import functions, operations, string, symbol
 
 CallGraph = Mapping[str, set[str]]
 T = TypeVar("T")
@@ -113,7 +113,7 @@ def entry_points(module: ir.Module) -> list[str]:
 def _is_public(op: ir.Operation) -> bool:
     if "sym_visibility" not in op.attributes:
         return True
-    return ir.StringAttr(op.attributes["sym_visibility"]).value == "public"
+    return string(op, "sym_visibility") == "public"
 
 
 def drop_unused_functions(module: ir.Module) -> int:

@@ -2,7 +2,7 @@
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import holding, references
-from bellhop_mlir._walk import tree
+from bellhop_mlir._walk import string, tree
 from bellhop_mlir.dialects.callback_kinds import KINDS
 
 # Of the dialects whose operations otherwise only compute.
@@ -45,7 +45,7 @@ def _is_pure_itself(op: ir.Operation) -> bool:
     if name.startswith("quantum."):
         return False
     if name == "callback.call":
-        return KINDS[ir.StringAttr(op.attributes["kind"]).value].is_pure
+        return KINDS[string(op, "kind")].is_pure
     if name == "stablehlo.custom_call":
         return not (
             "has_side_effect" in op.attributes

@@ -39,7 +39,7 @@ def named(parent: ir.Operation, name: str) -> list[ir.Operation]:
 def symbols(module: ir.Module) -> dict[str, ir.Operation]:
     """Return the operations of a module's own block that have a symbol, by symbol."""
     return {
-        ir.StringAttr(op.attributes["sym_name"]).value: op.operation
+        string(op, "sym_name"): op.operation
         for op in module.body.operations
         if "sym_name" in op.attributes
     }
@@ -63,7 +63,12 @@ def enclosing_function(op: ir.Operation) -> str:
     """Return the symbol of the ``func.func`` that ``op`` stands in."""
     while op.name != "func.func":
         op = op.parent.operation
-    return ir.StringAttr(op.attributes["sym_name"]).value
+    return string(op, "sym_name")
+
+
+def string(op: ir.Operation, attribute: str) -> str:
+    """Return the text of an attribute."""
+    return ir.StringAttr(op.attributes[attribute]).value
 
 
 def symbol(op: ir.Operation, attribute: str = "callee") -> str:

@@ -6,6 +6,7 @@ jaxlib's kernels believe the shapes of their results: a wrong one is written pas
 import re
 
 from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import string
 from bellhop_mlir.errors import VerificationError
 
 # Operands and results, each an element and its dimensions behind those of the batch.  Elements: T,
@@ -54,7 +55,7 @@ def verify_call(op: ir.Operation) -> None:
     Raises:
         VerificationError: naming the target.
     """
-    target = ir.StringAttr(op.attributes["call_target_name"]).value
+    target = string(op, "call_target_name")
     match = _TARGET.fullmatch(target)
     form = None if match is None else _form(op, match["kernel"], is_real=match["type"] in "sd")
     if match is None or form is None:

@@ -16,6 +16,7 @@ from bellhop.base.devices import device_name
 from bellhop.base.ir_types import aval_of
 from bellhop.base.module_text import parse
 from bellhop.compiler.target import CallbackTarget
+from bellhop_mlir._walk import function_type, functions, string
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.dialects.callback import CallOp, FuncOp, declarations
 from bellhop_mlir.errors import VerificationError
@@ -31,8 +32,8 @@ def encode_module(text: str) -> str:
     module = parse(text)
     with module.context:
         for begin in _named(module, "quantum.begin"):
-            library = ir.StringAttr(begin.attributes["library"]).value
-            begin.attributes["library"] = ir.StringAttr.get(device_of(library))
+            library = device_of(string(begin, "library"))
+            begin.attributes["library"] = ir.StringAttr.get(library)
     return str(module)
 
 
@@ -65,7 +66,7 @@ def decode_module(
         _check_main(module, in_avals, out_avals)
         _check_declarations(module, targets)
         for op in _named(module, "callback.accelerate"):
-            _check_device(ir.StringAttr(op.attributes["device"]).value)
+            _check_device(string(op, "device"))
         for op in _named(module, "quantum.begin"):
             _make_local(op)
         if _named(module, "stablehlo.custom_call"):
@@ -94,14 +95,10 @@ def _load_lapack() -> None:
 def _check_main(
     module: ir.Module, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
 ) -> None:
-    mains = [
-        op
-        for op in _named(module, "func.func")
-        if ir.StringAttr(op.attributes["sym_name"]).value == "main"
-    ]
-    if not mains:
+    main = functions(module).get("main")
+    if main is None:
         raise Malformed("its module has no function @main")
-    type_ = ir.FunctionType(ir.TypeAttr(mains[0].attributes["function_type"]).value)
+    type_ = function_type(main)
     for given, declared in ((type_.inputs, in_avals), (type_.results, out_avals)):
         arrays = [value for value in given if not callback.is_token(value)]
         if not _are(arrays, declared) or len(given) - len(arrays) != sum(
@@ -144,7 +141,7 @@ def _check_device(name: str) -> None:
 
 def _make_local(begin: ir.Operation) -> None:
     """Give a circuit the library that its device has here."""
-    attributes = {name: _string(begin, name) for name in ("library", "factory", "kwargs")}
+    attributes = {name: string(begin, name) for name in ("library", "factory", "kwargs")}
     factory, library = plugin_of(attributes["library"])
     if attributes["factory"] != factory:
         raise Malformed(f"it runs circuits by '{attributes['factory']}', which is not '{factory}'")
@@ -160,7 +157,3 @@ def _make_local(begin: ir.Operation) -> None:
     ):
         raise Malformed("it has a device whose options are none")
     begin.attributes["library"] = ir.StringAttr.get(library)
-
-
-def _string(op: ir.Operation, name: str) -> str:
-    return ir.StringAttr(op.attributes[name]).value

@@ -21,6 +21,7 @@ from jax.interpreters.mlir import ir
 from bellhop.base.ir_types import aval_of
 from bellhop.compiler.context import lowering_state, lowering_with
 from bellhop.compiler.failures import raise_failures_of_plain_jits, told_by_number
+from bellhop_mlir._walk import string
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import KIND_MARK, MARK
@@ -65,7 +66,7 @@ class Delegates:
             if MARK not in function.attributes:
                 continue
             number = ir.IntegerAttr(function.attributes[MARK]).value
-            kind = ir.StringAttr(function.attributes[KIND_MARK]).value
+            kind = string(function, KIND_MARK)
             del function.attributes[MARK]
             del function.attributes[KIND_MARK]
             self._define(ctx, function, number, kind, held)

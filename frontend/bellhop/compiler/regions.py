@@ -27,6 +27,7 @@ from bellhop.compiler.failures import RUN_ERRORS, compiled, python_failure
 from bellhop.compiler.optimize import optimize
 from bellhop.compiler.program import program_p
 from bellhop.errors import CompileError
+from bellhop_mlir._walk import string, symbols
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import MARK
 from bellhop_runtime import Callback, CallbackTable
@@ -165,18 +166,15 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
     Returns:
         what the program calls to run each region, by number.
     """
-    regions = {}
-    for op in list(module.body.operations):
-        if op.operation.name == "builtin.module":
-            regions[ir.StringAttr(op.operation.attributes["sym_name"]).value] = op.operation
+    regions = {name: op for name, op in symbols(module).items() if op.name == "builtin.module"}
     compiled: list[Callback] = []
     for declaration in sorted(dialect.declarations(module).values(), key=lambda op: op.id):
         if declaration.module is None:
             continue
         nested = regions.pop(declaration.module)
-        name = ir.StringAttr(declaration.attributes["python"]).value
-        site = ir.StringAttr(declaration.attributes["site"]).value
-        target = target_of_name(ir.StringAttr(nested.attributes["bellhop.device"]).value)
+        name = string(declaration, "python")
+        site = string(declaration, "site")
+        target = target_of_name(string(nested, "bellhop.device"))
         del declaration.attributes["module"]
         table = CallbackTable(published=False)
         program = optimize(

@@ -21,7 +21,7 @@ from typing import Any
 
 from bellhop_mlir._bindings import ir, register_dialect, register_operation
 from bellhop_mlir._call_graph import call_graph, reachable
-from bellhop_mlir._walk import function_type, functions, symbol, symbols, types
+from bellhop_mlir._walk import function_type, functions, string, symbol, symbols, types
 from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.dialects._signature import Signature
 from bellhop_mlir.dialects.callback_kinds import KINDS, Kind
@@ -74,7 +74,7 @@ class FuncOp(ir.OpView):
     @property
     def sym_name(self) -> str:
         """The symbol of the function in this module."""
-        return ir.StringAttr(self.attributes["sym_name"]).value
+        return string(self.operation, "sym_name")
 
     @property
     def id(self) -> int:
@@ -107,7 +107,7 @@ class CallOp(ir.OpView):
     @property
     def kind(self) -> str:
         """The name of its kind."""
-        return ir.StringAttr(self.attributes["kind"]).value
+        return string(self.operation, "kind")
 
     @property
     def traits(self) -> Kind:
@@ -143,7 +143,7 @@ class AccelerateOp(ir.OpView):
     @property
     def device(self) -> str:
         """The device as ``platform:id``."""
-        return ir.StringAttr(self.attributes["device"]).value
+        return string(self.operation, "device")
 
 
 def is_token(value_type: ir.Type) -> bool:

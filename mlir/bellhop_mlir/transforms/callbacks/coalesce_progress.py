@@ -1,7 +1,7 @@
 """coalesce-progress: a loop tells of several iterations at once."""
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import integer, named, replace, types
+from bellhop_mlir._walk import integer, named, replace, string, types
 from bellhop_mlir.dialects.callback import UNKNOWN_TOTAL, is_token
 from bellhop_mlir.passes import Pass
 
@@ -62,7 +62,7 @@ class CoalesceProgress(Pass):
 
 def _is_telling(op: ir.Operation) -> bool:
     """Tell whether an operation tells of one iteration, in the order of effects."""
-    if op.name != "callback.call" or ir.StringAttr(op.attributes["kind"]).value != "progress":
+    if op.name != "callback.call" or string(op, "kind") != "progress":
         return False
     return is_token(op.operands[0].type) and integer(op.operands[1]) == 1
 

@@ -3,7 +3,7 @@
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._functions import call_function, private_function
 from bellhop_mlir._runtime_calls import i64
-from bellhop_mlir._walk import fresh_symbol, named, replace, types
+from bellhop_mlir._walk import fresh_symbol, named, replace, string, types
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import Pass
@@ -42,7 +42,7 @@ class DelegateCallbacks(Pass):
         for operation in named(module.operation, "callback.call"):
             op = callback.CallOp(operation)
             if op.traits.is_host_only:
-                site = ir.StringAttr(declared[op.callee].attributes["site"]).value
+                site = string(declared[op.callee], "site")
                 raise PassError(
                     f"the progress of a loop (at {site}) is shown by programs on the CPU, and this "
                     "loop runs on another device, which would wait for the host in every "

@@ -2,7 +2,7 @@
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import call_graph, reachable
-from bellhop_mlir._walk import enclosing_function, functions, named, symbol
+from bellhop_mlir._walk import enclosing_function, functions, named, string, symbol
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import CircuitPass, Pass
 from bellhop_mlir.transforms.circuits.cancel_inverses import CancelInverses
@@ -45,7 +45,7 @@ class TransformCircuits(Pass):
         by_name, graph = functions(module), call_graph(module)
         asking = circuits_with_passes(module)
         for op in asking:
-            names = ir.StringAttr(op.attributes["passes"]).value.split()
+            names = string(op, "passes").split()
             del op.attributes["passes"]
             circuit = [by_name[name] for name in sorted(reachable(graph, _entries(op)))]
             for name in names:

@@ -20,6 +20,7 @@ from bellhop_mlir._walk import (
     operations,
     replace,
     source_line,
+    string,
     symbol,
     types,
 )
@@ -135,7 +136,7 @@ class ConvertAccelerateToRuntime(Pass):
                 python=_user_name(region),
                 site=source_line(region.operation),
                 id=max([self.first_id, *(op.id + 1 for op in declarations.values())]),
-                module=ir.StringAttr(nested.attributes["sym_name"]).value,
+                module=string(nested, "sym_name"),
             )
         return call
 
