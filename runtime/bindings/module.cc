@@ -20,6 +20,7 @@
 #include "interpreter/failures.h"
 #include "interpreter/python_call.h"
 #include "interpreter/signals.h"
+#include "plans/plan.h"
 #include "profile/profile.h"
 #include "progress/progress.h"
 #include "sweeps/sweeps.h"
@@ -244,10 +245,13 @@ NB_MODULE(_runtime, m) {
         "How many circuits, and rows of batches, the engine has run.");
   m.def(
       "engine_limits",
-      [] { return nb::make_tuple(engine::kMostQubits, engine::sweeps().lanes); },
-      "The qubits of the largest circuits that the engine runs, and how many numbers "
-      "it "
-      "works on at a time.");
+      [] {
+        return nb::make_tuple(engine::kMostQubits, engine::kMostQubitsOfOthers,
+                              engine::sweeps().lanes);
+      },
+      "The qubits of the largest circuits that the engine runs of lightning.qubit and of "
+      "Lightning's other devices, and how many numbers it works on at a time.");
+  m.def("plans_made", &engine::plans_made, "How many plans of gates the engine made.");
   m.def("pending_regions", &pending_regions, "How many started regions wait now.");
   m.def("release_run", &release_run, "run_id"_a,
         nb::call_guard<nb::gil_scoped_release>(),

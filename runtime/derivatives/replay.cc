@@ -223,7 +223,7 @@ struct Runs {
       const Measuring of_row{
           measuring.measurements, {measuring.data.of(point.row())}, measuring.outputs};
       engine::run_again(
-          std::span(kept.steps).first(points.steps),
+          std::span(kept.steps).first(points.steps), point.row(),
           [&](const Step& step) { return point.params_of(step); }, of_row, jacobians,
           number, sampling, *walk);
     };

@@ -2,9 +2,11 @@
 #include "engine/choice.h"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "circuit/dynamic_count.h"
+#include "gates/gate_table.h"
 #include "plans/plan.h"
 
 namespace bellhop::engine {
@@ -23,11 +25,20 @@ bool differentiates(const Plan& plan, std::int32_t offset) {
   return offset < 0 || plan.not_differentiated().empty();
 }
 
+// Of the first row, as all have the same gates: of computed ones it has been seen that
+// they can be on their wires.
+std::shared_ptr<const Plan> plan_of(const Session& session, const Step& step) {
+  const auto count = static_cast<std::size_t>(step.iterations);
+  const auto wires = step.wires.of(0);
+  return step.gates->part(0, {count, step.params.of(0).data(), wires}, session.qubits)
+      .plan;
+}
+
 // Whether the static-count parameters that it takes are among so many.
-bool takes_of(const Step& step, const Plan& plan, std::size_t parameters) {
+bool takes_of(const Step& step, std::size_t parameters) {
   if (is_dynamic_count(step.offset)) return true;
   const std::size_t taken =
-      static_cast<std::size_t>(step.iterations) * plan.program().parameters;
+      static_cast<std::size_t>(step.iterations) * step.gates->parameters();
   if (step.offset == kLastParameters) return taken <= parameters;
   return step.offset < 0 || static_cast<std::size_t>(step.offset) + taken <= parameters;
 }
@@ -147,11 +158,11 @@ bool runs(const Session& session, const Measuring& measuring,
   for (const Step& step : session.steps) {
     if (step.gates == nullptr) continue;
     if (first == nullptr) first = &step;
-    const Plan& plan = step.gates->plan(session.qubits);
-    if (!applies(plan, &step == first)) return false;
+    const auto plan = plan_of(session, step);
+    if (!applies(*plan, &step == first)) return false;
     if (jacobians == nullptr) continue;
-    if (!differentiates(plan, step.offset)) return false;
-    if (!takes_of(step, plan, jacobians->columns)) return false;
+    if (!differentiates(*plan, step.offset)) return false;
+    if (!takes_of(step, jacobians->columns)) return false;
   }
   return (jacobians == nullptr ||
           fit(measuring.measurements, *jacobians, session.qubits, runs)) &&
@@ -167,15 +178,16 @@ bool suits(const Beginning& beginning) {
          (beginning.qubits <= most || has_no_other(beginning));
 }
 
-bool may_wait(const Session& session, const GateTable& gates, std::int32_t offset) {
+bool may_wait(const Session& session) {
   if (!session.waits || session.rows > 0) return true;
   const bool has_other = !has_no_other(*session.beginning);
-  if (session.steps.size() >= kMostSteps && has_other) return false;
-  const Plan& plan = gates.plan(session.qubits);
-  if (!applies(plan, session.steps.empty())) return false;
+  if (session.steps.size() > kMostSteps && has_other) return false;
+  const Step& last = session.steps.back();
+  const auto plan = plan_of(session, last);
+  if (!applies(*plan, session.steps.size() == 1)) return false;
   // What is on no tape is differentiated by shifts.
   const bool by_tape = session.keeps_steps && is_for_tape(*session.beginning);
-  return !by_tape || differentiates(plan, offset);
+  return !by_tape || differentiates(*plan, last.offset);
 }
 
 bool may_measure(const Session& session, std::int32_t wire) {
@@ -186,8 +198,8 @@ bool may_score(const Session& session, std::size_t parameters) {
   if (!session.waits || session.rows > 0 || !session.keeps_steps) return false;
   return std::ranges::all_of(session.steps, [&](const Step& step) {
     if (step.gates == nullptr) return true;
-    const Plan& plan = step.gates->plan(session.qubits);
-    return differentiates(plan, step.offset) && takes_of(step, plan, parameters);
+    return differentiates(*plan_of(session, step), step.offset) &&
+           takes_of(step, parameters);
   });
 }
 
@@ -208,8 +220,7 @@ bool runs_again(const Session& session, std::size_t parameters,
                 std::size_t times) {
   if (!runs(session, measuring, jacobians, times)) return false;
   return std::ranges::all_of(session.steps, [&](const Step& step) {
-    return step.gates == nullptr ||
-           takes_of(step, step.gates->plan(session.qubits), parameters);
+    return step.gates == nullptr || takes_of(step, parameters);
   });
 }
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "circuit/session.h"
-#include "gates/gate_table.h"
 #include "measurements/measuring.h"
 
 namespace bellhop::engine {
@@ -20,11 +19,11 @@ constexpr std::size_t kMostQubitsOfOthers = 12;
 // the engine can run a circuit of this size, for this device, faster than the plugin.
 bool suits(const Beginning& beginning);
 
-// Whether these gates may wait with the gates of the session that are waiting. The
-// engine must be able to apply them and, if derivatives will be asked for, to
-// differentiate them. The gates of a batch always wait; whether the engine can is found
-// out when the batch is measured.
-bool may_wait(const Session& session, const GateTable& gates, std::int32_t offset);
+// Whether the last gates of a session may wait with those before them. The engine must
+// be able to apply them and, if derivatives will be asked for, to differentiate them.
+// The gates of a batch always wait; whether the engine can is found out when the batch
+// is measured.
+bool may_wait(const Session& session);
 
 // Whether the engine can measure this wire in the middle of a circuit.
 bool may_measure(const Session& session, std::int32_t wire);

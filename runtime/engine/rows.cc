@@ -46,7 +46,7 @@ class Group {
     walk_.begin();
     for (std::size_t i = 0; i < batch_.steps.size(); ++i) {
       pad(i);
-      walk_.forward(batch_.steps[i], parameters_of(i));
+      walk_.forward(batch_.steps[i], inputs_of(i));
     }
     if (jacobians_ == nullptr)
       return measure(walk_.states(), measuring_, rows_, sampling_);
@@ -69,11 +69,11 @@ class Group {
     }
   }
 
-  Walk::Parameters parameters_of(std::size_t i) const {
-    const PerRow<std::vector<double>>& params = batch_.steps[i].params;
-    const bool as_given = params.stride == 0 || is_full();
-    return {as_given ? params.of(rows_.first).data() : padded_[i].data(),
-            params.stride};
+  Walk::Inputs inputs_of(std::size_t i) const {
+    const Step& step = batch_.steps[i];
+    const bool as_given = step.params.stride == 0 || is_full();
+    return {as_given ? step.params.of(rows_.first).data() : padded_[i].data(),
+            step.params.stride, step.wires.of(rows_.first)};
   }
 
   void differentiate(const std::vector<Amplitudes>& bras) {
@@ -84,7 +84,7 @@ class Group {
     const Gradients gradients{bras, of_rows.data(), jacobians_->columns, size,
                               rows_.count};
     for (std::size_t i = batch_.steps.size(); i-- > 0;) {
-      walk_.backward(batch_.steps[i], parameters_of(i), gradients);
+      walk_.backward(batch_.steps[i], inputs_of(i), gradients);
     }
   }
 
@@ -101,7 +101,10 @@ class Group {
 void run_rows(const Session& batch, const Measuring& measuring,
               const Jacobians* jacobians, const Helpers& helpers) {
   const bool in_lanes = batch.rows > 1 && batch.qubits <= kMostQubitsInLanes &&
-                        !differs_by_row(measuring);
+                        !differs_by_row(measuring) &&
+                        std::ranges::all_of(batch.steps, [&](const Step& step) {
+                          return step.gates->is_one_plan(step, batch.rows);
+                        });
   const Layout layout{batch.qubits, in_lanes};
   const std::size_t lanes = in_lanes ? sweeps().lanes : 1;
   const RunSeeds seeds(*batch.device);

@@ -24,11 +24,11 @@ void take_sample(const States& states, const Amplitudes& bra, std::uint32_t samp
 // derivative of a logarithm.
 void add(Walk& walk, std::span<const Step> steps, std::optional<std::uint32_t> sample,
          double weight, std::span<double> result, std::span<double> by_dynamic_count) {
-  const auto parameters = [](const Step& step) -> Walk::Parameters {
-    return {step.params.values.data(), 0};
+  const auto inputs = [](const Step& step) -> Walk::Inputs {
+    return {step.params.values.data(), 0, step.wires.values};
   };
   walk.begin();
-  for (const Step& step : steps) walk.forward(step, parameters(step));
+  for (const Step& step : steps) walk.forward(step, inputs(step));
   States& states = walk.states();
   const Amplitudes bra = states.get(1);
   states.copy(walk.ket(), bra);
@@ -46,7 +46,7 @@ void add(Walk& walk, std::span<const Step> steps, std::optional<std::uint32_t> s
       by_dynamic_count.empty() ? nullptr : by_dynamic_count.data(),
       by_dynamic_count.size()};
   for (std::size_t i = steps.size(); i-- > 0;) {
-    walk.backward(steps[i], parameters(steps[i]), gradients);
+    walk.backward(steps[i], inputs(steps[i]), gradients);
   }
 }
 

@@ -47,14 +47,14 @@ class Lent {
   States& states_;
 };
 
-Walk::Parameters own_parameters(const Step& step) {
-  return {step.params.values.data(), 0};
+Walk::Inputs own_inputs(const Step& step) {
+  return {step.params.values.data(), 0, step.wires.values};
 }
 
 // Goes back to the beginning.
-template <typename ParametersOf>
+template <typename InputsOf>
 void differentiate(Walk& walk, std::span<const Step> steps,
-                   const ParametersOf& parameters_of,
+                   const InputsOf& inputs_of,
                    const std::vector<Amplitudes>& bras, const Jacobians& jacobians,
                    std::size_t number) {
   const std::size_t size = jacobians.height * jacobians.columns;
@@ -72,7 +72,7 @@ void differentiate(Walk& walk, std::span<const Step> steps,
                             dynamic_size > 0 ? by_dynamic_count.data() : nullptr,
                             jacobians.dynamic_count_columns};
   for (std::size_t i = steps.size(); i-- > 0;) {
-    walk.backward(steps[i], parameters_of(steps[i]), gradients);
+    walk.backward(steps[i], inputs_of(steps[i]), gradients);
   }
 }
 
@@ -87,7 +87,7 @@ Single& at_end(Session& session) {
   if (single.done == 0) single.walk.begin();
   for (; single.done < session.steps.size(); ++single.done) {
     const Step& step = session.steps[single.done];
-    single.walk.forward(step, own_parameters(step));
+    single.walk.forward(step, own_inputs(step));
   }
   return single;
 }
@@ -118,7 +118,7 @@ void measure_single(Session& session, const Measuring& measuring,
   Jacobians all = *jacobians;
   all.by_dynamic_count = session.dynamic_count.newest().numbers;
   all.dynamic_count_columns = columns;
-  differentiate(single.walk, session.steps, own_parameters, bras, all, 0);
+  differentiate(single.walk, session.steps, own_inputs, bras, all, 0);
   if (jacobians->cotangents) return;
   session.jacobian.emplace(jacobians->values.begin(), jacobians->values.end());
 }
@@ -139,20 +139,22 @@ bool measure_wire(Session& session, const MidMeasurement& measurement,
   });
 }
 
-void run_again(std::span<const Step> steps, const ParametersOf& parameters_of,
-               const Measuring& measuring, const Jacobians* jacobians,
-               std::size_t number, const Sampling& sampling, Walk& walk) {
-  const auto parameters = [&](const Step& step) -> Walk::Parameters {
-    return {step.gates == nullptr ? nullptr : parameters_of(step).data(), 0};
+void run_again(std::span<const Step> steps, std::size_t row,
+               const ParametersOf& parameters_of, const Measuring& measuring,
+               const Jacobians* jacobians, std::size_t number, const Sampling& sampling,
+               Walk& walk) {
+  const auto inputs = [&](const Step& step) -> Walk::Inputs {
+    if (step.gates == nullptr) return {};
+    return {parameters_of(step).data(), 0, step.wires.of(row)};
   };
   walk.begin();
-  for (const Step& step : steps) walk.forward(step, parameters(step));
+  for (const Step& step : steps) walk.forward(step, inputs(step));
   const RowRange run{number, 1};
   if (jacobians == nullptr) {
     return measure(walk.states(), measuring, run, sampling);
   }
   const auto bras = bras_of(walk.states(), measuring, run, *jacobians, sampling);
-  differentiate(walk, steps, parameters, bras, *jacobians, number);
+  differentiate(walk, steps, inputs, bras, *jacobians, number);
 }
 
 }  // namespace bellhop::engine

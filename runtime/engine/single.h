@@ -48,10 +48,12 @@ bool measure_wire(Session& session, const MidMeasurement& measurement,
 // Returns the parameters of a step; they are valid until the next call.
 using ParametersOf = std::function<std::span<const double>(const Step&)>;
 
-// Runs steps with other parameters, measures, and writes derivatives unless `jacobians`
-// is null. `number` is that of the run: where it writes and which seed it has.
-void run_again(std::span<const Step> steps, const ParametersOf& parameters_of,
-               const Measuring& measuring, const Jacobians* jacobians,
-               std::size_t number, const Sampling& sampling, Walk& walk);
+// Runs steps of a row with other parameters, measures, and writes derivatives unless
+// `jacobians` is null. `number` is that of the run: where it writes and which seed it
+// has.
+void run_again(std::span<const Step> steps, std::size_t row,
+               const ParametersOf& parameters_of, const Measuring& measuring,
+               const Jacobians* jacobians, std::size_t number, const Sampling& sampling,
+               Walk& walk);
 
 }  // namespace bellhop::engine

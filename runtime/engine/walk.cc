@@ -1,48 +1,44 @@
 // engine/walk.cc: through the steps of a circuit, forward and back.
 #include "engine/walk.h"
 
-#include <algorithm>
-
 #include "gates/gate_table.h"
 #include "interpreter/signals.h"
-#include "plans/plan.h"
 #include "states/projections.h"
-#include "states/tiles.h"
 
 namespace bellhop::engine {
 namespace {
 
-// Between these it is seen whether a signal has come.
-constexpr std::size_t kIterationsAtOnce = 1024;
-
 std::size_t parts_of(const Step& step) {
-  const auto iterations = static_cast<std::size_t>(step.iterations);
-  return (iterations + kIterationsAtOnce - 1) / kIterationsAtOnce;
+  return step.gates->parts(static_cast<std::size_t>(step.iterations));
 }
 
-Segment segment_of(const Step& step, const Program& program, std::size_t part,
-                   const Walk::Parameters& parameters, std::size_t columns) {
-  const auto iterations = static_cast<std::size_t>(step.iterations);
-  const std::size_t first = part * kIterationsAtOnce;
-  const std::size_t before = first * program.parameters;
-  std::int64_t offset = step.offset;
-  if (is_dynamic_count(offset)) offset -= kFirstDynamicCount;
-  if (offset == kLastParameters) {
-    offset = static_cast<std::int64_t>(columns - program.parameters);
-  }
-  const std::int64_t column =
-      offset < 0 ? -1 : offset + static_cast<std::int64_t>(before);
-  return {&program, std::min(iterations - first, kIterationsAtOnce),
-          parameters.first + before, parameters.stride, column};
-}
-
-TiledProgram iteration(const Plan& plan, const Program& program,
-                       const Walk::Parameters& parameters, std::int32_t number) {
-  return {program, plan.groups(),
-          parameters.first + static_cast<std::size_t>(number) * program.parameters};
+// Where the derivatives by the parameters of a step begin; below zero: there are none.
+std::int64_t first_column(const Step& step, std::size_t columns) {
+  if (is_dynamic_count(step.offset)) return static_cast<std::int64_t>(column_of(step.offset));
+  if (step.offset != kLastParameters) return step.offset;
+  return static_cast<std::int64_t>(columns - step.gates->parameters());
 }
 
 }  // namespace
+
+// The iterations of a part, as a sweep takes them.
+Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inputs,
+                         std::int64_t column) {
+  const GateTable& gates = *step.gates;
+  const auto count = static_cast<std::size_t>(step.iterations);
+  GateTable::Part part = gates.part(number, {count, inputs.params, inputs.wires},
+                                    states_.layout().qubits);
+  plan_.swap(part.plan);
+  program_ = plan_->program();
+  const std::size_t before = part.first * gates.parameters();
+  if (column >= 0) column += static_cast<std::int64_t>(before);
+  return {&program_, part.times, inputs.params + before, inputs.stride, column};
+}
+
+TiledProgram Walk::iteration(const Segment& segment, std::size_t number) const {
+  return {program_, plan_->groups(),
+          segment.parameters + number * program_.parameters};
+}
 
 bool Walk::is_tiled() const {
   return !states_.layout().rows_in_lanes && states_.layout().qubits > kTileBits;
@@ -51,31 +47,30 @@ bool Walk::is_tiled() const {
 void Walk::begin() {
   removed_.clear();
   states_.forget_matrices();
+  plan_.reset();
   states_.set_zero_state(ket());
 }
 
-void Walk::forward(const Step& step, const Parameters& parameters) {
+void Walk::forward(const Step& step, const Inputs& inputs) {
   check_signals();
   if (step.gates == nullptr) {
     return project(states_, ket(), step.projection, can_go_back_ ? &removed_ : nullptr);
   }
-  const Plan& plan = step.gates->plan(states_.layout().qubits);
-  const Program program = plan.program();
-  if (is_tiled()) {
-    for (std::int32_t t = 0; t < step.iterations; ++t) {
-      forward_by_tiles(iteration(plan, program, parameters, t), states_, ket());
+  for (std::size_t number = 0; number < parts_of(step); ++number) {
+    if (number > 0) check_signals();
+    const Segment segment = segment_of(step, number, inputs, -1);
+    if (is_tiled()) {
+      for (std::size_t t = 0; t < segment.iterations; ++t) {
+        forward_by_tiles(iteration(segment, t), states_, ket());
+      }
+      continue;
     }
-    return;
-  }
-  states_.fit(program);
-  for (std::size_t part = 0; part < parts_of(step); ++part) {
-    if (part > 0) check_signals();
-    const Segment segment = segment_of(step, program, part, parameters, 0);
+    states_.fit(program_);
     sweeps().forward(states_.layout(), &segment, 1, ket(), states_.scratch());
   }
 }
 
-void Walk::backward(const Step& step, const Parameters& parameters,
+void Walk::backward(const Step& step, const Inputs& inputs,
                     const Gradients& gradients) {
   check_signals();
   if (step.gates == nullptr) {
@@ -84,31 +79,26 @@ void Walk::backward(const Step& step, const Parameters& parameters,
     }
     return restore(states_, ket(), step.projection, removed_);
   }
-  const Plan& plan = step.gates->plan(states_.layout().qubits);
-  const Program program = plan.program();
   const bool is_dynamic = is_dynamic_count(step.offset);
   double* const jacobian = is_dynamic ? gradients.by_dynamic_count : gradients.jacobian;
   const std::size_t columns =
       is_dynamic ? gradients.dynamic_count_columns : gradients.columns;
-  if (is_tiled()) {
-    const Segment whole = segment_of(step, program, 0, parameters, columns);
-    for (std::int32_t t = step.iterations; t-- > 0;) {
-      double* const at = whole.column < 0 || jacobian == nullptr
-                             ? nullptr
-                             : jacobian + whole.column +
-                                   static_cast<std::size_t>(t) * program.parameters;
-      backward_by_tiles(iteration(plan, program, parameters, t), states_, ket(),
-                        gradients.bras, at, columns);
+  const std::int64_t column = jacobian == nullptr ? -1 : first_column(step, columns);
+  for (std::size_t number = parts_of(step); number-- > 0;) {
+    const Segment segment = segment_of(step, number, inputs, column);
+    if (is_tiled()) {
+      for (std::size_t t = segment.iterations; t-- > 0;) {
+        double* const at =
+            column < 0 ? nullptr : jacobian + segment.column + t * program_.parameters;
+        backward_by_tiles(iteration(segment, t), states_, ket(), gradients.bras, at,
+                          columns);
+      }
+    } else {
+      sweeps().backward(states_.layout(), &segment, 1, ket(), gradients.bras.data(),
+                        gradients.bras.size(), jacobian, columns, gradients.row_size,
+                        gradients.rows, states_.scratch());
     }
-    return;
-  }
-  for (std::size_t part = parts_of(step); part-- > 0;) {
-    Segment segment = segment_of(step, program, part, parameters, columns);
-    if (jacobian == nullptr) segment.column = -1;
-    sweeps().backward(states_.layout(), &segment, 1, ket(), gradients.bras.data(),
-                      gradients.bras.size(), jacobian, columns, gradients.row_size,
-                      gradients.rows, states_.scratch());
-    if (part > 0) check_signals();
+    if (number > 0) check_signals();
   }
 }
 

@@ -5,11 +5,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "circuit/session.h"
+#include "plans/plan.h"
 #include "states/states.h"
+#include "states/tiles.h"
 
 namespace bellhop::engine {
 
@@ -30,10 +34,11 @@ struct Gradients {
 class Walk {
  public:
   // The parameters of a step: those of the row in the first lane, and how far behind
-  // them those of the next row are.
-  struct Parameters {
-    const double* first;
+  // them those of the next row are. And the wires that were computed, in all of these.
+  struct Inputs {
+    const double* params;
     std::size_t stride;
+    std::span<const std::int32_t> wires;
   };
 
   // If it can go back, it keeps the amplitudes that projections remove.
@@ -46,16 +51,23 @@ class Walk {
   Amplitudes ket() { return states_.get(0); }
 
   void begin();
-  void forward(const Step& step, const Parameters& parameters);
+  void forward(const Step& step, const Inputs& inputs);
   // Takes ket and bras back through the last step, and adds the derivatives by its
   // parameters.
-  void backward(const Step& step, const Parameters& parameters,
+  void backward(const Step& step, const Inputs& inputs,
                 const Gradients& gradients);
 
  private:
+  Segment segment_of(const Step& step, std::size_t number, const Inputs& inputs,
+                     std::int64_t column);
+  TiledProgram iteration(const Segment& segment, std::size_t number) const;
   bool is_tiled() const;
 
   States states_;
+  // Under way. It is kept until the next one is there, so that no other is taken for
+  // what the scratch memory has matrices of.
+  std::shared_ptr<const Plan> plan_;
+  Program program_{};
   bool can_go_back_;
   std::vector<double> removed_;
 };

@@ -31,6 +31,17 @@ struct Gate {
   // The parameters where all are constants, in the form that the plugin takes.
   std::vector<double> params;
   std::vector<std::complex<double>> matrix;
+
+  bool has_run_time_bits() const {
+    return kind == Kind::kBasisState && run_time_params;
+  }
 };
+
+// A bit of a basis state, for its wire of this number; CircuitError where it is none.
+inline bool bit_of(double value, std::size_t number) {
+  if (value == 0 || value == 1) return value == 1;
+  throw CircuitError("expected 0 or 1 for each wire, got " + std::to_string(value) +
+                     " for wire number " + std::to_string(number) + " of them.");
+}
 
 }  // namespace bellhop

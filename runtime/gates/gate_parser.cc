@@ -194,6 +194,9 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
       if (slot >= 0) {
         params_ = std::max(params_, static_cast<std::size_t>(slot) + 1);
         gate.run_time_params = true;
+        if (gate.kind == Gate::Kind::kBasisState) {
+          bits_.push_back(static_cast<std::size_t>(slot));
+        }
       } else if (-1 - slot >= static_cast<std::int64_t>(constants_.size())) {
         reader.fail("refers to constant " + std::to_string(-1 - slot) + " of " +
                     std::to_string(constants_.size()));

@@ -3,6 +3,7 @@
 #include "gates/gate_table.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "interpreter/signals.h"
@@ -89,17 +90,16 @@ void apply_state(Session& session, const Gate& gate, const Inputs& inputs) {
   device.plugin->SetState(state, device.wires);
 }
 
+void fill_bits(std::vector<std::int8_t>& out, const Gate& gate, const Inputs& inputs) {
+  out.resize(gate.slots.size());
+  for (std::size_t i = 0; i < gate.slots.size(); ++i) {
+    out[i] = bit_of(inputs.parameter(gate.slots[i]), i);
+  }
+}
+
 void apply_basis_state(Session& session, const Gate& gate, const Inputs& inputs) {
   Device& device = *session.device;
-  device.bits.resize(gate.slots.size());
-  for (std::size_t i = 0; i < gate.slots.size(); ++i) {
-    const double bit = inputs.parameter(gate.slots[i]);
-    if (bit != 0 && bit != 1) {
-      throw CircuitError("expected 0 or 1 for each wire, got " + std::to_string(bit) +
-                         " for wire number " + std::to_string(i) + " of them.");
-    }
-    device.bits[i] = bit == 1;
-  }
+  fill_bits(device.bits, gate, inputs);
   if (!session.touched) {
     auto bits = view_of(device.bits.data(), device.bits.size());
     device.plugin->SetBasisState(bits, device.wires);
@@ -150,16 +150,22 @@ bool fuses(const Session& session) {
 }
 
 // Writes the plugin's names of a gate's wires to the buffers of the device.
-void map_gate(Device& device, const Gate& gate,
+void map_gate(Device& device, const Gate& gate, const Qubits& qubits,
               std::span<const std::int32_t> dynamic_wires) {
-  map_wires(device.wires, gate.wires, device.qubits, dynamic_wires);
-  map_wires(device.controls, gate.controls, device.qubits, dynamic_wires);
+  map_wires(device.wires, gate.wires, qubits, dynamic_wires);
+  map_wires(device.controls, gate.controls, qubits, dynamic_wires);
   if (!gate.run_time_wires) return;
   if (gate.idle.empty()) return check_distinct(device.wires, device.controls);
   std::vector<QubitIdType> all;
-  map_wires(all, gate.idle, device.qubits, dynamic_wires);
+  map_wires(all, gate.idle, qubits, dynamic_wires);
   all.insert(all.end(), device.wires.begin(), device.wires.end());
   check_distinct(all, device.controls);
+}
+
+Qubits numbered(std::size_t qubits) {
+  std::vector<QubitIdType> names(qubits);
+  std::iota(names.begin(), names.end(), 0);
+  return Qubits(std::move(names));
 }
 
 // Keeps our account of what the plugin has recorded.
@@ -207,11 +213,51 @@ void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
   check(" dynamic wires", dynamic_wires_, dynamic_wires);
 }
 
+void GateTable::check_computed(
+    Session& session, const PerRow<std::span<const double>>& params,
+    const PerRow<std::span<const std::int32_t>>& dynamic_wires,
+    std::int32_t iterations) const {
+  if (!is_computed()) return;
+  Device& device = *session.device;
+  const Qubits qubits = numbered(session.qubits);
+  const auto check = [&](const Inputs& inputs) {
+    for (const Gate& gate : gates_) {
+      if (!gate.run_time_wires && !gate.has_run_time_bits()) continue;
+      const auto position = static_cast<std::size_t>(&gate - &gates_[0]);
+      session.attempt([&] { return describe(gate, position, inputs); },
+                      [&] {
+                        map_gate(device, gate, qubits, inputs.dynamic_wires);
+                        if (gate.kind != Gate::Kind::kBasisState) return;
+                        fill_bits(device.bits, gate, inputs);
+                      });
+    }
+  };
+  const bool is_alike = dynamic_wires.stride == 0 && (bits_.empty() || params.stride == 0);
+  for (std::size_t row = 0; row < (is_alike ? 1 : session.rows); ++row) {
+    const auto of_row = [&] {
+      return "Row " + std::to_string(row) + " of a batch of " +
+             std::to_string(session.rows);
+    };
+    const auto check_row = [&] {
+      for (std::size_t t = 0; t < static_cast<std::size_t>(iterations); ++t) {
+        check({params.of(row).subspan(t * params_, params_), constants_,
+               dynamic_wires.of(row).subspan(t * dynamic_wires_, dynamic_wires_)});
+      }
+    };
+    if (is_alike) {
+      check_row();
+    } else {
+      session.attempt(of_row, check_row);
+    }
+  }
+}
+
 void GateTable::keep(Session& session, const PerRow<std::span<const double>>& params,
                      std::int32_t offset,
                      const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                      std::int32_t iterations) const {
   check_sizes(params.size(), dynamic_wires.size(), iterations);
+  check_computed(session, params, dynamic_wires, iterations);
   // What there is for more iterations has the numbers of later gates.
   const auto copy = [&](const auto& numbers, std::size_t of_iteration) {
     const std::size_t used = static_cast<std::size_t>(iterations) * of_iteration;
@@ -259,7 +305,7 @@ void GateTable::apply_iteration(Session& session, std::span<const double> params
     check_signals();
     session.attempt([&] { return describe(gate, position(), inputs); },
                     [&] {
-                      map_gate(device, gate, dynamic_wires);
+                      map_gate(device, gate, device.qubits, dynamic_wires);
                       act();
                     });
     session.touched = true;

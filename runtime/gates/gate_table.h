@@ -38,16 +38,44 @@ class GateTable {
             const PerRow<std::span<const std::int32_t>>& dynamic_wires,
             std::int32_t iterations) const;
 
-  // The gates as operations of the engine, for a circuit of `qubits`; made once. Any
-  // thread may ask.
-  const engine::Plan& plan(std::size_t qubits) const;
+  // How many parameters an iteration has.
+  std::size_t parameters() const { return params_; }
+
+  // Iterations, one after another, and what the program computed for them.
+  struct Iterations {
+    std::size_t count;
+    const double* params;                 // of the first
+    std::span<const std::int32_t> wires;  // of all
+  };
+  // The gates as operations of the engine, `times` in a row, from an iteration on.
+  struct Part {
+    std::shared_ptr<const engine::Plan> plan;
+    std::size_t first;
+    std::size_t times;
+  };
+  // Iterations in parts, for a circuit of `qubits`. Wires and bits that the program
+  // computes are part of a plan, which then is of several iterations; else it is of
+  // one, which all are alike. Plans are kept for the next time. Any thread may ask.
+  std::size_t parts(std::size_t count) const;
+  Part part(std::size_t number, const Iterations& iterations, std::size_t qubits) const;
+  // Whether all rows of a batch have the same plans.
+  bool is_one_plan(const Step& step, std::size_t rows) const;
 
  private:
   struct Plans;
   static std::shared_ptr<Plans> no_plans();
 
+  bool is_computed() const { return dynamic_wires_ > 0 || !bits_.empty(); }
+  std::vector<std::int32_t> computed(const Iterations& iterations) const;
+  std::shared_ptr<const engine::Plan> planned(const Iterations& iterations,
+                                              std::size_t qubits) const;
+  std::size_t iterations_at_once() const;
   void check_sizes(std::size_t params, std::size_t dynamic_wires,
                    std::int32_t iterations) const;
+  // Throws CircuitError where gates cannot be on computed wires, or a bit is none.
+  void check_computed(Session& session, const PerRow<std::span<const double>>& params,
+                      const PerRow<std::span<const std::int32_t>>& dynamic_wires,
+                      std::int32_t iterations) const;
   void apply_iteration(Session& session, std::span<const double> params,
                        std::int32_t offset,
                        std::span<const std::int32_t> dynamic_wires) const;
@@ -58,6 +86,7 @@ class GateTable {
   // How many of each the code refers to: those of an iteration.
   std::size_t params_ = 0;
   std::size_t dynamic_wires_ = 0;
+  std::vector<std::size_t> bits_;  // parameters that are bits of basis states
   std::shared_ptr<Plans> plans_;
 };
 

@@ -74,12 +74,11 @@ void apply_gates(Session& session, const GateTable& table,
                  const PerRow<std::span<const double>>& params, std::int32_t offset,
                  const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                  std::int32_t iterations) {
-  if (!engine::may_wait(session, table, offset)) apply_waiting(session);
-  if (session.waits) {
-    table.keep(session, params, offset, dynamic_wires, iterations);
-  } else {
-    table.apply(session, params.values, offset, dynamic_wires.values, iterations);
+  if (!session.waits) {
+    return table.apply(session, params.values, offset, dynamic_wires.values, iterations);
   }
+  table.keep(session, params, offset, dynamic_wires, iterations);
+  if (!engine::may_wait(session)) apply_waiting(session);
 }
 
 void take_measurements(Session& session, std::uint32_t place,

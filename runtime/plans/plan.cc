@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,8 @@ namespace bellhop::engine {
 namespace {
 
 using Kind = Factor::Kind;
+
+std::atomic<std::size_t> made_so_far{0};
 
 // Gates of one wire with as many controls in front of it.
 struct ControlledGate {
@@ -42,8 +45,16 @@ class Planner {
  public:
   Planner(Plan& plan, std::size_t qubits) : plan_(plan), last_(qubits, kNone) {}
 
+  // What follows belongs to another iteration: its parameters begin at `first_slot`.
+  void iterate(std::size_t first_slot, const double* params,
+               std::span<const std::int32_t> dynamic_wires) {
+    first_slot_ = first_slot;
+    params_ = params;
+    dynamic_wires_ = dynamic_wires;
+  }
+
   void add(const Gate& gate) {
-    if (gate.run_time_wires || !fits(gate)) return refuse(gate);
+    if (!fits(gate)) return refuse(gate);
     gate_ = &gate;
     controls_ = controlled_ = 0;
     for (std::size_t i = 0; i < gate.controls.size(); ++i) {
@@ -79,13 +90,14 @@ class Planner {
   static constexpr std::size_t kNone = ~std::size_t{0};
 
   std::uint8_t place(WireCode wire) const {
-    return static_cast<std::uint8_t>(last_.size() - 1 - static_cast<std::size_t>(wire));
+    const auto number = static_cast<std::size_t>(resolve(wire, dynamic_wires_));
+    return static_cast<std::uint8_t>(last_.size() - 1 - number);
   }
   std::uint64_t bit(WireCode wire) const { return std::uint64_t{1} << place(wire); }
 
   bool fits(const Gate& gate) const {
     const auto fits = [&](WireCode wire) {
-      return static_cast<std::int64_t>(wire) < static_cast<std::int64_t>(last_.size());
+      return resolve(wire, dynamic_wires_) < static_cast<std::int64_t>(last_.size());
     };
     return std::ranges::all_of(gate.wires, fits) &&
            std::ranges::all_of(gate.controls, fits) &&
@@ -150,7 +162,7 @@ class Planner {
       const double value = plan_.constants_[static_cast<std::size_t>(-1 - slot)];
       return fixed(rotation(kind, factor.scale * value));
     }
-    factor.slot = static_cast<std::size_t>(slot);
+    factor.slot = first_slot_ + static_cast<std::size_t>(slot);
     return factor;
   }
 
@@ -218,7 +230,7 @@ class Planner {
       factor.kind = Kind::kFixed;  // its angle stands in `scale`
       factor.scale *= plan_.constants_[static_cast<std::size_t>(-1 - slot)];
     } else {
-      factor.slot = static_cast<std::size_t>(slot);
+      factor.slot = first_slot_ + static_cast<std::size_t>(slot);
     }
     append(operation, on, {factor});
     return true;
@@ -253,11 +265,11 @@ class Planner {
   }
 
   void add_basis_state() {
-    if (gate_->run_time_params) return refuse(*gate_);
     const std::vector<WireCode> wires = wires_;
     for (std::size_t i = 0; i < wires.size(); ++i) {
-      const double value =
-          plan_.constants_[static_cast<std::size_t>(-1 - gate_->slots[i])];
+      const std::int64_t slot = gate_->slots[i];
+      const double value = slot < 0 ? plan_.constants_[static_cast<std::size_t>(-1 - slot)]
+                                    : params_[slot];
       if (value != 0 && value != 1) return refuse(*gate_);
       wires_ = {wires[i]};
       if (value == 1) add_on_wire({fixed(kPauliX)});
@@ -275,8 +287,8 @@ class Planner {
       }
     }
     operation.is_constant = slots[0] < 0;
-    operation.entries =
-        static_cast<std::size_t>(slots[0] < 0 ? -1 - slots[0] : slots[0]);
+    operation.entries = slots[0] < 0 ? static_cast<std::size_t>(-1 - slots[0])
+                                     : first_slot_ + static_cast<std::size_t>(slots[0]);
     std::vector<std::uint8_t>& bits = plan_.bits_.emplace_back();
     for (const WireCode wire : wires_) bits.push_back(place(wire));
     operation.bits = bits.data();
@@ -336,6 +348,10 @@ class Planner {
   Plan& plan_;
   std::vector<std::size_t> last_;             // by bit: the last operation on it
   std::vector<std::vector<Factor>> factors_;  // of each operation
+  // Of the iteration that is added.
+  std::size_t first_slot_ = 0;
+  const double* params_ = nullptr;
+  std::span<const std::int32_t> dynamic_wires_;
   // Of the gate that is added.
   const Gate* gate_ = nullptr;
   std::vector<WireCode> wires_;
@@ -343,16 +359,27 @@ class Planner {
   std::uint64_t controlled_ = 0;
 };
 
-Plan::Plan(std::span<const Gate> gates, std::span<const double> constants,
-           std::size_t qubits, std::size_t parameters)
-    : constants_(constants.begin(), constants.end()),
+Plan::Plan(const GatesOfPlan& gates, const GateTable::Iterations& iterations,
+           std::size_t qubits)
+    : constants_(gates.constants.begin(), gates.constants.end()),
       qubits_(qubits),
-      parameters_(parameters) {
+      parameters_(gates.parameters * iterations.count) {
+  made_so_far.fetch_add(1, std::memory_order_relaxed);
   Planner planner(*this, qubits);
-  for (const Gate& gate : gates) planner.add(gate);
+  const std::size_t wires = gates.dynamic_wires;
+  for (std::size_t t = 0; t < iterations.count; ++t) {
+    const std::size_t first = t * gates.parameters;
+    planner.iterate(first, iterations.params + first,
+                    iterations.wires.subspan(t * wires, wires));
+    for (const Gate& gate : gates.gates) planner.add(gate);
+  }
   planner.finish();
   if (not_applied_.empty() && qubits > kTileBits)
     groups_ = groups_of(program(), qubits);
+}
+
+std::size_t plans_made() noexcept {
+  return made_so_far.load(std::memory_order_relaxed);
 }
 
 }  // namespace bellhop::engine

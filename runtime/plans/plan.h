@@ -15,15 +15,25 @@
 
 namespace bellhop::engine {
 
+// Gates in order, and of an iteration of them how many parameters there are, and how
+// many wires that the program computes.
+struct GatesOfPlan {
+  std::span<const Gate> gates;
+  std::span<const double> constants;
+  std::size_t parameters;
+  std::size_t dynamic_wires;
+};
+
 // A run of gates as operations. Gates that follow one another on the same pairs of
 // amplitudes become one operation with several factors: RX(p0, 0), RY(p1, 0), CNOT(0,
 // 1) become two operations, of which the first has two factors. A plan does not change
 // after it is made, so threads share it.
 class Plan {
  public:
-  // For a circuit of so many qubits, with so many parameters. Copies the constants.
-  Plan(std::span<const Gate> gates, std::span<const double> constants,
-       std::size_t qubits, std::size_t parameters);
+  // For a circuit of so many qubits: `iterations`, with computed wires and bits as they
+  // are there. Copies the constants.
+  Plan(const GatesOfPlan& gates, const GateTable::Iterations& iterations,
+       std::size_t qubits);
 
   std::size_t qubits() const { return qubits_; }
   // The name of the first gate that the engine cannot apply, or cannot differentiate;
@@ -55,5 +65,8 @@ class Plan {
   std::string not_applied_;
   std::string not_differentiated_;
 };
+
+// How many plans were made in this process.
+std::size_t plans_made() noexcept;
 
 }  // namespace bellhop::engine

@@ -31,6 +31,8 @@ class AheadOfTime(Inspectable):
     _declared: DeclaredSignature | None
     _separates: bool
     _duplicate: Callable[[], Any]
+    # Whether what was reported last has not run yet.
+    _is_unseen = False
 
     def aot_compile(self) -> None:
         """Compile for the types that the annotations declare, as far as ``target`` says.
@@ -173,5 +175,9 @@ class AheadOfTime(Inspectable):
         with recording() as compilation:
             yield
         if compilation.measurements:
-            where = self.compile_options.logfile or sys.stderr
-            print(f"compiled {self!r}", compilation.table(), sep="\n", file=where)
+            print(f"compiled {self!r}", compilation.table(), sep="\n", file=self._log)
+            self._is_unseen = True
+
+    @property
+    def _log(self) -> Any:
+        return self.compile_options.logfile or sys.stderr

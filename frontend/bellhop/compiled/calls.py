@@ -15,6 +15,7 @@ from bellhop._jax.private import (
 from bellhop.base.callers_context import keep_context
 from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.compiled.ahead_of_time import AheadOfTime
+from bellhop.compiled.ran import CircuitsThatRan
 from bellhop.compiler.failures import (
     RUN_ERRORS,
     leave_out_account,
@@ -199,8 +200,16 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
             with self._reporting():
                 self._runner.compile(*arguments)
             stopwatch = Stopwatch()
-            result = jax.block_until_ready(run(*arguments))
-            stopwatch.lap(RUN)
+            if not self._is_unseen:
+                result = jax.block_until_ready(run(*arguments))
+                stopwatch.lap(RUN)
+                return result
+            with CircuitsThatRan() as ran:
+                result = jax.block_until_ready(run(*arguments))
+                stopwatch.lap(RUN)
+            self._is_unseen = False
+            for line in ran.lines():
+                print(line, file=self._log)
             return result
 
         return observed

@@ -8,6 +8,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from bellhop._jax.private import scan_counts
 from bellhop.accelerate import REGION_NAME
 from bellhop.base.equations import equations_of, inner_jaxprs
+from bellhop.circuits.circuit.circuit_primitive import is_for_engine
 from bellhop.drawing.graph import Graph, Group, Kind, Node
 
 # Numbers of the nodes that a value comes from.
@@ -183,12 +184,8 @@ _STRUCTURES = {"scan": _Walk._scan, "while": _Walk._while, "cond": _Walk._cond}
 def _box(eqn: Any) -> tuple[Kind, list[str]] | None:
     """Return kind and lines of the node that an equation is, if it is one."""
     params, name = eqn.params, eqn.primitive.name
-    if name == "quantum_circuit":
-        device = params["device"]
-        qubits = f"{device.qubits} qubit{'s' if device.qubits != 1 else ''}"
-        lines = [params["name"], f"{device.name}, {qubits}"]
-        batch = params["batch"]
-        return Kind.CIRCUIT, lines if batch is None else [*lines, f"{batch.rows} times"]
+    if name in ("quantum_circuit", "quantum_circuit_tangent"):
+        return Kind.CIRCUIT, _circuit(params, name)
     if name.startswith("bellhop_") and "target" in params:
         target = params["target"]
         return Kind.CALLBACK, list(dict.fromkeys((target.name, target.flavour)))
@@ -197,6 +194,22 @@ def _box(eqn: Any) -> tuple[Kind, list[str]] | None:
     if region is not None:
         return Kind.REGION, [jit_name[region.end() :], f"{region['kind']}:{region['number']}"]
     return None
+
+
+def _circuit(params: dict[str, Any], name: str) -> list[str]:
+    """Return name and device of a circuit, what is computed besides values, and what is to run it."""
+    device, batch, order = params["device"], params["batch"], params["derivative_order"]
+    qubits = f"{device.qubits} qubit{'s' if device.qubits != 1 else ''}"
+    lines = [params["name"], f"{device.name}, {qubits}"]
+    primitives = {eqn.primitive.name for eqn in equations_of(params["body"].closed.jaxpr)}
+    if name == "quantum_circuit_tangent":
+        lines.append("derivative along a tangent")
+    elif "quantum_measure_vjp" in primitives:
+        lines.append("derivative along a cotangent")
+    elif order > 0:
+        lines.append("with derivatives" if order == 1 else f"with derivatives of order {order}")
+    lines.append("for the engine" if is_for_engine(**params) else "for the plugin")
+    return lines if batch is None else [*lines, f"{batch.rows} times"]
 
 
 def _operation(eqn: Any) -> str:

@@ -30,7 +30,8 @@ class CompileOptions:
             ``0``, ``"none"``: none; ``True``, ``1``, ``"pipeline"``: the module as lowered,
             optimised, and as XLA gets it; ``2``, ``"changed"``: the module after each pass that
             changed it; ``3``, ``"pass"``: after each pass.
-        verbose: whether to report each compilation, with the time that each stage took.
+        verbose: whether to report each compilation, with the time that each stage took, and after
+            the first run what ran each circuit: Bellhop's engine, or the device's plugin.
         logfile: where reports go; None is standard error.
         static_argnums: positions of arguments that are part of the program, not its input.  Of a
             compiled function, all of them, as a tuple.

@@ -70,26 +70,6 @@ def test_every_measurement():
         np.testing.assert_allclose(value, reference, atol=1e-12)
 
 
-def _on_a_computed_wire(x, wire):
-    qml.RX(x, wires=0)
-    qml.RY(x, wires=wire)
-    qml.CNOT([0, 1])
-
-
-def test_the_plugin_takes_over():
-    def circuit(x, wire):
-        _on_a_computed_wire(x, wire)
-        return qml.expval(qml.Z(0) @ qml.Z(1))
-
-    before = _ran()
-    native = qml.QNode(circuit, qml.device("lightning.qubit", wires=2))
-    found = bellhop.qjit(jax.value_and_grad(native))(0.4, 1)
-    assert _ran() == before
-    reference = qml.QNode(circuit, qml.device("default.qubit"))
-    expected = [reference(0.4, 1), (reference(0.4 + 1e-6, 1) - reference(0.4 - 1e-6, 1)) / 2e-6]
-    np.testing.assert_allclose(found, expected, atol=1e-8)
-
-
 def test_gates_that_wait_are_applied_before_one_that_the_engine_does_not_know():
     ops = [qml.RX(0.3, 0), qml.CRY(0.8, [0, 1]), qml.PCPhase(0.7, 3, [0, 1]), qml.RY(0.2, 0)]
     tape = qml.tape.QuantumScript(ops, [qml.state()])

@@ -28,6 +28,7 @@ circuit is lowered.
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -60,6 +61,7 @@ from bellhop.compiler.context import allow_our_dialects, lowering_in_progress, l
 from bellhop.compiler.plain_jit import lower_alone
 from bellhop.mesh.manual_axes import varying_as
 from bellhop_mlir.dialects import quantum
+from bellhop_runtime import engine_limits
 
 circuit_p = Primitive("quantum_circuit")
 circuit_p.multiple_results = True
@@ -223,6 +225,35 @@ def _lower(
         ctx.set_tokens_out(inner.tokens_out)
     quantum.end([state])
     return results
+
+
+def is_for_engine(
+    *,
+    body: CircuitBody,
+    device: DeviceSpec,
+    derivative_order: int,
+    randomness: Randomness,
+    **_: Any,
+) -> bool:
+    """Tell whether the runtime's engine is to run a circuit, and not the device's plugin.
+
+    What a run can find out besides, ``runtime/engine/choice.cc`` does.
+
+    Args:
+        body: of the circuit.
+        device: that of the circuit.
+        derivative_order: how often it was differentiated.
+        randomness: what it does about random outcomes.
+    """
+    closed = body.closed
+    measured = [eqn.params.get("measurements", ()) for eqn in equations_of(closed.jaxpr)]
+    if not (device.has_engine and all(m.in_engine for m in itertools.chain(*measured))):
+        return False
+    of_lightning_qubit, of_others, _lanes = engine_limits()
+    record = _record(closed) if derivative_order else 0
+    has_no_other = record == 3 or (record == 2 and randomness is Randomness.TREE)
+    most = of_lightning_qubit if device.name == "lightning.qubit" else of_others
+    return device.qubits <= most or has_no_other
 
 
 def _has(closed: ClosedJaxpr, primitive: Primitive) -> bool:

@@ -272,7 +272,7 @@ class DifferentiationChoice:
             if method == ADJOINT:
                 amplitudes_obstacle = (
                     "the amplitudes of StatePrep are differentiated by the adjoint method, which "
-                    "the engine alone does: it has computed wires, or engine='plugin'. Use "
+                    "the engine alone does, and it has engine='plugin'. Use "
                     "diff_method='best' or 'parameter-shift'."
                 )
         by_amplitudes = replace(

@@ -72,17 +72,6 @@ class GateRun:
             pieces += [pack(values)] if ndim == 0 else map(jnp.ravel, values)
         return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
 
-    def runs_in_engine(self) -> bool:
-        """Tell whether the runtime's engine applies all gates that Lightning does.
-
-        It needs to know which wires they are on, and bits.
-        """
-        return not any(
-            min(gate.wires + gate.control_wires, default=0) < 0
-            or (gate.name == "BasisState" and max(gate.slots) >= 0)
-            for gate in self.gates
-        )
-
     def value(self, slot: int) -> Any:
         """Return the parameter of a gate that has only one."""
         return self._params[slot]

@@ -24,6 +24,7 @@ class Measurement:
         number: its code begins with it.
         has_adjoint: whether the adjoint method of a plugin differentiates it.
         engine_has_adjoint: whether that of the engine does.
+        in_engine: whether the engine measures it.
         obstacle: why it has no derivative, where it has none, but by the engine's adjoint method.
         data_obstacle: why it has none by the coefficients and matrices of its observable.
     """
@@ -31,6 +32,7 @@ class Measurement:
     number: ClassVar[int]
     has_adjoint: ClassVar[bool] = False
     engine_has_adjoint: ClassVar[bool] = False
+    in_engine: ClassVar[bool] = True
     obstacle: ClassVar[str] = ""
     data_obstacle: ClassVar[str] = ""
 
@@ -225,6 +227,7 @@ class Snapshots(Measurement):
     recipes: int | None = None
 
     number = 6
+    in_engine = False  # it has no states whose bases differ from shot to shot
     obstacle = (
         "it returns classical_shadow and is differentiated; its bits have no derivative. Return "
         "qml.shadow_expval of an observable."

@@ -50,7 +50,6 @@ from bellhop.circuits.gates.gates import (
 from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
-from bellhop.circuits.measure.device_measurements import SnapshotMeans, Snapshots
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.memory import check_result_fits
@@ -164,7 +163,6 @@ class StraightCircuit(PendingRuns, WiredCircuit):
 
     def _apply(self, run: GateRun, params: Any, wires: Any, n_iterations: Any = None) -> None:
         obstacle = self._gates_obstacle(run)
-        self._runs_in_engine &= run.runs_in_engine()
         # Reading the handle binds pending gates, which moves the offset.  So it comes first.
         handle = self._handle
         is_prepared = run.derivative is Derivative.BY_AMPLITUDES
@@ -301,8 +299,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         if not measured.measurements:
             return []
         for measurement in measured.measurements:
-            # The engine has no states whose bases differ from shot to shot.
-            self._runs_in_engine &= not isinstance(measurement, Snapshots | SnapshotMeans)
+            self._runs_in_engine &= measurement.in_engine
             result = measurement.result(self.device)
             check_result_fits(result.shape, result.dtype, self.device.qubits, self._where)
         handle = self._handle

@@ -122,7 +122,7 @@ def test_more_qubits_than_the_engine_takes_otherwise() -> None:
     assert _runtime.rows_in_engine() == before + 1
 
 
-def test_computed_wires_take_shifts() -> None:
+def test_computed_wires() -> None:
     @qml.qnode(qml.device("lightning.qubit", wires=2))
     def circuit(features: Any, angle: Any, wire: Any) -> Any:
         qml.AmplitudeEmbedding(features, wires=[1, 0], normalize=True)
