@@ -249,7 +249,8 @@ NB_MODULE(_runtime, m) {
         return nb::make_tuple(engine::kMostQubits, engine::kMostQubitsOfOthers,
                               engine::sweeps().lanes);
       },
-      "The qubits of the largest circuits that the engine runs of lightning.qubit and of "
+      "The qubits of the largest circuits that the engine runs of lightning.qubit and "
+      "of "
       "Lightning's other devices, and how many numbers it works on at a time.");
   m.def("plans_made", &engine::plans_made, "How many plans of gates the engine made.");
   m.def("pending_regions", &pending_regions, "How many started regions wait now.");

@@ -53,8 +53,7 @@ Walk::Inputs own_inputs(const Step& step) {
 
 // Goes back to the beginning.
 template <typename InputsOf>
-void differentiate(Walk& walk, std::span<const Step> steps,
-                   const InputsOf& inputs_of,
+void differentiate(Walk& walk, std::span<const Step> steps, const InputsOf& inputs_of,
                    const std::vector<Amplitudes>& bras, const Jacobians& jacobians,
                    std::size_t number) {
   const std::size_t size = jacobians.height * jacobians.columns;

@@ -14,7 +14,8 @@ std::size_t parts_of(const Step& step) {
 
 // Where the derivatives by the parameters of a step begin; below zero: there are none.
 std::int64_t first_column(const Step& step, std::size_t columns) {
-  if (is_dynamic_count(step.offset)) return static_cast<std::int64_t>(column_of(step.offset));
+  if (is_dynamic_count(step.offset))
+    return static_cast<std::int64_t>(column_of(step.offset));
   if (step.offset != kLastParameters) return step.offset;
   return static_cast<std::int64_t>(columns - step.gates->parameters());
 }
@@ -26,8 +27,8 @@ Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inp
                          std::int64_t column) {
   const GateTable& gates = *step.gates;
   const auto count = static_cast<std::size_t>(step.iterations);
-  GateTable::Part part = gates.part(number, {count, inputs.params, inputs.wires},
-                                    states_.layout().qubits);
+  GateTable::Part part =
+      gates.part(number, {count, inputs.params, inputs.wires}, states_.layout().qubits);
   plan_.swap(part.plan);
   program_ = plan_->program();
   const std::size_t before = part.first * gates.parameters();
@@ -36,8 +37,7 @@ Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inp
 }
 
 TiledProgram Walk::iteration(const Segment& segment, std::size_t number) const {
-  return {program_, plan_->groups(),
-          segment.parameters + number * program_.parameters};
+  return {program_, plan_->groups(), segment.parameters + number * program_.parameters};
 }
 
 bool Walk::is_tiled() const {

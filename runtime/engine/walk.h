@@ -54,8 +54,7 @@ class Walk {
   void forward(const Step& step, const Inputs& inputs);
   // Takes ket and bras back through the last step, and adds the derivatives by its
   // parameters.
-  void backward(const Step& step, const Inputs& inputs,
-                const Gradients& gradients);
+  void backward(const Step& step, const Inputs& inputs, const Gradients& gradients);
 
  private:
   Segment segment_of(const Step& step, std::size_t number, const Inputs& inputs,

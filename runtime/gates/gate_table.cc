@@ -162,6 +162,22 @@ void map_gate(Device& device, const Gate& gate, const Qubits& qubits,
   check_distinct(all, device.controls);
 }
 
+// Whether the computed wires of a gate are there and different, as they mostly are.
+bool is_on_wires(const Gate& gate, std::size_t qubits,
+                 std::span<const std::int32_t> dynamic_wires) {
+  std::uint64_t on = 0;
+  for (const auto* wires : {&gate.wires, &gate.controls, &gate.idle}) {
+    for (const WireCode code : *wires) {
+      const auto wire = static_cast<std::uint64_t>(resolve(code, dynamic_wires));
+      if (wire >= std::min<std::size_t>(qubits, 64) || ((on >> wire) & 1) != 0) {
+        return false;
+      }
+      on |= std::uint64_t{1} << wire;
+    }
+  }
+  return true;
+}
+
 Qubits numbered(std::size_t qubits) {
   std::vector<QubitIdType> names(qubits);
   std::iota(names.begin(), names.end(), 0);
@@ -219,20 +235,24 @@ void GateTable::check_computed(
     std::int32_t iterations) const {
   if (!is_computed()) return;
   Device& device = *session.device;
-  const Qubits qubits = numbered(session.qubits);
   const auto check = [&](const Inputs& inputs) {
     for (const Gate& gate : gates_) {
-      if (!gate.run_time_wires && !gate.has_run_time_bits()) continue;
+      const bool has_bits = gate.has_run_time_bits();
+      if (!gate.run_time_wires && !has_bits) continue;
+      if (!has_bits && is_on_wires(gate, session.qubits, inputs.dynamic_wires))
+        continue;
       const auto position = static_cast<std::size_t>(&gate - &gates_[0]);
       session.attempt([&] { return describe(gate, position, inputs); },
                       [&] {
-                        map_gate(device, gate, qubits, inputs.dynamic_wires);
-                        if (gate.kind != Gate::Kind::kBasisState) return;
+                        map_gate(device, gate, numbered(session.qubits),
+                                 inputs.dynamic_wires);
+                        if (!has_bits) return;
                         fill_bits(device.bits, gate, inputs);
                       });
     }
   };
-  const bool is_alike = dynamic_wires.stride == 0 && (bits_.empty() || params.stride == 0);
+  const bool is_alike =
+      dynamic_wires.stride == 0 && (bits_.empty() || params.stride == 0);
   for (std::size_t row = 0; row < (is_alike ? 1 : session.rows); ++row) {
     const auto of_row = [&] {
       return "Row " + std::to_string(row) + " of a batch of " +

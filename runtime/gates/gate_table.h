@@ -66,6 +66,9 @@ class GateTable {
   static std::shared_ptr<Plans> no_plans();
 
   bool is_computed() const { return dynamic_wires_ > 0 || !bits_.empty(); }
+  std::span<const std::int32_t> wires_of(const Iterations& iterations) const {
+    return iterations.wires.first(iterations.count * dynamic_wires_);
+  }
   std::vector<std::int32_t> computed(const Iterations& iterations) const;
   std::shared_ptr<const engine::Plan> planned(const Iterations& iterations,
                                               std::size_t qubits) const;

@@ -75,7 +75,8 @@ void apply_gates(Session& session, const GateTable& table,
                  const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                  std::int32_t iterations) {
   if (!session.waits) {
-    return table.apply(session, params.values, offset, dynamic_wires.values, iterations);
+    return table.apply(session, params.values, offset, dynamic_wires.values,
+                       iterations);
   }
   table.keep(session, params, offset, dynamic_wires, iterations);
   if (!engine::may_wait(session)) apply_waiting(session);

@@ -268,8 +268,9 @@ class Planner {
     const std::vector<WireCode> wires = wires_;
     for (std::size_t i = 0; i < wires.size(); ++i) {
       const std::int64_t slot = gate_->slots[i];
-      const double value = slot < 0 ? plan_.constants_[static_cast<std::size_t>(-1 - slot)]
-                                    : params_[slot];
+      const double value = slot < 0
+                               ? plan_.constants_[static_cast<std::size_t>(-1 - slot)]
+                               : params_[slot];
       if (value != 0 && value != 1) return refuse(*gate_);
       wires_ = {wires[i]};
       if (value == 1) add_on_wire({fixed(kPauliX)});

@@ -33,6 +33,8 @@ struct GateTable::Plans {
   // By qubits, and what was computed.
   using Key = std::pair<std::size_t, std::vector<std::int32_t>>;
   std::map<Key, std::shared_ptr<const Plan>> all;
+  // The one that was asked for last: a circuit asks for its plan several times.
+  const std::pair<const Key, std::shared_ptr<const Plan>>* last = nullptr;
   std::size_t gates = 0;
 };
 
@@ -50,7 +52,7 @@ std::size_t GateTable::parts(std::size_t count) const {
 }
 
 std::vector<std::int32_t> GateTable::computed(const Iterations& iterations) const {
-  const auto wires = iterations.wires.first(iterations.count * dynamic_wires_);
+  const auto wires = wires_of(iterations);
   std::vector<std::int32_t> numbers(wires.begin(), wires.end());
   for (std::size_t t = 0; t < iterations.count; ++t) {
     for (std::size_t i = 0; i < bits_.size(); ++i) {
@@ -70,7 +72,8 @@ GateTable::Part GateTable::part(std::size_t number, const Iterations& all,
     const auto lent = [](const Plan* plan) {
       return std::shared_ptr<const Plan>(std::shared_ptr<const Plan>(), plan);
     };
-    if (usual != nullptr && usual->qubits() == qubits) return {lent(usual), first, count};
+    if (usual != nullptr && usual->qubits() == qubits)
+      return {lent(usual), first, count};
     const Plan* const made = planned({1, nullptr, {}}, qubits).get();
     plans_->usual.store(made, std::memory_order_release);
     return {lent(made), first, count};
@@ -82,13 +85,23 @@ GateTable::Part GateTable::part(std::size_t number, const Iterations& all,
 
 std::shared_ptr<const Plan> GateTable::planned(const Iterations& iterations,
                                                std::size_t qubits) const {
-  Plans::Key key{qubits, computed(iterations)};
+  std::vector<std::int32_t> made;
+  std::span<const std::int32_t> numbers = wires_of(iterations);
+  if (!bits_.empty()) numbers = made = computed(iterations);
   std::lock_guard lock(plans_->mutex);
+  const auto* const last = plans_->last;
+  if (last != nullptr && last->first.first == qubits &&
+      std::ranges::equal(last->first.second, numbers)) {
+    return last->second;
+  }
+  Plans::Key key{qubits, {numbers.begin(), numbers.end()}};
   if (const auto found = plans_->all.find(key); found != plans_->all.end()) {
+    plans_->last = &*found;
     return found->second;
   }
   const std::size_t gates = is_computed() ? iterations.count * gates_.size() : 0;
   if (plans_->gates + gates > kMostGates) {
+    plans_->last = nullptr;
     plans_->all.clear();
     plans_->gates = 0;
   }
@@ -96,7 +109,7 @@ std::shared_ptr<const Plan> GateTable::planned(const Iterations& iterations,
       engine::GatesOfPlan{gates_, constants_, params_, dynamic_wires_}, iterations,
       qubits);
   plans_->gates += gates;
-  plans_->all.emplace(std::move(key), plan);
+  plans_->last = &*plans_->all.emplace(std::move(key), plan).first;
   return plan;
 }
 

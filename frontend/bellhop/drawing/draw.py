@@ -4,6 +4,7 @@ import functools
 import inspect
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from bellhop.drawing.figure import figure
 from bellhop.drawing.from_jaxpr import program_graph
 from bellhop.drawing.graph import Graph
 from bellhop.drawing.mermaid import mermaid
+from bellhop.tracing.state import compiling
 from bellhop.transformations.traced import traced
 
 _TEXTS = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
@@ -90,7 +92,9 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     """Draw a hybrid program: host, circuits, callbacks and regions, and what flows between.
 
     What the host computes between two of these is gathered into one box; loops and
-    conditionals are boxes around what happens in them.  Nothing is compiled or run.
+    conditionals are boxes around what happens in them.  A circuit says what it computes besides
+    values, and whether it is for Bellhop's engine or for its device's plugin.  Nothing is compiled
+    or run.
 
     Args:
         fn: a qjit function, or a function that could be one.
@@ -130,7 +134,9 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
             # As the program is, so is the drawing: static arguments are no arrows.
             names = _dynamic_arguments(fn.static_arguments.names_of_others(function), args, kwargs)
             called = lambda *args, **kwargs: _call_with(static, function, args, kwargs)
-        closed, out_shape = jax.make_jaxpr(traced(called), return_shape=True)(*args, **kwargs)
+        options = compiling(fn.compile_options) if isinstance(fn, QJIT) else nullcontext()
+        with options:
+            closed, out_shape = jax.make_jaxpr(traced(called), return_shape=True)(*args, **kwargs)
         paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(out_shape)[0]]
         results = ["result" + jax.tree_util.keystr(path[:1]) for path in paths]
         return Drawing(program_graph(closed, names, results))

@@ -197,19 +197,20 @@ def _box(eqn: Any) -> tuple[Kind, list[str]] | None:
 
 
 def _circuit(params: dict[str, Any], name: str) -> list[str]:
-    """Return name and device of a circuit, what is computed besides values, and what is to run it."""
+    """Return the lines of a circuit: its name, device, derivatives, and what is to run it."""
     device, batch, order = params["device"], params["batch"], params["derivative_order"]
     qubits = f"{device.qubits} qubit{'s' if device.qubits != 1 else ''}"
-    lines = [params["name"], f"{device.name}, {qubits}"]
+    runner = "for the engine" if is_for_engine(**params) else "for the plugin"
     primitives = {eqn.primitive.name for eqn in equations_of(params["body"].closed.jaxpr)}
     if name == "quantum_circuit_tangent":
-        lines.append("derivative along a tangent")
+        runner = f"derivative along a tangent, {runner}"
     elif "quantum_measure_vjp" in primitives:
-        lines.append("derivative along a cotangent")
+        runner = f"derivative along a cotangent, {runner}"
     elif order > 0:
-        lines.append("with derivatives" if order == 1 else f"with derivatives of order {order}")
-    lines.append("for the engine" if is_for_engine(**params) else "for the plugin")
-    return lines if batch is None else [*lines, f"{batch.rows} times"]
+        derivatives = "derivatives" if order == 1 else f"derivatives of order {order}"
+        runner = f"with {derivatives}, {runner}"
+    rows = [] if batch is None else [f"{batch.rows} times"]
+    return [params["name"], f"{device.name}, {qubits}", runner, *rows]
 
 
 def _operation(eqn: Any) -> str:

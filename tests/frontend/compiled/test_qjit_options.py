@@ -2,10 +2,12 @@
 
 import functools
 import io
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 import pytest
 
 import bellhop
@@ -176,6 +178,27 @@ def test_a_report_names_every_stage_once():
     assert out.getvalue() == report
     f(2)
     assert out.getvalue().count("compiled") == 2
+
+
+def test_a_report_says_what_ran_circuits():
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        qml.RX(x, wires=0)
+        return qml.expval(qml.Z(0))
+
+    def report(engine):
+        out = io.StringIO()
+        both = lambda x: (circuit(x) * circuit(x + 1), jax.grad(circuit)(x))
+        f = bellhop.qjit(both, verbose=True, logfile=out, engine=engine)
+        f(1.0)
+        found = out.getvalue()
+        f(2.0)
+        assert out.getvalue() == found
+        return found.splitlines()[-1]
+
+    where = r"ran circuit \(.*test_qjit_options.py:\d+\) "
+    for engine, ran in ("auto", "in the engine"), ("plugin", "by the plugin"):
+        assert re.fullmatch(f"{where}2 times {ran}, once with its derivative {ran}", report(engine))
 
 
 def test_reports_go_to_standard_error(capsys):

@@ -61,7 +61,7 @@ def test_every_kind_of_box_and_what_flows():
         ("circuit", "result"): ["f64[]"],
     }
     circuit_box = next(node for node in graph.nodes() if node.kind == Kind.CIRCUIT)
-    assert circuit_box.lines == ["circuit", "lightning.qubit, 2 qubits"]
+    assert circuit_box.lines == ["circuit", "lightning.qubit, 2 qubits", "for the engine"]
 
 
 def test_operations_on_the_host_are_one_box_until_something_comes_between():
@@ -127,6 +127,36 @@ def test_derivatives_are_drawn_as_they_will_run():
 
     graph = bellhop.draw(bellhop.qjit(bellhop.grad(lambda x: circuit(lookup(x)))))(0.3).graph
     assert names(graph, Kind.CALLBACK) == ["lookup", "cos"]
+
+
+def circuit_boxes(function, *args, **options):
+    """What stands in the boxes of circuits behind name and device."""
+    graph = bellhop.draw(bellhop.qjit(function, **options))(*args).graph
+    return [node.lines[2:] for node in graph.nodes() if node.kind == Kind.CIRCUIT]
+
+
+def on_lightning(measure, wires=3):
+    def turned(x):
+        qml.RX(x, wires=0)
+        return measure()
+
+    return qml.QNode(turned, qml.device("lightning.qubit", wires=wires))
+
+
+def test_circuits_say_what_runs_them_and_what_they_compute():
+    assert circuit_boxes(jax.grad(circuit), 0.3) == [["with derivatives, for the engine"]]
+    second = ["with derivatives of order 2, for the engine"]
+    assert circuit_boxes(jax.grad(jax.grad(circuit)), 0.3) == [second]
+    rows = jax.vmap(jax.grad(circuit))
+    of_rows = ["with derivatives, for the plugin", "5 times"]
+    assert circuit_boxes(rows, jnp.ones(5), engine="plugin") == [of_rows]
+    probs = on_lightning(qml.probs)
+    forward, back = ["for the engine"], ["derivative along a cotangent, for the engine"]
+    assert circuit_boxes(jax.grad(lambda x: probs(x)[0]), 0.3) == [forward, back]
+    along = ["derivative along a tangent, for the engine"]
+    assert circuit_boxes(lambda x: jax.jvp(probs, (x,), (1.0,)), 0.3) == [forward, along]
+    shadow = qml.set_shots(on_lightning(lambda: qml.classical_shadow(wires=[0, 1])), 10)
+    assert circuit_boxes(shadow, 0.3) == [["for the plugin"]]
 
 
 def test_results_and_arguments_are_named():

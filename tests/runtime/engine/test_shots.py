@@ -6,6 +6,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from scipy.stats import chisquare
+from tests.runtime.circuit_calls import HANDLE, Gate, Measurements, begin, call, end, gates, measure
 
 import bellhop
 from bellhop_runtime import _runtime
@@ -141,16 +142,26 @@ def test_the_state_of_a_branch_is_normalized():
 
 def test_the_plugin_goes_on_with_the_same_seed():
     """What the engine does not do comes after it has drawn an outcome."""
+    wanted = Measurements([4, 2, 0, 1], [], [jax.ShapeDtypeStruct((200, 2), np.uint8)])
 
-    def circuit(x, wire):
-        _gates(x)
-        first = bellhop.measure(0)
-        qml.RX(x, wires=wire)
-        return qml.sample(wires=[0, 1, 2]), qml.sample(first)
+    @jax.jit
+    def program(seed):
+        state = begin(2, seed, shots=200, seeded=True)
+        state = gates(state, [Gate("Hadamard", [0])])
+        attributes = {"postselect": np.int64(-1), "reset": np.int64(0)}
+        bit = jax.ShapeDtypeStruct((), np.bool_)
+        target = "bellhop_circuit_mid_measure"
+        state, first = call(target, (HANDLE, bit), state, jnp.int32(0), site="", **attributes)
+        state = gates(state, [Gate("PCPhase", [0, 1], [0.3, 2]), Gate("Hadamard", [1])])
+        state, samples = measure(state, wanted)
+        end(state)
+        return first, samples
 
-    program = bellhop.qjit(_circuit(circuit, 200), seed=4)
     before = _runtime.rows_in_engine()
-    samples, first = found = program(0.4, 2)
+    drawn = [program(np.array([0, 0, 0, word], np.uint32)) for word in range(8)]
     assert _runtime.rows_in_engine() == before
-    _equal(np.asarray(samples)[:, 0], first)
-    _equal(program(0.4, 2), found)
+    assert {bool(first) for first, _ in drawn} == {False, True}
+    for first, samples in drawn:
+        assert np.all(samples[:, 0] == first)
+        assert 60 < np.sum(samples[:, 1]) < 140
+    _equal(program(np.zeros(4, np.uint32)), drawn[0])

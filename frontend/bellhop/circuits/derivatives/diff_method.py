@@ -31,9 +31,8 @@ DIFFERENCES_OF_DIFFERENCES = (
 )
 _OF_OTHER_NORM = (
     "the amplitudes of StatePrep are differentiated with shots, which is done by the likelihood of "
-    "samples where the runtime's engine runs the circuit: on known wires, without loops of "
-    "computed length and shadow_expval, by diff_method='best'. Use such a circuit, or "
-    "default.qubit."
+    "samples where the runtime's engine runs the circuit: without loops of computed length and "
+    "shadow_expval, by diff_method='best'. Use such a circuit, or default.qubit."
 )
 _METHODS = {
     "best": BEST,
