@@ -211,3 +211,10 @@ def test_angles_then_amplitudes_outside_of_the_engine_is_refused() -> None:
     mixed = jax.jacobian(jax.grad(on("lightning.qubit"), argnums=1))
     with pytest.raises(DifferentiableCompileError, match="by angles and then by the amplitudes"):
         bellhop.qjit(mixed, engine="plugin")(FEATURES, ANGLE)
+
+
+def test_the_adjoint_method_of_the_plugin_has_none() -> None:
+    circuit = on("lightning.qubit", diff_method="adjoint")
+    message = "adjoint method, which the engine alone does, and it has engine='plugin'"
+    with pytest.raises(DifferentiableCompileError, match=message):
+        bellhop.qjit(jax.grad(circuit), engine="plugin")(FEATURES, ANGLE)

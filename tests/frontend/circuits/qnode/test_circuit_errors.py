@@ -215,13 +215,6 @@ def matrix_gate(x: Any) -> Any:
     return expval()
 
 
-def prepared(x: Any) -> Any:
-    qml.StatePrep(jnp.stack([jnp.cos(x), jnp.sin(x)]), wires=0)
-    qml.X(jnp.int32(x))
-    return expval()
-
-
-ADJOINT = {"diff_method": "adjoint"}
 NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "state": (
         rotated(qml.state),
@@ -240,12 +233,6 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
         matrix_gate,
         {},
         "the parameters of QubitUnitary are differentiated, which the adjoint method cannot do",
-    ),
-    "amplitudes on a computed wire": (
-        prepared,
-        ADJOINT,
-        "the amplitudes of StatePrep are differentiated by the adjoint method, which the engine "
-        "alone does",
     ),
     "variance by a coefficient": (
         lambda x: qml.var(x * qml.X(0)),

@@ -214,7 +214,7 @@ def test_wires_that_are_wrong_when_it_runs(wrong: Any, message: str) -> None:
     wires = np.array([[0, 1, 2], wrong])
     loss = lambda angles, wires: on("lightning.qubit", qml.probs)(angles, wires)[0]
     compiled = bellhop.qjit(jax.grad(loss))
-    with pytest.raises(bellhop.errors.CircuitError, match=rf"test_computed_wires.*{message}"):
+    with pytest.raises(bellhop.errors.CircuitError, match=rf"test_gates_on.*{message}"):
         compiled(ANGLES[:2], wires)
     batch = np.stack([wires[:1].repeat(2, 0), wires])
     with pytest.raises(bellhop.errors.CircuitError, match=f"Row 1 of a batch of 2.*{message}"):
