@@ -51,10 +51,11 @@ struct Callback {
   bool in_place;
   // Whether the number of the device that it is called from is a last argument.
   bool takes_device;
-  // Whoever calls takes them, and leaves others behind. Null while a call has them.
-  std::atomic<Spares*> spares{nullptr};
   // The bars of the loop whose progress it reports; null for others.
   std::shared_ptr<Bars> bars;
+  // Whoever calls takes them, and leaves others behind. Null while a call has them.
+  // Each call writes here, and a program that taps reads the rest meanwhile.
+  alignas(64) std::atomic<Spares*> spares{nullptr};
 };
 
 }  // namespace bellhop

@@ -1,10 +1,12 @@
 // taps/taps.cc: the custom call that leaves a call to another thread.
 #include "taps/taps.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "callbacks/invocation.h"
@@ -46,34 +48,36 @@ void keep(PyObject* exception) {
   Py_XDECREF(dropped);
 }
 
-// Lets the interpreter hand the GIL over where another thread asks for it, as it does
-// between the instructions of Python; functions of C never do. To release the GIL and
-// take it again would starve the others: each release starts their five milliseconds of
-// waiting, after which they ask, anew.
-class Yields {
+// Offers the GIL to threads that wait for it, such as one whose program has ended: they
+// ask only after five milliseconds. To release the GIL and take it again is no offer,
+// since who is woken comes too late. But to wake a thread takes a system call, so a
+// release that took long is followed by a pause. For as long as others had the GIL it
+// is kept then, or one that computes would have it nearly all the time.
+class Offers {
  public:
   void next() {
     // The clock costs as much as a good part of a call.
     if (++calls_ % 4 != 0) return;
-    const auto now = std::chrono::steady_clock::now();
-    if (now - since_ < kHold) return;
-    run_an_instruction();
-    since_ = std::chrono::steady_clock::now();
+    const auto began = Clock::now();
+    if (began < after_) return;
+    Clock::time_point released;
+    {
+      NoGil no_gil;
+      released = Clock::now();
+      if (released - began > kWakes) std::this_thread::sleep_for(kPause);
+    }
+    const auto now = Clock::now();
+    after_ = now + std::max<Clock::duration>(now - released, kHold);
   }
 
  private:
-  static constexpr std::chrono::milliseconds kHold{1};
-
-  static void run_an_instruction() {
-    static PyObject* const code = Py_CompileString("None", "<bellhop>", Py_eval_input);
-    static PyObject* const globals = PyDict_New();
-    PyObject* none = PyEval_EvalCode(code, globals, globals);
-    if (none == nullptr) PyErr_WriteUnraisable(code);
-    Py_XDECREF(none);
-  }
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::nanoseconds kWakes{500};
+  static constexpr std::chrono::microseconds kPause{10};
+  static constexpr std::chrono::microseconds kHold{5};
 
   unsigned calls_ = 0;
-  std::chrono::steady_clock::time_point since_;
+  Clock::time_point after_;
 };
 
 // Threading: the consumer's thread; holds the GIL for one chunk after another.
@@ -92,7 +96,7 @@ void consume(TapQueue& queue) {
     if (chunk == nullptr) return;
     // The first call of a chunk waits for the GIL, for all of them.
     int64_t waited = taken == 0 ? 0 : profile_clock() - taken;
-    Yields yields;
+    Offers offers;
     queue.consume(chunk,
                   [&](Callback& callback, std::span<const BufferView> arguments) {
                     CallTimer timer;
@@ -102,7 +106,7 @@ void consume(TapQueue& queue) {
                       timer.fails();
                       keep(exception);
                     }
-                    yields.next();
+                    offers.next();
                   });
   }
 }

@@ -3,6 +3,7 @@
 import functools
 import shutil
 import subprocess
+import sys
 import sysconfig
 import threading
 import time
@@ -228,19 +229,28 @@ def test_waiting_releases_the_gil(blocked):
     join([waiter])
 
 
-def test_other_threads_run_while_many_calls_wait(blocked):
+@pytest.fixture
+def nobody_asks_for_the_gil():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(PATIENCE)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_other_threads_run_while_many_calls_wait(blocked, nobody_asks_for_the_gil):
     # Nothing but C, where the interpreter never offers the GIL.
-    numbers = list(range(30_000))
+    numbers, seen = list(range(30_000)), []
     busy = callback(functools.partial(sum, numbers))
-    for _ in range(4000):
+    ends = callback(functools.partial(seen.append, None))
+    for _ in range(2000):
         runtime.Callback.tap(busy, [])
-    done = threading.Event()
-    tap(done.set)
+        runtime.Callback.tap(ends, [])
     blocked.set()
     turns = 0
-    while not done.is_set() and turns < 20:
-        turns += 1
-        time.sleep(0)  # gives the GIL up, and so waits for it
+    while len(seen) < 2000 and turns < 20:
+        before = len(seen)
+        time.sleep(0.001)  # gives the GIL up, and then waits for it
+        turns += len(seen) > before
     numbers.clear()  # what is left ends at once
     assert turns == 20
 
