@@ -107,14 +107,17 @@ class Differentiation:
     def basis(self, n_params: int) -> Any:
         """Return the directions in which a derivative is taken, in place of all parameters.
 
-        They are rows of ones and minus ones, drawn here; None without such.
+        They are rows of ones and minus ones, drawn here; None without such. What has no derivative,
+        as bits, is zero there.
         """
         if self.method != SPSA:
             return None
         options = dict(self.options)
-        return random_directions(
+        rows = random_directions(
             n_params, random_key, options["num_directions"], options["sampler_rng"]
         )
+        is_shifted = np.frombuffer(self.frequencies, np.uint8) != shift_rules.NO_FREQUENCIES
+        return rows if is_shifted.all() else rows * is_shifted
 
     def rules(self, order: int, directions: int, *, keep: bool) -> shift_rules.ShiftRules:
         """Return the rules that differentiate by shifted parameters; what is not shifted has none.

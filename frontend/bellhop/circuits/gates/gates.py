@@ -253,6 +253,7 @@ class GateList:
         qubits = self._qubits([*wires, *(wire for wire, _ in controls)], run)
         gate_wires, control_wires = qubits[: len(wires)], qubits[len(wires) :]
         can_fail = min(gate_wires + control_wires, default=0) < 0
+        can_fail |= base.name == "BasisState" and max(slots) >= 0
         run.gates.append(
             Gate(
                 name=_name(base) + (f"@{self._site}" if can_fail else ""),

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 from jax.extend.core import get_opaque_trace_state
-from pennylane import Identity
+from pennylane import BasisState, Identity
 from pennylane.operation import Operator
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 from pennylane.tape import QuantumScript
@@ -58,7 +58,8 @@ class _Queue(AnnotatedQueue):
                 "function, which cannot hold gates. Use bellhop.for_loop, while_loop or cond, or "
                 "call the QNode inside the transformation instead."
             )
-        if is_measurement(obj) or any(map(is_dynamic, getattr(obj, "wires", ()))):
+        may_fail = is_measurement(obj) or isinstance(obj, BasisState)
+        if may_fail or any(map(is_dynamic, getattr(obj, "wires", ()))):
             # Only these may raise an error later which names their line; finding it takes time.
             self.sites[id(obj)] = user_site()
         super().append(obj, **kwargs)
@@ -100,7 +101,7 @@ class QueuedCircuit:
         self.apply([op])
 
     def site_of(self, operation: Any) -> str:
-        """Return the ``file:line`` of an operation on computed wires; of others, an empty text."""
+        """Return the ``file:line`` of an operation that may fail; of others, an empty text."""
         sites = self._sites if self._queue is None else self._queue.sites
         return sites.get(id(operation), "")
 

@@ -57,6 +57,6 @@ def test_failure_names_the_circuit_and_ends_it():
         qml.BasisState(x, wires=[0, 1])
         return qml.probs()
 
-    with pytest.raises(CircuitError, match=r"QNode 'bits' .*expected 0 or 1 for each wire"):
+    with pytest.raises(CircuitError, match=r"QNode 'bits' .*circuits.py:57.* expected 0 or 1 for"):
         bits(jnp.array([2, 1]))
     np.testing.assert_allclose(bits(jnp.array([0, 1])), [0, 1, 0, 0])

@@ -71,6 +71,17 @@ def test_each_run_has_directions_of_its_own(name: str, exact: Any) -> None:
     assert len(np.unique(np.round(np.stack(runs)[:, 0], 6))) > 1
 
 
+def test_bits_are_in_no_direction() -> None:
+    @qml.qnode(qml.device("lightning.qubit", wires=2), diff_method="spsa")
+    def prepared(bits: Any, x: Any) -> Any:
+        qml.BasisState(bits, wires=[0, 1])
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    found = bellhop.qjit(jax.grad(prepared, argnums=1))(np.array([1, 0]), 0.4)
+    np.testing.assert_allclose(found, np.sin(0.4), atol=1e-8)
+
+
 def test_a_loop_of_computed_length_on_default_qubit() -> None:
     def loop(n: Any, x: Any) -> Any:
         bellhop.for_loop(0, n)(lambda i: qml.RX(x * (i + 1), 0))()
