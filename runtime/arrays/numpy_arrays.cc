@@ -296,7 +296,8 @@ int store_exact(PyObject* value, const BufferView& buffer) {
     if (status == 1) pack(elements.data(), buffer);
     return status;
   }
-  if (PyArray_Check(value)) {
+  // What a subclass means, such as a mask, the callback's Python side knows.
+  if (PyArray_CheckExact(value)) {
     auto* array = reinterpret_cast<PyArrayObject*>(value);
     if (!same_shape(array, buffer)) return 0;
     PyArray_Descr* observed = PyArray_DESCR(array);

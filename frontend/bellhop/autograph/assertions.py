@@ -7,17 +7,15 @@ from malt.core import converter
 from malt.pyct import templates
 
 from bellhop.autograph.state import is_traced
-from bellhop.base.source import user_site
-from bellhop.callbacks.assertion import debug_assert
+from bellhop.callbacks.assertion import assert_statement
 
 
 def assert_(test: Any, message: Callable[[], Any] | None = None) -> None:
-    """Check a condition: now, or where the program computes it, by ``debug_assert``."""
-    if not is_traced(test):
-        assert test, None if message is None else message()
-        return
-    told = "an assertion does not hold" if message is None else str(message())
-    debug_assert(test, f"{told} ({user_site()})")
+    """Check a condition: now, or where the program computes it when that runs."""
+    if is_traced(test):
+        assert_statement(test, *([] if message is None else [str(message())]))
+    elif not test:
+        raise AssertionError(*([] if message is None else [message()]))
 
 
 def transform(node: Any, context: Any) -> Any:

@@ -1,6 +1,6 @@
 """debug_assert: a condition that must hold when the program runs."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -45,6 +45,15 @@ def debug_assert(condition: Any, error: str) -> None:
     """
     if not isinstance(error, str):
         raise TypeError(f"debug_assert takes a message after the condition, got {error!r}.")
+    _check(condition, _Assertion(error))
+
+
+def assert_statement(condition: Any, *message: str) -> None:
+    """Do what ``assert`` does of a condition that the program computes."""
+    _check(condition, _Statement(*message))
+
+
+def _check(condition: Any, assertion: OwnFunction) -> None:
     for leaf in jax.tree.leaves(condition, is_leaf=lambda leaf: leaf is None):
         if not is_array_like(leaf):
             raise TypeError(
@@ -53,14 +62,22 @@ def debug_assert(condition: Any, error: str) -> None:
             )
     options = current_options()
     if options is None or not options.disable_assertions:
-        call_for_effect(_Assertion(error), (condition,), {}, ASSERTION)
+        call_for_effect(assertion, (condition,), {}, ASSERTION)
 
 
 class _Assertion(OwnFunction):
     """Checks a condition; it is made of the error."""
 
     __name__ = "debug_assert"
+    error: ClassVar[type[Exception]] = RuntimeError
 
     def __call__(self, condition: Any) -> None:
         if not all(map(np.all, jax.tree.leaves(condition))):
-            raise RuntimeError(*self.arguments)
+            raise self.error(*self.arguments)
+
+
+class _Statement(_Assertion):
+    """Checks the condition of an ``assert`` statement; it is made of its message, if any."""
+
+    __name__ = "assert"
+    error = AssertionError

@@ -8,14 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.base.source import definition_site
 from bellhop.callbacks.linear_map import zero_tangent
 from bellhop.compiler.target import describe, is_array_like
 from bellhop.tracing.state import NOT_TRACEABLE
 
 
-def rule_of(name: str, callback: str) -> str:
-    """Return what errors call a rule."""
-    return f"the {name} rule of pure_callback '{callback}'"
+def rule_of(name: str, callback: str, function: Callable[..., Any]) -> str:
+    """Return what errors call a rule, and where it is."""
+    return f"the {name} rule of pure_callback '{callback}' ({definition_site(function)})"
 
 
 def checked_rule(function: Callable[..., Any], name: str, callback: str) -> Callable[..., Any]:
@@ -30,14 +31,16 @@ def checked_rule(function: Callable[..., Any], name: str, callback: str) -> Call
         TypeError: where it is no function.
     """
     if not callable(function):
-        raise TypeError(f"{rule_of(name, callback)} must be a function, got {function!r}.")
+        raise TypeError(
+            f"the {name} rule of pure_callback '{callback}' must be a function, got {function!r}."
+        )
 
     @functools.wraps(function)
     def rule(*args: Any) -> Any:
         try:
             return function(*args)
         except Exception as error:
-            note = f"raised in {rule_of(name, callback)}"
+            note = f"raised in {rule_of(name, callback, function)}"
             if isinstance(error, NOT_TRACEABLE):
                 note += (
                     ". A rule is traced: write it with jax.numpy, or let it call another "

@@ -195,17 +195,18 @@ class PureCallback(PickledByName):
     def _differentiable(self, results: Results) -> Callable[..., Any]:
         avals, tree = results
         call = jax.custom_jvp(lambda *args: self._call(args, {}))
+        user_rule: Any = self._jvp
         if self._fwd is not None and self._bwd is not None:
             reverse = ReverseRule(
                 self.__name__, user_site(), tree, avals, self._fwd, self._bwd, self._jvp
             )
-            rule, name = reverse.differentiate, "fwd"
+            rule, name, user_rule = reverse.differentiate, "fwd", self._fwd
         else:
             rule, name = functools.partial(self._forward_rule, results), "jvp"
 
         def differentiate(primals: Any, tangents: Any) -> tuple[Any, Any]:
             result, tangent = rule(primals, tangents)
-            what = rule_of(name, self.__name__)
+            what = rule_of(name, self.__name__, user_rule)
             result = checked_result(result, what, tree, avals)
             return vary_with(primals, result), vary_with(primals, tangent)
 
@@ -215,7 +216,7 @@ class PureCallback(PickledByName):
     def _forward_rule(self, results: Results, primals: Any, tangents: Any) -> tuple[Any, Any]:
         avals, tree = results
         assert self._jvp is not None
-        what = rule_of("jvp", self.__name__)
+        what = rule_of("jvp", self.__name__, self._jvp)
         result, tangent = checked_pair(self._jvp(primals, tangents), what, "tangent of it")
         return result, checked_tangent(tangent, what, tree, avals)
 

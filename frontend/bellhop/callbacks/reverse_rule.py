@@ -52,7 +52,7 @@ class ReverseRule:
 
     def differentiate(self, args: Any, tangents: Any) -> tuple[Any, Any]:
         """Return what ``fwd`` says of the result, and the tangent: a rule of ``jax.custom_jvp``."""
-        what = rule_of("fwd", self.name)
+        what = rule_of("fwd", self.name, self.fwd)
         result, residuals = checked_pair(self.fwd(*args), what, "residuals")
         check_residuals(residuals, what)
         active = [is_perturbed(tangent) for tangent in jax.tree.leaves(tangents)]
@@ -70,7 +70,7 @@ class ReverseRule:
         saved, tree = jax.tree.flatten(point)
 
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-            what = rule_of("bwd", self.name)
+            what = rule_of("bwd", self.name, self.bwd)
             residuals, _ = jax.tree.unflatten(tree, saved)
             found = self.bwd(residuals, self._of_result(cotangents))
             found = vary_with(cotangents, checked_cotangents(found, what, avals))
@@ -82,7 +82,7 @@ class ReverseRule:
             _, args = jax.tree.unflatten(tree, saved)
             leaves, arguments = jax.tree.flatten(avals)
             tangents = jax.tree.unflatten(arguments, _filled(leaves, active, moving))
-            what = rule_of("jvp", self.name)
+            what = rule_of("jvp", self.name, self.jvp)
             _, tangent = checked_pair(self.jvp(args, tangents), what, "tangent of it")
             tangent = checked_tangent(tangent, what, self.out_tree, self.result_avals)
             tangents = jax.tree.leaves(vary_with(args, tangent))

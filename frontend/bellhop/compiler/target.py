@@ -278,6 +278,11 @@ class CallbackTarget:
             TypeError: naming the callback, what was declared and what was returned.
         """
         observed = describe(value)
+        if isinstance(value, np.ma.MaskedArray):
+            raise TypeError(
+                f"{self._returned(observed, index)}, whose mask a program has no place for. Return "
+                "x.filled(number), or the data and the mask as two results."
+            )
         if isinstance(value, np.generic) or not isinstance(value, bool | int | float | complex):
             try:
                 array = np.asarray(value)
@@ -349,6 +354,8 @@ def is_left_to_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
 
 def is_array_like(leaf: Any) -> bool:
     """Tell whether JAX takes a leaf for an array."""
+    if isinstance(leaf, np.ma.MaskedArray):
+        return False
     if isinstance(leaf, jax.Array | bool | int | float | complex):
         return True
     try:
@@ -360,6 +367,8 @@ def is_array_like(leaf: Any) -> bool:
 
 def describe(value: Any) -> str:
     """Describe a value by dtype and shape, or by its type."""
+    if isinstance(value, np.ma.MaskedArray):
+        return f"a masked array {_describe_type(value.dtype, value.shape)}"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return _describe_type(value.dtype, value.shape)
     if value is None:

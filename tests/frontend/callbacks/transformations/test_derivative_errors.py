@@ -157,7 +157,8 @@ def test_exception_in_a_rule_reaches_the_caller():
     callback = with_rules(save_nothing, broken)
     with pytest.raises(LookupError, match="in bwd") as caught:
         bellhop.qjit(jax.grad(lambda x: callback(x)))(jnp.ones(3))
-    assert "raised in the bwd rule of pure_callback 'scale'" in caught.value.__notes__
+    place = f"{__file__}:{broken.__code__.co_firstlineno}"
+    assert f"raised in the bwd rule of pure_callback 'scale' ({place})" in caught.value.__notes__
 
 
 def test_rule_that_needs_values_is_told_that_it_is_traced():
@@ -165,13 +166,17 @@ def test_rule_that_needs_values_is_told_that_it_is_traced():
     with pytest.raises(jax.errors.TracerArrayConversionError) as caught:
         bellhop.qjit(bellhop.grad(callback))(jnp.ones(3))
     notes = "\n".join(caught.value.__notes__)
-    assert "the bwd rule of pure_callback 'scale'. A rule is traced: write it with jax.num" in notes
+    assert "the bwd rule of pure_callback 'scale' (" in notes
+    assert f"{__file__}:" in notes
+    assert "). A rule is traced: write it with jax.num" in notes
 
 
 @pytest.mark.parametrize("leaf", ["text", len], ids=["text", "function"])
 def test_residuals_that_are_no_arrays_are_named(leaf):
     callback = with_rules(lambda callback, x: (callback(x), (x, leaf)), lambda saved, dy: dy)
-    with pytest.raises(TypeError, match=r"fwd rule of pure_callback 'scale' returned residuals"):
+    with pytest.raises(
+        TypeError, match=r"fwd rule of pure_callback 'scale' \(.*py:\d+\) returned residuals"
+    ):
         bellhop.grad(callback)(jnp.ones(3))
 
 

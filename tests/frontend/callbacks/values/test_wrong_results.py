@@ -81,6 +81,14 @@ def torch_value(**options):
     return torch.ones(3, dtype=torch.float64, **options)
 
 
+@pytest.mark.parametrize("value", [np.ma.array([1.0, 2.0], mask=[0, 1]), np.ma.masked])
+def test_mask_is_not_lost(value):
+    with pytest.raises(TypeError, match="array float64.*, whose mask a program has no place for"):
+        call(value, STRUCT(value.shape, float))
+    with pytest.raises(TypeError, match=r"args\[0\] is a masked array float64"):
+        bellhop.qjit(lambda: bellhop.pure_callback(np.sum, float)(value))()
+
+
 def test_tensor_of_torch_is_an_array():
     np.testing.assert_array_equal(call(torch_value(), STRUCT((3,), float)), np.ones(3))
     with pytest.raises(TypeError, match=r"returned float64\[3\], declared float32\[3\]"):
