@@ -105,7 +105,7 @@ def _of_device(circuit: Circuit, asked: Any) -> Any:
     """
     if asked not in ("best", *_OF_DEVICES):
         return asked
-    device, tape = circuit.device, circuit.template.example(circuit.placeholders())
+    device, tape = circuit.device, circuit.example()
     # The best may be to differentiate what the device computes, which is not in the program.
     for method in (asked, "device") if asked == "best" else (asked,):
         config = ExecutionConfig(gradient_method=method, interface="autograd")

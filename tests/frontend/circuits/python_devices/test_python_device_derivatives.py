@@ -46,6 +46,18 @@ def test_jacobian(method):
     close(ours, jax.jit(jax.jacfwd(reference(circuit), argnums=(0, 1)))(0.3, 0.5))
 
 
+def test_gradient_by_amplitudes_that_are_normalized():
+    """No numbers are zeros, which have no norm: NumPy would warn of it."""
+
+    def prepared(features):
+        qml.AmplitudeEmbedding(features, wires=[0, 1], normalize=True)
+        return qml.expval(qml.Z(0))
+
+    features = jnp.array([0.6, 0.1, 0.2, 0.8])
+    slope = bellhop.qjit(jax.grad(qml.QNode(prepared, CountingDevice(wires=2))))(features)
+    close(slope, jax.jit(jax.grad(reference(prepared)))(features))
+
+
 def test_only_what_is_differentiated_is_shifted():
     device = CountingDevice(wires=2)
 
