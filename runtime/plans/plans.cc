@@ -19,8 +19,8 @@ constexpr std::size_t kIterationsAtOnce = 1024;
 // wires of a circuit in turn mostly begins anew after as many, with the same plan.
 constexpr std::size_t kGatesAtOnce = 840;
 
-// With more, about 30 MB, all plans of computed wires are forgotten.
-constexpr std::size_t kMostGates = std::size_t{1} << 16;
+// With more, 10 to 25 MB, all plans of computed wires are forgotten.
+constexpr std::size_t kMostGates = std::size_t{1} << 15;
 
 using Plan = engine::Plan;
 
@@ -88,29 +88,34 @@ std::shared_ptr<const Plan> GateTable::planned(const Iterations& iterations,
   std::vector<std::int32_t> made;
   std::span<const std::int32_t> numbers = wires_of(iterations);
   if (!bits_.empty()) numbers = made = computed(iterations);
-  std::lock_guard lock(plans_->mutex);
-  const auto* const last = plans_->last;
-  if (last != nullptr && last->first.first == qubits &&
-      std::ranges::equal(last->first.second, numbers)) {
-    return last->second;
+  Plans::Key key;
+  {
+    std::lock_guard lock(plans_->mutex);
+    const auto* const last = plans_->last;
+    if (last != nullptr && last->first.first == qubits &&
+        std::ranges::equal(last->first.second, numbers)) {
+      return last->second;
+    }
+    key = {qubits, {numbers.begin(), numbers.end()}};
+    if (const auto found = plans_->all.find(key); found != plans_->all.end()) {
+      plans_->last = &*found;
+      return found->second;
+    }
   }
-  Plans::Key key{qubits, {numbers.begin(), numbers.end()}};
-  if (const auto found = plans_->all.find(key); found != plans_->all.end()) {
-    plans_->last = &*found;
-    return found->second;
-  }
-  const std::size_t gates = is_computed() ? iterations.count * gates_.size() : 0;
-  if (plans_->gates + gates > kMostGates) {
-    plans_->last = nullptr;
-    plans_->all.clear();
-    plans_->gates = 0;
-  }
+  // Rows on wires of their own need not wait for one another.
   auto plan = std::make_shared<const Plan>(
       engine::GatesOfPlan{gates_, constants_, params_, dynamic_wires_}, iterations,
       qubits);
-  plans_->gates += gates;
-  plans_->last = &*plans_->all.emplace(std::move(key), plan).first;
-  return plan;
+  const std::size_t gates = is_computed() ? iterations.count * gates_.size() : 0;
+  std::lock_guard lock(plans_->mutex);
+  if (plans_->gates + gates > kMostGates) {
+    plans_->all.clear();
+    plans_->gates = 0;
+  }
+  const auto [found, is_new] = plans_->all.emplace(std::move(key), std::move(plan));
+  if (is_new) plans_->gates += gates;
+  plans_->last = &*found;
+  return found->second;
 }
 
 bool GateTable::is_one_plan(const Step& step, std::size_t rows) const {
