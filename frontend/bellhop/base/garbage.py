@@ -12,7 +12,7 @@ _OBJECTS = 50_000
 def rare_garbage_collection() -> Iterator[None]:
     """Let Python look for garbage less often.
 
-    What is made while a program is traced stays until it is lowered, so that to look for garbage
+    What is made while a program is traced stays until it is optimised, so that to look for garbage
     among it every 700 objects is in vain, and a tenth of the time.
     """
     usual = gc.get_threshold()

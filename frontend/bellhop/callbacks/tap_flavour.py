@@ -31,7 +31,8 @@ class Tap(Flavour):
 
     def run(self, *leaves: Any, target: CallbackTarget) -> list[Any]:
         """Tap right away, where no program is being traced."""
-        return [jnp.asarray(leaf) for leaf in _tapped(*leaves, target=target)]
+        _WITHOUT_RESULTS.primitive.bind(*leaves, target=target)
+        return [jnp.asarray(leaf) for leaf in leaves]
 
     def abstract_eval(self, *avals: Any, target: CallbackTarget) -> Any:
         """Return the types of the operands, and the effects."""
@@ -92,16 +93,11 @@ class Tap(Flavour):
         self, ctx: mlir.LoweringRuleContext, *operands: Any, target: CallbackTarget
     ) -> Sequence[Any]:
         """Lower to a call without results, whose operands go on."""
-
-        def tap(*leaves: Any) -> Sequence[Any]:
-            return _tapped(*leaves, target=target)
-
-        return mlir.lower_fun(tap, multiple_results=True)(ctx, *operands)
-
-
-def _tapped(*leaves: Any, target: CallbackTarget) -> Sequence[Any]:
-    _WITHOUT_RESULTS.primitive.bind(*leaves, target=target)
-    return leaves
+        of_call = ctx.replace(primitive=_WITHOUT_RESULTS.primitive, avals_out=())
+        _WITHOUT_RESULTS.lower(of_call, *operands, target=target)
+        if of_call.tokens_out is not None:
+            ctx.set_tokens_out(of_call.tokens_out)
+        return operands
 
 
 def _transformed(target: CallbackTarget, transform: tuple[str, dict[str, Any]]) -> CallbackTarget:

@@ -39,6 +39,7 @@ from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
 
 
+@rare_garbage_collection()
 def compile_program(
     function: Callable[..., Any],
     args: Sequence[Any],
@@ -58,7 +59,7 @@ def compile_program(
     """
     stopwatch = Stopwatch()
     # A program runs on one device, whatever mesh the user has set.
-    with without_mesh(), rare_garbage_collection():
+    with without_mesh():
         traced = jax.jit(function, keep_unused=True).trace(*args)
     if len(traced.jaxpr.in_avals) != len(jax.tree.leaves(args)):
         # JAX hands what is traced elsewhere over like a constant, as one more argument.
@@ -75,7 +76,7 @@ def compile_program(
                 "ref[...], as an argument and return the new one, or make it inside."
             )
     stopwatch.lap("tracing")
-    with lowering() as gathered, without_mesh(), rare_garbage_collection():
+    with lowering() as gathered, without_mesh():
         module = lower_for_us(traced)
         gathered.finish()
     forget_lowering(traced.jaxpr)
