@@ -125,7 +125,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
             sums, (weights, faults) = jax.lax.scan(add, zeros, branches)
             return weights, faults, sums
 
-        if not n_outcomes:
+        if method is None:
             _, faults, *values = once(jnp.uint32(0), nothing_drawn)
             return results.finish(wire_faults.checked(values, faults, None))
         weights, faults, values = of_all_branches(nothing_drawn)
@@ -147,7 +147,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
             is_kept=is_kept if postselects else None,
         )
 
-    return rows.run(of_row, lambda all_: results.of_all_rows(all_, differ=n_outcomes > 0))
+    return rows.run(of_row, lambda all_: results.of_all_rows(all_, differ=method is not None))
 
 
 class Drawn(NamedTuple):
@@ -172,6 +172,6 @@ def _check_outcomes(n_outcomes: int, simulator: Simulator) -> None:
     if n_outcomes > _MOST_OUTCOMES:
         raise CompileError(
             f"{simulator.where}: it has {n_outcomes} mid-circuit measurements; on {simulator.name} "
-            f"bellhop goes through the outcomes of at most {_MOST_OUTCOMES}. Use "
-            "qml.device('lightning.qubit', wires=...)."
+            f"bellhop goes through the outcomes of at most {_MOST_OUTCOMES}, and of all that are "
+            "postselected. Use qml.device('lightning.qubit', wires=...)."
         )

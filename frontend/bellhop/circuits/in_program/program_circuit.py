@@ -40,7 +40,8 @@ class ProgramCircuit(WiredCircuit):
 
     Attributes:
         fault: the first fault of such wires so far.
-        n_outcomes: how many mid-circuit outcomes a run has at most.
+        n_outcomes: how many mid-circuit outcomes a run has at most, without those that are
+            postselected.
         has_mid_circuit: whether it measures in the middle.
     """
 

@@ -131,17 +131,18 @@ class SimulatedCircuit(ProgramCircuit):
 
     def _measured(self, label: Any, *, reset: bool, postselect: int) -> Any:
         """Project a wire on its outcome, and return that."""
-        outcome = (self._outcomes >> self._place.astype(jnp.uint32)) & 1
-        is_asked_for = outcome == postselect if postselect >= 0 else True
-        one = jnp.where(is_asked_for, outcome, 0).astype(float)
-        zero = jnp.where(is_asked_for, 1 - outcome, 0).astype(float)
+        if postselect >= 0:
+            outcome = jnp.uint32(postselect)
+        else:
+            outcome = (self._outcomes >> self._place.astype(jnp.uint32)) & 1
+            self._place = self._place + 1
+            self.n_outcomes += 1
+        one, zero = outcome.astype(float), (1 - outcome).astype(float)
         # To the outcome, or with a reset to zero.
         rows = [[zero, one], [0, 0]] if reset else [[zero, 0], [0, one]]
         with qml.QueuingManager.stop_recording():
             projector = qml.Hermitian(jnp.array(rows), wires=label)
             self.state = self.simulator.after([projector], self.state)
-        self._place = self._place + 1
-        self.n_outcomes += 1
         self.postselects |= postselect >= 0
         self._is_fresh = False
         return outcome == 1
@@ -239,7 +240,7 @@ class _StateValues(ExactValues):
         self.where = circuit.where
         self._circuit = circuit
         self._simulator = circuit.simulator
-        self._is_mixture = circuit.n_outcomes > 0 and not is_single
+        self._is_mixture = circuit.has_mid_circuit and not is_single
 
     def weight(self) -> Take:
         return lambda _: self._circuit.weight()

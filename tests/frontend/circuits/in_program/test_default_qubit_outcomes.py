@@ -183,3 +183,26 @@ def test_error_names_the_circuit(name: str) -> None:
 
     with pytest.raises(bellhop.CompileError, match=f"the QNode 'failing'.*{re.escape(message)}"):
         bellhop.qjit(failing)(3.0)
+
+
+@pytest.mark.parametrize("device", ["default.qubit", "default.mixed"])
+def test_postselections_are_no_outcomes_to_go_through(device: str) -> None:
+    @qml.qnode(qml.device(device, wires=2))
+    def circuit(x: Any, n: Any) -> Any:
+        qml.H(1)
+
+        @bellhop.for_loop(0, n, 1)
+        def attempt(_: Any) -> None:
+            qml.CRX(x, [1, 0])
+            bellhop.measure(0, postselect=0)
+
+        attempt()
+        return qml.expval(qml.Z(1))
+
+    def by_hand(x: Any, n: int) -> Any:
+        kept = jnp.cos(x / 2) ** (2 * n)
+        return (1 - kept) / (1 + kept)
+
+    known = bellhop.qjit(bellhop.value_and_grad(lambda x: circuit(x, 14)))
+    np.testing.assert_allclose(known(0.4), jax.value_and_grad(by_hand)(0.4, 14), atol=1e-10)
+    np.testing.assert_allclose(bellhop.qjit(circuit)(0.4, 14), by_hand(0.4, 14), atol=1e-10)
