@@ -51,10 +51,4 @@ std::size_t Directions::part_of(double proxy) const {
   return static_cast<std::size_t>(proxy);
 }
 
-void Directions::clear() {
-  // One long loop must not hold its memory for ever.
-  parts_ = {};
-  numbers_ = {};
-}
-
 }  // namespace bellhop

@@ -22,8 +22,6 @@ class Directions {
   // Writes a sum, for so many parameters as there is room for. Throws CircuitError.
   void read(double proxy, std::span<double> direction) const;
 
-  void clear();
-
  private:
   struct Part {
     std::size_t before;  // the proxy that it was added to

@@ -98,11 +98,4 @@ bool DynamicCount::recall(std::int64_t number) const {
   return found->second;
 }
 
-void DynamicCount::clear() {
-  // One long loop must not hold its memory for ever.
-  derivatives_ = {};
-  products_ = {};
-  outcomes_ = {};
-}
-
 }  // namespace bellhop

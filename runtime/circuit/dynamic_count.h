@@ -57,8 +57,6 @@ class DynamicCount {
   void remember(std::int64_t number, bool outcome);
   bool recall(std::int64_t number) const;
 
-  void clear();
-
  private:
   struct Products {
     std::size_t rows = 0;

@@ -61,9 +61,9 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   const bool failed = session.device_failed;
   const bool recording = session.tape.recording;
   ++session.generation;
-  session.tape.clear();
-  session.dynamic_count.clear();
-  session.directions.clear();
+  session.tape = {};
+  session.dynamic_count = {};
+  session.directions = {};
   session.jacobian.reset();
   session.in_engine.reset();
   // One long loop must not hold its memory for ever.
@@ -101,17 +101,6 @@ Lease find(Handle handle) {
 }
 
 }  // namespace
-
-void Tape::clear() {
-  recording = false;
-  is_behind = false;
-  parameters.clear();
-  last_parameter = -1;
-  dynamic_count = 0;
-  expvals = 0;
-  obstacle.clear();
-  many_parameters.clear();
-}
 
 bool is_for_tape(const Beginning& beginning) {
   return beginning.tape && beginning.shots == 0 && beginning.tree == Tree::kNone;

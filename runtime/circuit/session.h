@@ -51,8 +51,6 @@ struct Tape {
   // that has several parameters: for error messages.
   std::string obstacle;
   std::string many_parameters;
-
-  void clear();
 };
 
 class GateTable;

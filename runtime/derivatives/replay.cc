@@ -121,9 +121,8 @@ class Runner {
     is_used_ = true;
     seeds.seed(session_.device->generator, number);
     session_.touched = false;
-    session_.tape.clear();
-    session_.dynamic_count.clear();
-    session_.tape.recording = session_.record;
+    session_.tape = {.recording = session_.record};
+    session_.dynamic_count = {};
     if (session_.record) session_.device->plugin->StartTapeRecording();
     for (const Step& step : std::span(kept_.steps).first(steps)) apply(step, point);
     measure(session_);

@@ -26,8 +26,8 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
                     });
     session.touched = false;
     session.steps.clear();
-    session.dynamic_count.clear();
-    session.directions.clear();
+    session.dynamic_count = {};
+    session.directions = {};
     session.jacobian.reset();
     if (session.in_engine) {
       session.in_engine->done = 0;
