@@ -162,8 +162,8 @@ def test_through_measurements_in_the_middle() -> None:
     @qml.qnode(qml.device("lightning.qubit", wires=QUBITS))
     def circuit(angles: Any, wires: Any) -> Any:
         layers(angles[:5], wires[:5])
-        outcome = qml.measure(wires[5, 0], reset=True)
-        qml.cond(outcome, qml.RY)(angles[5, 0], wires[5, 1])
+        outcome = bellhop.measure(wires[5, 0], reset=True)
+        bellhop.cond(outcome)(lambda: qml.RY(angles[5, 0], wires[5, 1]))()
         layers(angles[6:8], wires[6:8])
         return z_and_y()
 
