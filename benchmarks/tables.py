@@ -43,18 +43,30 @@ TABLES = {
                 "print-loop": "print in a compiled loop, each",
                 "accelerate-other": "region on another device",
                 "accelerate-chain": "10 regions in a row there",
+            }
+        ),
+        Table(
+            {
                 "circuit-4": "circuit, 4 qubits",
-                "gradient-4": "its gradient",
-                "gradient-by-shifts-4": "its gradient by parameter shifts",
                 "circuit-10": "circuit, 10 qubits",
                 "circuit-16": "circuit, 16 qubits",
                 "circuit-20": "circuit, 20 qubits",
+                "gradient-4": "gradient, 4 qubits",
+                "gradient-10": "gradient, 10 qubits",
                 "gradient-16": "gradient, 16 qubits",
                 "gradient-20": "gradient, 20 qubits",
+                "gradient-by-shifts-4": "gradient by parameter shifts, 4 qubits",
                 "batch-of-1000-4": "`vmap` of 1000 circuits, 4 qubits, each",
                 "batch-of-64-10": "`vmap` of 64 circuits, 10 qubits, each",
+                "classifier-128-4": "loss of 128 rows and gradient, 4 qubits",
+                "classifier-1000-4": "loss of 1000 rows and gradient, 4 qubits",
+                "classifier-32-8": "loss of 32 rows and gradient, 8 qubits",
+                "training-6": "training of 100 steps, 6 qubits",
+                "vqe-8-100": "VQE step, 8 qubits, 100 terms",
+                "vqe-12-600": "VQE step, 12 qubits, 600 terms",
                 "gates-loop-20000": "gate in a compiled loop, each",
-            }
+            },
+            (*FRAMEWORKS, *SIMULATORS),
         ),
     ),
     "doc/guide/external-callbacks.md": (
