@@ -53,6 +53,19 @@ def known_at(
         return None
 
 
+def deciding(value: Any, numbers: Sequence[Any]) -> list[int]:
+    """Return which numbers decide a value; none where anything but they and constants does.
+
+    Args:
+        value: is being traced.
+        numbers: tracers, from which it may be computed.
+    """
+    try:
+        return _Computation(value, numbers).used()
+    except _UnknownError:
+        return []
+
+
 class _Computation:
     """What computes a traced value."""
 
@@ -62,6 +75,7 @@ class _Computation:
         self._constants: dict[int, np.ndarray] = {}
         self._equations: list[tuple[Any, list[int], list[int]]] = []
         self._known_later = {key for key, _ in self._numbers}
+        self._used: set[int] = set()
         self._made: dict[tuple[int, int], int] = {}
         self._n_seen = 0
         self._held = [value, *numbers]
@@ -77,10 +91,15 @@ class _Computation:
             values.update(zip(results, made, strict=True))
         return values[self._value]
 
+    def used(self) -> list[int]:
+        """Return the places of the numbers that the value is computed from."""
+        return [place for place, (key, _) in enumerate(self._numbers) if key in self._used]
+
     def _reach(self, value: Any) -> int:
         """Note the equations that make a value, those before others first; return its key."""
         value = without_wrapping(value)
         key = id(value)
+        self._used.add(key)
         if key in self._constants or key in self._known_later:
             return key
         self._held.append(value)

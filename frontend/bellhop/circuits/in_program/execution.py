@@ -10,7 +10,8 @@ import pennylane as qml
 from jax.core import eval_jaxpr
 
 from bellhop.base.source import named_after
-from bellhop.circuits.circuit.execution import ONE_SHOT, SINGLE_BRANCH, QNodeCall, Results
+from bellhop.circuits.circuit.execution import ONE_SHOT, SINGLE_BRANCH, QNodeCall
+from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of, options_of
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.rewrites import rewrites_of

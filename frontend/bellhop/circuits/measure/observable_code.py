@@ -31,6 +31,17 @@ def hermitian_parts(factor: Code) -> tuple[Code, int] | None:
     return (factor[2:-1], factor[-1]) if factor[0] == _HERMITIAN else None
 
 
+def wires_of(factor: Code) -> Code:
+    """Return the wires of a factor."""
+    parts = hermitian_parts(factor)
+    return factor[1:] if parts is None else parts[0]
+
+
+def is_diagonal(factor: Code) -> bool:
+    """Tell whether a factor is the identity or Pauli Z."""
+    return factor[0] in (_NAMED["Identity"], _NAMED["PauliZ"])
+
+
 def product(factors: Sequence[Code]) -> Code:
     """Return the code of a product."""
     if not factors:

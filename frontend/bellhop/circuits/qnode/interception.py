@@ -44,6 +44,7 @@ from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.python_devices.execution import run_on_python_device
 from bellhop.circuits.qnode.mitigation import current_mitigation
 from bellhop.circuits.recording.allocation import number_needed
+from bellhop.circuits.recording.deferral import deferring_if_possible
 from bellhop.circuits.recording.nested import fold
 from bellhop.circuits.recording.pauli_measurement import measure_pauli_words
 from bellhop.circuits.recording.recording import Circuit
@@ -139,14 +140,18 @@ def _run_on_plugin(call: QNodeCall, wires: WireMap) -> Any:
     )
     rows = Rows(None, where)
 
-    def record(handle: Any, row: Any, *inputs: Any) -> tuple[Circuit, list[Any], Any]:
+    def record(
+        make: Callable[..., Circuit], handle: Any, row: Any, *inputs: Any
+    ) -> tuple[Circuit, list[Any], Any]:
         nonlocal rows
         rows = Rows(row, where)
-        circuit = Circuit(handle, spec, gates, wires, where, differentiation, rows)
+        circuit = make(handle, spec, gates, wires, where, differentiation, rows)
         circuit.rewrites = rewrites
         return circuit, *circuit.traced(call.function, *inputs)
 
-    traced = trace_circuit(call, record, [ROW_STRUCT, *inputs], spec)
+    may_defer = qnode.execute_kwargs.get("mcm_method") in (None, "deferred")
+    chosen = deferring_if_possible if may_defer else lambda trace: trace(Circuit)
+    traced = trace_circuit(call, record, chosen, [ROW_STRUCT, *inputs], spec)
     consts, jaxpr = traced.closed.consts, convert_constvars_jaxpr(traced.closed)
     # Constants come first now; the handle must, for the circuit primitive.
     has_rows = rows.size is not None

@@ -190,7 +190,11 @@ OUTCOMES = "the outcomes of its mid-circuit measurements are drawn, and gates"
     [
         (in_a_loop, {"mcm_method": "single-branch-statistics"}, OUTCOMES),
         (in_a_loop, {"diff_method": "finite-diff"}, OUTCOMES),
-        (sampled, {}, "it returns samples, or values that are computed of outcomes"),
+        (
+            sampled,
+            {"mcm_method": "one-shot"},
+            "it returns samples, or values that are computed of outcomes",
+        ),
     ],
 )
 def test_what_has_none(function: Any, options: Any, message: str) -> None:
