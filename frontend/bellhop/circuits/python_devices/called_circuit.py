@@ -13,6 +13,9 @@ import numpy as np
 import pennylane as qml
 from pennylane.exceptions import AllocationError
 
+from bellhop.base.difference_step import difference_step
+from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of
+from bellhop.circuits.gates.device import is_in_single_precision
 from bellhop.circuits.measure.shadow_seeds import given_seed
 from bellhop.circuits.python_devices.derivatives import with_derivatives
 from bellhop.circuits.python_devices.results import Result
@@ -141,7 +144,7 @@ class Circuit:
                 interface="autograd",
                 diff_method=method,
                 max_diff=order,
-                gradient_kwargs=self.qnode.gradient_kwargs,
+                gradient_kwargs=self._gradient_kwargs(),
             )
             flat = [
                 [qml.math.reshape(value, (-1,)) for value in self._joined(found[i : i + n_parts])]
@@ -159,6 +162,14 @@ class Circuit:
         ]
         real = np.result_type(*(result.dtype for result in self.results))
         return [*values, *(derivative.astype(real) for derivative in derivatives)]
+
+    def _gradient_kwargs(self) -> dict[str, Any]:
+        """Return the options of the QNode's method."""
+        given = self.qnode.gradient_kwargs or {}
+        if is_in_single_precision(self.device) and method_of(self.qnode) in BY_DIFFERENCES:
+            # Over PennyLane's own step there is little but rounding.
+            return {"h": difference_step(np.complex64), **given}
+        return given
 
     def _tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
         """Return a tape with the values of operands; its shadows have bases of their own."""

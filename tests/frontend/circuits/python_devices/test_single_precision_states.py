@@ -37,6 +37,12 @@ def test_derivatives_of_batches(method):
     np.testing.assert_allclose(bellhop.qjit(jax.vmap(slope))(points), -np.sin(points), atol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["finite-diff", "spsa"])
+def test_differences_go_as_far_as_rounding_asks(method):
+    slope = jax.grad(node(lambda: qml.expval(qml.Z(1)), diff_method=method))
+    np.testing.assert_allclose(bellhop.qjit(slope)(0.4), -np.sin(0.4), atol=2e-3)
+
+
 def test_shots():
     sampled = qml.set_shots(node(lambda: qml.sample()), 7)
     samples = bellhop.qjit(sampled)(np.pi)
