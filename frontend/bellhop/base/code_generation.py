@@ -24,8 +24,8 @@ COMPILER_OPTIONS: dict[bool, dict[str, bool] | None] = {
 
 # What the newer generator takes for a kernel, by what the older one does.
 _COST = 4
-# Programs of fewer kernels are compiled soon enough.
-_FEW = 16
+#: Programs of fewer kernels are compiled soon enough.
+FEW = 16
 
 _CONSTANT = re.compile(r"(%\w+) = stablehlo\.constant (.*)")
 # No part of a kernel are calls of the runtime, and where blocks begin and end.
@@ -44,7 +44,7 @@ def repeats_kernels(module: str) -> bool:
     for key, kernels in _runs(module):
         every += kernels
         distinct[key] = kernels
-    return every > _COST * sum(distinct.values()) + _FEW
+    return every > _COST * sum(distinct.values()) + FEW
 
 
 def _runs(module: str) -> Iterator[tuple[tuple[str, ...], int]]:

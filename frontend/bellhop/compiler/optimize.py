@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop.base.code_generation import HAS_BOTH, repeats_kernels
+from bellhop.base.code_generation import FEW, HAS_BOTH, repeats_kernels
 from bellhop.base.module_text import ModuleText, Snapshot
 from bellhop.base.workers import Workers
 from bellhop.compiler.code import Code, Program
@@ -141,9 +141,16 @@ def optimize(
             _count_tokens(module),
             out_avals,
             delegates=None if kept is None else weakref.ref(kept),
-            repeats_kernels=HAS_BOTH and repeats_kernels(_text(module, elides=True)),
+            repeats_kernels=_repeats_kernels(optimized, module),
         )
         return Program(code, jaxpr, lowered, optimized, stages, tuple(targets), kept, concurrent)
+
+
+def _repeats_kernels(optimized: str, module: ir.Module) -> bool:
+    # To write the text again takes longer than to look into it, and few programs have many calls.
+    calls = optimized.count('"callback.call"') + optimized.count('"quantum.')
+    is_worth_it = HAS_BOTH and min(calls, optimized.count("= stablehlo.")) > FEW
+    return is_worth_it and repeats_kernels(_text(module, elides=True))
 
 
 def _text(module: ir.Module, elides: bool) -> ModuleText:
