@@ -82,9 +82,6 @@ class CircuitOfOutcomes(Circuit):
     def measure(self, measured: MeasurementList) -> list[Any]:
         """Measure; of deferred wires only what is the same before and after they are measured."""
         deferred = set(self._outcomes)
-        if deferred and self.device.shots and self._amplitude_bits:
-            # Only what is drawn for each shot is differentiated by amplitudes.
-            self._needs_outcomes()
         for measurement in measured.measurements if deferred else ():
             if isinstance(measurement, Expval | Var):
                 factors = itertools.chain.from_iterable(map(factors_of, measurement.terms))
