@@ -64,9 +64,10 @@ def _hamiltonian_qnode(device: str, **options: Any) -> Any:
     words = _words()
 
     @qml.qnode(qml.device(device, wires=WIRES), **options)
-    def circuit(coefficients: Any) -> Any:
+    def circuit(coefficients: Any, angles: Any) -> Any:
+        # Angles that XLA knew, it would compute JAX's circuit from while compiling.
         for wire in range(WIRES):
-            qml.RY(0.1 * (wire + 1), wires=wire)
+            qml.RY(angles[wire], wires=wire)
         for wire in range(WIRES - 1):
             qml.CNOT(wires=[wire, wire + 1])
         products = [qml.prod(*(getattr(qml, f"Pauli{p}")(w) for p, w in word)) for word in words]
@@ -81,15 +82,16 @@ def _hamiltonian_bellhop() -> Program:
     import bellhop
 
     circuit = _hamiltonian_qnode("lightning.qubit", diff_method="adjoint")
-    program = bellhop.qjit(lambda coefficients: bellhop.grad(circuit)(coefficients))
-    return synchronous(program, jnp.linspace(-1, 1, TERMS))
+    program = bellhop.qjit(lambda *inputs: bellhop.grad(circuit)(*inputs))
+    return synchronous(program, jnp.linspace(-1, 1, TERMS), jnp.linspace(0.1, 1, WIRES))
 
 
 def _hamiltonian_jax() -> Program:
     import jax
 
     circuit = _hamiltonian_qnode("default.qubit", interface="jax", diff_method="backprop")
-    return synchronous(jax.jit(jax.grad(circuit)), jax.numpy.linspace(-1, 1, TERMS))
+    inputs = [jax.numpy.linspace(-1, 1, TERMS), jax.numpy.linspace(0.1, 1, WIRES)]
+    return synchronous(jax.jit(jax.grad(circuit)), *inputs)
 
 
 def _coupled_cluster(api: Any) -> Program:
