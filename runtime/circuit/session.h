@@ -41,7 +41,7 @@ struct Tape {
   bool is_behind = false;  // gates were applied after the recording ended
   // One entry a recorded operation with parameters, which is how plugins number
   // them: the differentiable parameter it used, or kNotDifferentiable.
-  std::vector<std::int64_t> parameters;
+  std::vector<std::int64_t> parameters = {};
   // The largest differentiable parameter seen, how many dynamic-count ones there are,
   // and expectation values recorded.
   std::int64_t last_parameter = -1;
@@ -49,8 +49,8 @@ struct Tape {
   std::size_t expvals = 0;
   // A gate that has a differentiable parameter and no adjoint derivative, and one
   // that has several parameters: for error messages.
-  std::string obstacle;
-  std::string many_parameters;
+  std::string obstacle = {};
+  std::string many_parameters = {};
 };
 
 class GateTable;
