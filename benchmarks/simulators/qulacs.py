@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ class Simulator:
 
     def __init__(self, model: Model) -> None:
         """Build the circuit and the observable."""
+        # OpenMP's threads wait for one another by spinning: where a core is taken, a circuit of
+        # four qubits takes 300 times as long.  Read when Qulacs is loaded.
+        os.environ["OMP_WAIT_POLICY"] = "passive"
         import qulacs
 
         self._circuit = qulacs.ParametricQuantumCircuit(model.wires)
