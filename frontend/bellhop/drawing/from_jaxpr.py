@@ -8,7 +8,6 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from bellhop._jax.private import scan_counts
 from bellhop.accelerate import REGION_NAME
 from bellhop.base.equations import equations_of, inner_jaxprs
-from bellhop.circuits.circuit.circuit_primitive import is_for_engine
 from bellhop.drawing.graph import Graph, Group, Kind, Node
 
 # Numbers of the nodes that a value comes from.
@@ -198,6 +197,9 @@ def _box(eqn: Any) -> tuple[Kind, list[str]] | None:
 
 def _circuit(params: dict[str, Any], name: str) -> list[str]:
     """Return the lines of a circuit: its name, device, derivatives, and what is to run it."""
+    # With PennyLane, which draws nothing of a program without circuits.
+    from bellhop.circuits.circuit.circuit_primitive import is_for_engine
+
     device, batch, order = params["device"], params["batch"], params["derivative_order"]
     qubits = f"{device.qubits} qubit{'s' if device.qubits != 1 else ''}"
     runner = "for the engine" if is_for_engine(**params) else "for the plugin"

@@ -24,9 +24,9 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
+from jax.extend.core import ClosedJaxpr, Primitive
 
-from bellhop.base.equations import equations_of
+from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.base.known_values import deciding, known_at
 from bellhop.circuits.circuit.execution import Once, Trace
 from bellhop.circuits.gates.wires import is_dynamic
@@ -40,6 +40,19 @@ from bellhop.control_flow.steps import Branches
 
 # Each combination of the outcomes that decide a conditional has controlled gates of its own.
 _MOST_OUTCOMES = 4
+
+# What makes finite numbers, with finite derivatives, of finite ones.  In a branch there may be no
+# other: it is computed whatever the outcome.
+# fmt: off
+_FINITE = frozenset((
+    "abs", "add", "add_any", "and", "broadcast_in_dim", "clamp", "concatenate", "cond",
+    "convert_element_type", "copy", "cos", "dot_general", "dynamic_slice", "eq", "gather", "ge",
+    "gt", "imag", "iota", "jit", "le", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pack",
+    "pad", "quantum_gates", "real", "reduce_sum", "reshape", "rev", "select_n", "sign", "sin",
+    "slice", "split", "square", "squeeze", "stack", "stop_gradient", "sub", "tanh", "transpose",
+    "unstack", "xor",
+))
+# fmt: on
 
 # The outcome of a deferred measurement, bool[], of which nothing may be computed in the end.
 _outcome_p = Primitive("quantum_deferred_outcome")
@@ -173,8 +186,7 @@ def deferring_if_possible(trace: Trace) -> Once:
         return made[-1]
 
     once = trace(make)
-    # An effect in a branch would take place whatever the outcome.
-    if not made[-1].may_defer or once.closed.effects:
+    if not (made[-1].may_defer and _may_compute_all_branches(once.closed)):
         return once
     try:
         deferred = trace(DeferringCircuit)
@@ -183,3 +195,14 @@ def deferring_if_possible(trace: Trace) -> Once:
         return once
     equations = equations_of(deferred.closed.jaxpr)
     return once if any(eqn.primitive is _outcome_p for eqn in equations) else deferred
+
+
+def _may_compute_all_branches(closed: ClosedJaxpr) -> bool:
+    """Tell whether what the branches of a circuit compute does no harm where they are not taken."""
+    return not closed.effects and all(
+        inner.primitive.name in _FINITE
+        for eqn in equations_of(closed.jaxpr)
+        if eqn.primitive.name == "cond"
+        for branch in inner_jaxprs(eqn)
+        for inner in equations_of(branch)
+    )

@@ -34,10 +34,10 @@ class OutlineScalars(Pass):
 
     After::
 
-        %0 = call @main_scalars_1(%x) {mhlo.frontend_attributes = {inlineable = "false",
-            xla_cpu_small_call = "true"}} : (tensor<f64>) -> tensor<f64>
-        %1 = call @main_scalars_2(%0) {...} : (tensor<f64>) -> tensor<f64>
-        return %0, %1 : tensor<f64>, tensor<f64>
+        %0:2 = call @main_scalars_1(%x) {mhlo.frontend_attributes = {inlineable = "false",
+            xla_cpu_small_call = "true"}} : (tensor<f64>) -> (tensor<f64>, tensor<1xf64>)
+        %1:2 = call @main_scalars_2(%0#0) {...}
+        return %0#0, %1#0 : tensor<f64>, tensor<f64>
 
     XLA's CPU backend makes a kernel of each scalar that is used more than once, and repeats in it
     all that the scalar is computed from: where each comes from the one before, as angles of
@@ -45,6 +45,9 @@ class OutlineScalars(Pass):
     repetition, and a call of the kind that XLA makes of its own small loops is one kernel: then
     they take 0.8 s.  An XLA that does not know the attribute makes a kernel of each
     scalar, as it would anyway.
+
+    A function also returns an element of each operand, which nobody takes.  XLA ends the process
+    where it finds that such a call does not need one of its operands, as in ``0 * i``.
 
     Args:
         size: operations in a function, constants not counted.  A row that is no longer stays.
@@ -65,6 +68,8 @@ class OutlineScalars(Pass):
             if not moving:
                 continue
             connect(parts)
+            for part in moving:
+                _return_of_all(part)
             for number, part in reversed(list(enumerate(moving, 1))):
                 outline(module, part, f"scalars_{number}", xla_cpu_small_call="true")
             changed = True
@@ -95,6 +100,27 @@ class OutlineScalars(Pass):
         return parts, moving
 
 
+def _return_of_all(part: Part) -> None:
+    """Let a part return an element of each of its inputs."""
+    first_op = part.operations[0]
+    for value in list(part.inputs):
+        tensor = ir.RankedTensorType(value.type)
+        ones = [1] * max(tensor.rank, 1)
+        attributes = {}
+        if tensor.rank:
+            first, step = [ir.DenseI64ArrayAttr.get([n] * tensor.rank) for n in (0, 1)]
+            attributes = {"start_indices": first, "limit_indices": step, "strides": step}
+        with first_op.location, ir.InsertionPoint(first_op):
+            element = ir.Operation.create(
+                "stablehlo.slice" if tensor.rank else "stablehlo.reshape",
+                results=[ir.RankedTensorType.get(ones, tensor.element_type)],
+                operands=[value],
+                attributes=attributes,
+            )
+        part.operations.insert(0, element)
+        part.outputs[element.result] = None
+
+
 class _Scalars:
     """Tells which operations do no more than compute scalars.
 
@@ -112,7 +138,7 @@ class _Scalars:
             # One that XLA is told more of is a part already.
             is_plain = "mhlo.frontend_attributes" not in op.attributes
             return is_plain and self._is_function_of_scalars(symbol(op))
-        return name in _SCALAR and _is_number(op.results[0].type)
+        return name in _SCALAR and _is_number(op.results[0].type) and not _is_returned_element(op)
 
     def _is_function_of_scalars(self, name: str) -> bool:
         if name not in self._of_functions:
@@ -121,6 +147,15 @@ class _Scalars:
                 for op in operations(self._functions[name])
             )
         return self._of_functions[name]
+
+
+def _is_returned_element(op: ir.Operation) -> bool:
+    """Tell whether an operation is one of those by which a function returns of its operands."""
+    return (
+        op.name in ("stablehlo.slice", "stablehlo.reshape")
+        and isinstance(op.operands[0].owner, ir.Block)
+        and all(use.owner.name == "func.return" for use in op.results[0].uses)
+    )
 
 
 def _is_number(type_: ir.Type) -> bool:

@@ -291,3 +291,27 @@ def test_only_the_branch_that_is_taken_runs_in_a_loop(lightning: Any, transform:
     expected = np.cos(1.2) if transform is not bellhop.grad else -4 * np.sin(1.2)
     np.testing.assert_allclose(program(0.3), expected, atol=1e-9)
     assert ran == [0, 1, 0, 1]
+
+
+def test_angles_that_need_less_than_they_are_computed_from() -> None:
+    """XLA ends the process where a function that outline-scalars makes has such an operand."""
+
+    @bellhop.qjit
+    @qml.qnode(qml.device("lightning.qubit", wires=3))
+    def circuit(x):
+        outcome = bellhop.measure(0)
+
+        @bellhop.for_loop(0, 3, 1)
+        def loop(i):
+            @bellhop.cond(outcome)
+            def branch():
+                qml.IsingZZ(x[2] - 0.14 + 0 * i, wires=[1, 2])
+                qml.RY(x[1] * 0.5 - 0.28 + 0.5 * (outcome == 1) + 0 * i, wires=0)
+                qml.IsingZZ(x[0] * 0.5 + 0.15 + 0.5 * outcome + 0 * i, wires=[0, 2])
+
+            branch()
+
+        loop()
+        return qml.probs(wires=[2, 0, 1])
+
+    assert np.allclose(circuit(np.array([0.3, 0.7, -0.2])), np.eye(8)[0])

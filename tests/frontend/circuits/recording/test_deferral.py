@@ -114,6 +114,23 @@ def with_a_result(measure: Any, cond: Any, x: Any) -> None:
     qml.RX(bellhop.cond(outcome)(lambda: x[1]).otherwise(lambda: x[2])(), 2)
 
 
+def by_a_quotient(measure: Any, cond: Any, x: Any) -> None:
+    qml.RY(x[0], 0)
+    cond(measure(0), lambda: qml.RX(1 / x[1], 2))
+
+
+def by_a_callback(measure: Any, cond: Any, x: Any) -> None:
+    qml.RY(x[0], 0)
+    cond(measure(0), lambda: qml.RX(bellhop.pure_callback(float, float)(x[1]), 2))
+
+
+@pytest.mark.parametrize("body", [by_a_quotient, by_a_callback])
+def test_what_is_not_taken_does_no_harm(body: Any, assert_close: Any) -> None:
+    ours = compiled(body, lambda: qml.expval(qml.Z(2)))
+    assert_close(ours(jnp.zeros(3)), 1.0)
+    assert draws_outcomes(ours)
+
+
 P = jnp.sin(X[0] / 2) ** 2
 OF_ANGLE = P * jnp.cos(X[1]) + 1 - P
 

@@ -5,32 +5,34 @@
 // CHECK-LABEL: func.func public @main
 func.func public @main(%x: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
   // CHECK-SAME: %[[X:.+]]: tensor<f64>
-  // CHECK: %[[A:.+]] = call @main_scalars_1(%[[X]]) {mhlo.frontend_attributes = {inlineable = "false", xla_cpu_small_call = "true"}}
-  // CHECK: %[[B:.+]] = call @main_scalars_2(%[[A]]) {mhlo.frontend_attributes = {inlineable = "false", xla_cpu_small_call = "true"}}
-  // CHECK-NEXT: return %[[A]], %[[B]]
+  // CHECK: %[[A:.+]]:2 = call @main_scalars_1(%[[X]]) {mhlo.frontend_attributes = {inlineable = "false", xla_cpu_small_call = "true"}}
+  // CHECK: %[[B:.+]]:2 = call @main_scalars_2(%[[A]]#0) {mhlo.frontend_attributes = {inlineable = "false", xla_cpu_small_call = "true"}}
+  // CHECK-NEXT: return %[[A]]#0, %[[B]]#0
   %0 = stablehlo.sine %x : tensor<f64>
   %two = stablehlo.constant dense<2.0> : tensor<f64>
   %1 = stablehlo.multiply %0, %two : tensor<f64>
   %2 = stablehlo.sine %1 : tensor<f64>
   return %1, %2 : tensor<f64>, tensor<f64>
 }
-// CHECK: func.func private @main_scalars_2(%[[P:.+]]: tensor<f64>) -> tensor<f64>
+// CHECK: func.func private @main_scalars_2(%[[P:.+]]: tensor<f64>) -> (tensor<f64>, tensor<1xf64>)
+// CHECK-NEXT: %[[E:.+]] = stablehlo.reshape %[[P]]
 // CHECK-NEXT: %[[Q:.+]] = stablehlo.sine %[[P]]
-// CHECK-NEXT: return %[[Q]]
-// CHECK: func.func private @main_scalars_1(%[[P:.+]]: tensor<f64>) -> tensor<f64>
+// CHECK-NEXT: return %[[Q]], %[[E]]
+// CHECK: func.func private @main_scalars_1(%[[P:.+]]: tensor<f64>) -> (tensor<f64>, tensor<1xf64>)
 // CHECK-NEXT: %[[TWO:.+]] = stablehlo.constant dense<2.0
+// CHECK-NEXT: %[[E:.+]] = stablehlo.reshape %[[P]]
 // CHECK-NEXT: %[[Q:.+]] = stablehlo.sine %[[P]]
 // CHECK-NEXT: %[[R:.+]] = stablehlo.multiply %[[Q]], %[[TWO]]
-// CHECK-NEXT: return %[[R]]
+// CHECK-NEXT: return %[[R]], %[[E]]
 
 // -----
 // TEST: elements_of_arrays_and_functions_of_scalars_belong_to_it
 
 // CHECK-LABEL: func.func public @main
 func.func public @main(%x: tensor<8xf64>) -> tensor<f64> {
-  // CHECK-NEXT: %[[A:.+]] = call @main_scalars_1
-  // CHECK-NEXT: %[[B:.+]] = call @main_scalars_2(%[[A]])
-  // CHECK-NEXT: return %[[B]]
+  // CHECK-NEXT: %[[A:.+]]:2 = call @main_scalars_1
+  // CHECK-NEXT: %[[B:.+]]:2 = call @main_scalars_2(%[[A]]#0)
+  // CHECK-NEXT: return %[[B]]#0
   %0 = stablehlo.slice %x [3:4] : (tensor<8xf64>) -> tensor<1xf64>
   %1 = stablehlo.reshape %0 : (tensor<1xf64>) -> tensor<f64>
   %2 = call @half(%1) : (tensor<f64>) -> tensor<f64>
@@ -64,8 +66,8 @@ func.func public @main(%x: tensor<f64>, %y: tensor<8xf64>) -> (tensor<f64>, tens
 func.func public @main(%x: tensor<f64>, %n: tensor<i32>) -> tensor<f64> {
   // CHECK: stablehlo.while
   // CHECK: do {
-  // CHECK: %[[A:.+]] = func.call @main_scalars_1(%{{.+}}) {{.*}} : (tensor<f64>) -> tensor<f64>
-  // CHECK: func.call @main_scalars_2(%[[A]])
+  // CHECK: %[[A:.+]]:2 = func.call @main_scalars_1(%{{.+}}) {{.*}} : (tensor<f64>) -> (tensor<f64>, tensor<1xf64>)
+  // CHECK: func.call @main_scalars_2(%[[A]]#0)
   %0:2 = stablehlo.while(%i = %n, %v = %x) : tensor<i32>, tensor<f64>
    cond {
     %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
