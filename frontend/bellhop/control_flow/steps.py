@@ -12,6 +12,10 @@ from jax.extend.core import ClosedJaxpr
 Step = Callable[..., tuple[Any, Any]]
 
 
+class Gates:
+    """What a function returns that applied gates and has no value."""
+
+
 class Branches(NamedTuple):
     """A conditional, of which one branch runs.
 
@@ -108,6 +112,10 @@ def traced_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[
     names = branches.names
     traced = [jax.make_jaxpr(branch, return_shape=True)(*others) for branch in branches.functions]
     results = [shapes[0] for _, shapes in traced]
+    # PennyLane's functions of gates return one thing and another, an empty list for example.
+    are_gates = not jax.tree.leaves(results) and len(set(map(jax.tree.structure, results))) > 1
+    if are_gates:
+        results = [None] * len(results)
     for name, result in zip(names, results, strict=True):
         _check_same(branches.construct, names[0], results[0], name, result)
     common = jax.tree.map(_common_dtype, *results)
@@ -116,7 +124,7 @@ def traced_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[
         def run(*others: Any) -> tuple[Any, Any]:
             leaves = eval_jaxpr(closed.jaxpr, closed.consts, *jax.tree.leaves(others))
             result, rest = jax.tree.unflatten(out_tree, leaves)
-            return jax.tree.map(_cast, result, common), rest
+            return None if are_gates else jax.tree.map(_cast, result, common), rest
 
         return run
 
@@ -133,14 +141,16 @@ def classical_result(construct: str, name: str, result: Any) -> Any:
     if "pennylane" in sys.modules:
         import pennylane as qml
 
-        quantum: Any = qml.operation.Operator, qml.measurements.MeasurementProcess
+        gates: Any = qml.operation.Operator, Gates
+        measurements: Any = (qml.measurements.MeasurementProcess,)
     else:
-        quantum = ()
+        gates = measurements = ()
+    quantum = (*gates, *measurements)
 
     def check(leaf: Any) -> Any:
-        if isinstance(leaf, quantum):
-            if isinstance(leaf, quantum[0]):
-                return None
+        if isinstance(leaf, gates):
+            return None
+        if isinstance(leaf, measurements):
             raise TypeError(
                 f"{construct}: {name} returns the measurement {leaf}. Only the quantum function "
                 "itself returns measurements."

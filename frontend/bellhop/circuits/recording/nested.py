@@ -23,12 +23,12 @@ from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.recording.iterations import numbers_of
 from bellhop.circuits.recording.queue import QueuedCircuit
 from bellhop.circuits.recording.returned_measurements import hand_on
-from bellhop.control_flow.steps import Branches, traced_branches, traced_step
+from bellhop.control_flow.steps import Branches, Gates, traced_branches, traced_step
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope, current_circuit
 
 
-class Applied:
+class Applied(Gates):
     """What an inverted or controlled quantum function applied to the circuit.
 
     Attributes:

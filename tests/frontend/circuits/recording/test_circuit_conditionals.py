@@ -315,3 +315,20 @@ def test_angles_that_need_less_than_they_are_computed_from() -> None:
         return qml.probs(wires=[2, 0, 1])
 
     assert np.allclose(circuit(np.array([0.3, 0.7, -0.2])), np.eye(8)[0])
+
+
+@pytest.mark.parametrize(
+    "applied",
+    [
+        qml.ctrl(qml.RX, control=2, control_values=[0]),
+        lambda *args: qml.ctrl(lambda x, w: [qml.RX(x, w)], control=2, control_values=0)(*args),
+        lambda *args: qml.adjoint(lambda x, w: [qml.RX(-x, w)])(*args),
+    ],
+)
+def test_branches_that_are_controlled_or_inverted_functions(applied: Any) -> None:
+    def circuit(x):
+        qml.cond(x > 0.1, applied)(x, 1)
+        return qml.expval(qml.Z(1))
+
+    compiled = bellhop.qjit(qml.QNode(circuit, qml.device("lightning.qubit", wires=3)))
+    assert np.allclose(compiled(0.7), np.cos(0.7))
