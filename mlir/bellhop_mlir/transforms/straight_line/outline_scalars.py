@@ -69,7 +69,7 @@ class OutlineScalars(Pass):
                 continue
             connect(parts)
             for part in moving:
-                _return_of_all(part)
+                _return_elements(part)
             for number, part in reversed(list(enumerate(moving, 1))):
                 outline(module, part, f"scalars_{number}", xla_cpu_small_call="true")
             changed = True
@@ -100,9 +100,9 @@ class OutlineScalars(Pass):
         return parts, moving
 
 
-def _return_of_all(part: Part) -> None:
+def _return_elements(part: Part) -> None:
     """Let a part return an element of each of its inputs."""
-    first_op = part.operations[0]
+    begin = part.operations[0]
     for value in list(part.inputs):
         tensor = ir.RankedTensorType(value.type)
         ones = [1] * max(tensor.rank, 1)
@@ -110,7 +110,7 @@ def _return_of_all(part: Part) -> None:
         if tensor.rank:
             first, step = [ir.DenseI64ArrayAttr.get([n] * tensor.rank) for n in (0, 1)]
             attributes = {"start_indices": first, "limit_indices": step, "strides": step}
-        with first_op.location, ir.InsertionPoint(first_op):
+        with begin.location, ir.InsertionPoint(begin):
             element = ir.Operation.create(
                 "stablehlo.slice" if tensor.rank else "stablehlo.reshape",
                 results=[ir.RankedTensorType.get(ones, tensor.element_type)],
