@@ -23,10 +23,11 @@ There is no highest order, for three reasons:
 * A directional derivative is linear in each of its directions.  Its tangent is a sum of directional
   derivatives: one with an additional direction, and for each direction one with that direction's
   tangent in its place.
-* Values are linear in the coefficients of observables.  The tangent by a coefficient is the value
-  of its term, multiplied with the coefficient's tangent.
+* Expectation values are linear in the coefficients of observables, and second moments quadratic.
+  The tangent by a coefficient is made of values again (``observable_derivatives``), multiplied
+  with the coefficient's tangent.
 
-A variance is not linear in the coefficients, but the second moment is.  So ``quantum_derivative``
+A variance is not linear in the state, but the second moment is.  So ``quantum_derivative``
 of a variance gives the derivative of ``E[A**2]``, and ``_with_variances`` applies the chain rule.
 
 With the adjoint method, the Jacobian is ``quantum_jacobian`` instead.  It comes from the record
@@ -110,9 +111,11 @@ def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any)
     """Differentiate the measurements at the end of a circuit."""
     measuring = Measuring(**static)
     point = Point.of(primals[1:], tangents[1:], measuring.with_means())
+    parts = [point]
     if point.measuring.differentiation.is_adjoint:
         # The Jacobian of a variance by the adjoint method is its own, not that of its moment.
-        point = point._replace(measuring=point.own(measuring))
+        own = point.apart_from_data._replace(measuring=point.own(measuring))
+        parts = [own, point.by_data_alone]
     obstacle = point.measuring.differentiation.obstacle
     if obstacle and point.moves:
         raise DifferentiableCompileError(obstacle)
@@ -122,12 +125,15 @@ def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any)
     if measuring.differentiation.by_vjp and not point.has_more and point.moves_by_params_alone:
         tangent = measure_tangent_p.bind(*primals, tangents[3], **static)
         return [handle, *values], [zero_tangent(handle), *measuring.results(tangent)]
-    kept, jacobian = NOT_KEPT, None
-    if point.params_dot is not None or point.proxy_dot is not None:
-        handle, jacobian, kept = _first_derivative(handle, point)
-    handle, dot = _moved(handle, point, 0, jacobian, kept)
-    handle, dots = _with_variances(handle, point, values, dot)
-    return [handle, *values], [zero_tangent(handle), *dots]
+    each = []
+    for part in (part for part in parts if part.moves):
+        kept, jacobian = NOT_KEPT, None
+        if part.params_dot is not None or part.proxy_dot is not None:
+            handle, jacobian, kept = _first_derivative(handle, part)
+        handle, dot = _moved(handle, part, 0, jacobian, kept)
+        handle, dots = _with_variances(handle, part, values, dot)
+        each.append(dots)
+    return [handle, *values], [zero_tangent(handle), *map(sum, zip(*each, strict=True))]
 
 
 def _first_derivative(handle: Any, point: Point) -> tuple[Any, Any, Any]:
@@ -243,9 +249,9 @@ def _moved(
         directions = jnp.reshape(point.proxy_dot, (1, 1))
         place = Place(steps, kept)
         dot += point.along(handle, place, directions, point.measuring, order)[0]
-    changes = point.changes()
+    changes, terms = point.changes()
     if changes:
-        handle, of_terms, _ = point.derivative(handle, point.terms_of(changes), order)
+        handle, of_terms, _ = terms.derivative(handle, terms.measuring, order)
         dot = _moved_by_data(dot, changes, of_terms, point.measuring, axis=0)
     return handle, dot
 
@@ -272,9 +278,9 @@ def _directional_derivative_jvp(
         dot += along(again, _with_another(directions, point.proxy_dot), point.measuring, order)
     if point.params_dot is not None:
         dot += along(again, directions, point.measuring, order + 1) @ point.params_dot
-    changes = point.changes()
+    changes, terms = point.changes()
     if changes:
-        of_terms = along(again, directions, point.terms_of(changes), order)
+        of_terms = terms.along(handle, again, directions, terms.measuring, order)
         dot = _moved_by_data(dot, changes, of_terms, point.measuring, axis=1)
     return tuple(point.without_amplitudes(each, order) for each in (value, dot))
 

@@ -1,7 +1,9 @@
-"""Derivatives of expectation values by the data of their observables.
+"""Derivatives of expectation values and variances by the data of their observables.
 
-They are linear in the coefficients and in the matrices.  So the derivative by a coefficient is the
-value of its term, and that by a matrix is made of the values of its Pauli words.
+Expectation values are linear in the coefficients and in the matrices.  So the derivative by a
+coefficient is the value of its term, and that by a matrix is made of the values of its Pauli words.
+Second moments are quadratic, so their derivative along a term ``W`` is a central difference of any
+step: ``(E[(A + W)**2] - E[(A - W)**2]) / 2``.
 """
 
 import itertools
@@ -12,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.measure.device_measurements import Expval, Measurement
+from bellhop.circuits.measure.device_measurements import Expval, Measurement, Var
 from bellhop.circuits.measure.observable_code import (
     Code,
     factors_of,
@@ -20,6 +22,7 @@ from bellhop.circuits.measure.observable_code import (
     named,
     product,
 )
+from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
 
 # Up to here, a matrix of an observable is differentiated through its Pauli words.
@@ -31,15 +34,19 @@ _PAULIS = ("Identity", "PauliX", "PauliY", "PauliZ")
 class Change(NamedTuple):
     """The change of a measurement's value: a weighted sum of other values.
 
+    That of a variance is the change of its second moment, and a sum of such.
+
     Attributes:
         of: the number of the measurement.
         measurements: what is to be measured for it.
         weights: what these values are multiplied with ``[len(measurements)]``.
+        coefficients: of these measurements, which come after those of the others before it.
     """
 
     of: int
     measurements: tuple[Measurement, ...]
     weights: Any
+    coefficients: Any = ()
 
 
 def changes_by_data(
@@ -57,13 +64,36 @@ def changes_by_data(
         matrices_dot: the tangent of the data of matrices, where there is one.
 
     Raises:
-        DifferentiableCompileError: for variances, and for matrices on many wires.
+        DifferentiableCompileError: for matrices on many wires.
     """
+    n = coefficients.shape[0]
     for number, measurement in enumerate(measurements):
         for terms, weights in _terms(measurement, coefficients, coefficients_dot, matrices_dot):
-            if measurement.data_obstacle:
-                raise DifferentiableCompileError(measurement.data_obstacle)
-            yield Change(number, tuple(Expval(terms=(term,)) for term in terms), weights)
+            if isinstance(measurement, Var):
+                change = _of_second_moment(number, measurement, terms, weights, coefficients, n)
+                n += change.coefficients.shape[0]
+                yield change
+            else:
+                yield Change(number, tuple(Expval(terms=(term,)) for term in terms), weights)
+
+
+def _of_second_moment(
+    number: int, variance: Var, terms: Sequence[Code], weights: Any, coefficients: Any, first: int
+) -> Change:
+    """Return the change of a second moment along terms; its coefficients begin at ``first``."""
+    observable = variance.observable()
+    own = jnp.stack(
+        [jnp.ones((), real_type()) if at is None else coefficients[at] for _, at in observable]
+    )
+    ends = jnp.array([1.0, -1.0], real_type())
+    around = jnp.concatenate([jnp.tile(own, (2, 1)), ends[:, None]], axis=1)
+    codes = [code for code, _ in observable]
+    moved = tuple(
+        Var(terms=(*codes, term), coefficients=first + row * around.shape[1])
+        for row in range(2)
+        for term in terms
+    )
+    return Change(number, moved, jnp.concatenate([weights, -weights]) / 2, around.ravel())
 
 
 def _terms(

@@ -10,7 +10,7 @@ from jax.interpreters import ad
 
 from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO
 from bellhop.circuits.derivatives.observable_derivatives import Change, changes_by_data
-from bellhop.circuits.derivatives.tangents import is_given
+from bellhop.circuits.derivatives.tangents import is_given, zero_tangent
 from bellhop.circuits.operations.measurement_primitives import (
     Measuring,
     derivative_p,
@@ -146,14 +146,28 @@ class Point(NamedTuple):
         static = measuring.run_again().params()
         return derivative_p.bind(handle, *operands, order=order, keep=keep, **static)
 
-    def changes(self) -> list[Change]:
-        """Return how values change by the tangents of coefficients and of matrices."""
-        dots = [dot if is_given(dot) else None for dot in self.dots[:2]]
-        return list(changes_by_data(self.measuring.measurements, self.data[0], *dots))
+    @property
+    def by_data_alone(self) -> "Point":
+        """The point, if only coefficients and matrices had tangents."""
+        return self._replace(dots=[*self.dots[:2], *map(zero_tangent, self.data[2:])])
 
-    def terms_of(self, changes: Sequence[Change]) -> Measuring:
-        """Return the measurements whose values the changes need."""
-        return self.measuring.of([m for change in changes for m in change.measurements])
+    @property
+    def apart_from_data(self) -> "Point":
+        """The point, if coefficients and matrices had no tangents."""
+        return self._replace(dots=[*map(zero_tangent, self.data[:2]), *self.dots[2:]])
+
+    def changes(self) -> tuple[list[Change], "Point"]:
+        """Return how values change by the tangents of coefficients and of matrices.
+
+        The point that comes with the changes has the measurements whose values they need, one after
+        another, and then the means of variances among these.
+        """
+        dots = [dot if is_given(dot) else None for dot in self.dots[:2]]
+        changes = list(changes_by_data(self.measuring.measurements, self.data[0], *dots))
+        terms = self.measuring.of([m for change in changes for m in change.measurements])
+        coefficients = [jnp.asarray(change.coefficients, real_type()) for change in changes]
+        data = [jnp.concatenate([self.data[0], *coefficients]), *self.data[1:]]
+        return changes, self._replace(data=data, measuring=terms.with_means())
 
     def along(
         self, handle: Any, place: "Place", directions: Any, measuring: Measuring, order: int

@@ -26,7 +26,6 @@ class Measurement:
         engine_has_adjoint: whether that of the engine does.
         in_engine: whether the engine measures it.
         obstacle: why it has no derivative, where it has none, but by the engine's adjoint method.
-        data_obstacle: why it has none by the coefficients and matrices of its observable.
     """
 
     number: ClassVar[int]
@@ -34,7 +33,6 @@ class Measurement:
     engine_has_adjoint: ClassVar[bool] = False
     in_engine: ClassVar[bool] = True
     obstacle: ClassVar[str] = ""
-    data_obstacle: ClassVar[str] = ""
 
     def code(self, first_matrix: int) -> tuple[int, ...]:
         """Return the runtime's code of the measurement.
@@ -120,10 +118,6 @@ class Var(_OfObservable):
 
     number = 1
     engine_has_adjoint = True
-    data_obstacle = (
-        "a variance is differentiated by the coefficients or the matrix of its observable. "
-        "Compute it from qml.expval of the observable and of its square."
-    )
 
     def mean(self) -> Expval:
         """Return the mean of the observable."""

@@ -234,16 +234,6 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
         {},
         "the parameters of QubitUnitary are differentiated, which the adjoint method cannot do",
     ),
-    "variance by a coefficient": (
-        lambda x: qml.var(x * qml.X(0)),
-        {},
-        "a variance is differentiated by the coefficients or the matrix of its observable",
-    ),
-    "variance by a matrix": (
-        lambda x: qml.var(qml.Hermitian(x * np.eye(2), wires=0)),
-        {},
-        "a variance is differentiated by the coefficients or the matrix of its observable",
-    ),
     "matrix of many wires": (
         lambda x: qml.expval(qml.Hermitian(x * np.eye(32), wires=range(5))),
         {},
