@@ -77,16 +77,18 @@ class TracedFunction:
     def _explain(self, error: Exception) -> None:
         """Say where in the function a value is asked for that only the run knows."""
         if isinstance(error, ASKS_FOR_VALUE) or refuses_traced_size(error):
-            is_truth = isinstance(error, jax.errors.TracerBoolConversionError)
             instead = (
-                "leave it to the program: jnp.maximum for max, jnp.isin for in, bellhop.cond for "
-                "if; "
+                "Leave it to the program: qml.cond for if, or qjit(autograph=True); &, | and ~ for "
+                "and, or and not, of outcomes of measurements too; jnp.maximum for max, jnp.isin "
+                "for in. What comes of an argument alone may be made static: "
+                "qjit(static_argnums=...)"
+                if isinstance(error, jax.errors.TracerBoolConversionError)
+                else "Make it static: qjit(static_argnums=...)"
             )
             error.add_note(
                 f"bellhop: in qjit of {self.where}, at {site_of_error(error)}, Python asks for a "
-                "value that the program computes. Make it static: qjit(static_argnums=...); "
-                f"{instead if is_truth else ''}or see 'Values that the program computes' in the "
-                "guide, doc/guide/sharp-bits."
+                f"value that the program computes. {instead}; or see 'Values that the program "
+                "computes' in the guide, doc/guide/sharp-bits."
             )
 
     def make(self, static: Static, args: Any, kwargs: Any, table: CallbackTable) -> Made:

@@ -94,8 +94,8 @@ class Differentiation:
         """
         if not self.is_adjoint or all(measurement.has_adjoint for measurement in measurements):
             return self
-        if obstacles := [m.obstacle for m in measurements if m.obstacle]:
-            raise DifferentiableCompileError(obstacles[0])
+        if obstacle := _obstacle(measurements, ", and not twice"):
+            raise DifferentiableCompileError(obstacle)
         by_amplitudes = self.by_amplitudes and self.by_amplitudes.again(measurements)
         return replace(self, method=PARAMETER_SHIFT, by_amplitudes=by_amplitudes)
 
@@ -215,12 +215,12 @@ class DifferentiationChoice:
             in_engine: whether the runtime's engine runs the circuit.
             has_shots: whether they are made of samples.
         """
-        obstacles = [m.obstacle for m in measurements if m.obstacle]
+        obstacle_of_others = _obstacle(measurements, self._not_by_engine(in_engine, is_counted))
         have_adjoint = is_cheaper = all(measurement.has_adjoint for measurement in measurements)
         if in_engine and is_counted and not is_replayed:
             have_adjoint = all(measurement.engine_has_adjoint for measurement in measurements)
             # A sweep back for each value costs more than two runs for each parameter.
-            is_cheaper |= n_values <= 2 * len(frequencies + amplitudes) or bool(obstacles)
+            is_cheaper |= n_values <= 2 * len(frequencies + amplitudes) or bool(obstacle_of_others)
         has_adjoint = self.has_adjoint and have_adjoint and not is_replayed
         method = self.method
         if method == BEST:
@@ -232,8 +232,8 @@ class DifferentiationChoice:
                 "'best', 'adjoint', 'parameter-shift', 'hadamard', 'spsa' and 'finite-diff' on "
                 "this device."
             )
-        elif obstacles and not (method == ADJOINT and has_adjoint):
-            obstacle = obstacles[0]
+        elif obstacle_of_others and not (method == ADJOINT and has_adjoint):
+            obstacle = obstacle_of_others
         elif method == ADJOINT and not self.has_adjoint:
             obstacle = (
                 "it is differentiated, and the device does not have the adjoint method: none of "
@@ -284,6 +284,27 @@ class DifferentiationChoice:
             obstacle=obstacle or amplitudes_obstacle,
         )
         return replace(found, by_amplitudes=by_amplitudes)
+
+    def _not_by_engine(self, in_engine: bool, is_counted: bool) -> str:
+        """Return why the engine's adjoint method is not taken, where another has no derivative."""
+        if self.method not in (BEST, ADJOINT):
+            return f", by diff_method='best', and it has diff_method='{self.method}'"
+        if not is_counted:
+            return ", and not where it has gates in a loop whose length the program computes"
+        return "" if in_engine else ", and it has engine='plugin' or a device without the engine"
+
+
+def _obstacle(measurements: Sequence[Measurement], not_by_engine: str) -> str:
+    """Return why measurements have no derivative but by the engine's adjoint method; or nothing."""
+    for measurement in measurements:
+        if measurement.obstacle and measurement.engine_has_adjoint:
+            return (
+                f"{measurement.obstacle}{not_by_engine}. Change that, use default.qubit, or return "
+                "expval or probs."
+            )
+        if measurement.obstacle:
+            return measurement.obstacle
+    return ""
 
 
 def chosen_differentiation(

@@ -265,10 +265,10 @@ class _StateValues(ExactValues):
 
         return take
 
-    def density_matrix(self, qubits: Sequence[int]) -> Take:
+    def density_matrix(self, qubits: Sequence[int], name: str) -> Take:
         return lambda _: self._simulator.density_matrix(self._circuit.state, qubits)
 
-    def state(self) -> Take:
+    def state(self, name: str) -> Take:
         state = self._simulator.state(self._circuit.state, is_mixture=self._is_mixture)
         return lambda _: state
 

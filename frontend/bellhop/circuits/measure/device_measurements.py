@@ -25,7 +25,8 @@ class Measurement:
         has_adjoint: whether the adjoint method of a plugin differentiates it.
         engine_has_adjoint: whether that of the engine does.
         in_engine: whether the engine measures it.
-        obstacle: why it has no derivative, where it has none, but by the engine's adjoint method.
+        obstacle: why it has no derivative, where it has none, but by the engine's adjoint method;
+            where the engine has that, ``diff_method`` adds why it is not taken.
     """
 
     number: ClassVar[int]
@@ -142,14 +143,21 @@ class Probs(Measurement):
 
 @dataclass(frozen=True)
 class State(Measurement):
-    """The amplitudes."""
+    """The amplitudes.
+
+    Attributes:
+        name: what users call what is made of them.
+    """
+
+    name: str = "state"
 
     number = 3
     engine_has_adjoint = True
-    obstacle = (
-        "it measures the state and is differentiated, which only the adjoint method of bellhop's "
-        "engine does, once. Use default.qubit, or return expectation values or probs."
-    )
+
+    @property
+    def obstacle(self) -> str:  # type: ignore[override]
+        """Why it has no derivative, as far as its own part in that goes."""
+        return f"it returns qml.{self.name} and is differentiated, which the engine alone does once"
 
     def _operands(self, first_matrix: int) -> tuple[int, ...]:
         return ()

@@ -100,9 +100,9 @@ class MeasurementList(ExactValues):
 
         return rotated
 
-    def density_matrix(self, qubits: Sequence[int]) -> Take:
+    def density_matrix(self, qubits: Sequence[int], name: str) -> Take:
         """Ask for the state of the run; return what makes the density matrix of it."""
-        take = self._add(State())
+        take = self._add(State(name))
 
         def matrix(values: Any) -> Any:
             rows = by_outcome(take(values), qubits, self._circuit.device.qubits)
@@ -110,11 +110,11 @@ class MeasurementList(ExactValues):
 
         return matrix
 
-    def state(self) -> Take:
+    def state(self, name: str) -> Take:
         """Ask for the state of the circuit, which has one run."""
         if self._is_tree:
             raise state_of_mixture(self.where)
-        return self._add(State())
+        return self._add(State(name))
 
     def answers(self) -> list[Any]:
         """Measure."""

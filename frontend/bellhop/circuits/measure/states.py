@@ -19,7 +19,7 @@ class OfState(Process):
     """A function of the state that PennyLane knows; of no mixture."""
 
     def _exact(self, asked: ExactValues) -> Make:
-        take = asked.state()
+        take = asked.state(self._name)
         qubits = {wire: self._wires(wire) for wire in self.process.wires}
         process = self.process.map_wires(qubits)
         order = qml.wires.Wires(range(len(self._wires)))
@@ -51,7 +51,7 @@ class OfDensityMatrix(Process):
     def _exact(self, asked: ExactValues) -> Make:
         qubits = list(map(self._wires, self.process.wires))
         check_state_fits(len(qubits), self._where, axes=2)
-        take = asked.density_matrix(qubits)
+        take = asked.density_matrix(qubits, self._name)
         return lambda answers: Statistic(take(answers), self._of_matrix)
 
     def _of_matrix(self, matrix: Any) -> Any:

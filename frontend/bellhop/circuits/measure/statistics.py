@@ -77,11 +77,11 @@ class ExactValues:
         """Ask for the probabilities of the outcomes of wires, after some gates."""
 
     @abstractmethod
-    def density_matrix(self, qubits: Sequence[int]) -> Take:
-        """Ask for the density matrix of qubits."""
+    def density_matrix(self, qubits: Sequence[int], name: str) -> Take:
+        """Ask for the density matrix of qubits; the name is that of what is made of it."""
 
     @abstractmethod
-    def state(self) -> Take:
+    def state(self, name: str) -> Take:
         """Ask for the state of the circuit: a vector, which no mixture has, or a matrix."""
 
     @abstractmethod

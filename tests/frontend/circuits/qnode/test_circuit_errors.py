@@ -219,8 +219,14 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "state": (
         rotated(qml.state),
         {"diff_method": "parameter-shift"},
-        "it measures the state and is differentiated, which only the adjoint method of bellhop's "
-        "engine does, once. Use default.qubit, or return expectation values or probs.",
+        "it returns qml.state and is differentiated, which the engine alone does once, by "
+        "diff_method='best', and it has diff_method='parameter-shift'. Change that, use "
+        "default.qubit, or return expval or probs.",
+    ),
+    "density matrix": (
+        rotated(lambda: qml.density_matrix([0])),
+        {"diff_method": "finite-diff"},
+        "it returns qml.density_matrix and is differentiated",
     ),
     "no method": (rotated(expval), {"diff_method": None}, "its diff_method is 'None'"),
     "another method": (

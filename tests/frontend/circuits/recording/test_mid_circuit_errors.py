@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import pennylane as qml
 import pytest
 
@@ -57,3 +58,18 @@ def test_outside_a_circuit() -> None:
         bellhop.measure(0)
     with pytest.raises(bellhop.CompileError, match="outside of a QNode"):
         bellhop.qjit(lambda: bellhop.measure(0))()
+
+
+def test_who_asks_for_the_truth_of_outcomes_is_told_of_their_operators():
+    @bellhop.qjit
+    @qml.qnode(qml.device("lightning.qubit", wires=2))
+    def circuit(x):
+        qml.RX(x, 0)
+        if bellhop.measure(0) and bellhop.measure(1):
+            qml.X(1)
+        return qml.expval(qml.Z(1))
+
+    with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
+        circuit(0.3)
+    [note] = [each for each in caught.value.__notes__ if each.startswith("bellhop: in qjit of")]
+    assert note.index("&, | and ~ for and, or and not, of outcomes") < note.index("static_argnums")
