@@ -13,8 +13,10 @@ from jax.interpreters.mlir import make_ir_context
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs._mlir import globals as _globals
 from jaxlib.mlir._mlir_libs._mlir import register_dialect, register_operation
+from jaxlib.mlir.dialects.stablehlo import TokenType
 
 __all__ = [
+    "TokenType",
     "ir",
     "make_context",
     "register_dialect",

@@ -1,6 +1,6 @@
 """Putting the custom calls of ``runtime/contract.toml`` in the place of operations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import replace, types
@@ -13,6 +13,7 @@ class RuntimeCalls:
     def __init__(self) -> None:
         self._version = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4)
         self._layouts: dict[int, ir.Attribute] = {}
+        self._alike: dict[Hashable, dict[str, ir.Attribute]] = {}
 
     def replace(
         self,
@@ -29,24 +30,27 @@ class RuntimeCalls:
         Every buffer is row-major: without that constraint XLA may hand over any layout.  Each
         pair of ``aliases`` is an operand and the result that is written where the operand was.
         """
-        results = types(op.results)
-        with ir.InsertionPoint(op), op.location:
-            call = ir.Operation.create(
-                "stablehlo.custom_call",
-                results=results,
-                operands=list(operands),
-                attributes={
-                    "call_target_name": ir.StringAttr.get(target),
-                    "has_side_effect": ir.BoolAttr.get(has_side_effect),
-                    "api_version": self._version,
-                    "backend_config": ir.DictAttr.get(dict(attributes)),
-                    "operand_layouts": self._row_major(types(operands)),
-                    "result_layouts": self._row_major(results),
-                    "output_operand_aliases": ir.ArrayAttr.get(
-                        [_alias(operand, result, len(results)) for operand, result in aliases]
-                    ),
-                },
-            )
+        inputs, results = types(operands), types(op.results)
+        key = target, has_side_effect, tuple(aliases), tuple(inputs), tuple(results)
+        if key not in self._alike:
+            self._alike[key] = {
+                "call_target_name": ir.StringAttr.get(target),
+                "has_side_effect": ir.BoolAttr.get(has_side_effect),
+                "api_version": self._version,
+                "operand_layouts": self._row_major(inputs),
+                "result_layouts": self._row_major(results),
+                "output_operand_aliases": ir.ArrayAttr.get(
+                    [_alias(operand, result, len(results)) for operand, result in aliases]
+                ),
+            }
+        call = ir.Operation.create(
+            "stablehlo.custom_call",
+            results=results,
+            operands=list(operands),
+            attributes={**self._alike[key], "backend_config": ir.DictAttr.get(dict(attributes))},
+            ip=ir.InsertionPoint(op),
+            loc=op.location,
+        )
         replace(op, list(call.results))
 
     def _row_major(self, types: Sequence[ir.Type]) -> ir.ArrayAttr:

@@ -36,18 +36,18 @@ def named(parent: ir.Operation, name: str) -> list[ir.Operation]:
     return [op for op in operations(parent) if op.name == name]
 
 
-def symbols(module: ir.Module) -> dict[str, ir.Operation]:
-    """Return the operations of a module's own block that have a symbol, by symbol."""
+def symbols(module: ir.Module, kind: str | None = None) -> dict[str, ir.Operation]:
+    """Return the operations of a module's own block that have a symbol, or those of a kind."""
     return {
-        string(op, "sym_name"): op.operation
-        for op in module.body.operations
-        if "sym_name" in op.attributes
+        string(op, "sym_name"): op
+        for op in (view.operation for view in module.body.operations)
+        if kind in (None, op.name) and "sym_name" in op.attributes
     }
 
 
 def functions(module: ir.Module) -> dict[str, ir.Operation]:
     """Return the ``func.func`` operations of a module by symbol."""
-    return {name: op for name, op in symbols(module).items() if op.name == "func.func"}
+    return symbols(module, "func.func")
 
 
 def fresh_symbol(module: ir.Module, stem: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from bellhop.base.callers_context import in_context_of_caller
 from bellhop.base.declared_types import MISSING
+from bellhop.base.source import user_site
 from bellhop.callbacks.callback import call_for_effect
 from bellhop.callbacks.flavour import Report
 from bellhop.compiler.own_function import OwnFunction
@@ -81,7 +82,7 @@ def print(
     else:
         fmt, args = " ".join(["{}"] * (1 + len(args))), (fmt, *args)
     call_for_effect(
-        _Formatter(fmt),
+        _formatter(fmt, user_site()),
         args,
         kwargs,
         PRINT,
@@ -140,6 +141,13 @@ class _Formatter(OwnFunction):
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         (fmt,) = self.arguments
         builtins.print(in_context_of_caller(fmt.format, *args, **kwargs))
+
+
+@functools.lru_cache(maxsize=16)
+def _formatter(fmt: str, site: str) -> _Formatter:
+    """Return what prints at a line: for a loop that Python unrolls, one function in the program."""
+    del site
+    return _Formatter(fmt)
 
 
 def _check_fields(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from bellhop.base.source import function_name, user_site
@@ -61,6 +62,8 @@ def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
 
 def _check_arity(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Refuse at once what would be raised where nobody waits for it."""
+    if not kwargs and _takes_just(fn, len(args)):
+        return
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):
@@ -73,3 +76,14 @@ def _check_arity(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
             f"tap of '{function_name(fn)}', called from {user_site()}: {error}. Give it the "
             "values, bellhop.tap(fn, *values): it makes the call, and is no decorator."
         ) from None
+
+
+def _takes_just(fn: Callable[..., Any], number: int) -> bool:
+    """Tell whether a function has so many arguments by place, and no others.
+
+    To ask ``inspect`` takes a fifth of the time that it takes to trace a tap.
+    """
+    if not isinstance(fn, FunctionType) or fn.__dict__:
+        return False
+    code = fn.__code__
+    return code.co_argcount == number and code.co_kwonlyargcount == 0

@@ -1,8 +1,8 @@
 """The state of lowering: what is gathered while JAX lowers a program of ours.
 
 The lowering rule of a callback on ``x:f64[]`` calls ``lowering_in_progress().declare(ctx,
-target)``.  That adds the target to ``targets``, and returns a symbol for its calls; ``finish`` then
-puts the declaration into the module::
+target, avals)``.  That adds the target to ``targets``, and returns a symbol for its calls;
+``finish`` then puts the declaration into the module::
 
     "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, id = 0,
                        python = "module.f", site = "file.py:3"}
@@ -45,26 +45,29 @@ class Lowering:
         self.random_circuits += 1
         return self.random_circuits - 1
 
-    def declare(self, ctx: mlir.LoweringRuleContext, target: "CallbackTarget") -> str:
+    def declare(
+        self, ctx: mlir.LoweringRuleContext, target: "CallbackTarget", arguments: Sequence[Any]
+    ) -> str:
         """Return the symbol of a callback in the module, declaring it if it is new.
 
-        While JAX lowers, an empty ``func.func`` reserves the symbol, since other callbacks and
-        JAX's functions may have the same name.  From jax 0.11 on the symbol table refuses
+        While JAX lowers, a ``func.func`` without a body reserves the symbol, since other callbacks
+        and JAX's functions may have the same name.  From jax 0.11 on the symbol table refuses
         operations of unregistered dialects.
         """
-        key = target, tuple((aval.shape, aval.dtype) for aval in ctx.avals_in)
-        if key not in self.symbols:
+        key = target, tuple((aval.shape, aval.dtype) for aval in arguments)
+        symbol = self.symbols.get(key)
+        if symbol is None:
             allow_our_dialects(ctx)
-            inputs = [ir_type(ctx, aval) for aval in ctx.avals_in]
+            inputs = [ir_type(ctx, aval) for aval in arguments]
             results = [ir_type(ctx, aval) for aval in ctx.avals_out]
             name = "".join(c if c.isalnum() else "_" for c in target.name)
             with ir.InsertionPoint.at_block_begin(ctx.module_context.module.body):
-                placeholder = _empty_function(name)
+                placeholder = private_function(name, [], [])
             symbol = ir.StringAttr(ctx.module_context.symbol_table.insert(placeholder)).value
             self.symbols[key] = symbol
             self.targets.append(target)
             self.placeholders.append((placeholder, symbol, inputs, results))
-        return self.symbols[key]
+        return symbol
 
     def call(
         self,
@@ -88,7 +91,7 @@ class Lowering:
         Returns:
             the results, and the token after the call where there is one.
         """
-        symbol = self.declare(ctx.replace(avals_in=ctx.avals_in[:n_arguments]), target)
+        symbol = self.declare(ctx, target, ctx.avals_in[:n_arguments])
         types = [ir_type(ctx, aval) for aval in ctx.avals_out]
         if token is None:
             call = dialect.call(symbol, kind, list(operands), types, target.aliases)
@@ -107,14 +110,6 @@ class Lowering:
                 )
             placeholder.erase()
         self.placeholders.clear()
-
-
-def _empty_function(name: str) -> ir.Operation:
-    with ir.Location.unknown():
-        function = private_function(name, [], [])
-        with ir.InsertionPoint(function.regions[0].blocks.append()):
-            ir.Operation.create("func.return")
-    return function
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,10 @@ def _of_class(class_: Any) -> _Type:
 
 
 def _is_i64(attribute: ir.Attribute) -> bool:
-    return isinstance(attribute, ir.IntegerAttr) and str(attribute.type) == "i64"
+    if not isinstance(attribute, ir.IntegerAttr):
+        return False
+    type_ = attribute.type
+    return isinstance(type_, ir.IntegerType) and type_.width == 64 and type_.is_signless
 
 
 def _is_function_type(attribute: ir.Attribute) -> bool:

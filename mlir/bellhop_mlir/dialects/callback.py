@@ -19,7 +19,7 @@ values that it comes after; it returns how many to do before the next one.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bellhop_mlir._bindings import ir, register_dialect, register_operation
+from bellhop_mlir._bindings import TokenType, ir, register_dialect, register_operation
 from bellhop_mlir._call_graph import call_graph, reachable
 from bellhop_mlir._walk import function_type, functions, string, symbol, symbols, types
 from bellhop_mlir.dialects._attributes import require_attributes
@@ -148,10 +148,7 @@ class AccelerateOp(ir.OpView):
 
 def is_token(value_type: ir.Type) -> bool:
     """Tell whether a type is ``!stablehlo.token``."""
-    # What is no ranked tensor is rare, and comparing text is slow.
-    return not isinstance(value_type, ir.RankedTensorType) and (
-        str(value_type) == "!stablehlo.token"
-    )
+    return TokenType.isinstance(value_type)
 
 
 def func(
@@ -200,7 +197,7 @@ def accelerate(
 
 def declarations(module: ir.Module) -> dict[str, FuncOp]:
     """Return the ``callback.func`` operations of a module by symbol."""
-    return {name: FuncOp(op) for name, op in symbols(module).items() if op.name == "callback.func"}
+    return {name: FuncOp(op) for name, op in symbols(module, "callback.func").items()}
 
 
 def verifier(module: ir.Module) -> Callable[[ir.Operation], None]:

@@ -154,3 +154,16 @@ def test_numbers_are_printed_as_the_caller_asks(compiled, asynchronous, capsys):
             f(x)
             bellhop.barrier_wait()
             assert capsys.readouterr().out == f"{x[:2]}\n"
+
+
+def test_a_line_that_python_repeats_is_one_callback_and_others_are_their_own(capsys):
+    @bellhop.qjit
+    def f(x):
+        for i in range(3):
+            bellhop.debug.print("{}", x + i)
+        bellhop.debug.print("{}", x)
+
+    f(1)
+    assert capsys.readouterr().out == "1\n2\n3\n1\n"
+    assert f.mlir.count('"callback.call"') == 4
+    assert f.mlir.count('"callback.func"') == 2
