@@ -223,7 +223,7 @@ def _trace_once(
         )
         circuit.device = dataclasses.replace(device, shots=1 if method == ONE_SHOT else shots.total)
         circuit.groups = (1,) if method == ONE_SHOT else shots.copies
-        circuit.is_one_shot = method == ONE_SHOT
+        circuit.is_one_shot = circuit.runs_alone = method == ONE_SHOT
         circuit.is_tree = method == TREE
         processes = [as_process(leaf, circuit) for leaf in leaves]
         asked = MeasurementList(circuit, is_tree=circuit.is_tree)

@@ -44,7 +44,7 @@ class Randomness(enum.Enum):
 
 OUTCOMES_ARE_DRAWN = (
     "the outcomes of its mid-circuit measurements are drawn, and gates in it are differentiated. "
-    "On Lightning that is done with shots, for circuits that the runtime's engine runs, which "
-    "measure no shadow_expval, by diff_method='best'. Use such a one, a circuit without shots, or "
+    "On Lightning that is done with shots, for circuits that the runtime's engine runs, by "
+    "diff_method='best'. Use such a one, a circuit without shots, or "
     "default.qubit with shots."
 )

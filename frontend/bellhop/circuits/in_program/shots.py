@@ -27,6 +27,7 @@ from bellhop.circuits.measure.device_measurements import (
     Snapshots,
 )
 from bellhop.circuits.measure.sampling import Asked
+from bellhop.circuits.measure.snapshot_words import values_of_words
 from bellhop.circuits.operations.kept_shots import possible
 
 
@@ -107,12 +108,9 @@ class ShotsOfBranch:
         bits, probabilities = snapshots_of(simulator, state, key, what.wires, jnp.asarray(bases))
         if not isinstance(what, SnapshotMeans):
             return jnp.stack([bits, bases], axis=1)
-        words = np.array(what.words, int).reshape(-1, wires)
-        is_identity = words == 3
-        is_measured = jnp.all((bases[:, None] == words) | is_identity, axis=2)
-        signs = jnp.prod(jnp.where(is_identity, 1, 3 * (1 - 2 * bits[:, None])), axis=2)
-        values = jnp.where(is_measured, signs, 0) * self._weights(probabilities)[:, None]
-        sums = jnp.zeros((len(what.groups), len(words)), values.dtype)
+        values = values_of_words(bits, bases, what.words)
+        values *= self._weights(probabilities)[:, None]
+        sums = jnp.zeros((len(what.groups), values.shape[1]), values.dtype)
         sums = sums.at[group_of_shot(what.groups)].add(values)
         # Of a part of a copy, that part of the shots that were kept.
         copies = group_of_shot(self.groups)[np.cumsum(what.groups) - 1]

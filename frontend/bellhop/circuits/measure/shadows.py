@@ -23,10 +23,6 @@ class _OfSnapshots(Process):
     def _exact(self, asked: ExactValues) -> Make:
         raise self._unsupported("without shots", "Set them: qml.set_shots(circuit, 100).")
 
-    @property
-    def _runs_each_shot(self) -> bool:
-        return self._circuit.is_one_shot and self._circuit.groups == (1,)
-
     def _snapshots(self) -> dict[str, Any]:
         """Return what both kinds of a device's snapshots have.
 
@@ -34,7 +30,7 @@ class _OfSnapshots(Process):
             CompileError: where the circuit runs for each shot, and a seed tells the bases of all.
         """
         seed = given_seed(self.process)
-        if self._runs_each_shot and seed is not None:
+        if self._circuit.runs_alone and seed is not None:
             raise self._unsupported(
                 "with a seed of its own after mid-circuit measurements on this device",
                 "Leave the seed out and give it to qjit(seed=...), or use default.qubit.",
@@ -89,7 +85,7 @@ class ShadowExpval(_OfSnapshots):
         size = -(-shots // k)
         last = shots - (k - 1) * size
         if last < 1:
-            alone = ", of which each runs alone" if self._runs_each_shot else ""
+            alone = ", of which each runs alone" if self._circuit.runs_alone else ""
             raise self._unsupported(
                 f"with k={k} and {shots} shots{alone}", "Use k=1, or another number of shots."
             )

@@ -15,6 +15,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.equations import equations_of, inner_jaxprs
+from bellhop.circuits.operations.seeds import random_effect
 from bellhop.circuits.operations.state_primitives import restart_p
 from bellhop.errors import CompileError
 
@@ -61,9 +62,12 @@ def run_until_kept(once: ClosedJaxpr, handle: Any, *inputs: Any) -> list[Any]:
 
 
 def may_differ(once: ClosedJaxpr) -> bool:
-    """Tell whether two runs with the same outcomes may differ, by what Python tells them."""
+    """Tell whether two runs with the same outcomes may differ, by what Python tells them.
+
+    What the program itself draws, the bases of classical shadows, comes after all outcomes.
+    """
     return any(
-        eqn.effects and eqn.outvars
+        eqn.effects - {random_effect} and eqn.outvars
         for eqn in equations_of(once.jaxpr)
         if next(inner_jaxprs(eqn), None) is None
     )

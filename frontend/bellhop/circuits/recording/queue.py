@@ -75,11 +75,12 @@ class QueuedCircuit:
             circuit which this one is a part of, if it is a part.
 
     Attributes:
-        is_one_shot: whether it is run for each shot.
+        is_one_shot: whether it is meant to be run for each shot.
+        runs_alone: whether the runtime runs it for each shot.
         needs_measurements: whether a measurement that is not returned is an error.
     """
 
-    is_one_shot = False
+    is_one_shot = runs_alone = False
     needs_measurements: ClassVar[bool] = True
 
     def __init__(self, where: str, rows: Rows, precision: Precision | None = None) -> None:

@@ -50,6 +50,7 @@ from bellhop.circuits.gates.gates import (
 from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
+from bellhop.circuits.measure.device_measurements import Snapshots
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.memory import check_result_fits
@@ -64,6 +65,7 @@ from bellhop.circuits.precision import real_type
 from bellhop.circuits.recording.iterations import Use
 from bellhop.circuits.recording.nested import apply_control_flow
 from bellhop.circuits.recording.pending import PendingRuns
+from bellhop.circuits.recording.shadows_of_one_shot import taken_alone
 from bellhop.circuits.recording.wired import WiredCircuit
 
 
@@ -360,6 +362,9 @@ class StraightCircuit(PendingRuns, WiredCircuit):
 
     def sample(self, asked: Sequence[Asked]) -> list[Any]:
         """Sample once, and return each of the results that are computed from these samples."""
+        snapshots = [what for what in asked if isinstance(what, Snapshots)]
+        if self.runs_alone and snapshots:
+            return taken_alone(self, snapshots)
         samples = MeasurementList(self)
         samples.sample(asked)
         return self.measure(samples)

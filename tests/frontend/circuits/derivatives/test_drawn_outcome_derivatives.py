@@ -93,6 +93,16 @@ def until_found_in_known_length(x: Any) -> Any:
     return qml.expval(qml.Z(0)), qml.probs(wires=[1])
 
 
+def shadows(x: Any, measure: Any = qml.shadow_expval) -> Any:
+    qml.RX(x[0], 0)
+    first = bellhop.measure(0)
+    bellhop.cond(first, lambda: qml.RY(x[1], 1))()
+    bellhop.measure(1, postselect=0)
+    qml.CRX(x[1], [1, 0])
+    qml.RX(x[0], 0)
+    return measure(qml.Y(0)), qml.expval(qml.Z(0)), measure(0.5 * qml.Z(0) @ qml.Z(1))
+
+
 def jacobian(function: Any, shots: int | None, **options: Any):
     node = qml.QNode(function, qml.device("lightning.qubit", wires=2), **options)
     joined = lambda x: jnp.hstack(jax.tree.leaves(qml.set_shots(node, shots)(x)))
@@ -155,6 +165,15 @@ def test_dropped_shots() -> None:
     options = {"postselect_mode": "hw-like"}
     drawn = jacobian(postselected, SHOTS, **options)(POINT)
     np.testing.assert_allclose(drawn, jacobian(postselected, None)(POINT), atol=0.4)
+
+
+@pytest.mark.parametrize("mode", ["fill-shots", "hw-like"])
+def test_classical_shadows(mode: str) -> None:
+    drawn = jacobian(shadows, SHOTS, postselect_mode=mode)(POINT)
+    exact = jacobian(lambda x: shadows(x, qml.expval), None)(POINT)
+    assert np.min(np.max(np.abs(exact), axis=1)) > 0.3
+    # The values of words of one and of two factors are 3 and half of 9.
+    np.testing.assert_allclose(drawn, exact, atol=0.2)
 
 
 def rare(x: Any) -> Any:
