@@ -149,12 +149,17 @@ class Transformer(PyToPy):
             return function
         bound = getattr(function, "__self__", None)
         plain = function.__func__ if inspect.ismethod(function) else function
-        converted, _, lines = self.transform_function(plain, converter.ProgramContext(_OPTIONS))
+        converted, module, lines = self.transform_function(
+            plain, converter.ProgramContext(_OPTIONS)
+        )
+        # Python has one `Load` for all trees, on which malt leaves the line of another function.
         register_generated(
+            module.__file__,
             {
-                (at.filename, at.lineno): (origin.loc.filename, origin.loc.lineno)
+                at.lineno: (origin.loc.filename, origin.loc.lineno)
                 for at, origin in lines.items()
-            }
+                if at.filename == module.__file__
+            },
         )
 
         @functools.wraps(plain)

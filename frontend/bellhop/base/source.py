@@ -22,12 +22,10 @@ _JAX = os.path.dirname(jax.__file__) + os.sep
 _generated: dict[str, dict[int, tuple[str, int]]] = {}
 
 
-def register_generated(lines: dict[tuple[str, int], tuple[str, int]]) -> None:
-    """Make lines of generated code known by the lines that they are from."""
-    for (file, line), origin in lines.items():
-        # What was not rewritten is from itself.
-        if file != origin[0]:
-            _generated.setdefault(file, {})[line] = origin
+def register_generated(file: str, lines: dict[int, tuple[str, int]]) -> None:
+    """Make lines of a generated file known by the lines that they are from."""
+    if lines:
+        _generated[file] = lines
 
 
 def generated_line(file: str, line: int) -> str | None:
