@@ -22,14 +22,16 @@ from bellhop.circuits.in_program.pure_simulator import PureSimulator
 from bellhop.circuits.in_program.shots import ShotsOfBranch, draw_branches, group_of_shot
 from bellhop.circuits.in_program.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.in_program.simulator import Simulator
+from bellhop.circuits.in_program.summed_outcomes import (
+    MOST_OUTCOMES,
+    number_of_outcomes,
+    with_sums,
+)
 from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.kept_shots import drops_shots, possible
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.errors import CompileError
-
-# A circuit runs twice as often for each mid-circuit measurement.
-_MOST_OUTCOMES = 12
 
 _SIMULATORS: dict[type, type[Simulator]] = {
     qml.devices.DefaultQubit: PureSimulator,
@@ -89,7 +91,6 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         leaves, out_tree = circuit.traced(call.function, *inputs)
         n_outcomes, postselects = circuit.n_outcomes, circuit.postselects
         method = call.chosen_method(circuit, leaves)
-        _check_outcomes(n_outcomes, simulator)
         circuit.is_one_shot = method == ONE_SHOT
         is_single = method == SINGLE_BRANCH
         statistics = circuit.statistics(leaves, method_of(qnode), is_single=is_single)
@@ -103,6 +104,10 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     closed = jax.make_jaxpr(named_after(qnode.func, run))(
         jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, no_key, ROW_STRUCT, *inputs
     )
+    if simulator.sides == 2 and method not in (None, SINGLE_BRANCH):
+        closed = with_sums(closed)
+        n_outcomes = number_of_outcomes(closed.jaxpr)
+    _check_outcomes(n_outcomes, simulator)
     is_random = shots.total or method == SINGLE_BRANCH
     if is_random:
         offer_seed_of(qnode.device)
@@ -170,9 +175,11 @@ def _sum(one: Any, other: Any) -> Any:
 
 
 def _check_outcomes(n_outcomes: int, simulator: Simulator) -> None:
-    if n_outcomes > _MOST_OUTCOMES:
+    if n_outcomes > MOST_OUTCOMES:
+        sums = "Let an outcome decide all that it does before the next one is measured, or use"
         raise CompileError(
-            f"{simulator.where}: it has {n_outcomes} mid-circuit measurements; on {simulator.name} "
-            f"bellhop goes through the outcomes of at most {_MOST_OUTCOMES}, and of all that are "
-            "postselected. Use qml.device('lightning.qubit', wires=...)."
+            f"{simulator.where}: {n_outcomes} outcomes of its mid-circuit measurements are needed "
+            f"at once, and on {simulator.name} bellhop goes through the combinations of at most "
+            f"{MOST_OUTCOMES}. {sums if simulator.sides == 2 else 'Use'} "
+            "qml.device('lightning.qubit', wires=...)."
         )

@@ -62,6 +62,10 @@ class ProgramCircuit(WiredCircuit):
     def _now(self, now: Any) -> None:
         self.fault = now
 
+    def _go_on(self, now: Any) -> None:
+        """Go on after a part of the circuit that changed this."""
+        self._now = now
+
     @abstractmethod
     def _apply_gate(self, op: Any, depth: int) -> None:
         """Apply a gate that comes of a decomposition of some depth."""
@@ -98,7 +102,8 @@ class ProgramCircuit(WiredCircuit):
         """Run a loop whose body has gates; return the carried values."""
         self.flush_active("for_loop")
         step = lambda state, iteration: self._after(state[0], body, state[1:], iteration)
-        self._now, *rest = repeat(n_iterations, step, (self._now, *carried))
+        now, *rest = repeat(n_iterations, step, (self._now, *carried))
+        self._go_on(now)
         if isinstance(n_iterations, int):
             self.n_outcomes += n_iterations * self._n_outcomes_of_part
         else:
@@ -112,7 +117,8 @@ class ProgramCircuit(WiredCircuit):
         self.flush_active("while_loop")
         goes_on = lambda state: self.evaluate_condition(condition, state[1:])
         step = lambda state: self._after(state[0], body, state[1:])
-        self._now, *rest = repeat_while(goes_on, step, (self._now, *carried))
+        now, *rest = repeat_while(goes_on, step, (self._now, *carried))
+        self._go_on(now)
         self._refuse_outcomes("a while_loop")
         return tuple(rest)
 
@@ -129,7 +135,8 @@ class ProgramCircuit(WiredCircuit):
 
             return run
 
-        self._now, result = choose(branches.changed(part))
+        now, result = choose(branches.changed(part))
+        self._go_on(now)
         self.n_outcomes += max(counts)
         return result
 

@@ -31,6 +31,7 @@ from bellhop.circuits.in_program.held_states import held
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.in_program.shots import ShotsOfBranch
 from bellhop.circuits.in_program.simulator import Simulator
+from bellhop.circuits.in_program.summed_outcomes import outcome_of, summable
 from bellhop.circuits.measure.processes import as_process, exact_statistics, sampled_statistics
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, Take, of_moments
@@ -84,7 +85,7 @@ class SimulatedCircuit(ProgramCircuit):
         """The state after everything that was flushed."""
         run, self._run = self._run, []
         if run:
-            self._state = self.simulator.after(run, self._state)
+            self._state = summable(self.simulator.after(run, self._state))
         return self._state
 
     @state.setter
@@ -99,6 +100,10 @@ class SimulatedCircuit(ProgramCircuit):
     def _now(self, now: Any) -> None:
         self.state, self._place, self.fault = now
         self._is_fresh = False
+
+    def _go_on(self, now: Any) -> None:
+        state, *others = now
+        super()._go_on((summable(state), *others))
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations to the state, in order."""
@@ -134,15 +139,14 @@ class SimulatedCircuit(ProgramCircuit):
         if postselect >= 0:
             outcome = jnp.uint32(postselect)
         else:
-            outcome = (self._outcomes >> self._place.astype(jnp.uint32)) & 1
-            self._place = self._place + 1
+            outcome, self._place = outcome_of(self._outcomes, self._place)
             self.n_outcomes += 1
         one, zero = outcome.astype(float), (1 - outcome).astype(float)
         # To the outcome, or with a reset to zero.
         rows = [[zero, one], [0, 0]] if reset else [[zero, 0], [0, one]]
         with qml.QueuingManager.stop_recording():
             projector = qml.Hermitian(jnp.array(rows), wires=label)
-            self.state = self.simulator.after([projector], self.state)
+            self.state = summable(self.simulator.after([projector], self.state))
         self.postselects |= postselect >= 0
         self._is_fresh = False
         return outcome == 1

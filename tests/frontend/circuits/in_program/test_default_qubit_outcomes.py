@@ -157,7 +157,7 @@ def then(measured: Callable[[], Any]) -> Callable[[Any], Any]:
 
 
 ERRORS: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
-    "too many": (in_loop(13), {}, "it has 13 mid-circuit measurements; on default.qubit"),
+    "too many": (in_loop(13), {}, "13 outcomes of its mid-circuit measurements are needed at once"),
     "dynamic loop": (
         in_loop(None),
         {},

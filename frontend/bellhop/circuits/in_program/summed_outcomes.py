@@ -1,0 +1,174 @@
+"""Outcomes of circuits on mixtures, which are summed over as soon as nothing needs them.
+
+A circuit that measures runs once for each combination of outcomes, and each run is linear in the
+state.  So where an outcome has decided all that it decides, both states are added, and what follows
+runs once::
+
+    bit place = outcome outcomes 0       bit = 0, 1 of a loop that adds up:
+    b = project bit a                        b = project bit a
+    c = cond bit b                           c = cond bit b
+    d = state c                          d = c of both
+    e = gate d                           e = gate d
+
+where ``bit`` and what is computed of it have no use behind ``d``.  What is left are outcomes that
+are needed at the end.  A density matrix holds such a sum, and a pure state does not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive
+from jax.extend.core.primitives import cond_p
+from jax.interpreters import ad, batching, mlir
+
+from bellhop.base.equations import evaluate, inner_jaxprs, inputs_of, read, with_inner_jaxprs
+from bellhop.circuits.derivatives.tangents import without_tangents
+
+# outcome: the outcomes of a run, how many measurements there were -> one outcome, one more
+_outcome_p = Primitive("quantum_outcome")
+_outcome_p.multiple_results = True
+# state: x -> x, in which outcomes may be summed over
+_state_p = Primitive("quantum_state")
+
+# So many outcomes are gone through at once at most: a circuit runs twice as often for each.
+MOST_OUTCOMES = 12
+
+
+def outcome_of(outcomes: Any, place: Any) -> tuple[Any, Any]:
+    """Return an outcome of a run, and the place of the next.
+
+    Args:
+        outcomes: of the run, a bit for each.
+        place: which one.
+    """
+    bit, place = _outcome_p.bind(outcomes, place)
+    return bit, place
+
+
+def summable(state: Any) -> Any:
+    """Return a state in which ``with_sums`` may sum over outcomes: what follows is linear in it."""
+    return _state_p.bind(state)
+
+
+def with_sums(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a jaxpr that sums over outcomes where nothing but the state depends on them."""
+    jaxpr = closed.jaxpr
+    jaxpr = jaxpr.replace(eqns=[with_inner_jaxprs(eqn, with_sums) for eqn in jaxpr.eqns])
+    spans = _spans(jaxpr)
+    if not spans and jaxpr.eqns == closed.jaxpr.eqns:
+        return closed
+
+    def run(*inputs: Any) -> list[Any]:
+        values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+        values.update(zip(jaxpr.invars, inputs, strict=True))
+        ends = {span.equations[-1]: span for span in spans}
+        inside = {eqn for span in spans for eqn in span.equations}
+        for eqn in jaxpr.eqns:
+            if eqn in ends:
+                ends[eqn].add_up(jaxpr, values)
+            elif eqn not in inside:
+                evaluate(jaxpr, [eqn], values)
+            elif eqn.primitive is _outcome_p:
+                # The next outcome takes its place.
+                values[eqn.outvars[1]] = read(eqn.invars[1], values)
+        return [read(atom, values) for atom in jaxpr.outvars]
+
+    return jax.make_jaxpr(run)(*closed.in_avals)
+
+
+def number_of_outcomes(jaxpr: Jaxpr) -> int:
+    """Return how many outcomes a run has at most."""
+    return sum(map(_of_equation, jaxpr.eqns))
+
+
+def _of_equation(eqn: JaxprEqn) -> int:
+    inner = [number_of_outcomes(each) for each in inner_jaxprs(eqn)]
+    if eqn.primitive is cond_p:
+        return max(inner)
+    return (eqn.primitive is _outcome_p) + sum(inner) * eqn.params.get("length", 1)
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Equations that depend on outcomes which only a state depends on behind them.
+
+    Attributes:
+        equations: in order; the last one gives that state.
+        outcomes: those of the outcomes.
+    """
+
+    equations: Sequence[JaxprEqn]
+    outcomes: Sequence[JaxprEqn]
+
+    def add_up(self, jaxpr: Jaxpr, values: dict[Any, Any]) -> None:
+        """Add the state to values: the sum over all outcomes."""
+        *inside, last = [eqn for eqn in self.equations if eqn.primitive is not _outcome_p]
+        [state] = last.outvars
+        bits = [eqn.outvars[0] for eqn in self.outcomes]
+        made = {var for eqn in inside for var in eqn.outvars}.union(bits)
+        given = {atom: values[atom] for atom in inputs_of([*inside, last]) if atom not in made}
+
+        def add(total: Any, combination: Any) -> Any:
+            own = dict(given)
+            own.update((bit, (combination >> number) & 1) for number, bit in enumerate(bits))
+            evaluate(jaxpr, [*inside, last], own)
+            return total + own[state], None
+
+        zero = jnp.zeros(state.aval.shape, state.aval.dtype)
+        combinations = jnp.arange(2 ** len(bits), dtype=bits[0].aval.dtype)
+        values[state], _ = jax.lax.scan(add, zero, combinations)
+
+
+def _spans(jaxpr: Jaxpr) -> list[_Span]:
+    """Return the spans of a jaxpr, whose inner ones have been summed over."""
+    last_use: dict[Any, int] = {}
+    for number, eqn in enumerate(jaxpr.eqns):
+        last_use.update((atom, number) for atom in eqn.invars if not isinstance(atom, Literal))
+    end = len(jaxpr.eqns)
+    last_use.update((atom, end) for atom in jaxpr.outvars if not isinstance(atom, Literal))
+    spans, equations, outcomes = [], [], []
+    by_outcomes: set[Any] = set()
+    is_kept = False
+    for number, eqn in enumerate(jaxpr.eqns):
+        is_outcome = eqn.primitive is _outcome_p
+        given = (atom for atom in eqn.invars if not isinstance(atom, Literal))
+        if not is_outcome and by_outcomes.isdisjoint(given):
+            continue
+        equations.append(eqn)
+        is_kept |= bool(eqn.effects)
+        if is_outcome:
+            outcomes.append(eqn)
+            by_outcomes.add(eqn.outvars[0])
+            continue
+        by_outcomes.update(eqn.outvars)
+        if eqn.primitive is not _state_p or is_kept or len(outcomes) > MOST_OUTCOMES:
+            continue
+        if all(last_use.get(var, -1) <= number for var in by_outcomes.difference(eqn.outvars)):
+            spans.append(_Span(equations, outcomes))
+            equations, outcomes, by_outcomes = [], [], set()
+    return spans
+
+
+def _outcome(outcomes: Any, place: Any) -> list[Any]:
+    return [(outcomes >> place.astype(outcomes.dtype)) & 1, place + 1]
+
+
+def _outcome_batch(args: Sequence[Any], dims: Sequence[Any]) -> Any:
+    return jax.vmap(_outcome, in_axes=tuple(dims))(*args), [0, 0]
+
+
+_outcome_p.def_impl(_outcome)
+_outcome_p.def_abstract_eval(lambda outcomes, place: [outcomes, place])
+without_tangents(_outcome_p)
+batching.primitive_batchers[_outcome_p] = _outcome_batch
+mlir.register_lowering(_outcome_p, mlir.lower_fun(_outcome, multiple_results=True))
+
+# Whatever is done to the program comes after the sums.
+_state_p.def_impl(lambda x: x)
+_state_p.def_abstract_eval(lambda x: x)
+ad.primitive_jvps[_state_p] = lambda primals, tangents: (primals[0], tangents[0])
+batching.primitive_batchers[_state_p] = lambda args, dims: (args[0], dims[0])
+mlir.register_lowering(_state_p, lambda _, x: [x])
