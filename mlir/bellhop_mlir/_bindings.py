@@ -9,6 +9,7 @@ that XLA consumes come with jaxlib.  The private names, and why no public one se
   a dialect; nothing public sets that.
 """
 
+from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters.mlir import make_ir_context
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs._mlir import globals as _globals
@@ -21,6 +22,7 @@ __all__ = [
     "make_context",
     "register_dialect",
     "register_operation",
+    "stablehlo",
 ]
 
 # Before it makes a view of an operation, jaxlib imports the module of its dialect.  A

@@ -3,6 +3,7 @@
 from typing import Any
 
 from jax.extend.core import Primitive
+from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
@@ -32,10 +33,7 @@ def _lower(
         refuse_lowering_elsewhere(ctx.module_context)
     *arguments, table = operands
     # The program orders its own effects from beginning to end, and the call waits for them.
-    tokens = [
-        ir.Operation.create("stablehlo.create_token", results=[mlir.token_type()]).result
-        for _ in range(code.tokens)
-    ]
+    tokens = [stablehlo.create_token() for _ in range(code.tokens)]
     results = call(ctx, merge(ctx, code), code, arguments, table, tokens)
     return results[code.tokens :] or [table]
 

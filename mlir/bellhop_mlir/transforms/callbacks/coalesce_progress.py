@@ -1,6 +1,6 @@
 """coalesce-progress: a loop tells of several iterations at once."""
 
-from bellhop_mlir._bindings import ir
+from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._walk import integer, named, replace, string, types
 from bellhop_mlir.dialects.callback import UNKNOWN_TOTAL, is_token
 from bellhop_mlir.passes import Pass
@@ -81,12 +81,9 @@ def _with_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operat
     number = ir.RankedTensorType(call.operands[1].type)
     pair = ir.RankedTensorType.get([2], number.element_type)
     with ir.InsertionPoint(loop), loop.location:
-        counting = ir.Operation.create(
-            "stablehlo.while",
-            results=[*types(loop.results), pair],
-            operands=[*loop.operands, _constant(pair, [1, 1])],
-            regions=2,
-        )
+        counting = stablehlo.WhileOp(
+            [*types(loop.results), pair], [*loop.operands, _constant(pair, [1, 1])]
+        ).operation
     for old, new in zip(loop.regions, counting.regions, strict=True):
         block = old.blocks[0]
         block.append_to(new)
@@ -94,7 +91,7 @@ def _with_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operat
     _tell_if_due(call, count)
     with ir.InsertionPoint.after(counting), call.location:
         going = _element(counting.results[-1], 0)
-        done = _create("stablehlo.subtract", number, [going, _constant(number, 1)])
+        done = stablehlo.subtract(going, _constant(number, 1))
         told = ir.Operation.create(
             "callback.call",
             results=types(call.results),
@@ -111,61 +108,38 @@ def _tell_if_due(call: ir.Operation, count: ir.Value) -> None:
     """Put a call into a conditional, and carry which iteration goes on."""
     token, one, *_ = call.operands
     with ir.InsertionPoint(call), call.location:
-        is_due = _create(
-            "stablehlo.compare",
-            ir.RankedTensorType.get([], ir.IntegerType.get_signless(1)),
-            [_element(count, 0), _element(count, 1)],
-            comparison_direction="#stablehlo<comparison_direction GE>",
-            compare_type="#stablehlo<comparison_type SIGNED>",
+        is_due = stablehlo.compare(
+            _element(count, 0),
+            _element(count, 1),
+            stablehlo.ComparisonDirectionAttr.get("GE"),
+            compare_type=stablehlo.ComparisonTypeAttr.get("SIGNED"),
         )
-        guard = ir.Operation.create(
-            "stablehlo.if", results=[token.type, count.type], operands=[is_due], regions=2
-        )
+        guard = stablehlo.IfOp([token.type, count.type], is_due).operation
     call.results[0].replace_all_uses_with(guard.results[0])
     telling, silent = (region.blocks.append() for region in guard.regions)
     with ir.InsertionPoint(telling), call.location:
         done = _element(count, 0)
         call.move_after(done.owner)
         call.operands[1] = done
-        _return([call.results[0], _pair(count.type, one, call.results[1])])
+        numbers = [_reshaped(number, [1]) for number in (one, call.results[1])]
+        stablehlo.return_([call.results[0], stablehlo.concatenate(numbers, 0)])
     with ir.InsertionPoint(silent), call.location:
         step = _constant(count.type, [1, 0])
-        _return([token, _create("stablehlo.add", count.type, [count, step])])
+        stablehlo.return_([token, stablehlo.add(count, step)])
     *_, end = (op.operation for op in guard.block.operations)
     with ir.InsertionPoint(end), end.location:
-        _return([*end.operands, guard.results[1]])
+        stablehlo.return_([*end.operands, guard.results[1]])
     end.erase()
 
 
-def _return(operands: list[ir.Value]) -> ir.Operation:
-    return ir.Operation.create("stablehlo.return", operands=operands)
-
-
 def _element(pair: ir.Value, index: int) -> ir.Value:
-    element = ir.RankedTensorType(pair.type).element_type
-    one = _create(
-        "stablehlo.slice",
-        ir.RankedTensorType.get([1], element),
-        [pair],
-        start_indices=f"array<i64: {index}>",
-        limit_indices=f"array<i64: {index + 1}>",
-        strides="array<i64: 1>",
-    )
-    return _create("stablehlo.reshape", ir.RankedTensorType.get([], element), [one])
+    return _reshaped(stablehlo.slice(pair, [index], [index + 1], [1]), [])
 
 
-def _pair(type_: ir.Type, *numbers: ir.Value) -> ir.Value:
-    one = ir.RankedTensorType.get([1], ir.RankedTensorType(type_).element_type)
-    elements = [_create("stablehlo.reshape", one, [number]) for number in numbers]
-    return _create("stablehlo.concatenate", type_, elements, dimension="0 : i64")
-
-
-def _create(name: str, type_: ir.Type, operands: list[ir.Value], **attributes: str) -> ir.Value:
-    parsed = {key: ir.Attribute.parse(text) for key, text in attributes.items()}
-    return ir.Operation.create(name, results=[type_], operands=operands, attributes=parsed).results[
-        0
-    ]
+def _reshaped(value: ir.Value, shape: list[int]) -> ir.Value:
+    element = ir.RankedTensorType(value.type).element_type
+    return stablehlo.reshape(ir.RankedTensorType.get(shape, element), value)
 
 
 def _constant(type_: ir.Type, value: int | list[int]) -> ir.Value:
-    return _create("stablehlo.constant", type_, [], value=f"dense<{value}> : {type_}")
+    return stablehlo.constant(ir.Attribute.parse(f"dense<{value}> : {type_}"))

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from bellhop_mlir._bindings import ir
+from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._call_graph import drop_unused_functions, holding
 from bellhop_mlir._outline import inline
 from bellhop_mlir._purity import impure_functions, is_pure
@@ -183,37 +183,23 @@ class _Loop:
 def _guarded(op: ir.Operation, condition: ir.Value, loop: ir.Operation) -> list[ir.Value]:
     """Make a call before a loop that has a first iteration; return its results or zeros."""
     with ir.InsertionPoint(loop), op.location:
-        guard = ir.Operation.create(
-            "stablehlo.if", results=types(op.results), operands=[condition], regions=2
-        )
+        guard = stablehlo.IfOp(types(op.results), condition).operation
         call, zeros = (region.blocks.append() for region in guard.regions)
         results = list(guard.results)
         for old, new in zip(op.results, results, strict=True):
             old.replace_all_uses_with(new)
         with ir.InsertionPoint(call):
-            end = ir.Operation.create("stablehlo.return", operands=list(op.results))
-        op.move_before(end)
+            end = stablehlo.return_(list(op.results))
+        op.move_before(end.operation)
         with ir.InsertionPoint(zeros):
-            ir.Operation.create("stablehlo.return", operands=list(map(_zero, types(results))))
+            stablehlo.return_(list(map(_zero, types(results))))
     return results
 
 
 def _zero(type_: ir.Type) -> ir.Value:
     scalar = ir.RankedTensorType.get([], ir.RankedTensorType(type_).element_type)
-    number = ir.Operation.create(
-        "stablehlo.constant",
-        results=[ir.Type.parse("tensor<i32>")],
-        attributes={"value": ir.Attribute.parse("dense<0> : tensor<i32>")},
-    )
-    element = ir.Operation.create(
-        "stablehlo.convert", results=[scalar], operands=list(number.results)
-    )
-    return ir.Operation.create(
-        "stablehlo.broadcast_in_dim",
-        results=[type_],
-        operands=list(element.results),
-        attributes={"broadcast_dimensions": ir.DenseI64ArrayAttr.get([])},
-    ).results[0]
+    number = stablehlo.constant(ir.Attribute.parse("dense<0> : tensor<i32>"))
+    return stablehlo.broadcast_in_dim(type_, stablehlo.convert(scalar, number), [])
 
 
 def _is_pure_call(op: ir.Operation) -> bool:

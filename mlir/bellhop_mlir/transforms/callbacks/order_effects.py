@@ -1,6 +1,6 @@
 """order-effects: all effects of a program are in one order."""
 
-from bellhop_mlir._bindings import ir
+from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._walk import function_type, functions
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.passes import Pass
@@ -75,14 +75,8 @@ def _return_each_once(end: ir.Operation, token: ir.Value, block: ir.Block) -> No
     for place, given in zip(others, own[1:], strict=True):
         last = end.operands[place].owner
         if isinstance(last, ir.Block) or last.name != _AFTER_ALL:
-            last = ir.Operation.create(
-                _AFTER_ALL,
-                results=[token.type],
-                operands=[token, given],
-                loc=end.location,
-                ip=ir.InsertionPoint(end),
-            )
-            end.operands[place] = last.result
+            with ir.InsertionPoint(end), end.location:
+                end.operands[place] = stablehlo.after_all([token, given])
 
 
 def _first(values: ir.BlockArgumentList | ir.OpResultList) -> ir.Value | None:

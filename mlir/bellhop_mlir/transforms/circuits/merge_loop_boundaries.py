@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bellhop_mlir._bindings import ir
+from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._walk import named, replace, symbol
 from bellhop_mlir.adjacent_gates import AdjacentGate, Placed, boundary, chains, with_angle
 from bellhop_mlir.dialects import quantum
@@ -159,7 +159,4 @@ def _constant_gate(state: ir.Value, gate: Gate) -> ir.Value:
 
 
 def _constant(text: str) -> ir.Value:
-    value = ir.Attribute.parse(text)
-    create = ir.Operation.create
-    type_ = ir.DenseElementsAttr(value).type
-    return create("stablehlo.constant", results=[type_], attributes={"value": value}).result
+    return stablehlo.constant(ir.Attribute.parse(text))

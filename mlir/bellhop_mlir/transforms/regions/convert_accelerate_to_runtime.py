@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from bellhop_mlir._bindings import ir
+from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._call_graph import (
     call_graph,
     drop_unused_functions,
@@ -158,8 +158,8 @@ def _make_token(function: ir.Operation) -> None:
         return
     block = function.regions[0].blocks[0]
     with ir.InsertionPoint.at_block_begin(block), function.location:
-        made = ir.Operation.create("stablehlo.create_token", results=[type_.inputs[0]])
-    block.arguments[0].replace_all_uses_with(made.result)
+        made = stablehlo.create_token()
+    block.arguments[0].replace_all_uses_with(made)
     narrow(function, range(1, len(type_.inputs)), range(1, len(type_.results)))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bellhop_mlir._bindings import ir
+from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._parts import Part, blocks, connect, outline
 from bellhop_mlir._walk import functions, operations, symbol
 from bellhop_mlir.passes import Pass
@@ -105,20 +105,15 @@ def _return_elements(part: Part) -> None:
     begin = part.operations[0]
     for value in list(part.inputs):
         tensor = ir.RankedTensorType(value.type)
-        ones = [1] * max(tensor.rank, 1)
-        attributes = {}
-        if tensor.rank:
-            first, step = [ir.DenseI64ArrayAttr.get([n] * tensor.rank) for n in (0, 1)]
-            attributes = {"start_indices": first, "limit_indices": step, "strides": step}
+        ones = [1] * tensor.rank
         with begin.location, ir.InsertionPoint(begin):
-            element = ir.Operation.create(
-                "stablehlo.slice" if tensor.rank else "stablehlo.reshape",
-                results=[ir.RankedTensorType.get(ones, tensor.element_type)],
-                operands=[value],
-                attributes=attributes,
+            element = (
+                stablehlo.slice(value, [0] * tensor.rank, ones, ones)
+                if ones
+                else stablehlo.reshape(ir.RankedTensorType.get([1], tensor.element_type), value)
             )
-        part.operations.insert(0, element)
-        part.outputs[element.result] = None
+        part.operations.insert(0, element.owner.operation)
+        part.outputs[element] = None
 
 
 class _Scalars:
