@@ -64,7 +64,6 @@ struct Device {
   std::vector<double> params;
   std::vector<double> samples;
   std::vector<std::complex<double>> matrix;
-  std::vector<std::complex<double>> amplitudes;
   std::vector<std::int8_t> bits;
   std::vector<QubitIdType> wires;
   std::vector<QubitIdType> controls;

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "circuit/session.h"
-#include "engine/choice.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_steps.h"
 #include "profile/profile.h"
@@ -39,8 +38,6 @@ Outcomes outcomes_of(std::int64_t value) {
   return kAll[value];
 }
 
-// The plugin is opened here, so that a program that cannot run does not compile; and
-// before XLA has allocated the results of one that does not fit.
 ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"shots"> shots, Integer<"record"> record,
@@ -52,17 +49,10 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
       throw CircuitError("The rows of a batch do not go through a tree of outcomes.");
     }
     const Outcomes outcomes = outcomes_of(tree);
-    auto state = std::make_unique<BeginState>(BeginState{
-        Beginning{DevicePool::get(std::string(library), std::string(factory),
-                                  std::string(kwargs)),
-                  natural("qubits", qubits), natural("shots", shots), record != 0,
-                  record >= 2, record == 3, outcomes.tree, outcomes.redraw,
-                  natural("rows", rows), engine != 0, rows > 0, circuit},
+    return std::make_unique<BeginState>(BeginState{
+        beginning_of({library, factory, kwargs, qubits, shots, record, rows, engine},
+                     circuit, outcomes.tree, outcomes.redraw),
         seeded != 0});
-    Beginning& begin = state->beginning;
-    begin.waits |= engine::suits(begin);
-    begin.pool.expect_memory(Memory::kAll, begin.qubits, 1, begin.shots);
-    return state;
   };
   return instantiate<BeginState>(build, circuit);
 }

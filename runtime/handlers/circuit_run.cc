@@ -2,7 +2,6 @@
 #include <memory>
 #include <optional>
 
-#include "engine/choice.h"
 #include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_steps.h"
@@ -22,7 +21,6 @@ struct RunState {
   Derivative derivative;
 };
 
-// As bellhop_circuit_begin, it refuses a circuit that cannot run.
 ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"record"> record, Integer<"rows"> rows,
@@ -32,18 +30,11 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
     Integer<"jacobian"> jacobian) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
-    auto state = std::make_unique<RunState>(
-        RunState{Beginning{DevicePool::get(std::string(library), std::string(factory),
-                                           std::string(kwargs)),
-                           natural("qubits", qubits), 0, record != 0, record >= 2,
-                           record == 3, Tree::kNone, Redraw::kNever,
-                           natural("rows", rows), engine != 0, rows > 0, circuit},
-                 GateTable(names, code, constants), static_cast<std::int32_t>(*offset),
-                 MeasurementList(measurements), derivative_of(jacobian)});
-    Beginning& begin = state->beginning;
-    begin.waits |= engine::suits(begin);
-    begin.pool.expect_memory(Memory::kAll, begin.qubits);
-    return state;
+    return std::make_unique<RunState>(RunState{
+        beginning_of({library, factory, kwargs, qubits, 0, record, rows, engine},
+                     circuit),
+        GateTable(names, code, constants), static_cast<std::int32_t>(*offset),
+        MeasurementList(measurements), derivative_of(jacobian)});
   };
   return instantiate<RunState>(build, circuit);
 }

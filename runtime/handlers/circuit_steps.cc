@@ -48,14 +48,34 @@ Jacobians jacobians_of(const ffi::RemainingRets& values, std::size_t rows,
   return jacobians;
 }
 
-}  // namespace
-
 std::size_t natural(const char* name, std::int64_t value) {
   if (value < 0) {
     throw CircuitError(std::string("A circuit's ") + name +
                        ": expected 0 or more, got " + std::to_string(value) + ".");
   }
   return static_cast<std::size_t>(value);
+}
+
+}  // namespace
+
+Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit,
+                       Tree tree, Redraw redraw) {
+  Beginning begin{DevicePool::get(std::string(of.library), std::string(of.factory),
+                                  std::string(of.kwargs)),
+                  natural("qubits", of.qubits),
+                  natural("shots", of.shots),
+                  of.record != 0,
+                  of.record >= 2,
+                  of.record == 3,
+                  tree,
+                  redraw,
+                  natural("rows", of.rows),
+                  of.engine != 0,
+                  of.rows > 0,
+                  circuit};
+  begin.waits |= engine::suits(begin);
+  begin.pool.expect_memory(Memory::kAll, begin.qubits, 1, begin.shots);
+  return begin;
 }
 
 Derivative derivative_of(std::int64_t value) {

@@ -17,8 +17,23 @@
 
 namespace bellhop {
 
-// A number of a circuit's attributes; CircuitError where it is below zero.
-std::size_t natural(const char* name, std::int64_t value);
+// What circuits begin with, as the contract's attributes of these names say.
+struct BeginningAttributes {
+  std::string_view library;
+  std::string_view factory;
+  std::string_view kwargs;
+  std::int64_t qubits;
+  std::int64_t shots;
+  std::int64_t record;
+  std::int64_t rows;
+  std::int64_t engine;
+};
+
+// The plugin is opened here, so that a program that cannot run does not compile; and
+// before XLA has allocated the results of one that does not fit. Throws CircuitError.
+Beginning beginning_of(const BeginningAttributes& attributes,
+                       const std::string& circuit, Tree tree = Tree::kNone,
+                       Redraw redraw = Redraw::kNever);
 
 // A circuit as the errors of compilation call it.
 std::string circuit_name(std::string_view name, std::string_view site);

@@ -6,7 +6,6 @@
 #include <array>
 
 #include "devices/wires.h"
-#include "measurements/amplitudes.h"
 #include "measurements/samples.h"
 #include "measurements/snapshots.h"
 
@@ -14,17 +13,6 @@ namespace bellhop {
 namespace {
 
 using Kind = Measurement::Kind;
-
-// Lightning takes 4 us for an expectation value of 4 qubits and 2 for probabilities,
-// nearly all of it to seed a generator and to copy the state into new objects. Up to
-// here, reading the amplitudes (0.02 us at 4 qubits) and computing is faster.
-constexpr std::size_t kFewQubits = 10;
-
-bool reads_amplitudes(const Session& session) {
-  const Device& device = *session.device;
-  return device.pool.is_lightning() && device.qubits.size() <= kFewQubits &&
-         device.shots == 0;
-}
 
 std::string describe(const Measurement& measurement, std::size_t position) {
   static constexpr std::array kNames = {"expval",    "var",           "probs",
@@ -119,30 +107,6 @@ ObsIdType build(Device& device, const std::vector<ObservableStep>& steps,
   return stack.back();
 }
 
-Amplitudes amplitudes_of(Device& device) {
-  device.amplitudes.resize(dimension(device.qubits.size()));
-  auto view = view_of(device.amplitudes.data(), device.amplitudes.size());
-  device.plugin->State(view);
-  return device.amplitudes;
-}
-
-double pauli_expval(Device& device, const Measurement& measurement,
-                    std::span<const double> data) {
-  const std::size_t qubits = device.qubits.size();
-  for (const PauliTerm& term : measurement.terms) {
-    map_wires(device.wires, term.wires, device.qubits);  // for its check
-  }
-  const Amplitudes state = amplitudes_of(device);
-  double sum = 0;
-  for (const PauliTerm& term : measurement.terms) {
-    const double factor = term.coefficient == PauliTerm::kOne
-                              ? 1.0
-                              : data[static_cast<std::size_t>(term.coefficient)];
-    sum += factor * expectation(bits_of(term, qubits), state);
-  }
-  return sum;
-}
-
 void measure_expval(Session& session, const Measurement& measurement,
                     std::span<const double> data, const Output& output) {
   expect(output, 1, Output::Type::kReal);
@@ -152,13 +116,8 @@ void measure_expval(Session& session, const Measurement& measurement,
         "Measure variances last.");
   }
   Device& device = *session.device;
-  auto* const value = static_cast<double*>(output.data);
-  if (!session.record && !measurement.terms.empty() && reads_amplitudes(session)) {
-    *value = pauli_expval(device, measurement, data);
-    return;
-  }
   const ObsIdType observable = build(device, measurement.observable, data);
-  *value = device.plugin->Expval(observable);
+  *static_cast<double*>(output.data) = device.plugin->Expval(observable);
   if (session.tape.recording) ++session.tape.expvals;
 }
 
@@ -183,16 +142,7 @@ void measure_probs(Session& session, const Measurement& measurement,
   expect(output, dimension(all ? device.qubits.size() : measurement.wires.size()),
          Output::Type::kReal);
   map_wires(device.wires, measurement.wires, device.qubits);
-  auto* const values = static_cast<double*>(output.data);
-  if (reads_amplitudes(session)) {
-    const Amplitudes state = amplitudes_of(device);
-    probabilities(
-        measurement.wires, device.qubits.size(),
-        [&](std::size_t i) { return std::norm(state[i]); },
-        std::span(values, output.size));
-    return;
-  }
-  auto view = view_of(values, output.size);
+  auto view = view_of(static_cast<double*>(output.data), output.size);
   if (all) {
     device.plugin->Probs(view);
   } else {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "gates/pauli_bits.h"
 #include "gates/wire_gates.h"
-#include "measurements/amplitudes.h"
 
 namespace bellhop::engine {
 namespace {
@@ -40,12 +40,23 @@ Lanewise coefficient_of(const Observable& observable, const PauliTerm& term,
   return ones;
 }
 
+PauliBits bits_of(const PauliTerm& term, const States& states) {
+  PauliBits bits;
+  for (std::size_t i = 0; i < term.wires.size(); ++i) {
+    const std::uint64_t bit = std::uint64_t{1} << bit_of(term.wires[i], states);
+    const ObsId factor = term.factors[i];
+    if (factor == ObsId::PauliX || factor == ObsId::PauliY) bits.flips |= bit;
+    if (factor == ObsId::PauliY || factor == ObsId::PauliZ) bits.signs |= bit;
+    if (factor == ObsId::PauliY) ++bits.y_factors;
+  }
+  return bits;
+}
+
 std::vector<WeightedWord> words_of(const Observable& observable, const States& states) {
   std::vector<WeightedWord> words;
   words.reserve(observable.terms.size());
   for (const PauliTerm& term : observable.terms) {
-    words.push_back({bits_of(term, states.layout().qubits),
-                     coefficient_of(observable, term, states)});
+    words.push_back({bits_of(term, states), coefficient_of(observable, term, states)});
   }
   return words;
 }

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <complex>
 
-#include "measurements/amplitudes.h"
 #include "measurements/samples.h"
 #include "states/draws.h"
 #include "states/observable.h"
@@ -15,6 +14,18 @@ namespace bellhop::engine {
 namespace {
 
 using Kind = Measurement::Kind;
+
+// Which outcome of `wires` amplitude i of a state of `qubits` has, of all where there
+// are none; the first wire is the highest bit of an outcome.
+std::size_t outcome_of(std::size_t i, const std::vector<std::int64_t>& wires,
+                       std::size_t qubits) {
+  std::size_t outcome = wires.empty() ? i : 0;
+  for (const std::int64_t wire : wires) {
+    const std::size_t bit = qubits - 1 - static_cast<std::size_t>(wire);
+    outcome = outcome << 1 | (i >> bit & 1);
+  }
+  return outcome;
+}
 
 class Measurer {
  public:
@@ -187,16 +198,29 @@ class Measurer {
 
   void write_probabilities(std::size_t i) const {
     const std::size_t lanes = states_.lanes();
+    const std::size_t qubits = states_.layout().qubits;
+    const std::vector<std::int64_t>& wires =
+        measuring_.measurements.measurements()[i].wires;
+    bool is_in_order = wires.empty() || wires.size() == qubits;
+    for (std::size_t k = 0; k < wires.size(); ++k) {
+      is_in_order &= static_cast<std::size_t>(wires[k]) == k;
+    }
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
       const Output out = output(i, lane);
-      probabilities(
-          measuring_.measurements.measurements()[i].wires, states_.layout().qubits,
-          [&](std::size_t k) {
-            const double real = ket_.real[k * lanes + lane];
-            const double imag = ket_.imag[k * lanes + lane];
-            return real * real + imag * imag;
-          },
-          std::span(static_cast<double*>(out.data), out.size));
+      auto* probabilities = static_cast<double*>(out.data);
+      const auto probability = [&](std::size_t k) {
+        const double real = ket_.real[k * lanes + lane];
+        const double imag = ket_.imag[k * lanes + lane];
+        return real * real + imag * imag;
+      };
+      if (is_in_order) {
+        for (std::size_t k = 0; k < out.size; ++k) probabilities[k] = probability(k);
+        continue;
+      }
+      std::fill_n(probabilities, out.size, 0.0);
+      for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
+        probabilities[outcome_of(k, wires, qubits)] += probability(k);
+      }
     }
   }
 
