@@ -16,7 +16,7 @@ from bellhop.base.devices import device_name
 from bellhop.base.ir_types import aval_of
 from bellhop.base.module_text import parse
 from bellhop.compiler.target import CallbackTarget
-from bellhop_mlir._walk import function_type, functions, string
+from bellhop_mlir._walk import function_type, functions, named, string
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.dialects.callback import CallOp, FuncOp, declarations
 from bellhop_mlir.errors import VerificationError
@@ -31,7 +31,7 @@ def encode_module(text: str) -> str:
     """
     module = parse(text)
     with module.context:
-        for begin in _named(module, "quantum.begin"):
+        for begin in named(module.operation, "quantum.begin"):
             library = device_of(string(begin, "library"))
             begin.attributes["library"] = ir.StringAttr.get(library)
     return str(module)
@@ -65,25 +65,13 @@ def decode_module(
     with module.context:
         _check_main(module, in_avals, out_avals)
         _check_declarations(module, targets)
-        for op in _named(module, "callback.accelerate"):
+        for op in named(module.operation, "callback.accelerate"):
             _check_device(string(op, "device"))
-        for op in _named(module, "quantum.begin"):
+        for op in named(module.operation, "quantum.begin"):
             _make_local(op)
-        if _named(module, "stablehlo.custom_call"):
+        if named(module.operation, "stablehlo.custom_call"):
             _load_lapack()
         return mlir.module_to_bytecode(module)
-
-
-def _named(module: ir.Module, name: str) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == name:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
 
 
 @functools.cache
@@ -117,7 +105,7 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
             type_.results, target.result_avals
         ):
             raise Malformed(f"its module declares @{name} of the type {type_}, which is another")
-    for op in _named(module, "callback.call"):
+    for op in named(module.operation, "callback.call"):
         call = CallOp(op)
         target = targets[FuncOp(declared[call.callee]).id]
         is_awaited, is_of_loop = call.traits.is_awaited, call.traits.is_host_only
