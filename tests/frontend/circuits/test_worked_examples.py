@@ -1,9 +1,11 @@
 """The examples at the top of modules have the primitives, in order, of what really is traced."""
 
+import functools
 import importlib
 import re
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
@@ -12,12 +14,16 @@ import pytest
 import bellhop
 from bellhop.base.equations import inner_jaxprs
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody
+from bellhop.circuits.circuit.tree import through_tree
+from bellhop.circuits.derivatives.score import score_p
+from bellhop.circuits.recording.iterations import use_iterations
 from bellhop.circuits.vectorize.pack import pack
 from bellhop.circuits.vectorize.pick import pick
 from bellhop.transformations.traced import traced
 
 _PRIMITIVE = re.compile(r"\b(?:quantum_\w+|while|scan|cond|pack|pick)(?=[\[ ])")
 _DEVICE = qml.device("lightning.qubit", wires=4)
+_HANDLE = jnp.zeros(2, jnp.uint32)
 
 
 def _circuit(gates):
@@ -65,6 +71,49 @@ def probabilities(x):
     return qml.probs()
 
 
+@_circuit
+def branching(x):
+    qml.RX(x, 0)
+    m = bellhop.measure(0)
+    qml.RY(m * x, 1)
+
+
+def all_runs(state, x):
+    once = jax.make_jaxpr(lambda state, x: (state, x))(state, x)
+    return jax.extend.core.jaxpr_as_fun(through_tree(once))(state, x)
+
+
+@functools.partial(qml.set_shots, shots=10)
+@_circuit
+def postselecting(x):
+    qml.RX(x, 0)
+    bellhop.measure(0, postselect=0)
+
+
+@qml.qnode(_DEVICE, diff_method="parameter-shift")
+def two_loops(x, n):
+    qml.RY(x, 1)
+    bellhop.for_loop(0, n)(lambda i: qml.RX(x * i, 0))()
+    return qml.expval(qml.Z(0))
+
+
+def moved(x, n):
+    return jax.jvp(lambda x: two_loops(x, n), (x,), (1.0,))
+
+
+def score(state, params, proxy):
+    return score_p.bind(state, params, jnp.zeros(0), proxy)[1]
+
+
+def moved_score(state, params, proxy):
+    return jax.jvp(functools.partial(score, state), (params, proxy), (params, proxy))
+
+
+def in_blocks(x, n):
+    use = lambda state, values, count: state + jnp.sum(values) + count
+    return use_iterations(lambda _, i: ((), x * i), (), n, use, 0.0)
+
+
 def loss(x):
     return jnp.sum(jnp.sin(probabilities(x)))
 
@@ -83,6 +132,14 @@ _EXAMPLES = {
     "circuits.circuit.circuit_primitive": [(straight, 0.3), (jax.grad(straight), 0.3)],
     "circuits.circuit.batch": [(jax.vmap(straight), jnp.arange(3.0))],
     "circuits.circuit.linearization": [(jax.grad(loss), 0.3)],
+    "circuits.circuit.tree": [(branching, 0.3), (all_runs, _HANDLE, 0.3)],
+    "circuits.circuit.drawn_run": [(postselecting, 0.3)],
+    "circuits.derivatives.differentiation": [(moved, 0.3, 5)],
+    "circuits.derivatives.score": [
+        (score, _HANDLE, jnp.ones(2), 0.0),
+        (moved_score, _HANDLE, jnp.ones(2), 0.0),
+    ],
+    "circuits.recording.iterations": [(in_blocks, 0.3, 5)],
     "circuits.derivatives.dynamic_count": [(dynamic_loop, 0.3, 5)],
     "circuits.vectorize.pack": [(lambda *numbers: pack(numbers), 1.0, 2.0, 3.0)],
     "circuits.vectorize.pick": [(picked, jnp.arange(3.0)), (unpicked, jnp.arange(3.0))],

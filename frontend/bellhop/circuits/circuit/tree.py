@@ -1,11 +1,14 @@
 """Circuits that run once for each combination of outcomes of their mid-circuit measurements.
 
-For ``qml.RX(x, 0); measure(0); return qml.expval(qml.Z(0))``, the jaxpr of one run, ``once``, is ::
+For ``qml.RX(x, 0); m = measure(0); qml.RY(m * x, 1); return qml.expval(qml.Z(0))``, the jaxpr of
+one run, ``once``, is ::
 
     { lambda ; state x. let
         state = quantum_gates[RX] state [x] 0 []
         state outcome = quantum_mid_measure state 0
-        state value = quantum_measure[Expval(Z)] state [] [] [x]
+        angle = mul outcome x
+        state = quantum_gates[RY] state [angle] 1 []
+        state value = quantum_measure[Expval(Z)] state [] [] [x angle]
       in (state, value) }
 
 ``through_tree(once)`` is the jaxpr of all runs, whose results are sums over the runs.  Where it
