@@ -64,16 +64,16 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
       site = "f.py:3"} : (tensor<2xui32>, tensor<i32>) -> (tensor<2xui32>, tensor<i1>)
   %m2, %more, %counts = "quantum.restart"(%m1)
       : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i1>, tensor<i1>)
-  %s2, %e, %psi = "quantum.measure"(%m2, %p) {code = array<i64: 0, 3, 0, 3>, jacobian = 0 : i64}
-      : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>, tensor<4xcomplex<f64>>)
+  %s2, %e, %psi, %j = "quantum.measure"(%m2, %p) {code = array<i64: 0, 3, 0, 3>,
+      jacobian = 1 : i64} : (tensor<2xui32>, tensor<1xf64>)
+      -> (tensor<2xui32>, tensor<f64>, tensor<4xcomplex<f64>>, tensor<1x1xf64>)
   %s3, %kept, %es = "quantum.derivative"(%s2, %p, %p, %i, %a, %o, %a) {code = array<i64: 0, 3, 0>,
       sizes = array<i64: 1>, squares = array<i64: -1>, ends = array<i64: 1>,
       coefficients = array<f64: 1.0>, amounts = array<f64: 1.0>, order = 1 : i64,
       adjoint = 0 : i64, keep = 0 : i64}
       : (tensor<2xui32>, tensor<1xf64>, tensor<1xf64>, tensor<1xi32>, tensor<2x1xf64>,
       tensor<i32>, tensor<2x1xf64>) -> (tensor<2xui32>, tensor<i32>, tensor<2x1x1xf64>)
-  %s7, %j = "quantum.jacobian"(%s3) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
-  %s8, %score_kept, %score = "quantum.score"(%s7)
+  %s8, %score_kept, %score = "quantum.score"(%s3)
     : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i32>, tensor<1xf64>)
   %s9 = "quantum.remember"(%s8, %bit, %o)
       : (tensor<2xui32>, tensor<i1>, tensor<i32>) -> tensor<2xui32>

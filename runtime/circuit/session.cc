@@ -64,7 +64,6 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   session.tape = {};
   session.dynamic_count = {};
   session.directions = {};
-  session.jacobian.reset();
   session.in_engine.reset();
   // One long loop must not hold its memory for ever.
   if (session.steps.capacity() > 4096) session.steps = {};

@@ -123,8 +123,6 @@ struct Session {
   // What the engine keeps of gates that wait, if it is no batch and the engine has
   // begun.
   std::shared_ptr<engine::Single> in_engine;
-  // What bellhop_circuit_jacobian gives of gates that wait, once it was computed.
-  std::optional<std::vector<double>> jacobian;
   std::size_t qubits = 0;
   DynamicCount dynamic_count;
   Directions directions;

@@ -205,13 +205,7 @@ bool may_score(const Session& session, std::size_t parameters) {
 
 bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians) {
-  // Of a circuit that is differentiated in another way, the plugin has the record, if
-  // it makes one.
-  const Beginning& beginning = *session.beginning;
-  const bool is_recorded = session.rows == 0 && session.keeps_steps &&
-                           !has_no_other(beginning) && is_for_tape(beginning) &&
-                           jacobians == nullptr;
-  return !is_recorded && (!measuring.outputs.empty() || jacobians != nullptr) &&
+  return (!measuring.outputs.empty() || jacobians != nullptr) &&
          runs(session, measuring, jacobians, std::max<std::size_t>(session.rows, 1));
 }
 

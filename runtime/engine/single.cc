@@ -118,8 +118,6 @@ void measure_single(Session& session, const Measuring& measuring,
   all.by_dynamic_count = session.dynamic_count.newest().numbers;
   all.dynamic_count_columns = columns;
   differentiate(single.walk, session.steps, own_inputs, bras, all, 0);
-  if (jacobians->cotangents) return;
-  session.jacobian.emplace(jacobians->values.begin(), jacobians->values.end());
 }
 
 bool measure_wire(Session& session, const MidMeasurement& measurement,

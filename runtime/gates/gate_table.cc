@@ -285,7 +285,6 @@ void GateTable::keep(Session& session, const PerRow<std::span<const double>>& pa
     const auto part = numbers.stride == 0 ? all.first(used) : all;
     return std::vector(part.begin(), part.end());
   };
-  session.jacobian.reset();
   session.steps.push_back({this,
                            offset,
                            iterations,

@@ -28,7 +28,6 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
     session.steps.clear();
     session.dynamic_count = {};
     session.directions = {};
-    session.jacobian.reset();
     if (session.in_engine) {
       session.in_engine->done = 0;
       session.in_engine->samples.clear();

@@ -131,19 +131,16 @@ def gates(state, run, params=(), offset=0, wires=(), n_iterations=None):
     )
 
 
-def measure(state, measurements, data=None):
+def measure(state, measurements, data=None, jacobian=None):
+    """Measure, with a Jacobian of that shape as the last result if it is given."""
     return call(
         "bellhop_circuit_measure",
-        (HANDLE, *measurements.results),
+        (HANDLE, *measurements.results, *([] if jacobian is None else [f64(*jacobian)])),
         state,
         jnp.asarray(measurements.data if data is None else data, np.float64),
         code=np.array(measurements.code, np.int64),
-        jacobian=np.int64(0),
+        jacobian=np.int64(jacobian is not None),
     )
-
-
-def jacobian(state, expvals, parameters):
-    return call("bellhop_circuit_jacobian", (HANDLE, f64(expvals, parameters)), state)
 
 
 def end(state):
@@ -237,18 +234,18 @@ def run_circuit(qubits, run, processes, params=(), wires=(), **options):
 
 
 def run_jacobian(run, processes, params, qubits=4, columns=None, offset=0, splits=1):
-    """Values and Jacobian of a recorded circuit, the gates in `splits` runs."""
+    """Values and Jacobian of a circuit that the plugin records, the gates in `splits` runs."""
     wanted = to_measurements(processes, qubits)
     rows = sum(type(p).__name__ == "ExpectationMP" for p in processes)
     size = -(-len(run) // splits)
 
     @jax.jit
     def program(params):
-        state = begin(qubits, record=2)
+        state = begin(qubits, record=2, engine=False)
         for first in range(0, len(run), size):
             state = gates(state, run[first : first + size], params, offset)
-        state, *values = measure(state, wanted)
-        state, derivative = jacobian(state, rows, len(params) if columns is None else columns)
+        shape = rows, len(params) if columns is None else columns
+        state, *values, derivative = measure(state, wanted, jacobian=shape)
         end(state)
         return values, derivative
 

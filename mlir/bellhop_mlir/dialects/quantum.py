@@ -12,16 +12,15 @@
         site = "f.py:3"}
     %s2b, %more, %counts = "quantum.restart"(%s2a)
     %s3, %e = "quantum.measure"(%s2, %data) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64}
-    %s4, %j = "quantum.jacobian"(%s3)
-    %s5, %kept, %h = "quantum.derivative"(%s4, %data, %all_params, %rules, %basis, %steps,
+    %s4, %kept, %h = "quantum.derivative"(%s3, %data, %all_params, %rules, %basis, %steps,
         %directions)
         {code, sizes, squares, ends, coefficients, amounts, order = 2 : i64, adjoint, keep}
-    %d = "quantum.direction"(%s5, %zero, %tangents, %number)
-    %e_dot = "quantum.jvp"(%s5, %d, %kept)
-    %t = "quantum.vjp"(%s5, %cotangents, %kept)
-    %c = "quantum.cotangents"(%s5, %t, %number)
-    %s6 = "quantum.after"(%s5, %c)
-    "quantum.end"(%s6)
+    %d = "quantum.direction"(%s4, %zero, %tangents, %number)
+    %e_dot = "quantum.jvp"(%s4, %d, %kept)
+    %t = "quantum.vjp"(%s4, %cotangents, %kept)
+    %c = "quantum.cotangents"(%s4, %t, %number)
+    %s5 = "quantum.after"(%s4, %c)
+    "quantum.end"(%s5)
     %v = "quantum.run"(%params, %data) {...}
 
 The handle is ``tensor<2xui32>``; every operation takes the state before it and returns
@@ -129,7 +128,6 @@ measure = _operation(
     (STATE, "..."),
     {"code": "array<i64>", "jacobian": "i64"},
 )
-jacobian = _operation("jacobian", (STATE,), (STATE, "tensor<?x?xf64>"))
 score = _operation("score", (STATE,), (STATE, _INTEGER, "tensor<?xf64>"))
 derivative = _operation(
     "derivative",

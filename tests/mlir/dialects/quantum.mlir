@@ -6,7 +6,6 @@
 // CHECK: "quantum.gate"
 // CHECK: "quantum.gates"
 // CHECK: "quantum.measure"
-// CHECK: "quantum.jacobian"
 // CHECK: "quantum.end"
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
@@ -14,7 +13,6 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
   %t = "quantum.gates"(%s, %p, %o, %w, %o) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>, tensor<i32>) -> tensor<2xui32>
   %2 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   %3:2 = "quantum.measure"(%s, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
-  %4:2 = "quantum.jacobian"(%s) {} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
   "quantum.end"(%s) {} : (tensor<2xui32>) -> ()
   return
 }
@@ -301,12 +299,12 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 }
 
 // -----
-// TEST: jacobian_that_is_no_matrix
+// TEST: score_that_is_no_vector
 // REFUSED
 
-// CHECK: bellhop-opt: quantum.jacobian has results of types (tensor<2xui32>, tensor<1xf64>); they must be (tensor<2xui32>, tensor<?x?xf64>)
+// CHECK: bellhop-opt: quantum.score has results of types (tensor<2xui32>, tensor<i32>, tensor<1x1xf64>); they must be (tensor<2xui32>, tensor<i32>, tensor<?xf64>)
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0:2 = "quantum.jacobian"(%s) {} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1xf64>)
+  %0:3 = "quantum.score"(%s) {} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i32>, tensor<1x1xf64>)
   return
 }
 

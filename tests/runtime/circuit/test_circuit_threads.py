@@ -17,7 +17,6 @@ from tests.runtime.circuit_calls import (
     begin,
     end,
     gates,
-    jacobian,
     measure,
     to_measurements,
 )
@@ -30,9 +29,8 @@ def test_sixteen_threads():
 
     @jax.jit
     def program(params):
-        state = gates(begin(2, record=2), run, params)
-        state, *values = measure(state, wanted)
-        state, derivative = jacobian(state, 2, 2)
+        state = gates(begin(2, record=2, engine=False), run, params)
+        state, *values, derivative = measure(state, wanted, jacobian=(2, 2))
         end(state)
         return jnp.stack(values), derivative
 
@@ -65,9 +63,9 @@ def test_repeated_calls_leak_nothing():
     @jax.jit
     def many(x):
         def body(i, total):
-            state = gates(begin(6, total, record=2), [Gate("RX", [0], [Param(0)])], total[None])
-            state, value, _ = measure(state, wanted)
-            state, derivative = jacobian(state, 1, 1)
+            state = begin(6, total, record=2, engine=False)
+            state = gates(state, [Gate("RX", [0], [Param(0)])], total[None])
+            state, value, _, derivative = measure(state, wanted, jacobian=(1, 1))
             end(state)
             return total + value + derivative[0, 0]
 

@@ -34,12 +34,11 @@ def run(read: Any, **begun: Any) -> Any:
 
     @jax.jit
     def program() -> Any:
-        state = begin(1, record=2, **begun)
+        state = begin(1, **{"record": 2, "engine": False} | begun)
         state = gates(state, RX, ANGLES[:1], 0)
         state = gates(state, RX, ANGLES[1:], FIRST, n_iterations=3)
-        values = (HANDLE, f64(), f64())
-        state, *_ = call("measure", values, state, np.zeros(0), code=EXPVALS, jacobian=np.int64(0))
-        state, _ = call("jacobian", (HANDLE, f64(2, 1)), state)
+        values = (HANDLE, f64(), f64(), f64(2, 1))
+        state, *_ = call("measure", values, state, np.zeros(0), code=EXPVALS, jacobian=np.int64(1))
         state, steps = call("steps", (HANDLE, INTEGER), state)
         state = gates(state, RX, np.array([0.9]), FIRST + 3)
         found = read(state, steps)

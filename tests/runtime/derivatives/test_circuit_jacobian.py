@@ -16,7 +16,6 @@ from tests.runtime.circuit_calls import (
     end,
     gates,
     interleave,
-    jacobian,
     measure,
     run_circuit,
     run_jacobian,
@@ -136,12 +135,12 @@ def test_iterations_number_their_parameters_one_after_another():
     run = [Gate("RX", [0], [Param(1)]), Gate("RY", [1], [Param(0)]), Gate("CNOT", [0, 1])]
 
     def program(n):
-        state = begin(2, record=2)
+        state = begin(2, record=2, engine=False)
         for i in range(3 // n):
             these = slice(2 * n * i, 2 * n * (i + 1))
             state = gates(state, run, params[these], 2 * n * i, n_iterations=n)
-        state, _ = measure(state, to_measurements([qml.expval(qml.Z(1))], 2))
-        state, derivative = jacobian(state, 1, 6)
+        wanted = to_measurements([qml.expval(qml.Z(1))], 2)
+        state, _, derivative = measure(state, wanted, jacobian=(1, 6))
         end(state)
         return derivative
 

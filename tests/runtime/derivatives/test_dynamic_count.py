@@ -22,13 +22,13 @@ def call(target: str, results: Any, *operands: Any, **attributes: Any) -> Any:
     return jax.ffi.ffi_call(target, results, has_side_effect=True)(*operands, **attributes)
 
 
-def run(read: Any) -> Any:
+def run(read: Any, *, engine: int = 0) -> Any:
     """Run a circuit of one static-count and two dynamic-count gates, and read its derivative."""
 
     @jax.jit
     def program() -> Any:
         numbers = {"qubits": 1, "shots": 0, "record": 2, "tree": 0, "seeded": 0, "rows": 0}
-        numbers["engine"] = 1
+        numbers["engine"] = engine
         names = {"library": LIBRARY, "factory": FACTORY, "kwargs": "{}", "name": "c", "site": "h:1"}
         state = call("begin", HANDLE, **{k: np.int64(v) for k, v in numbers.items()}, **names)
         for offset, angle in zip([0, FIRST, FIRST + 1], ANGLES, strict=True):
@@ -43,9 +43,9 @@ def run(read: Any) -> Any:
                 code=RX,
                 constants=np.zeros(0),
             )
-        values = (HANDLE, f64(), f64())
-        state, *_ = call("measure", values, state, np.zeros(0), code=EXPVALS, jacobian=np.int64(0))
-        state, jacobian = call("jacobian", (HANDLE, f64(2, 1)), state)
+        values = (HANDLE, f64(), f64(), f64(2, 1))
+        both = call("measure", values, state, np.zeros(0), code=EXPVALS, jacobian=np.int64(1))
+        state, _, _, jacobian = both
         found = read(state)
         state = call("after", HANDLE, state, found)
         call("end", (), state)
@@ -58,7 +58,8 @@ def cotangents(state: Any, proxy: Any, number: int, rows: int, count: int) -> An
     return call("cotangents", f64(rows, count), state, proxy, jnp.int32(number))
 
 
-def test_products_with_the_derivative() -> None:
+@pytest.mark.parametrize("engine", [0, 1])
+def test_products_with_the_derivative(engine: int) -> None:
     """Each angle turns about the same axis, so that all derivatives are those of the sum."""
 
     def read(state: Any) -> Any:
@@ -68,7 +69,7 @@ def test_products_with_the_derivative() -> None:
         return jnp.concatenate([both, cotangents(state, proxy, FIRST + 1, 2, 1)], axis=1)
 
     by_angle = np.array([-np.sin(SUM), -np.cos(SUM)])
-    jacobian, found = run(read)
+    jacobian, found = run(read, engine=engine)
     np.testing.assert_allclose(jacobian, by_angle[:, None], atol=1e-12)
     products = COTANGENTS @ by_angle
     expected = np.stack([products, products, 0 * products, 0 * products, products], axis=1)

@@ -11,6 +11,7 @@ from tests.runtime.circuit_calls import FACTORY, HANDLE, LIBRARY, call, f64
 # RX(params[0]) on the first dynamic wire, RY(params[1]) on wire 0; then the means of both Z.
 NAMES, GATES = "RX\nRY", np.array([0, 0, 1, 1, 0, 0, -1, 1, 0, 1, 1, 0, 1, 0])
 EXPVALS = np.array([0, 3, 0, 0, 3, 1])
+STEPS = jax.ShapeDtypeStruct((), np.int32)
 PARAMS = np.array([[0.1, 0.7], [-0.4, 0.2], [2.0, 0.0]])
 
 
@@ -104,7 +105,7 @@ def test_what_is_refused() -> None:
         "A batch of 2 circuits was given numbers for another number of rows",
     )
     refused(
-        lambda: call("bellhop_circuit_jacobian", (HANDLE, f64(1, 1)), begin(2, record=2)),
+        lambda: call("bellhop_circuit_steps", (HANDLE, STEPS), begin(2, record=2)),
         "This operation is for one circuit, and was given a batch",
     )
     refused(

@@ -20,7 +20,6 @@ from tests.runtime.circuit_calls import (
     end,
     f64,
     gates,
-    jacobian,
     measure,
     run_circuit,
     to_measurements,
@@ -108,9 +107,9 @@ def test_result_of_wrong_size():
 )
 def test_jacobian_of_wrong_shape(rows, columns, message):
     def program():
-        state = gates(begin(1, record=2), [Gate("RX", [0], [Param(0)])], [0.1])
-        state, value = measure(state, to_measurements([Z], 1))
-        state, derivative = jacobian(state, rows, columns)
+        state = gates(begin(1, record=2, engine=False), [Gate("RX", [0], [Param(0)])], [0.1])
+        wanted = to_measurements([Z], 1)
+        state, value, derivative = measure(state, wanted, jacobian=(rows, columns))
         end(state)
         return value, derivative
 
@@ -144,7 +143,8 @@ def test_what_is_no_vjp(attribute, cotangents, engine, message):
 
 def test_jacobian_of_circuit_that_was_not_recorded():
     def program():
-        state, derivative = jacobian(begin(1), 0, 0)
+        state = begin(1, engine=False)
+        state, _, derivative = measure(state, to_measurements([Z], 1), jacobian=(1, 0))
         end(state)
         return derivative
 
@@ -155,14 +155,15 @@ def test_jacobian_of_circuit_that_was_not_recorded():
 
 def test_variance_comes_last_where_a_circuit_is_differentiated():
     def program(then):
-        state = begin(1, record=2)
+        state = begin(1, record=2, engine=False)
         state, _ = measure(state, to_measurements([qml.var(qml.Z(0))], 1))
         end(then(state))
 
+    no_values = to_measurements([], 1)
     flipped = lambda s: gates(s, [Gate("PauliX", [0])])
     jax.jit(lambda: program(flipped))()
     with pytest.raises(RuntimeError, match="applies gates after it measured a var"):
-        jax.jit(lambda: program(lambda s: jacobian(flipped(s), 0, 0)[0]))()
+        jax.jit(lambda: program(lambda s: measure(flipped(s), no_values, jacobian=(0, 0))[0]))()
     with pytest.raises(RuntimeError, match="has measured a variance already"):
         jax.jit(lambda: program(lambda s: measure(s, to_measurements([Z], 1))[0]))()
     check_still_right()

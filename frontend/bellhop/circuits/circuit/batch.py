@@ -40,18 +40,15 @@ from bellhop.base.equations import depending_on, evaluate, read
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.operations.measurement_primitives import (
     derivative_p,
-    jacobian_p,
     measure_p,
     measure_vjp_p,
     measure_with_jacobian_p,
 )
-from bellhop.circuits.operations.state_primitives import HANDLE, gates_p
+from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT, gates_p
 from bellhop.compiler.batching import for_each
 
 # The most parameters that are held at once, of all rows together: 64 MiB.
 _NUMBERS_IN_ONE_CALL = 1 << 23
-
-_HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
 
 
 @dataclass(frozen=True)
@@ -149,7 +146,7 @@ def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
     ]
     try:
         with without_mesh():
-            return jax.make_jaxpr(run)(_HANDLE_STRUCT, *structs)
+            return jax.make_jaxpr(run)(HANDLE_STRUCT, *structs)
     except RowsDivergeError:
         return None
 
@@ -160,7 +157,7 @@ def rows_at_once(closed: ClosedJaxpr) -> int:
         (
             sum(x.aval.size for x in eqn.invars[3:5])
             for eqn in closed.jaxpr.eqns
-            if eqn.primitive in (measure_p, measure_vjp_p)
+            if eqn.primitive in (measure_p, measure_with_jacobian_p, measure_vjp_p)
         ),
         default=0,
     )
@@ -191,42 +188,22 @@ def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[A
     jaxpr = closed.jaxpr
     values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     values.update(zip(jaxpr.invars, (handle, *inputs), strict=True))
-    differentiated = {
-        eqn.invars[0]: eqn.params["measurements"]
-        for eqn in jaxpr.eqns
-        if eqn.primitive is jacobian_p
-    }
-    jacobians: dict[Any, Any] = {}
     of = functools.partial(read, values=values)
-    for is_special, group in itertools.groupby(jaxpr.eqns, _is_special):
-        if not is_special:
+    for measures, group in itertools.groupby(jaxpr.eqns, lambda eqn: eqn.primitive in _MEASURING):
+        if not measures:
             evaluate(jaxpr, list(group), values)
             continue
         for eqn in group:
             operands = list(map(of, eqn.invars))
-            before, after = eqn.invars[0], eqn.outvars[0]
             # Makes the parameters depend on the row, although they may be the same for all rows.
             # Otherwise ``vmap`` would measure once.
             operands[3] = jax.lax.select(row >= 0, operands[3], operands[3])
-            if eqn.primitive is jacobian_p:
-                if before not in jacobians:
-                    raise RowsDivergeError
-                results = [operands[0], jacobians[before]]
-            elif differentiated.get(after) == eqn.params["measurements"]:
-                # The runtime runs the rows when they are measured and then drops their states, so
-                # the Jacobian must be computed in the same call.
-                *results, jacobians[after] = measure_with_jacobian_p.bind(*operands, **eqn.params)
-            else:
-                results = eqn.primitive.bind(*operands, **eqn.params)
+            results = eqn.primitive.bind(*operands, **eqn.params)
             values.update(zip(eqn.outvars, results, strict=True))
     return list(map(of, jaxpr.outvars))
 
 
-def _is_special(eqn: Any) -> bool:
-    return eqn.primitive is jacobian_p or eqn.primitive in _MEASURING
-
-
-_MEASURING = (measure_p, derivative_p, measure_vjp_p)
+_MEASURING = (measure_p, measure_with_jacobian_p, measure_vjp_p, derivative_p)
 
 
 def _rows_first(
@@ -275,7 +252,7 @@ def _measure_rows(
 
 
 batching.primitive_batchers[gates_p] = _gates_of_rows
-for _primitive in (*_MEASURING, measure_with_jacobian_p):
+for _primitive in _MEASURING:
     batching.primitive_batchers[_primitive] = functools.partial(_measure_rows, _primitive)
 
 

@@ -13,8 +13,7 @@ after it are what JAX made of the linear part, by its own transposition::
     _ jacobian = quantum_circuit[
       body={ lambda ; state x. let
           state = quantum_gates ...
-          state value = quantum_measure ...
-          state jacobian = quantum_jacobian ...
+          state value jacobian = quantum_measure_with_jacobian ...
         in (state, value, jacobian) }
       derivative_order=1 ...
     ] x
@@ -30,6 +29,7 @@ circuit is lowered.
 import functools
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -67,6 +67,7 @@ circuit_p = Primitive("quantum_circuit")
 circuit_p.multiple_results = True
 
 
+@dataclass(frozen=True, eq=False)
 class CircuitBody:
     """The jaxpr of a circuit, from handle and inputs to handle and results.
 
@@ -78,17 +79,10 @@ class CircuitBody:
             differentiated instead of ``closed``, since its derivatives are in forward mode.
     """
 
-    def __init__(
-        self,
-        closed: ClosedJaxpr,
-        where: str,
-        site: str,
-        again: Callable[[], ClosedJaxpr] | None = None,
-    ) -> None:
-        self.closed = closed
-        self.where = where
-        self.site = site
-        self.again = again
+    closed: ClosedJaxpr
+    where: str
+    site: str
+    again: Callable[[], ClosedJaxpr] | None = None
 
     def __repr__(self) -> str:
         return str(self.closed.jaxpr)
@@ -170,13 +164,8 @@ def _lower(
     randomness: Randomness,
     batch: Batch | None,
 ) -> Any:
-    static: dict[str, Any] = {
-        "body": body,
-        "device": device,
-        "name": name,
-        "derivative_order": derivative_order,
-        "randomness": randomness,
-    }
+    static: dict[str, Any] = {"body": body, "device": device, "name": name}
+    static |= {"derivative_order": derivative_order, "randomness": randomness}
     lowering = lowering_in_progress()
     if lowering is None:
         return lower_alone(ctx, circuit_p, operands, {"batch": batch, **static})

@@ -11,7 +11,10 @@ JAX's own JVP of ::
 falls into ``known``, which also returns residuals (here the Jacobian), and ``linear``, which has no
 quantum operations::
 
-    { lambda ; state x. let ... state jacobian = quantum_jacobian ... in (state, value, jacobian) }
+    { lambda ; state x. let
+        ...
+        state value jacobian = quantum_measure_with_jacobian ...
+      in (state, value, jacobian) }
     { lambda ; jacobian x_dot. let ... value_dot = dot_general jacobian angle_dot in (value_dot,) }
 """
 

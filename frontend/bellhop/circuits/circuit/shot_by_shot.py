@@ -11,9 +11,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.derivatives.score import derived_means
 from bellhop.circuits.measure.statistics import Statistic
-from bellhop.circuits.operations.state_primitives import HANDLE, restart_p
-
-_HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
+from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT, restart_p
 
 
 def one_by_one(
@@ -80,4 +78,4 @@ def one_by_one(
         samples = iter(stacked)
         return [handle, *kept, *(next(samples) if yes else next(means) for yes in of_shots)]
 
-    return jax.make_jaxpr(loop)(_HANDLE_STRUCT, *inputs)
+    return jax.make_jaxpr(loop)(HANDLE_STRUCT, *inputs)

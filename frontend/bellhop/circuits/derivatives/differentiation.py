@@ -28,10 +28,10 @@ There is no highest order, for three reasons:
   with the coefficient's tangent.
 
 A variance is not linear in the state, but the second moment is.  So ``quantum_derivative``
-of a variance gives the derivative of ``E[A**2]``, and ``_with_variances`` applies the chain rule.
+of a variance gives the derivative of ``E[A**2]``, and ``_moved_values`` applies the chain rule.
 
-With the adjoint method, the Jacobian is ``quantum_jacobian`` instead.  It comes from the record
-that the device made of the circuit, which does not run again.
+With the adjoint method it is ``quantum_measure_with_jacobian`` that measures, and the circuit does
+not run again.
 
 A directional derivative does not change the state of the circuit.  It is that of the circuit as far
 as ``steps``.  A directional derivative of order one that the session keeps can be transposed, which
@@ -40,6 +40,7 @@ gives a VJP for reverse mode.
 
 import functools
 import itertools
+import operator
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -47,20 +48,25 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.interpreters import ad, batching
+from jax.interpreters import ad
 
 from bellhop.circuits.derivatives.diff_method import DIFFERENCES_OF_DIFFERENCES
 from bellhop.circuits.derivatives.dynamic_count import vjp_p
 from bellhop.circuits.derivatives.observable_derivatives import Change
 from bellhop.circuits.derivatives.point import NOT_KEPT, Place, Point
-from bellhop.circuits.derivatives.tangents import is_given, without_tangents, zero_tangent
+from bellhop.circuits.derivatives.tangents import (
+    batch_as_rows,
+    is_given,
+    without_tangents,
+    zero_tangent,
+)
 from bellhop.circuits.operations.measurement_primitives import (
     Measuring,
     derivative_p,
     directional_derivative_p,
-    jacobian_p,
     measure_p,
     measure_tangent_p,
+    measure_with_jacobian_p,
     steps_p,
 )
 from bellhop.circuits.operations.state_primitives import (
@@ -74,7 +80,7 @@ from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import trace_state, tracing_with
 
 # The number under which the session keeps the derivative that the adjoint method gives.
-_BY_RECORD = np.int32(0)
+_BY_ADJOINT_METHOD = np.int32(0)
 
 
 def undifferentiable_gates(obstacle: str) -> AbstractContextManager[None]:
@@ -111,38 +117,32 @@ def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any)
     """Differentiate the measurements at the end of a circuit."""
     measuring = Measuring(**static)
     point = Point.of(primals[1:], tangents[1:], measuring.with_means())
-    parts = [point]
-    if point.measuring.differentiation.is_adjoint:
-        # The Jacobian of a variance by the adjoint method is its own, not that of its moment.
-        own = point.apart_from_data._replace(measuring=point.own(measuring))
-        parts = [own, point.by_data_alone]
     obstacle = point.measuring.differentiation.obstacle
     if obstacle and point.moves:
         raise DifferentiableCompileError(obstacle)
-    handle, *values = measure_p.bind(primals[0], *point.data, **point.own(measuring).params())
+    operands, own = (primals[0], *point.data), point.own(measuring).params()
+    by_gates = point.params_dot is not None or point.proxy_dot is not None
+    by_vjp = measuring.differentiation.by_vjp and not point.has_more and point.moves_by_params_alone
+    if by_gates and not by_vjp and point.measuring.differentiation.is_adjoint:
+        handle, *values, jacobian = measure_with_jacobian_p.bind(*operands, **own)
+        handle, dots = _moved_by_adjoint_method(handle, point, values, jacobian)
+        return [handle, *values], [zero_tangent(handle), *dots]
+    handle, *values = measure_p.bind(*operands, **own)
     if not point.moves:
         return [handle, *values], [zero_tangent(value) for value in (handle, *values)]
-    if measuring.differentiation.by_vjp and not point.has_more and point.moves_by_params_alone:
+    if by_vjp:
         tangent = measure_tangent_p.bind(*primals, tangents[3], **static)
         return [handle, *values], [zero_tangent(handle), *measuring.results(tangent)]
-    each = []
-    for part in (part for part in parts if part.moves):
-        kept, jacobian = NOT_KEPT, None
-        if part.params_dot is not None or part.proxy_dot is not None:
-            handle, jacobian, kept = _first_derivative(handle, part)
-        handle, dot = _moved(handle, part, 0, jacobian, kept)
-        handle, dots = _with_variances(handle, part, values, dot)
-        each.append(dots)
-    return [handle, *values], [zero_tangent(handle), *map(sum, zip(*each, strict=True))]
+    kept, jacobian = NOT_KEPT, None
+    if by_gates:
+        handle, jacobian, kept = _first_derivative(handle, point)
+    handle, dots = _moved_values(handle, point, values, jacobian, kept)
+    return [handle, *values], [zero_tangent(handle), *dots]
 
 
 def _first_derivative(handle: Any, point: Point) -> tuple[Any, Any, Any]:
     """Return the handle, the Jacobian, and the number of the derivative by the proxy."""
     measuring, keep = point.measuring, point.proxy_dot is not None
-    if measuring.differentiation.is_adjoint:
-        # The device has recorded the circuit, so the circuit does not run again.
-        handle, jacobian = jacobian_p.bind(handle, *point.data, **measuring.params())
-        return handle, jacobian, _BY_RECORD
     basis = measuring.differentiation.basis(point.data[2].shape[-1])
     handle, jacobian, kept = point.derivative(handle, measuring, 1, keep=keep, basis=basis)
     if basis is not None:
@@ -150,8 +150,22 @@ def _first_derivative(handle: Any, point: Point) -> tuple[Any, Any, Any]:
     return handle, jacobian, kept
 
 
-def _with_variances(
-    handle: Any, point: Point, values: Sequence[Any], dot: Any
+def _moved_by_adjoint_method(
+    handle: Any, point: Point, values: Sequence[Any], jacobian: Any
+) -> tuple[Any, list[Any]]:
+    """Return the handle and the tangents of values, of which the device gave the Jacobian."""
+    # The Jacobian of a variance by the adjoint method is its own, not that of its moment.
+    own = point.measuring.of(point.measuring.measurements[: len(values)])
+    by_gates, by_data = point.apart_from_data._replace(measuring=own), point.by_data_alone
+    handle, dots = _moved_values(handle, by_gates, values, jacobian, _BY_ADJOINT_METHOD)
+    if by_data.moves:
+        handle, more = _moved_values(handle, by_data, values, None)
+        dots = list(map(operator.add, dots, more))
+    return handle, dots
+
+
+def _moved_values(
+    handle: Any, point: Point, values: Sequence[Any], jacobian: Any, kept: Any = NOT_KEPT
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values.
 
@@ -159,12 +173,13 @@ def _with_variances(
         handle: the handle of the state.
         point: what is measured, with the mean of each variance at the end.
         values: the measured values, without these means.
-        dot: the tangents of all of these, where that of a variance is the tangent of its moment.
+        jacobian: by the parameters, if they have a tangent; that of a variance is of its moment.
+        kept: the number of the first derivative by the proxy, if the session keeps it.
     """
-    measured = point.measuring.measurements
+    handle, dot = _moved(handle, point, 0, jacobian, kept)
     dots = point.measuring.results(dot)
     n = len(values)
-    means = point.measuring.of(measured[n:])
+    means = point.measuring.of(point.measuring.measurements[n:])
     if means.measurements:
         handle, mean, _ = point.derivative(handle, means, 0)
         for number, square in enumerate(point.measuring.squares()):
@@ -191,15 +206,17 @@ def _derivative_jvp(
     return results, [zero_tangent(handle), dot, zero_tangent(kept)]
 
 
-def _jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
+def _with_jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
     measuring = Measuring(**static)
     point = Point.again(primals[1:], tangents[1:], measuring.with_means())
     own = point.own(measuring).params()
-    handle, jacobian = jacobian_p.bind(primals[0], *point.data, **own)
+    handle, *values, jacobian = measure_with_jacobian_p.bind(primals[0], *point.data, **own)
+    handle, dots = _moved_by_adjoint_method(handle, point, values, jacobian)
     handle, dot = _moved_derivative(handle, point, 1)
     if measuring.means().measurements:
         handle, dot = _with_jacobians_of_variances(handle, point, dot)
-    return [handle, point.without_amplitudes(jacobian, 1)], [zero_tangent(handle), dot]
+    results = [handle, *values, point.without_amplitudes(jacobian, 1)]
+    return results, [zero_tangent(handle), *dots, dot]
 
 
 def _with_jacobians_of_variances(handle: Any, point: Point, dot: Any) -> tuple[Any, Any]:
@@ -286,7 +303,7 @@ def _directional_derivative_jvp(
 
 
 ad.primitive_jvps[measure_p] = _measure_jvp
-ad.primitive_jvps[jacobian_p] = _jacobian_jvp
+ad.primitive_jvps[measure_with_jacobian_p] = _with_jacobian_jvp
 ad.primitive_jvps[derivative_p] = _derivative_jvp
 ad.primitive_jvps[directional_derivative_p] = _directional_derivative_jvp
 
@@ -328,16 +345,6 @@ def _with_another(directions: Any, direction: Any) -> Any:
     return jax.lax.concatenate([directions, column], 1)
 
 
-def _batch(operands: Sequence[Any], dims: Sequence[Any], **static: Any) -> Any:
-    # All elements have the same circuit, so only the directions are mapped.
-    *others, directions = operands
-    assert all(dim is None for dim in dims[:-1])
-    directions = jnp.moveaxis(directions, dims[-1], 0)
-    size, rows, order = directions.shape
-    value = directional_derivative_p.bind(*others, directions.reshape(size * rows, order), **static)
-    return value.reshape(size, rows, *value.shape[1:]), 0
-
-
 def _transpose(values_bar: Any, handle: Any, *operands: Any, is_kept: bool, **_: Any) -> list[Any]:
     assert is_kept
     *others, kept, _directions = operands
@@ -347,5 +354,5 @@ def _transpose(values_bar: Any, handle: Any, *operands: Any, is_kept: bool, **_:
     return [None] * (2 + len(others)) + [directions_bar]
 
 
-batching.primitive_batchers[directional_derivative_p] = _batch
+batch_as_rows(directional_derivative_p, 8)
 ad.primitive_transposes[directional_derivative_p] = _transpose

@@ -54,7 +54,7 @@ from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import ir_type
 from bellhop.base.equations import equations_of, with_inner_jaxprs
-from bellhop.circuits.derivatives.tangents import without_tangents
+from bellhop.circuits.derivatives.tangents import batch_as_rows, without_tangents
 from bellhop.circuits.precision import real_type
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects._precision import whole_bits
@@ -223,15 +223,7 @@ def _vjp_aval(_: Any, cotangents: Any, __: Any) -> Any:
     return ShapedArray(cotangents.shape[:1], real_type())
 
 
-def _vjp_batch(args: Sequence[Any], dims: Sequence[Any]) -> Any:
-    handle, cotangents, derivative = args
-    cotangents = jnp.moveaxis(cotangents, dims[1], 0)
-    size, rows, n_values = cotangents.shape
-    proxies = vjp_p.bind(handle, cotangents.reshape(size * rows, n_values), derivative)
-    return proxies.reshape(size, rows), 0
-
-
-batching.primitive_batchers[vjp_p] = _vjp_batch
+batch_as_rows(vjp_p, 1)
 
 
 @cotangents_p.def_abstract_eval
@@ -239,15 +231,7 @@ def _cotangents_aval(_: Any, proxy_bar: Any, __: Any, *, n: int) -> Any:
     return ShapedArray((proxy_bar.shape[0], n), real_type())
 
 
-def _cotangents_batch(args: Sequence[Any], dims: Sequence[Any], *, n: int) -> Any:
-    ticket, proxy_bar, number = args
-    proxy_bar = jnp.moveaxis(proxy_bar, dims[1], 0)
-    size, rows = proxy_bar.shape
-    found = cotangents_p.bind(ticket, proxy_bar.reshape(size * rows), number, n=n)
-    return found.reshape(size, rows, n), 0
-
-
-batching.primitive_batchers[cotangents_p] = _cotangents_batch
+batch_as_rows(cotangents_p, 1)
 
 
 def _direction_lower(_ctx: Any, handle: Any, proxies: Any, *others: Any) -> Any:

@@ -11,6 +11,7 @@ of the sample back through the outcomes::
 is zero, and has the JVP ::
 
     state gradient kept = quantum_score_gradient state params proxy
+    state score = quantum_score state params [] proxy
     score_dot = dot_general gradient params_dot
     more_dot = quantum_score_along state kept [proxy_dot]
     score_dot = add score_dot more_dot
@@ -29,11 +30,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, mlir
 
 from bellhop._jax.private import ir_type
 from bellhop.circuits.derivatives.dynamic_count import vjp_p
-from bellhop.circuits.derivatives.tangents import is_given, zero_tangent
+from bellhop.circuits.derivatives.tangents import batch_as_rows, is_given, zero_tangent
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.measure.statistics import Statistic
 from bellhop.circuits.operations.state_primitives import HANDLE
@@ -160,13 +161,6 @@ def _gradient_lower(ctx: Any, state: Any, *_: Any) -> Any:
     return [state, gradient, kept]
 
 
-def _along_batch(args: Sequence[Any], dims: Sequence[Any]) -> Any:
-    handle, kept, directions = args
-    directions = jnp.moveaxis(directions, dims[2], 0)
-    along = _score_along_p.bind(handle, kept, directions.ravel())
-    return along.reshape(*directions.shape, 1), 0
-
-
 def _along_transpose(along_bar: Any, handle: Any, kept: Any, _: Any) -> list[Any]:
     if type(along_bar) is ad.Zero:
         return [None, None, None]
@@ -180,7 +174,7 @@ def _along_lower(ctx: Any, state: Any, kept: Any, directions: Any) -> Any:
 _score_along_p.def_abstract_eval(
     lambda _, __, directions: ShapedArray((*directions.shape, 1), real_type())
 )
-batching.primitive_batchers[_score_along_p] = _along_batch
+batch_as_rows(_score_along_p, 2)
 ad.primitive_transposes[_score_along_p] = _along_transpose
 mlir.register_lowering(_score_along_p, _along_lower, cacheable=False)
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.extend.core import Primitive
-from jax.interpreters import ad
+from jax.interpreters import ad, batching
 
 
 def is_given(tangent: Any) -> bool:
@@ -32,6 +33,26 @@ def without_tangents(primitive: Primitive) -> None:
         return results, jax.tree.map(zero_tangent, results)
 
     ad.primitive_jvps[primitive] = jvp
+
+
+def batch_as_rows(primitive: Primitive, place: int) -> None:
+    """Register a batching rule: a mapped axis of the only operand with rows makes more rows.
+
+    Args:
+        primitive: its result has an axis in front for the rows.
+        place: of the operand, whose first axis is that of rows.  All elements have the circuit in
+            common, so no other operand is mapped.
+    """
+
+    def batch(operands: Sequence[Any], dims: Sequence[Any], **static: Any) -> tuple[Any, int]:
+        assert all(dim is None for number, dim in enumerate(dims) if number != place)
+        mapped = jnp.moveaxis(operands[place], dims[place], 0)
+        size, rows, *rest = mapped.shape
+        operands = [*operands[:place], mapped.reshape(size * rows, *rest), *operands[place + 1 :]]
+        result = primitive.bind(*operands, **static)
+        return result.reshape(size, rows, *result.shape[1:]), 0
+
+    batching.primitive_batchers[primitive] = batch
 
 
 def split(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:

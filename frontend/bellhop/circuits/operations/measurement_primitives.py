@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
+from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
@@ -33,10 +34,8 @@ from bellhop_mlir.dialects import quantum
 #   the state is prepared from where these are not among the parameters, and the proxy f64[] of
 #   dynamic-count parameters where there are such -> handle, values...
 measure_p = Primitive("quantum_measure")
-# measure_with_jacobian: the same -> handle, values..., f64[values, p]
+# measure_with_jacobian: the same -> handle, values..., f64[values, p], by the adjoint method
 measure_with_jacobian_p = Primitive("quantum_measure_with_jacobian")
-# jacobian: the same -> handle, f64[values, p], by the adjoint method
-jacobian_p = Primitive("quantum_jacobian")
 # measure_tangent: the same without a proxy, and the tangents f64[p] of params -> f64[values], those
 #   of all values; it is never run, but transposed
 measure_tangent_p = Primitive("quantum_measure_tangent")
@@ -118,36 +117,19 @@ class Measuring:
         return [next(means) if is_variance else -1 for is_variance in variances]
 
 
-def _values(
-    operands: Sequence[Any], measurements: Sequence[Measurement], device: DeviceSpec
-) -> list[ShapedArray]:
-    """Return the types of measured values; the rows of a batch come first."""
+@measure_p.def_abstract_eval
+def _measure_aval(
+    *operands: Any, measurements: Sequence[Measurement], device: DeviceSpec, **_: Any
+) -> list[Any]:
     rows = operands[3].shape[:-1]
     results = [measurement.result(device) for measurement in measurements]
-    return [ShapedArray((*rows, *result.shape), result.dtype) for result in results]
-
-
-def _jacobian(operands: Sequence[Any], **static: Any) -> ShapedArray:
-    *rows, n_params = operands[3].shape
-    return ShapedArray((*rows, sum(Measuring(**static).sizes()), n_params), real_type())
-
-
-@measure_p.def_abstract_eval
-def _measure_aval(*operands: Any, measurements: Any, device: DeviceSpec, **_: Any) -> list[Any]:
-    return [HANDLE, *_values(operands, measurements, device)]
+    return [HANDLE, *(ShapedArray((*rows, *each.shape), each.dtype) for each in results)]
 
 
 @measure_with_jacobian_p.def_abstract_eval
-def _both_aval(
-    *operands: Any, measurements: Any, device: DeviceSpec, differentiation: Any
-) -> list[Any]:
-    static = Measuring(measurements, device, differentiation).params()
-    return [HANDLE, *_values(operands, measurements, device), _jacobian(operands, **static)]
-
-
-@jacobian_p.def_abstract_eval
-def _jacobian_aval(*operands: Any, **static: Any) -> list[Any]:
-    return [HANDLE, _jacobian(operands, **static)]
+def _with_jacobian_aval(*operands: Any, **static: Any) -> list[Any]:
+    *rows, n_params = operands[3].shape
+    return [*_measure_aval(*operands, **static), _derivative(rows, n_params, 1, **static)]
 
 
 @measure_tangent_p.def_abstract_eval
@@ -203,10 +185,6 @@ def _measure_lower(
     return quantum.measure([state, data, *cotangents], types, code=code, jacobian=derivative)
 
 
-def _jacobian_lower(ctx: Any, state: Any, *_: Any, **__: Any) -> Any:
-    return quantum.jacobian([state], [ir_type(ctx, ctx.avals_out[1])])
-
-
 def _derivative_lower(
     ctx: Any,
     state: Any,
@@ -259,9 +237,7 @@ def _directional_lower(ctx: Any, *operands: Any, is_kept: bool, **static: Any) -
     if is_kept:
         row = ir.RankedTensorType(directions.type)
         rows = ir.RankedTensorType.get(row.shape[:1], row.element_type)
-        directions = ir.Operation.create(
-            "stablehlo.reshape", results=[rows], operands=[directions]
-        ).result
+        directions = stablehlo.reshape(rows, directions)
         return quantum.jvp([state, directions, kept], [ir_type(ctx, ctx.avals_out[0])])
     no_basis = mlir.ir_constant(np.zeros((0, ir.RankedTensorType(params.type).shape[0])))
     others = [state, coefficients, matrices, params, amplitudes, no_basis, proxy]
@@ -272,24 +248,15 @@ def data_and_code(
     coefficients: Any, matrices: Any, measurements: Sequence[Measurement]
 ) -> tuple[Any, list[int]]:
     """Return the data and code of measurements as the runtime takes them."""
-    vector = ir.RankedTensorType(coefficients.type)
-    *rows, first_matrix = vector.shape
+    *rows, first_matrix = ir.RankedTensorType(coefficients.type).shape
     code = [number for measurement in measurements for number in measurement.code(first_matrix)]
-    count = first_matrix + ir.RankedTensorType(matrices.type).shape[-1]
-    data = ir.Operation.create(
-        "stablehlo.concatenate",
-        results=[ir.RankedTensorType.get([*rows, count], vector.element_type)],
-        operands=[coefficients, matrices],
-        attributes={"dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(rows))},
-    ).result
-    return data, code
+    return stablehlo.concatenate([coefficients, matrices], len(rows)), code
 
 
 for _primitive, _lower in (
     (measure_p, _measure_lower),
     (measure_with_jacobian_p, _measure_lower),
     (measure_vjp_p, _measure_lower),
-    (jacobian_p, _jacobian_lower),
     (derivative_p, _derivative_lower),
     (steps_p, lambda _, state: quantum.steps([state])),
 ):
@@ -300,7 +267,7 @@ mlir.register_lowering(directional_derivative_p, _directional_lower, cacheable=F
 
 def is_adjoint(eqn: Any) -> bool:
     """Tell whether an equation goes back through the gates of a circuit."""
-    return eqn.primitive in (jacobian_p, measure_with_jacobian_p, measure_vjp_p)
+    return eqn.primitive in (measure_with_jacobian_p, measure_vjp_p)
 
 
 def plugin_differentiates(eqn: Any) -> bool:

@@ -7,6 +7,7 @@ that data dependence is their order.  In a ``batch``, parameters may have a lead
 import enum
 from typing import Any
 
+import jax
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
@@ -28,6 +29,7 @@ _LAST = -2
 _MOST_TO_READ = 100
 
 HANDLE = ShapedArray((2,), np.dtype(np.uint32))
+HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
 
 
 class Amplitudes(enum.Enum):

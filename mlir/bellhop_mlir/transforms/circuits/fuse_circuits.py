@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import drop_unused_functions
 from bellhop_mlir._outline import inline
-from bellhop_mlir._walk import functions, integer, named, producer, replace, symbol, types
+from bellhop_mlir._walk import functions, integer, named, producer, symbol, types
 from bellhop_mlir.dialects import callback, quantum
 from bellhop_mlir.passes import Pass
 
@@ -36,18 +36,12 @@ class FuseCircuits(Pass):
 
     A custom call costs XLA as much as the runtime takes for a circuit of a few qubits.
 
-    A measurement and the Jacobian of its values become one operation wherever they follow each
-    other, which may run the circuit where it likes: ``jacobian = 1``.
-
     Preconditions: fuse-gates ran before; what is not so fused stays as it is, and so do circuits
     that overlap-regions has tied to a region.
     """
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        jacobians = named(module.operation, "quantum.jacobian")
-        for op in jacobians:
-            _measure_with_jacobian(op)
         by_name = functions(module)
         changed = inlined = False
         for begin in named(module.operation, "quantum.begin"):
@@ -63,7 +57,7 @@ class FuseCircuits(Pass):
             circuit.fuse()
         if inlined:
             drop_unused_functions(module)
-        return changed or bool(jacobians)
+        return changed
 
 
 @dataclass(frozen=True)
@@ -154,22 +148,3 @@ def _plain(attribute: ir.Attribute) -> object:
     if isinstance(attribute, ir.DenseI64ArrayAttr | ir.DenseF64ArrayAttr):
         return list(attribute)
     return attribute.value  # type: ignore[attr-defined]
-
-
-def _measure_with_jacobian(jacobian: ir.Operation) -> None:
-    """Let the measurement in front of a ``quantum.jacobian`` compute it, if there is one."""
-    _, matrix = jacobian.results
-    measure = producer(jacobian.operands[0])
-    if measure is None or measure.name != "quantum.measure":
-        return
-    if ir.IntegerAttr(measure.attributes["jacobian"]).value or measure.block != jacobian.block:
-        return
-    with ir.InsertionPoint(measure), measure.location:
-        after, *results, derivative = quantum.measure(
-            list(measure.operands),
-            [*types(measure.results)[1:], matrix.type],
-            code=list(ir.DenseI64ArrayAttr(measure.attributes["code"])),
-            jacobian=True,
-        )
-    replace(jacobian, [after, derivative])
-    replace(measure, [after, *results])

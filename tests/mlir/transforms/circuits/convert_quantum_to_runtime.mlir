@@ -27,20 +27,6 @@ func.func public @main(%x: tensor<f64>, %p: tensor<1xf64>, %o: tensor<i32>, %w: 
 }
 
 // -----
-// TEST: jacobian_of_another_measurement
-
-// CHECK-LABEL: func.func public @main
-func.func public @main(%s: tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>) {
-  // CHECK-SAME: %[[S:.+]]: tensor<2xui32>) ->
-  // CHECK-NEXT: %[[J:.+]]:2 = stablehlo.custom_call @bellhop_circuit_jacobian(%[[S]])
-  // CHECK-SAME: backend_config = {}
-  // CHECK-SAME: has_side_effect = true
-  // CHECK-NEXT: return %[[J]]#0, %[[J]]#1
-  %s1, %j = "quantum.jacobian"(%s) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
-  return %s1, %j : tensor<2xui32>, tensor<1x1xf64>
-}
-
-// -----
 // TEST: derivatives_of_any_order
 
 // CHECK-LABEL: func.func public @main

@@ -19,9 +19,8 @@ func.func private @circuit(%s0: tensor<2xui32>, %p: tensor<1xf64>) -> (tensor<2x
   %o = stablehlo.constant dense<0> : tensor<i32>
   %w = stablehlo.constant dense<> : tensor<0xi32>
   %s1 = "quantum.gates"(%s0, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
-  %s2, %v = "quantum.measure"(%s1, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
-  %s3, %j = "quantum.jacobian"(%s2) : (tensor<2xui32>) -> (tensor<2xui32>, tensor<1x1xf64>)
-  return %s3, %v, %j : tensor<2xui32>, tensor<f64>, tensor<1x1xf64>
+  %s2, %v, %j = "quantum.measure"(%s1, %p) {code = array<i64: 0, 3, 0>, jacobian = 1 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>, tensor<1x1xf64>)
+  return %s2, %v, %j : tensor<2xui32>, tensor<f64>, tensor<1x1xf64>
 }
 
 // -----
