@@ -192,34 +192,38 @@ def _reversed(
     def advance(values: list[Any]) -> list[Any]:
         return loop.forward(values)[0]
 
+    # A checkpoint is the number of an iteration, and the carried values before it.
+    def at(top: Any, checkpoints: list[Any]) -> list[Any]:
+        return [
+            lax.dynamic_index_in_dim(stack, top, keepdims=False, allow_negative_indices=False)
+            for stack in checkpoints
+        ]
+
     def nearer(last: Any, kept: Any) -> Any:
         """Go from the last checkpoint towards iteration ``last``, and put one checkpoint there."""
-        top, numbers, checkpoints = kept
-        distance = last - numbers[top]
+        top, checkpoints = kept
+        number, *values = at(top, checkpoints)
+        distance = last - number
         free = places - 1 - top
-        half = jnp.maximum(free // 2, 1)
-        even = jnp.where(free < 2, distance, (distance + half - 1) // half)
+        half = jnp.maximum(lax.div(free, jnp.int32(2)), 1)
+        even = jnp.where(free < 2, distance, lax.div(distance + half - 1, half))
         stride = jnp.where(distance <= free, 1, even)
-        values = lax.fori_loop(0, stride, lambda _, values: advance(values), at(checkpoints, top))
-        checkpoints = [
-            lax.dynamic_update_index_in_dim(stack, value, top + 1, 0)
-            for stack, value in zip(checkpoints, values, strict=True)
+        values = lax.fori_loop(0, stride, lambda _, values: advance(values), values)
+        return top + 1, [
+            lax.dynamic_update_index_in_dim(stack, value, top + 1, 0, allow_negative_indices=False)
+            for stack, value in zip(checkpoints, [number + stride, *values], strict=True)
         ]
-        return top + 1, numbers.at[top + 1].set(numbers[top] + stride), checkpoints
-
-    def at(checkpoints: list[Any], place: Any) -> list[Any]:
-        return [lax.dynamic_index_in_dim(stack, place, keepdims=False) for stack in checkpoints]
 
     def reverse_one(state: Any) -> Any:
         n_left, kept, of_consts, of_carried = state
         last = n_left - 1
-        top, numbers, checkpoints = lax.while_loop(
-            lambda kept: kept[1][kept[0]] < last, lambda kept: nearer(last, kept), kept
+        top, checkpoints = lax.while_loop(
+            lambda kept: at(*kept)[0] < last, lambda kept: nearer(last, kept), kept
         )
-        _, residuals = loop.forward(at(checkpoints, top))
+        _, residuals = loop.forward(at(top, checkpoints)[1:])
         more, of_carried = loop.reverse(residuals, of_carried)
         of_consts = [total + one for total, one in zip(of_consts, more, strict=True)]
-        return last, (jnp.maximum(top - 1, 0), numbers, checkpoints), of_consts, of_carried
+        return last, (jnp.maximum(top - 1, 0), checkpoints), of_consts, of_carried
 
     n_iterations, _ = lax.while_loop(
         lambda state: loop.goes_on(state[1]),
@@ -227,8 +231,8 @@ def _reversed(
         (jnp.int32(0), loop.first),
     )
     places = _places(loop.first)
-    checkpoints = [jnp.broadcast_to(value, (places, *value.shape)) for value in loop.first]
-    kept = jnp.int32(0), jnp.zeros(places, jnp.int32), checkpoints
+    first = [jnp.int32(0), *loop.first]
+    kept = jnp.int32(0), [jnp.broadcast_to(value, (places, *value.shape)) for value in first]
     state = lax.while_loop(
         lambda state: state[0] > 0, reverse_one, (n_iterations, kept, of_consts, of_carried)
     )
