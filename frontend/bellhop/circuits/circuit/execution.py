@@ -167,6 +167,13 @@ def trace_circuit(
     with apart_from_mesh(inputs) as plain:
         once = chosen(functools.partial(_trace_once, call, record, plain, device))
         method, results = once.method, once.results
+        # Only now: measurements that are deferred are none.
+        check_runs(
+            device.name,
+            call.where,
+            is_tree=method == TREE,
+            n_groups=0 if method == ONE_SHOT else len(shots.copies),
+        )
         postselects = once.postselects and method != TREE
         has_weight = once.postselects and method == TREE
         closed = vectorized(once.closed)
@@ -215,12 +222,6 @@ def _trace_once(
         nonlocal once
         circuit, leaves, out_tree = record(make, handle, *inputs)
         method = call.chosen_method(circuit, leaves)
-        check_runs(
-            device.name,
-            call.where,
-            is_tree=method == TREE,
-            n_groups=0 if method == ONE_SHOT else len(shots.copies),
-        )
         circuit.device = dataclasses.replace(device, shots=1 if method == ONE_SHOT else shots.total)
         circuit.groups = (1,) if method == ONE_SHOT else shots.copies
         circuit.is_one_shot = circuit.runs_alone = method == ONE_SHOT

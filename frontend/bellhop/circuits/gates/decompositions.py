@@ -90,3 +90,9 @@ def end_well(operations: Sequence[Any], depth: int, gates: GateSet) -> bool:
         if not end_well(inner, depth + 1, gates):
             return False
     return True
+
+
+def other_device(op: Any) -> str:
+    """Return what has an operation that a device does not apply, for errors."""
+    is_channel = isinstance(op, qml.operation.Channel)
+    return "qml.device('default.mixed', wires=...)" if is_channel else "another device"

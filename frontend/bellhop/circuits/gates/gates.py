@@ -16,6 +16,7 @@ from bellhop.circuits.gates.decompositions import (
     NOTHING_TO_APPLY,
     end_well,
     in_form,
+    other_device,
     parts_of,
     phase_of_controls,
 )
@@ -154,7 +155,7 @@ class GateList:
             part = "" if op.name == self._written else f" ({self._written} consists of it)"
             raise CompileError(
                 f"{self._where}: the device does not apply {op.name}{part}, and PennyLane has no "
-                "decomposition of it. Use gates that the device has, or another device."
+                f"decomposition of it. Use gates that the device has, or {other_device(op)}."
             )
 
     def _add_parts(

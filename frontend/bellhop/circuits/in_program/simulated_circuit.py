@@ -24,7 +24,7 @@ from bellhop.circuits.derivatives.diff_method import (
 )
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.gates.broadcasting import Rows
-from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH
+from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, other_device
 from bellhop.circuits.gates.pauli_exponentials import rotation_of
 from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.in_program.held_states import held
@@ -130,7 +130,7 @@ class SimulatedCircuit(ProgramCircuit):
         else:
             raise CompileError(
                 f"{self._where}: the device does not apply {op.name}, and PennyLane has no "
-                "decomposition of it. Use gates that it has."
+                f"decomposition of it. Use gates that it has, or {other_device(op)}."
             )
         self._is_fresh = False
 

@@ -158,5 +158,5 @@ class _Tape(UnrolledLoops, QueuedCircuit):
     def _refuse(self, construct: str) -> NoReturn:
         raise CompileError(
             f"{self.where}: {self._what} needs the circuit as a tape of gates, and this one has "
-            f"{construct}."
+            f"{construct}. Take one of the two out; for noise, write channels behind the gates."
         )

@@ -122,12 +122,16 @@ def result_of(process: Any, device: Any, n_wires: int, shots: int | None, where:
         values = _counted_values(process, n_wires, levels, where)
         integer = jax.dtypes.canonicalize_dtype(int)
         return Result(process, values.shape, integer, values, levels)
+    dtype: Any = getattr(process, "_dtype", None) or process.numeric_type
     wires = len(process.wires) or n_wires
     dimension = levels**wires
     if isinstance(process, mp.ProbabilityMP) and levels != 2:
         shape: tuple[int, ...] = (dimension,)
     elif isinstance(process, mp.DensityMatrixMP):
         shape = (dimension, dimension)
+    elif type(process) is mp.StateMP and getattr(device, "_tableau", False):
+        # That of default.clifford, unless told otherwise: a row for each generator, and its sign.
+        shape, dtype = (2 * wires, 2 * wires + 1), int
     elif type(process) is mp.StateMP:
         shape = (dimension, dimension) if device.name in _MIXED else (dimension,)
     elif is_of_shots and process.mv is not None and not isinstance(process.mv, list):
@@ -135,7 +139,6 @@ def result_of(process: Any, device: Any, n_wires: int, shots: int | None, where:
         shape = tuple(process.shape(shots, n_wires))[:1]
     else:
         shape = tuple(process.shape(shots, n_wires))
-    dtype = getattr(process, "_dtype", None) or process.numeric_type
     if isinstance(process, mp.ClassicalShadowMP):
         dtype = np.int8
     if isinstance(process, _OF_STATES) and is_in_single_precision(device) and shots is None:

@@ -132,6 +132,17 @@ def test_exact_means_over_outcomes():
         bellhop.qjit(on("qrack.simulator", circuit))(0.3)
 
 
+def test_exact_means_where_measurements_are_deferred():
+    @qml.qnode(qml.device("qrack.simulator", wires=2))
+    def circuit(x):
+        qml.RX(x, 0)
+        bellhop.cond(bellhop.measure(0), lambda: qml.RY(x, 1))()
+        return qml.expval(qml.Z(1))
+
+    p = np.sin(0.45) ** 2
+    np.testing.assert_allclose(bellhop.qjit(circuit)(0.9), 1 - p + p * np.cos(0.9), atol=1e-5)
+
+
 def test_groups_of_shots():
     def circuit(x):
         qml.RX(x, 0)

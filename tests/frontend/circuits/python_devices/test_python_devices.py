@@ -64,10 +64,17 @@ def parity(x):
     return qml.expval(qml.Z(1))
 
 
+def tableau(_):
+    qml.H(0)
+    qml.CNOT([0, 1])
+    return qml.state()
+
+
 DEVICES = {
     "reference.qubit": entangled,
     "state of reference.qubit": state,
     "default.clifford": stabilizer,
+    "tableau of default.clifford": tableau,
     "derived.mixed": noisy,
     "default.tensor": parity,
     "default.qutrit": qutrits,
