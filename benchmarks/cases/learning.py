@@ -31,7 +31,7 @@ TRAINED = (6, 3)
 HAMILTONIANS = ((8, 100), (12, 600))
 
 
-def _layers(wires: int, layers: int) -> list[Gate]:
+def layered_gates(wires: int, layers: int) -> list[Gate]:
     gates: list[Gate] = []
     slot = 0
     for _ in range(layers):
@@ -53,7 +53,7 @@ def _words(wires: int, count: int) -> tuple[Term, ...]:
 
 
 def _model(wires: int, layers: int, words: int = 0) -> Model:
-    gates = _layers(wires, layers)
+    gates = layered_gates(wires, layers)
     return Model(wires, gates, _words(wires, words)) if words else Model(wires, gates)
 
 
@@ -78,7 +78,7 @@ def _of_lightning(model: Model) -> Any:
     return _circuit(model, "lightning.qubit", diff_method="adjoint")
 
 
-def _joined(value: Any, gradient: Any) -> Any:
+def joined(value: Any, gradient: Any) -> Any:
     """One array to compare; in a program of a compiler, of its tracers."""
     import jax.numpy as jnp
 
@@ -88,7 +88,7 @@ def _joined(value: Any, gradient: Any) -> Any:
 # Batches of the classifier.
 
 
-def _batch(model: Model, rows: int) -> tuple[np.ndarray, np.ndarray]:
+def batch(model: Model, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Return what is added to the weights in each row, and the labels."""
     random = np.random.default_rng(0)
     features = random.uniform(-1, 1, (rows, model.wires))
@@ -102,7 +102,7 @@ def _batch(model: Model, rows: int) -> tuple[np.ndarray, np.ndarray]:
 def _loss(circuit: Any, vmap: Any, model: Model, rows: int) -> Callable[[Any], Any]:
     import jax.numpy as jnp
 
-    added, labels = map(jnp.asarray, _batch(model, rows))
+    added, labels = map(jnp.asarray, batch(model, rows))
     return lambda weights: jnp.mean((vmap(circuit)(weights + added) - labels) ** 2)
 
 
@@ -110,7 +110,7 @@ def _classifier_of_qjit(api: Any, model: Model, rows: int) -> Program:
     import jax.numpy as jnp
 
     loss = _loss(_of_lightning(model), api.vmap, model, rows)
-    program = api.qjit(lambda weights: _joined(*api.value_and_grad(loss)(weights)))
+    program = api.qjit(lambda weights: joined(*api.value_and_grad(loss)(weights)))
     return synchronous(program, jnp.asarray(model.angles))
 
 
@@ -118,13 +118,13 @@ def _classifier_of_jax(model: Model, rows: int) -> Program:
     import jax
 
     loss = _loss(_of_default_qubit(model), jax.vmap, model, rows)
-    program = jax.jit(lambda weights: _joined(*jax.value_and_grad(loss)(weights)))
+    program = jax.jit(lambda weights: joined(*jax.value_and_grad(loss)(weights)))
     return synchronous(program, jax.numpy.asarray(model.angles))
 
 
 def _classifier_of_simulator(name: str, model: Model, rows: int) -> Program:
     of = simulator(name, model)
-    added, labels = _batch(model, rows)
+    added, labels = batch(model, rows)
 
     def run() -> Any:
         values, gradients = of.batch(model.angles + added)
@@ -178,7 +178,7 @@ def _step_of_qjit(api: Any, model: Model) -> Program:
     import jax.numpy as jnp
 
     circuit = _of_lightning(model)
-    program = api.qjit(lambda angles: _joined(*api.value_and_grad(circuit)(angles)))
+    program = api.qjit(lambda angles: joined(*api.value_and_grad(circuit)(angles)))
     return synchronous(program, jnp.asarray(model.angles))
 
 
@@ -186,7 +186,7 @@ def _step_of_jax(model: Model) -> Program:
     import jax
 
     circuit = _of_default_qubit(model)
-    program = jax.jit(lambda angles: _joined(*jax.value_and_grad(circuit)(angles)))
+    program = jax.jit(lambda angles: joined(*jax.value_and_grad(circuit)(angles)))
     return synchronous(program, jax.numpy.asarray(model.angles))
 
 

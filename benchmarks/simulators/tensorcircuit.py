@@ -10,6 +10,21 @@ import numpy as np
 from benchmarks.simulators import Model
 
 
+def circuit(model: Model, angles: Any) -> Any:
+    """Return the circuit of a model at some angles, which may be JAX's tracers."""
+    import tensorcircuit as tc
+
+    tc.set_backend("jax")
+    tc.set_dtype("complex128")
+    made = tc.Circuit(model.wires)
+    for gate in model.gates:
+        if gate.slot is None:
+            made.cnot(*gate.wires)
+        else:
+            getattr(made, gate.name.lower())(*gate.wires, theta=angles[gate.slot])
+    return made
+
+
 def expectation(model: Model) -> Callable[[Any], Any]:
     """Return the function of the angles, which JAX may transform."""
     import jax.numpy as jnp
@@ -26,19 +41,12 @@ def expectation(model: Model) -> Callable[[Any], Any]:
         matrix = tc.quantum.PauliStringSum2COO(codes, [term[0] for term in model.terms])
 
     def value(angles: Any) -> Any:
-        circuit = tc.Circuit(model.wires)
-        for gate in model.gates:
-            if gate.slot is None:
-                circuit.cnot(*gate.wires)
-            else:
-                getattr(circuit, gate.name.lower())(*gate.wires, theta=angles[gate.slot])
+        made = circuit(model, angles)
         if len(model.terms) > 1:
-            return jnp.real(tc.templates.measurements.operator_expectation(circuit, matrix))
+            return jnp.real(tc.templates.measurements.operator_expectation(made, matrix))
         ((coefficient, word),) = model.terms
         wires = {name: [wire for wire, pauli in word if pauli == name] for name in "XYZ"}
-        return coefficient * jnp.real(
-            circuit.expectation_ps(x=wires["X"], y=wires["Y"], z=wires["Z"])
-        )
+        return coefficient * jnp.real(made.expectation_ps(x=wires["X"], y=wires["Y"], z=wires["Z"]))
 
     return value
 

@@ -181,11 +181,8 @@ def _circuits() -> Iterator[Finding]:
 
 def _engine() -> Finding:
     """Tell what may run circuits on Lightning's devices."""
-    most_qubits, most_of_others, lanes = engine_limits()
-    detail = (
-        f"up to {most_qubits} qubits, on others than lightning.qubit up to {most_of_others}; "
-        f"{lanes} numbers at a time"
-    )
+    on_cpu, on_gpus, lanes = engine_limits()
+    detail = f"up to {on_cpu} qubits, on GPUs up to {on_gpus}; {lanes} numbers at a time"
     if engine_of_environment() == "plugin":
         detail = "not used: BELLHOP_ENGINE=plugin"
     return Finding("engine for circuits", None, detail)

@@ -246,12 +246,11 @@ NB_MODULE(_runtime, m) {
   m.def(
       "engine_limits",
       [] {
-        return nb::make_tuple(engine::kMostQubits, engine::kMostQubitsOfOthers,
+        return nb::make_tuple(engine::kMostQubits, engine::kMostQubitsOnGpus,
                               engine::sweeps().lanes);
       },
-      "The qubits of the largest circuits that the engine runs of lightning.qubit and "
-      "of "
-      "Lightning's other devices, and how many numbers it works on at a time.");
+      "The qubits of the largest circuits that the engine runs of Lightning's devices "
+      "on the CPU and on GPUs, and how many numbers it works on at a time.");
   m.def("plans_made", &engine::plans_made, "How many plans of gates the engine made.");
   m.def("pending_regions", &pending_regions, "How many started regions wait now.");
   m.def("release_run", &release_run, "run_id"_a,

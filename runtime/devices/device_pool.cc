@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <complex>
 #include <cstdint>
 #include <limits>
@@ -42,6 +43,13 @@ void* open_library(const std::string& library) {
   return handle;
 }
 
+// Whether a plugin is built for the processors of a GPU: Kokkos' constructors of these.
+bool is_built_for_gpu(void* library) {
+  return std::ranges::any_of(
+      std::array{"_ZN6Kokkos4CudaC1Ev", "_ZN6Kokkos3HIPC1Ev", "_ZN6Kokkos4SYCLC1Ev"},
+      [&](const char* name) { return dlsym(library, name) != nullptr; });
+}
+
 void set_to_zero(Device& device) {
   device.bits.assign(device.qubits.size(), 0);
   auto bits = view_of(device.bits.data(), device.bits.size());
@@ -72,14 +80,15 @@ Device::Device(DevicePool& home)
   plugin->SetDevicePRNG(&generator);
 }
 
-DevicePool::DevicePool(Factory factory, std::string name, std::string kwargs,
-                       ThreadControl threads)
+DevicePool::DevicePool(void* library, Factory factory, std::string name,
+                       std::string kwargs)
     : factory_(factory),
       name_(std::move(name)),
       kwargs_(std::move(kwargs)),
       is_lightning_(name_.starts_with("Lightning")),
-      is_in_host_memory_(!name_.starts_with("LightningGPU")),
-      threads_(threads) {}
+      is_in_host_memory_(!name_.starts_with("LightningGPU") &&
+                         !is_built_for_gpu(library)),
+      threads_(ThreadControl::of(library)) {}
 
 DevicePool& DevicePool::get(const std::string& library, const std::string& factory,
                             const std::string& kwargs) {
@@ -100,8 +109,8 @@ DevicePool& DevicePool::get(const std::string& library, const std::string& facto
           "The device plugin '" + library + "' has no function '" + symbol +
           "'. Expected a plugin tested with Bellhop: " + kTestedPlugins + ".");
     }
-    pool.reset(new DevicePool(reinterpret_cast<Factory>(address), factory, kwargs,
-                              ThreadControl::of(opened)));
+    pool.reset(
+        new DevicePool(opened, reinterpret_cast<Factory>(address), factory, kwargs));
     // XLA hands the pool to other threads; they see by its lock what was made here.
     std::lock_guard made(pool->mutex_);
   }

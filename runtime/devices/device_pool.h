@@ -89,7 +89,7 @@ class DevicePool {
   // Whether this is one of PennyLane's own simulators of a state vector, of which we
   // know more than the interface says.
   bool is_lightning() const { return is_lightning_; }
-  bool is_lightning_qubit() const { return name_ == "LightningSimulator"; }
+  bool is_in_host_memory() const { return is_in_host_memory_; }
 
   const ThreadControl& threads() const { return threads_; }
 
@@ -108,8 +108,7 @@ class DevicePool {
   friend struct Device;
   using Factory = Catalyst::Runtime::QuantumDevice* (*)(const char*);
 
-  DevicePool(Factory factory, std::string name, std::string kwargs,
-             ThreadControl threads);
+  DevicePool(void* library, Factory factory, std::string name, std::string kwargs);
   bool reset(Device& device) const;
   bool is_worn_out(const Device& device) const;
 

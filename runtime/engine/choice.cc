@@ -173,7 +173,7 @@ bool runs(const Session& session, const Measuring& measuring,
 
 bool suits(const Beginning& beginning) {
   const std::size_t most =
-      beginning.pool.is_lightning_qubit() ? kMostQubits : kMostQubitsOfOthers;
+      beginning.pool.is_in_host_memory() ? kMostQubits : kMostQubitsOnGpus;
   return beginning.engine && beginning.pool.is_lightning() && beginning.qubits > 0 &&
          (beginning.qubits <= most || has_no_other(beginning));
 }

@@ -238,10 +238,10 @@ def is_for_engine(
     measured = [eqn.params.get("measurements", ()) for eqn in equations_of(closed.jaxpr)]
     if not (device.has_engine and all(m.in_engine for m in itertools.chain(*measured))):
         return False
-    of_lightning_qubit, of_others, _lanes = engine_limits()
+    on_cpu, on_gpus, _lanes = engine_limits()
     record = _record(closed) if derivative_order else 0
     has_no_other = record == 3 or (record == 2 and randomness is Randomness.TREE)
-    most = of_lightning_qubit if device.name == "lightning.qubit" else of_others
+    most = on_gpus if device.name == "lightning.gpu" else on_cpu
     return device.qubits <= most or has_no_other
 
 

@@ -1,6 +1,8 @@
 """One selection of circuits on each of PennyLane's compiled simulators that is installed."""
 
 import importlib.util
+import os
+import subprocess
 from functools import partial
 
 import jax
@@ -11,6 +13,7 @@ import pytest
 from tests.patience import run_at_once
 
 import bellhop
+from bellhop_runtime import _runtime
 
 HAS_KOKKOS = importlib.util.find_spec("pennylane_lightning.lightning_kokkos") is not None
 NEEDS_KOKKOS = pytest.mark.skipif(not HAS_KOKKOS, reason="pennylane-lightning-kokkos")
@@ -287,3 +290,34 @@ def test_two_plugins_in_one_process(run_script):
         OMP_PROC_BIND="false",
     )
     assert printed.strip() == "done"
+
+
+def runs_in_engine(device):
+    @bellhop.qjit
+    @qml.qnode(device)
+    def circuit(x):
+        for wire in device.wires:
+            qml.RX(x, wire)
+        return qml.expval(qml.Z(0) @ qml.Z(1))
+
+    before = _runtime.rows_in_engine()
+    np.testing.assert_allclose(circuit(0.3), np.cos(0.3) ** 2, atol=1e-12)
+    return _runtime.rows_in_engine() - before
+
+
+def test_circuits_of_all_sizes_run_in_the_engine(device_name):
+    assert runs_in_engine(qml.device(device_name, wires=13)) == 1
+
+
+def test_large_circuits_of_a_plugin_for_gpus_are_the_plugins(tmp_path):
+    factory, plugin = qml.device("lightning.qubit", wires=1).get_c_interface()
+    source, library = tmp_path / "gpu.c", tmp_path / "gpu.so"
+    source.write_text("void _ZN6Kokkos4CudaC1Ev(void) {}")
+    linked = ("-Wl,--no-as-needed", plugin, f"-Wl,-rpath,{os.path.dirname(plugin)}")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, *linked], check=True)
+
+    class OnGpu(type(qml.device("lightning.qubit", wires=1))):
+        def get_c_interface(self):
+            return factory, str(library)
+
+    assert [runs_in_engine(OnGpu(wires=wires)) for wires in (12, 13)] == [1, 0]
