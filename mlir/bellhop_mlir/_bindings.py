@@ -9,7 +9,7 @@ that XLA consumes come with jaxlib.  The private names, and why no public one se
   a dialect; nothing public sets that.
 """
 
-from jax.extend.mlir.dialects import stablehlo
+from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters.mlir import make_ir_context
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs._mlir import globals as _globals
@@ -18,6 +18,7 @@ from jaxlib.mlir.dialects.stablehlo import TokenType
 
 __all__ = [
     "TokenType",
+    "func",
     "ir",
     "make_context",
     "register_dialect",

@@ -4,9 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from bellhop_mlir._bindings import ir
+from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._call_graph import drop_unused_functions, functions_here, references
-from bellhop_mlir._functions import call_function
 from bellhop_mlir._parts import Part, move_out
 from bellhop_mlir._walk import (
     blocks_in,
@@ -75,8 +74,8 @@ def _stands_in(op: ir.Operation, members: Sequence[ir.Operation]) -> bool:
 
 def _call_instead(region: ir.Operation) -> None:
     with ir.InsertionPoint(region), region.location:
-        results = call_function(symbol(region), list(region.operands), types(region.results))
-    replace(region, results)
+        call = func.CallOp(types(region.results), symbol(region), list(region.operands))
+    replace(region, list(call.results))
 
 
 def inline(call: ir.Operation, function: ir.Operation) -> None:

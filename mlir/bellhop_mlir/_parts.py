@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bellhop_mlir._bindings import ir
-from bellhop_mlir._functions import call_function, private_function
+from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._walk import enclosing_function, fresh_symbol, operations, rename, tree, types
 
 # Calls a function, of its symbol, operands and types of results; returns the results.
@@ -86,8 +85,9 @@ def outline(module: ir.Module, part: Part, stem: str, **attributes: str) -> None
     texts = {name: ir.StringAttr.get(value) for name, value in told.items()}
 
     def call(symbol: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
-        frontend = {"mhlo.frontend_attributes": ir.DictAttr.get(texts)}
-        return call_function(symbol, operands, results, frontend)
+        called = func.CallOp(results, symbol, operands)
+        called.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get(texts)
+        return list(called.results)
 
     with first.location:
         move_out(module, part, f"{enclosing_function(first)}_{stem}", first, call)
@@ -98,7 +98,7 @@ def move_out(module: ir.Module, part: Part, name: str, place: ir.Operation, call
     inputs, outputs = list(part.inputs), list(part.outputs)
     symbol = fresh_symbol(module, name)
     with ir.InsertionPoint(module.body):
-        function = private_function(symbol, types(inputs), types(outputs))
+        function = func.FuncOp(symbol, (types(inputs), types(outputs)), visibility="private")
     body = function.regions[0].blocks.append(*types(inputs))
     with ir.InsertionPoint(place):
         results = call(symbol, inputs, types(outputs))
@@ -109,7 +109,7 @@ def move_out(module: ir.Module, part: Part, name: str, place: ir.Operation, call
     with ir.InsertionPoint(body):
         for value, constant in part.constants.items():
             inner[value] = constant.clone().results[0]
-        end = ir.Operation.create("func.return", operands=outputs)
+        end = func.ReturnOp(outputs)
     for op in part.operations:
         op.move_before(end)
         rename(op, inner)

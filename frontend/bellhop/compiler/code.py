@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jax.extend.mlir.dialects import func
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import ir_type
 from bellhop.base.module_text import Snapshot
 from bellhop.compiler.delegation import Delegates
-from bellhop_mlir._functions import call_function
 from bellhop_runtime import CallbackTable
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def call(
     """
     results = [token.type for token in tokens]
     results += [ir_type(ctx, aval) for aval in code.out_avals]
-    return call_function(symbol, [*tokens, *operands, table], results)
+    return list(func.CallOp(results, symbol, [*tokens, *operands, table]).results)
 
 
 def table_handle(table: CallbackTable) -> np.ndarray:

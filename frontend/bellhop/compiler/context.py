@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from jax.extend.mlir.dialects import func
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import ir_type
 from bellhop.base.scoped_state import ScopedState
-from bellhop_mlir._functions import private_function
 from bellhop_mlir.dialects import callback as dialect
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Lowering:
             results = [ir_type(ctx, aval) for aval in ctx.avals_out]
             name = "".join(c if c.isalnum() else "_" for c in target.name)
             with ir.InsertionPoint.at_block_begin(ctx.module_context.module.body):
-                placeholder = private_function(name, [], [])
+                placeholder = func.FuncOp(name, ([], []), visibility="private")
             symbol = ir.StringAttr(ctx.module_context.symbol_table.insert(placeholder)).value
             self.symbols[key] = symbol
             self.targets.append(target)

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jax.experimental import io_callback
 from jax.experimental.buffer_callback import buffer_callback
+from jax.extend.mlir.dialects import func
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
@@ -99,9 +100,7 @@ class Delegates:
             token = operands.pop(0) if is_ordered else None
             inner = ctx.replace(avals_in=avals, avals_out=out_avals)
             values, token = _lower(inner, delegate, operands, token)
-            ir.Operation.create(
-                "func.return", operands=values if token is None else [token, *values]
-            )
+            func.ReturnOp(values if token is None else [token, *values])
 
 
 def _check_delegated(target: "CallbackTarget") -> None:

@@ -1,7 +1,6 @@
 """delegate-callbacks: callback calls become calls of undefined functions, for JAX to define."""
 
-from bellhop_mlir._bindings import ir
-from bellhop_mlir._functions import call_function, private_function
+from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._runtime_calls import i64
 from bellhop_mlir._walk import fresh_symbol, named, replace, string, types
 from bellhop_mlir.dialects import callback
@@ -52,8 +51,8 @@ class DelegateCallbacks(Pass):
             if key not in delegates:
                 delegates[key] = _declare(module, op, declared[op.callee].id)
             with ir.InsertionPoint(operation), operation.location:
-                results = call_function(delegates[key], list(op.operands), types(op.results))
-            replace(operation, results)
+                call = func.CallOp(types(op.results), delegates[key], list(op.operands))
+            replace(operation, list(call.results))
         for declaration in declared.values():
             declaration.operation.erase()
 
@@ -62,5 +61,9 @@ def _declare(module: ir.Module, op: callback.CallOp, number: int) -> str:
     symbol = fresh_symbol(module, f"{op.callee}_delegate")
     marks = {MARK: i64(number), KIND_MARK: ir.StringAttr.get(op.kind)}
     with ir.InsertionPoint(module.body), op.operation.location:
-        private_function(symbol, types(op.operands), types(op.results), marks)
+        delegate = func.FuncOp(
+            symbol, (types(op.operands), types(op.results)), visibility="private"
+        )
+    for name, value in marks.items():
+        delegate.attributes[name] = value
     return symbol
