@@ -24,6 +24,7 @@ from bellhop.circuits.in_program.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.in_program.simulator import Simulator
 from bellhop.circuits.in_program.summed_outcomes import (
     MOST_OUTCOMES,
+    has_uncounted,
     number_of_outcomes,
     with_sums,
 )
@@ -72,7 +73,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     simulator = _SIMULATORS[type(qnode.device)](qnode.device, wires, where)
     check_state_fits(len(wires), where, axes=simulator.sides)
     results: Any = None
-    n_outcomes = 0
+    uncounted: CompileError | None = None
     method: str | None = None
     postselects = False
     rows = Rows(None, where)
@@ -81,7 +82,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     sizes = np.array(shots.copies)
 
     def run(outcomes: Any, drawn: Drawn, key: Any, row: Any, *inputs: Any) -> Any:
-        nonlocal results, n_outcomes, method, postselects, rows
+        nonlocal results, method, postselects, uncounted, rows
         rows = Rows(row, where)
         is_here = drawn.branch_of_shot == outcomes
         here = ShotsOfBranch(key, is_here, drawn.total, shots.copies, drawn.n_kept)
@@ -89,7 +90,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         circuit = SimulatedCircuit(simulator, rows, wire_faults, outcomes, on_branch)
         circuit.rewrites = rewrites
         leaves, out_tree = circuit.traced(call.function, *inputs)
-        n_outcomes, postselects = circuit.n_outcomes, circuit.postselects
+        postselects, uncounted = circuit.postselects, circuit.uncounted
         method = call.chosen_method(circuit, leaves)
         circuit.is_one_shot = method == ONE_SHOT
         is_single = method == SINGLE_BRANCH
@@ -104,9 +105,11 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     closed = jax.make_jaxpr(named_after(qnode.func, run))(
         jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, no_key, ROW_STRUCT, *inputs
     )
-    if simulator.sides == 2 and method not in (None, SINGLE_BRANCH):
+    if simulator.holds_mixtures and method not in (None, SINGLE_BRANCH):
         closed = with_sums(closed)
-        n_outcomes = number_of_outcomes(closed.jaxpr)
+    if uncounted is not None and has_uncounted(closed.jaxpr):
+        raise uncounted
+    n_outcomes = number_of_outcomes(closed.jaxpr)
     _check_outcomes(n_outcomes, simulator)
     is_random = shots.total or method == SINGLE_BRANCH
     if is_random:
@@ -180,6 +183,6 @@ def _check_outcomes(n_outcomes: int, simulator: Simulator) -> None:
         raise CompileError(
             f"{simulator.where}: {n_outcomes} outcomes of its mid-circuit measurements are needed "
             f"at once, and on {simulator.name} bellhop goes through the combinations of at most "
-            f"{MOST_OUTCOMES}. {sums if simulator.sides == 2 else 'Use'} "
+            f"{MOST_OUTCOMES}. {sums if simulator.holds_mixtures else 'Use'} "
             "qml.device('lightning.qubit', wires=...)."
         )

@@ -45,6 +45,7 @@ class MixedSimulator(Simulator):
 
     base = 4
     sides = 2
+    holds_mixtures = True
 
     def __init__(self, device: Any, wires: WireMap, where: str) -> None:
         super().__init__(device, wires, where)

@@ -154,11 +154,17 @@ class ProgramCircuit(WiredCircuit):
 
     def _refuse_outcomes(self, construct: str) -> None:
         if self._n_outcomes_of_part:
-            raise CompileError(
-                f"{self._where}: a mid-circuit measurement stands in {construct}, and on "
-                "devices in the program their number must be known. Use bounds that are Python "
-                "numbers, or qml.device('lightning.qubit', wires=...)."
+            self._refuse(
+                CompileError(
+                    f"{self._where}: a mid-circuit measurement stands in {construct}, and on "
+                    "devices in the program their number must be known. Use bounds that are Python "
+                    "numbers, or qml.device('lightning.qubit', wires=...)."
+                )
             )
+
+    def _refuse(self, error: CompileError) -> None:
+        """Refuse outcomes whose number is not known."""
+        raise error
 
     def _measured_now(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
         self._check([label], "the mid-circuit measurement", site)

@@ -79,6 +79,8 @@ class SimulatedCircuit(ProgramCircuit):
         # How many mid-circuit measurements there were so far.
         self._place: Any = jnp.int32(0)
         self.postselects = False
+        # Why there must be none whose number is not known.
+        self.uncounted: CompileError | None = None
 
     @property
     def state(self) -> Any:
@@ -150,6 +152,12 @@ class SimulatedCircuit(ProgramCircuit):
         self.postselects |= postselect >= 0
         self._is_fresh = False
         return outcome == 1
+
+    def _refuse(self, error: CompileError) -> None:
+        if not self.simulator.holds_mixtures:
+            raise error
+        # Over these it sums, where they are needed in an iteration alone.
+        self.uncounted = self.uncounted or error
 
     def statistics(
         self, leaves: Sequence[Any], diff_method: str, *, is_single: bool

@@ -27,10 +27,12 @@ class Simulator(ABC):
     Attributes:
         base: how many entries the axis of a qubit has.
         sides: how many axes of two these entries are: two for a density matrix.
+        holds_mixtures: whether the sum of two states is one.
     """
 
     base: ClassVar[int]
     sides: ClassVar[int]
+    holds_mixtures: ClassVar[bool] = False
 
     def __init__(self, device: Any, wires: WireMap, where: str) -> None:
         self.name = device.name

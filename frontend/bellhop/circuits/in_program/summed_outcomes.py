@@ -21,10 +21,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive
-from jax.extend.core.primitives import cond_p
+from jax.extend.core.primitives import cond_p, while_p
 from jax.interpreters import ad, batching, mlir
 
-from bellhop.base.equations import evaluate, inner_jaxprs, inputs_of, read, with_inner_jaxprs
+from bellhop.base.equations import (
+    equations_of,
+    evaluate,
+    inner_jaxprs,
+    inputs_of,
+    read,
+    with_inner_jaxprs,
+)
 from bellhop.circuits.derivatives.tangents import without_tangents
 
 # outcome: the outcomes of a run, how many measurements there were -> one outcome, one more
@@ -77,6 +84,12 @@ def with_sums(closed: ClosedJaxpr) -> ClosedJaxpr:
         return [read(atom, values) for atom in jaxpr.outvars]
 
     return jax.make_jaxpr(run)(*closed.in_avals)
+
+
+def has_uncounted(jaxpr: Jaxpr) -> bool:
+    """Tell whether outcomes are left in a loop whose length is computed."""
+    loops = [eqn for eqn in equations_of(jaxpr) if eqn.primitive is while_p]
+    return any(number_of_outcomes(inner) for loop in loops for inner in inner_jaxprs(loop))
 
 
 def number_of_outcomes(jaxpr: Jaxpr) -> int:

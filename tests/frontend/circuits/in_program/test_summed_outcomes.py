@@ -49,6 +49,30 @@ def test_values_and_derivatives() -> None:
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-5, atol=1e-8)
 
 
+def test_loop_of_computed_length() -> None:
+    def circuit(x, n):
+        bellhop.for_loop(0, n, 1)(lambda _: one_round(x))()
+        return qml.probs(wires=1)
+
+    _, expected = by_hand(X)
+    found = bellhop.qjit(on_mixed(circuit))(X, ROUNDS)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_loop_whose_length_an_outcome_decides() -> None:
+    def circuit(x):
+        @bellhop.while_loop(lambda found: ~found)
+        def attempt(_):
+            qml.RX(x, 0)
+            return bellhop.measure(0)
+
+        attempt(False)
+        return qml.expval(qml.Z(0))
+
+    with pytest.raises(bellhop.CompileError, match="stands in a while_loop, and on devices in"):
+        bellhop.qjit(on_mixed(circuit))(X)
+
+
 def test_shots() -> None:
     drawn = bellhop.qjit(qml.set_shots(on_mixed(rounds), 4000), seed=3)(X)
     np.testing.assert_allclose(np.hstack(drawn), np.hstack(by_hand(X)), atol=0.08)
