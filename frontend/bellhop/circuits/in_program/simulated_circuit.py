@@ -27,6 +27,7 @@ from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, other_device
 from bellhop.circuits.gates.pauli_exponentials import rotation_of
 from bellhop.circuits.gates.preparations import prepared_together
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.in_program.held_states import held
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.in_program.shots import ShotsOfBranch
@@ -115,7 +116,8 @@ class SimulatedCircuit(ProgramCircuit):
 
     def _apply_gate(self, op: Any, depth: int) -> None:
         op = rotation_of(op) or op
-        if self._is_fresh and isinstance(op, StatePrepBase):
+        is_preparation = isinstance(op, StatePrepBase) and not any(map(is_dynamic, op.wires))
+        if self._is_fresh and is_preparation:
             self.state = self.simulator.prepared(op)
         elif self.simulator.applies(op):
             self._run.append(op)

@@ -68,6 +68,19 @@ def test_dtypes_of_wires(lightning: Any, dtype: Any) -> None:
     np.testing.assert_allclose(bellhop.qjit(circuit)(dtype(1)), [0, 1], atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["lightning.qubit", "default.qubit", "default.mixed"])
+def test_preparations(name: str) -> None:
+    def circuit(i: Any, j: Any) -> Any:
+        qml.AmplitudeEmbedding(np.array([0.6, 0.0, 0.8, 0.0]), wires=[i, j])
+        qml.BasisState(np.array([1]), wires=[2])
+        return qml.probs()
+
+    node = qml.QNode(circuit, qml.device(name, wires=3))
+    expected = np.zeros(8)
+    expected[[1, 3]] = 0.36, 0.64
+    np.testing.assert_allclose(bellhop.qjit(node)(1, 0), expected, atol=1e-12)
+
+
 @pytest.fixture(scope="module")
 def two_wires() -> Any:
     @bellhop.qjit
