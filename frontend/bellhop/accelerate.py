@@ -25,7 +25,7 @@ from bellhop.base.source import definition_site, function_name
 from bellhop.base.static_arguments import StaticArguments
 from bellhop.compiler.context import lowering_in_progress
 from bellhop.errors import CompileError
-from bellhop.tracing.state import NOT_TRACEABLE
+from bellhop.tracing.state import NOT_TRACEABLE, tracing_with
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -141,7 +141,8 @@ def _region(
 
     def region(*args: Any, **kwargs: Any) -> Any:
         try:
-            result = function(*args, **kwargs)
+            with tracing_with(in_region=True):
+                result = function(*args, **kwargs)
         except NOT_TRACEABLE as error:
             raise _not_jittable(function, error) from error
         try:

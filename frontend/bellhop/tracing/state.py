@@ -36,6 +36,7 @@ class TraceState:
         modules: names of modules that autograph converts too.
         disabled: in how many ``disable_autograph`` this is.
         unrolls: whether loops of known length are Python's.
+        in_region: whether it is part of a region, which runs on a device of its own.
         circuit: the circuit that gates belong to.
         mitigation: how QNodes that are called are mitigated.
         folding: how much more noise their circuits have.
@@ -50,6 +51,7 @@ class TraceState:
     modules: tuple[str, ...] = ()
     disabled: int = 0
     unrolls: bool = False
+    in_region: bool = False
     circuit: Any = None
     mitigation: Any = None
     folding: Any = None

@@ -236,7 +236,7 @@ def is_for_engine(
     """
     closed = body.closed
     measured = [eqn.params.get("measurements", ()) for eqn in equations_of(closed.jaxpr)]
-    if not (device.has_engine and all(m.in_engine for m in itertools.chain(*measured))):
+    if not (device.engine and all(m.in_engine for m in itertools.chain(*measured))):
         return False
     on_cpu, on_gpus, _lanes = engine_limits()
     record = _record(closed) if derivative_order else 0

@@ -36,12 +36,7 @@ class DeviceSpec:
     qubits: int
     shots: int
     passes: tuple[str, ...] = ()
-    engine: bool = True
-
-    @property
-    def has_engine(self) -> bool:
-        """Whether the runtime's own engine runs circuits of this device."""
-        return self.engine and self.name.startswith("lightning.")
+    engine: bool = False
 
 
 def device_spec(device: Any, qubits: int) -> DeviceSpec:
@@ -54,7 +49,15 @@ def device_spec(device: Any, qubits: int) -> DeviceSpec:
     factory, library = device.get_c_interface()
     kwargs = getattr(device, "device_kwargs", {})
     options = {key: value for key, value in kwargs.items() if value is not None}
-    return DeviceSpec(device.name, str(library), factory, str(options), qubits, 0)
+    return DeviceSpec(
+        device.name,
+        str(library),
+        factory,
+        str(options),
+        qubits,
+        shots=0,
+        engine=device.name.startswith("lightning."),
+    )
 
 
 @functools.cache

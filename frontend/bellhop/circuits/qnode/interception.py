@@ -3,37 +3,26 @@
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
 import pennylane as qml
-from jax.extend.core import ClosedJaxpr
 from pennylane.queuing import AnnotatedQueue, process_queue
 
 from bellhop._jax.patches.former_names import put_back_former_names
-from bellhop._jax.private import convert_constvars_jaxpr
 from bellhop._patching import patch
-from bellhop.base.config import engine_of_environment
 from bellhop.base.source import definition_site, function_name
-from bellhop.circuits.circuit import linearization
-from bellhop.circuits.circuit.circuit_primitive import CircuitBody
-from bellhop.circuits.circuit.execution import QNodeCall, check_number_of_shots, trace_circuit
+from bellhop.circuits.circuit.execution import QNodeCall, check_number_of_shots
 from bellhop.circuits.derivatives.diff_method import (
     HADAMARD,
-    chosen_differentiation,
     method_of,
 )
-from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.computed_controls import take_computed_values
 from bellhop.circuits.gates.device import (
-    GateSet,
-    check_options,
-    device_spec,
     is_in_single_precision,
 )
 from bellhop.circuits.gates.gridsynth import take_computed_angles
-from bellhop.circuits.gates.rewrites import global_folding, passes_by_transforms, rewrites_of
+from bellhop.circuits.gates.rewrites import global_folding
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.execution import is_in_program, run_traced
 from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
@@ -42,16 +31,15 @@ from bellhop.circuits.measure.shadow_seeds import note_drawn_seeds
 from bellhop.circuits.pennylane.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.python_devices.execution import run_on_python_device
+from bellhop.circuits.qnode.compiled_circuits import run_on_plugin
+from bellhop.circuits.qnode.default_qubit import run_default_qubit
 from bellhop.circuits.qnode.mitigation import current_mitigation
 from bellhop.circuits.recording.allocation import number_needed
-from bellhop.circuits.recording.deferral import deferring_if_possible
 from bellhop.circuits.recording.nested import fold
 from bellhop.circuits.recording.pauli_measurement import measure_pauli_words
-from bellhop.circuits.recording.recording import Circuit
 from bellhop.control_flow.interpretation import unrolling
 from bellhop.errors import CompileError
-from bellhop.passes import passes_of
-from bellhop.tracing.state import circuit_scope, current_options, is_tracing
+from bellhop.tracing.state import circuit_scope, is_tracing
 
 
 @patch("QNode.__call__", "QNodes that a program calls are circuits of it")
@@ -109,10 +97,12 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     traced_call = QNodeCall(qnode, fold(function, global_folding()), inputs, where)
     if _runs_as_tapes(qnode):
         return run_on_python_device(traced_call)
-    if is_in_program(qnode.device):
-        run: Any = run_traced
+    if type(qnode.device) is qml.devices.DefaultQubit:
+        run: Any = run_default_qubit
+    elif is_in_program(qnode.device):
+        run = run_traced
     else:
-        run = run_null if is_null_device(qnode.device) else _run_on_plugin
+        run = run_null if is_null_device(qnode.device) else run_on_plugin
     return run(traced_call, _wire_map(qnode, function, inputs, where))
 
 
@@ -126,72 +116,6 @@ def _runs_as_tapes(qnode: qml.QNode) -> bool:
         return False
     is_compiled = hasattr(qnode.device, "get_c_interface")
     return not is_compiled or is_in_single_precision(qnode.device) or method_of(qnode) == HADAMARD
-
-
-def _run_on_plugin(call: QNodeCall, wires: WireMap) -> Any:
-    """Trace a call of a QNode whose device is called by the runtime."""
-    qnode, where, inputs = call.qnode, call.where, call.inputs
-    check_options(qnode.device, where)
-    gates = GateSet(qnode.device)
-    differentiation = chosen_differentiation(qnode, where, has_adjoint=gates.has_adjoint)
-    rewrites = rewrites_of(qnode)
-    spec = replace(
-        device_spec(qnode.device, len(wires)), passes=_passes(qnode), engine=_engine() != "plugin"
-    )
-    rows = Rows(None, where)
-
-    def record(
-        make: Callable[..., Circuit], handle: Any, row: Any, *inputs: Any
-    ) -> tuple[Circuit, list[Any], Any]:
-        nonlocal rows
-        rows = Rows(row, where)
-        circuit = make(handle, spec, gates, wires, where, differentiation, rows)
-        circuit.rewrites = rewrites
-        return circuit, *circuit.traced(call.function, *inputs)
-
-    may_defer = qnode.execute_kwargs.get("mcm_method") in (None, "deferred")
-    chosen = deferring_if_possible if may_defer else lambda trace: trace(Circuit)
-    traced = trace_circuit(call, record, chosen, [ROW_STRUCT, *inputs], spec)
-    consts, jaxpr = traced.closed.consts, convert_constvars_jaxpr(traced.closed)
-    # Constants come first now; the handle must, for the circuit primitive.
-    has_rows = rows.size is not None
-    order = _handle_first(jaxpr, len(consts), has_rows=has_rows)
-    body = CircuitBody(order, where, definition_site(qnode.func))
-
-    def run(row: Any) -> list[Any]:
-        return linearization.bind(
-            body,
-            [*consts, *([row] if has_rows else []), *inputs],
-            device=traced.device,
-            name=function_name(qnode.func),
-            derivative_order=0,
-            randomness=traced.randomness,
-        )
-
-    return rows.run(lambda row: traced.finish(run(row)), traced.together)
-
-
-def _passes(qnode: qml.QNode) -> tuple[str, ...]:
-    """Return the passes over the circuits of a QNode: its own, or the program's."""
-    passes, options = passes_of(qnode), current_options()
-    if passes is None:
-        passes = () if options is None else options.circuit_passes
-    return (*passes, *passes_by_transforms(qnode))
-
-
-def _engine() -> str:
-    """Return what may run circuits: as the program says, or else the environment."""
-    options = current_options()
-    return (options and options.engine) or engine_of_environment()
-
-
-def _handle_first(jaxpr: Any, n_consts: int, *, has_rows: bool) -> ClosedJaxpr:
-    consts, (handle, row, *inputs) = jaxpr.invars[:n_consts], jaxpr.invars[n_consts:]
-    reordered = jaxpr.replace(
-        invars=[handle, *consts, *([row] if has_rows else []), *inputs],
-        debug_info=jaxpr.debug_info._replace(arg_names=None),
-    )
-    return ClosedJaxpr(reordered, ())
 
 
 def _wire_map(

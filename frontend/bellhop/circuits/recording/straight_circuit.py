@@ -122,7 +122,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         self._dynamic_count: DynamicCount | None = None
         self._is_dynamic_count = False
         self._dynamic_frequencies = NO_FREQUENCIES
-        self._runs_in_engine = device.has_engine
+        self._runs_in_engine = device.engine
 
     @property
     def handle(self) -> Any:

@@ -1,0 +1,128 @@
+"""Calls of QNodes whose circuits the runtime runs: in its engine, or by the device's plugin."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pennylane as qml
+from jax.extend.core import ClosedJaxpr
+
+from bellhop._jax.private import convert_constvars_jaxpr
+from bellhop.base.config import engine_of_environment
+from bellhop.base.source import definition_site, function_name
+from bellhop.circuits.circuit import linearization
+from bellhop.circuits.circuit.circuit_primitive import CircuitBody
+from bellhop.circuits.circuit.execution import QNodeCall, Traced, trace_circuit
+from bellhop.circuits.derivatives.diff_method import DifferentiationChoice, chosen_differentiation
+from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.gates.device import DeviceSpec, GateSet, check_options, device_spec
+from bellhop.circuits.gates.rewrites import passes_by_transforms, rewrites_of
+from bellhop.circuits.gates.wires import WireMap
+from bellhop.circuits.recording.deferral import deferring_if_possible
+from bellhop.circuits.recording.recording import Circuit
+from bellhop.passes import passes_of
+from bellhop.tracing.state import current_options
+
+
+@dataclass(frozen=True)
+class CompiledCircuit:
+    """A QNode's circuit as the runtime gets it.
+
+    Attributes:
+        call: the call of the QNode.
+        rows: the batches of parameters of its gates.
+        traced: the circuit, with all of its runs.
+    """
+
+    call: QNodeCall
+    rows: Rows
+    traced: Traced
+
+    def run(self) -> Any:
+        """Bind the circuit; return the values in the structure of the quantum function."""
+        traced, qnode = self.traced, self.call.qnode
+        consts, jaxpr = traced.closed.consts, convert_constvars_jaxpr(traced.closed)
+        # Constants come first now; the handle must, for the circuit primitive.
+        has_rows = self.rows.size is not None
+        order = _handle_first(jaxpr, len(consts), has_rows=has_rows)
+        body = CircuitBody(order, self.call.where, definition_site(qnode.func))
+
+        def run(row: Any) -> list[Any]:
+            return linearization.bind(
+                body,
+                [*consts, *([row] if has_rows else []), *self.call.inputs],
+                device=traced.device,
+                name=function_name(qnode.func),
+                derivative_order=0,
+                randomness=traced.randomness,
+            )
+
+        return self.rows.run(lambda row: traced.finish(run(row)), traced.together)
+
+
+def trace_for_runtime(
+    call: QNodeCall,
+    wires: WireMap,
+    device: Any,
+    spec: DeviceSpec,
+    differentiation: DifferentiationChoice | None = None,
+) -> CompiledCircuit:
+    """Trace the circuit of a QNode.
+
+    Args:
+        call: the call of the QNode.
+        wires: those of the circuit.
+        device: says which gates there are.
+        spec: the device, as the runtime opens it.
+        differentiation: how it is differentiated, if not as the QNode says.
+    """
+    qnode, where = call.qnode, call.where
+    gates = GateSet(device)
+    by = differentiation or chosen_differentiation(qnode, where, has_adjoint=gates.has_adjoint)
+    rewrites = rewrites_of(qnode)
+    asked = replace(spec, passes=_passes(qnode), engine=spec.engine and engine_may_run())
+    rows = Rows(None, where)
+
+    def record(
+        make: Callable[..., Circuit], handle: Any, row: Any, *inputs: Any
+    ) -> tuple[Circuit, list[Any], Any]:
+        nonlocal rows
+        rows = Rows(row, where)
+        circuit = make(handle, asked, gates, wires, where, by, rows)
+        circuit.rewrites = rewrites
+        return circuit, *circuit.traced(call.function, *inputs)
+
+    may_defer = qnode.execute_kwargs.get("mcm_method") in (None, "deferred")
+    chosen = deferring_if_possible if may_defer else lambda trace: trace(Circuit)
+    traced = trace_circuit(call, record, chosen, [ROW_STRUCT, *call.inputs], asked)
+    return CompiledCircuit(call, rows, traced)
+
+
+def run_on_plugin(call: QNodeCall, wires: WireMap) -> Any:
+    """Trace a call of a QNode whose device has a compiled plugin, and bind its circuit."""
+    device = call.qnode.device
+    check_options(device, call.where)
+    return trace_for_runtime(call, wires, device, device_spec(device, len(wires))).run()
+
+
+def engine_may_run() -> bool:
+    """Tell whether the engine may run circuits, by the program or else the environment."""
+    options = current_options()
+    return ((options and options.engine) or engine_of_environment()) != "plugin"
+
+
+def _passes(qnode: qml.QNode) -> tuple[str, ...]:
+    """Return the passes over the circuits of a QNode: its own, or the program's."""
+    passes, options = passes_of(qnode), current_options()
+    if passes is None:
+        passes = () if options is None else options.circuit_passes
+    return (*passes, *passes_by_transforms(qnode))
+
+
+def _handle_first(jaxpr: Any, n_consts: int, *, has_rows: bool) -> ClosedJaxpr:
+    consts, (handle, row, *inputs) = jaxpr.invars[:n_consts], jaxpr.invars[n_consts:]
+    reordered = jaxpr.replace(
+        invars=[handle, *consts, *([row] if has_rows else []), *inputs],
+        debug_info=jaxpr.debug_info._replace(arg_names=None),
+    )
+    return ClosedJaxpr(reordered, ())

@@ -1,0 +1,104 @@
+"""Circuits of ``default.qubit``: in the engine where they are differentiable to any order there.
+
+The device itself has no interface for the runtime.  What it computes is defined by the gates, so
+the engine may run them, some hundred times faster than the same circuit as a part of the program.
+A circuit stays in the program where the engine cannot do all that the program does with it: run
+inside of a region, give the derivatives of a state or by a matrix, ...  Which it is, is seen in the
+jaxpr of the circuit, traced for the engine::
+
+    { lambda ; state:u32[2] x:f64[]. let
+        state = quantum_gates[gates=(RX,)] state [x] 0 []
+        state value = quantum_measure[measurements=(Expval(Z),)] state [] [] [x]      suits
+        state value = quantum_measure[measurements=(State(),)] state [] [] [x]        does not
+      in (state, value) }
+"""
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import pennylane as qml
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+
+from bellhop.base.equations import depending_on, equations_of
+from bellhop.circuits.circuit.execution import QNodeCall
+from bellhop.circuits.derivatives.diff_method import (
+    ADJOINT,
+    BEST,
+    HADAMARD,
+    PARAMETER_SHIFT,
+    DifferentiationChoice,
+    method_of,
+    options_of,
+)
+from bellhop.circuits.gates.device import DeviceSpec, device_spec
+from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
+from bellhop.circuits.gates.wires import WireMap
+from bellhop.circuits.in_program.execution import run_traced
+from bellhop.circuits.measure.device_measurements import Expval, Probs, Var
+from bellhop.circuits.operations.measurement_primitives import measure_p
+from bellhop.circuits.operations.state_primitives import Amplitudes, gates_p, mid_measure_p
+from bellhop.circuits.qnode.compiled_circuits import engine_may_run, trace_for_runtime
+from bellhop.errors import CompileError
+from bellhop.tracing.state import trace_state
+
+# All of them are exact here, and have the same values.
+_METHODS = (BEST, ADJOINT, PARAMETER_SHIFT, HADAMARD)
+
+
+def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
+    """Trace a call of a QNode on ``default.qubit``, for the engine or as a part of the program.
+
+    Returns:
+        the measurements' values, in the structure that the quantum function returned.
+    """
+    qnode = call.qnode
+    if (
+        method_of(qnode) in _METHODS
+        and not call.shots.total
+        and engine_may_run()
+        and not trace_state().in_region
+    ):
+        options_of(qnode, call.where)
+        lightning, spec = _simulated(len(wires))
+        try:
+            circuit = trace_for_runtime(call, wires, lightning, spec, DifferentiationChoice(BEST))
+        except CompileError:
+            # The program can do more; what it cannot do either is its error.
+            pass
+        else:
+            if _suits_engine(circuit.traced.closed):
+                return circuit.run()
+    return run_traced(call, wires)
+
+
+@functools.cache
+def _lightning() -> Any:
+    return qml.device("lightning.qubit")
+
+
+def _simulated(qubits: int) -> tuple[Any, DeviceSpec]:
+    """Return the device whose gates are those of the engine, and what the runtime opens."""
+    return _lightning(), replace(device_spec(_lightning(), qubits), name="default.qubit")
+
+
+def _suits_engine(closed: ClosedJaxpr) -> bool:
+    """Tell whether the engine has derivatives of any order of a circuit, by all of its inputs."""
+    return all(_suits(eqn, closed.jaxpr) for eqn in equations_of(closed.jaxpr))
+
+
+def _suits(eqn: JaxprEqn, circuit: Jaxpr) -> bool:
+    params = eqn.params
+    if eqn.primitive is gates_p:
+        return not params["obstacle"] and params["amplitudes"] is Amplitudes.NONE
+    if eqn.primitive is not measure_p:
+        return eqn.primitive is not mid_measure_p
+    observables = circuit.replace(
+        outvars=eqn.invars[1:3], debug_info=circuit.debug_info._replace(result_paths=None)
+    )
+    (by_coefficients, by_matrices), _ = depending_on(observables, [True] * len(circuit.invars))
+    return UNKNOWN_FREQUENCIES not in params["differentiation"].frequencies and all(
+        isinstance(each, Expval | Probs | Var)
+        and not (by_matrices or (by_coefficients and each.data_obstacle))
+        for each in params["measurements"]
+    )
