@@ -17,11 +17,13 @@ import functools
 from dataclasses import replace
 from typing import Any
 
+import jax.numpy as jnp
 import pennylane as qml
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import Jaxpr, JaxprEqn
 
 from bellhop.base.equations import depending_on, equations_of
-from bellhop.circuits.circuit.execution import QNodeCall
+from bellhop.circuits.circuit.execution import QNodeCall, Traced
+from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.derivatives.diff_method import (
     ADJOINT,
     BEST,
@@ -37,7 +39,7 @@ from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.execution import run_traced
 from bellhop.circuits.measure.device_measurements import Expval, Probs, Var
 from bellhop.circuits.operations.measurement_primitives import measure_p
-from bellhop.circuits.operations.state_primitives import Amplitudes, gates_p, mid_measure_p
+from bellhop.circuits.operations.state_primitives import Amplitudes, gates_p
 from bellhop.circuits.qnode.compiled_circuits import engine_may_run, trace_for_runtime
 from bellhop.errors import CompileError
 from bellhop.tracing.state import trace_state
@@ -67,7 +69,7 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
             # The program can do more; what it cannot do either is its error.
             pass
         else:
-            if _suits_engine(circuit.traced.closed):
+            if _suits_engine(circuit.traced):
                 return circuit.run()
     return run_traced(call, wires)
 
@@ -82,9 +84,12 @@ def _simulated(qubits: int) -> tuple[Any, DeviceSpec]:
     return _lightning(), replace(device_spec(_lightning(), qubits), name="default.qubit")
 
 
-def _suits_engine(closed: ClosedJaxpr) -> bool:
+def _suits_engine(traced: Traced) -> bool:
     """Tell whether the engine has derivatives of any order of a circuit, by all of its inputs."""
-    return all(_suits(eqn, closed.jaxpr) for eqn in equations_of(closed.jaxpr))
+    circuit = traced.closed.jaxpr
+    return traced.randomness in (Randomness.NONE, Randomness.TREE) and all(
+        _suits(eqn, circuit) for eqn in equations_of(circuit)
+    )
 
 
 def _suits(eqn: JaxprEqn, circuit: Jaxpr) -> bool:
@@ -92,7 +97,8 @@ def _suits(eqn: JaxprEqn, circuit: Jaxpr) -> bool:
     if eqn.primitive is gates_p:
         return not params["obstacle"] and params["amplitudes"] is Amplitudes.NONE
     if eqn.primitive is not measure_p:
-        return eqn.primitive is not mid_measure_p
+        # Angles of a matrix that the program computes are singular where the matrix is not.
+        return not any(jnp.issubdtype(v.aval.dtype, jnp.complexfloating) for v in eqn.outvars)
     observables = circuit.replace(
         outvars=eqn.invars[1:3], debug_info=circuit.debug_info._replace(result_paths=None)
     )
