@@ -1,8 +1,8 @@
 """A batch of circuits, as `vmap` makes it, and the gradient of each.
 
 The circuits are those of `circuits`, with other angles in each row.  The JAX column is
-`jax.vmap` of PennyLane's default.qubit under `jax.jit`.  For the smallest circuits there is one
-more row, with Bellhop's default.qubit: many states of a few numbers are best kept in one array.
+`jax.vmap` of PennyLane's default.qubit under `jax.jit`.  One more row has the smallest circuits on
+default.qubit in Bellhop too, which its engine runs like those on lightning.qubit.
 
 Limit: Lightning's own time for as many circuits as each core has, through its Python bindings.
 These cost up to a microsecond for each gate, so for small circuits that is no limit, and there is
@@ -49,7 +49,7 @@ def _qjit(api: Any, wires: int, rows: int, gradient: bool) -> Program:
     return synchronous(api.qjit(program), _angles(wires, rows))
 
 
-def _traced_gradient(wires: int, rows: int) -> Program:
+def _default_qubit_gradient(wires: int, rows: int) -> Program:
     import bellhop
 
     circuit = ring_circuit("default.qubit", wires)
@@ -88,13 +88,13 @@ def _case(wires: int, rows: int, gradient: bool) -> Case:
     )
 
 
-def _traced_case(wires: int, rows: int) -> Case:
+def _default_qubit_case(wires: int, rows: int) -> Case:
     return Case(
-        name=f"traced-gradient-of-{rows}-{wires}",
+        name=f"default-qubit-gradient-of-{rows}-{wires}",
         title=f"gradients of {rows} rows, {wires} qubits, on default.qubit",
         limit="none",
         builders={
-            "bellhop": lambda: _traced_gradient(wires, rows),
+            "bellhop": lambda: _default_qubit_gradient(wires, rows),
             "jax": lambda: _jax(wires, rows, gradient=True),
         },
         unavailable={"catalyst": "default.qubit is no device of Catalyst's"},
@@ -105,5 +105,5 @@ def _traced_case(wires: int, rows: int) -> Case:
 
 CASES = [
     *(_case(*size, gradient) for gradient in (False, True) for size in SIZES),
-    _traced_case(*SIZES[0]),
+    _default_qubit_case(*SIZES[0]),
 ]

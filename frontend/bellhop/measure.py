@@ -42,10 +42,11 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
       that came.
 
     Without shots, results are differentiated, the probabilities of the outcomes with them: by
-    parameter shifts on devices of their own, by JAX on ``default.qubit``.
+    a sweep back through each branch in the engine, by JAX where the circuit is a part of the
+    program.
 
-    On ``default.qubit`` there are at most 12 measurements, as each combination of outcomes is
-    gone through.
+    There, as on ``default.mixed``, each combination of outcomes is gone through, and at most 12
+    measurements may be.
 
     Example:
         >>> import bellhop, pennylane as qml

@@ -1,1 +1,1 @@
-"""Circuits without a plugin: ``default.qubit`` traced into the program, ``null.qubit`` left out."""
+"""Circuits that are traced into the program, ``default.mixed``'s, or left out, ``null.qubit``'s."""
