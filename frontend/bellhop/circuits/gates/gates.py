@@ -136,7 +136,7 @@ class GateList:
         if is_traced and applies:
             derivative = self._derivative(base, bool(controls))
         has_derivative = derivative is not Derivative.NONE
-        if applies and ((has_derivative and self._can_record(base)) or _is_whole(base)):
+        if applies and ((has_derivative and self._can_record(base)) or self._is_whole(base)):
             self._append(base, adjoint, controls, derivative)
             return
         if base.name == "GlobalPhase" and controls and not applies:
@@ -232,6 +232,14 @@ class GateList:
             )
         return Derivative.BY_PARAMETERS if has_one else Derivative.NONE
 
+    def _is_whole(self, base: qml.operation.Operator) -> bool:
+        """Tell whether an operation is applied as it is, though without a derivative.
+
+        Its decomposition would be slower, less exact, and no more differentiable.
+        """
+        is_large = len(base.wires) > 1 or self._gate_set.keeps_matrices
+        return base.name == "StatePrep" or (base.name == "QubitUnitary" and is_large)
+
     def _append(
         self,
         base: qml.operation.Operator,
@@ -277,14 +285,6 @@ class GateList:
             run.take_wire(self._wires.dynamic(wire)) if qubit is None else qubit
             for wire, qubit in zip(wires, found, strict=True)
         )
-
-
-def _is_whole(base: qml.operation.Operator) -> bool:
-    """Tell whether an operation is applied as it is, though without a derivative.
-
-    Its decomposition would be slower, less exact, and no more differentiable.
-    """
-    return base.name == "StatePrep" or (base.name == "QubitUnitary" and len(base.wires) > 1)
 
 
 def _frequencies(base: qml.operation.Operator, n_wires: int, is_controlled: bool) -> int:

@@ -63,7 +63,7 @@ class CompiledCircuit:
 def trace_for_runtime(
     call: QNodeCall,
     wires: WireMap,
-    device: Any,
+    gates: GateSet,
     spec: DeviceSpec,
     differentiation: DifferentiationChoice | None = None,
 ) -> CompiledCircuit:
@@ -72,12 +72,11 @@ def trace_for_runtime(
     Args:
         call: the call of the QNode.
         wires: those of the circuit.
-        device: says which gates there are.
+        gates: those of the device.
         spec: the device, as the runtime opens it.
         differentiation: how it is differentiated, if not as the QNode says.
     """
     qnode, where = call.qnode, call.where
-    gates = GateSet(device)
     by = differentiation or chosen_differentiation(qnode, where, has_adjoint=gates.has_adjoint)
     rewrites = rewrites_of(qnode)
     asked = replace(spec, passes=_passes(qnode), engine=spec.engine and engine_may_run())
@@ -102,7 +101,7 @@ def run_on_plugin(call: QNodeCall, wires: WireMap) -> Any:
     """Trace a call of a QNode whose device has a compiled plugin, and bind its circuit."""
     device = call.qnode.device
     check_options(device, call.where)
-    return trace_for_runtime(call, wires, device, device_spec(device, len(wires))).run()
+    return trace_for_runtime(call, wires, GateSet(device), device_spec(device, len(wires))).run()
 
 
 def engine_may_run() -> bool:

@@ -17,7 +17,6 @@ import functools
 from dataclasses import replace
 from typing import Any
 
-import jax.numpy as jnp
 import pennylane as qml
 from jax.extend.core import Jaxpr, JaxprEqn
 
@@ -33,13 +32,13 @@ from bellhop.circuits.derivatives.diff_method import (
     method_of,
     options_of,
 )
-from bellhop.circuits.gates.device import DeviceSpec, device_spec
+from bellhop.circuits.gates.device import GateSet, device_spec
 from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.execution import run_traced
 from bellhop.circuits.measure.device_measurements import Expval, Probs, Var
 from bellhop.circuits.operations.measurement_primitives import measure_p
-from bellhop.circuits.operations.state_primitives import Amplitudes, gates_p
+from bellhop.circuits.operations.state_primitives import gates_p
 from bellhop.circuits.qnode.compiled_circuits import engine_may_run, trace_for_runtime
 from bellhop.errors import CompileError
 from bellhop.tracing.state import trace_state
@@ -62,9 +61,10 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
         and not trace_state().in_region
     ):
         options_of(qnode, call.where)
-        lightning, spec = _simulated(len(wires))
+        gates = GateSet(_lightning(), keeps_matrices=True)
+        spec = replace(device_spec(_lightning(), len(wires)), name="default.qubit")
         try:
-            circuit = trace_for_runtime(call, wires, lightning, spec, DifferentiationChoice(BEST))
+            circuit = trace_for_runtime(call, wires, gates, spec, DifferentiationChoice(BEST))
         except CompileError:
             # The program can do more; what it cannot do either is its error.
             pass
@@ -76,12 +76,8 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
 
 @functools.cache
 def _lightning() -> Any:
+    """Return the device whose gates are the engine's, and whose library stands behind it."""
     return qml.device("lightning.qubit")
-
-
-def _simulated(qubits: int) -> tuple[Any, DeviceSpec]:
-    """Return the device whose gates are those of the engine, and what the runtime opens."""
-    return _lightning(), replace(device_spec(_lightning(), qubits), name="default.qubit")
 
 
 def _suits_engine(traced: Traced) -> bool:
@@ -95,10 +91,9 @@ def _suits_engine(traced: Traced) -> bool:
 def _suits(eqn: JaxprEqn, circuit: Jaxpr) -> bool:
     params = eqn.params
     if eqn.primitive is gates_p:
-        return not params["obstacle"] and params["amplitudes"] is Amplitudes.NONE
+        return not params["obstacle"]
     if eqn.primitive is not measure_p:
-        # Angles of a matrix that the program computes are singular where the matrix is not.
-        return not any(jnp.issubdtype(v.aval.dtype, jnp.complexfloating) for v in eqn.outvars)
+        return True
     observables = circuit.replace(
         outvars=eqn.invars[1:3], debug_info=circuit.debug_info._replace(result_paths=None)
     )

@@ -53,6 +53,7 @@ IN_ENGINE = {
         lambda x: qml.QubitUnitary(qml.H.compute_matrix(), 0),
     ),
     "known amplitudes": node(z, lambda x: qml.StatePrep(np.array([0.6, 0.8]), 1)),
+    "computed amplitudes": node(z, lambda x: qml.StatePrep(qml.math.sin(x), 1, normalize=True)),
     "outcomes": node(z, reset),
     "a loop of computed length": node(z, computed_loop),
     "parameter-shift": node(z, diff_method="parameter-shift"),
@@ -61,7 +62,6 @@ IN_ENGINE = {
 IN_PROGRAM = {
     "state": node(lambda x: qml.state()),
     "purity": node(lambda x: qml.purity(0)),
-    "computed amplitudes": node(z, lambda x: qml.StatePrep(jnp.sin(x), 1, normalize=True)),
     "computed matrix": node(z, lambda x: qml.QubitUnitary(qml.RX.compute_matrix(x[0]), 0)),
     "computed observable": node(lambda x: qml.expval(qml.Hermitian(jnp.diag(x), 1))),
     "variance of computed coefficients": node(lambda x: qml.var(x[0] * qml.Z(1))),
