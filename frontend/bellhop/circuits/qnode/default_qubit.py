@@ -94,12 +94,10 @@ def _suits(eqn: JaxprEqn, circuit: Jaxpr) -> bool:
         return not params["obstacle"]
     if eqn.primitive is not measure_p:
         return True
-    observables = circuit.replace(
-        outvars=eqn.invars[1:3], debug_info=circuit.debug_info._replace(result_paths=None)
+    matrices = circuit.replace(
+        outvars=[eqn.invars[2]], debug_info=circuit.debug_info._replace(result_paths=None)
     )
-    (by_coefficients, by_matrices), _ = depending_on(observables, [True] * len(circuit.invars))
-    return UNKNOWN_FREQUENCIES not in params["differentiation"].frequencies and all(
-        isinstance(each, Expval | Probs | Var)
-        and not (by_matrices or (by_coefficients and each.data_obstacle))
-        for each in params["measurements"]
-    )
+    (are_computed,), _ = depending_on(matrices, [True] * len(circuit.invars))
+    has_rules = UNKNOWN_FREQUENCIES not in params["differentiation"].frequencies
+    is_real = all(isinstance(each, Expval | Probs | Var) for each in params["measurements"])
+    return has_rules and is_real and not are_computed

@@ -64,7 +64,6 @@ IN_PROGRAM = {
     "purity": node(lambda x: qml.purity(0)),
     "computed matrix": node(z, lambda x: qml.QubitUnitary(qml.RX.compute_matrix(x[0]), 0)),
     "computed observable": node(lambda x: qml.expval(qml.Hermitian(jnp.diag(x), 1))),
-    "variance of computed coefficients": node(lambda x: qml.var(x[0] * qml.Z(1))),
     "shots": qml.set_shots(node(z), 10),
     "backprop": node(z, diff_method="backprop"),
     "finite-diff": node(z, diff_method="finite-diff"),
