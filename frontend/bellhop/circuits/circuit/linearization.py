@@ -27,6 +27,7 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
+from bellhop._jax.patches.mapped_conditionals import transpose_mapped_conditionals
 from bellhop.base.equations import equations_of
 from bellhop.circuits.circuit.batch import Batch, of_rows
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody, circuit_p
@@ -159,6 +160,7 @@ def _with_residuals(
     outs = bind(CircuitBody(closed, body.where, body.site, again), primals, **static)
     results, residuals = outs[:n_results], outs[n_results:]
     if batch is not None:
+        transpose_mapped_conditionals()
         axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
         evaluate = jax.vmap(evaluate, in_axes=(0, axes), axis_size=batch.rows)
     return results, tangents_of(results, evaluate(residuals, given), linearized.moved)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 import pytest
 from tests.frontend.circuits.circuit.batched_circuits import (
     X,
@@ -84,3 +85,16 @@ def test_gradient_of_batches_of_batches(assert_close):
 
     f = bellhop.qjit(bellhop.grad(loss(compiled(one_value)), argnums=(0, 1)))
     assert_close(f(x, y), jax.grad(expected, argnums=(0, 1))(x, y))
+
+
+def test_jacobian_of_a_batch_with_conditionals():
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        bellhop.cond(x > 0, lambda: qml.RX(x * x, 0), lambda: qml.RX(3 * x, 0))()
+        return qml.expval(qml.Z(0)), qml.expval(qml.Y(0))
+
+    points = jnp.array([0.4, -0.3, 0.7])
+    cosines, sines = bellhop.qjit(jax.jacobian(jax.vmap(circuit)))(points)
+    angles, slopes = np.array([0.16, -0.9, 0.49]), np.array([0.8, 3.0, 1.4])
+    np.testing.assert_allclose(cosines, np.diag(-np.sin(angles) * slopes), atol=1e-12)
+    np.testing.assert_allclose(sines, np.diag(-np.cos(angles) * slopes), atol=1e-12)

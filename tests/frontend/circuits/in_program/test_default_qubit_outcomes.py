@@ -156,14 +156,21 @@ def then(measured: Callable[[], Any]) -> Callable[[Any], Any]:
     return body
 
 
+# The engine has neither limit.
+IN_PROGRAM = {"diff_method": "backprop"}
+
 ERRORS: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
-    "too many": (in_loop(13), {}, "13 outcomes of its mid-circuit measurements are needed at once"),
+    "too many": (
+        in_loop(13),
+        IN_PROGRAM,
+        "13 outcomes of its mid-circuit measurements are needed at once",
+    ),
     "dynamic loop": (
         in_loop(None),
-        {},
+        IN_PROGRAM,
         "a mid-circuit measurement stands in a for_loop whose bounds are computed",
     ),
-    "while loop": (in_while, {}, "a mid-circuit measurement stands in a while_loop"),
+    "while loop": (in_while, IN_PROGRAM, "a mid-circuit measurement stands in a while_loop"),
     "state": (then(qml.state), {}, "state after mid-circuit measurements, where it is a mixture"),
     "method": (
         then(lambda: qml.expval(qml.Z(0))),
