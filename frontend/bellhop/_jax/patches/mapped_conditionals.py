@@ -10,8 +10,8 @@ of a batch of circuits have such conditionals::
 
     jax.jacobian(jax.vmap(circuit))     where circuit has cond(x > 0, lambda: qml.RX(x, 0))()
 
-Replaced: the transpose rule of ``stop_gradient_p``, which JAX has not.  It is the identity, since in
-linear equations nothing is left to stop.
+Replaced: the transpose rule of ``stop_gradient_p``, which JAX has not.  It is the identity, since
+in linear equations nothing is left to stop.
 Versions: 0.10 and 0.11.
 Upstream: a rule of JAX's own, or a batching rule of ``cond`` that tells linear conditionals.
 Installed: by the first derivative of a batch of circuits.
