@@ -18,7 +18,15 @@ std::uint64_t entropy() {
 }  // namespace
 
 RandomStream::RandomStream(std::optional<std::uint64_t> seed)
-    : given_(seed.has_value()), repeats_(given_), seed_(seed ? *seed : entropy()) {}
+    : given_(seed.has_value()), repeats_(given_), seed_(seed ? *seed : entropy()) {
+  // XLA's threads see by the lock what was made here.
+  std::lock_guard made(mutex_);
+}
+
+RandomStream::~RandomStream() {
+  // What they did is seen here.
+  std::lock_guard done(mutex_);
+}
 
 void RandomStream::seed_unless_given(std::uint64_t seed) {
   std::lock_guard lock(mutex_);

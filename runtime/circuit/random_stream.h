@@ -20,6 +20,7 @@ class RandomStream {
  public:
   // Without a seed, one that the system makes up.
   explicit RandomStream(std::optional<std::uint64_t> seed);
+  ~RandomStream();
 
   // Takes a seed in place of one that the system made up; the first counts. Calls stay
   // different.

@@ -10,8 +10,8 @@
 namespace bellhop::engine {
 
 // Of plugins on the CPU, whatever fits: in all that was measured, up to 20 qubits,
-// lightning.qubit was slower, and lightning.kokkos took 5 to 8 times as long for a
-// value and 13 to 33 for a gradient. An index of a sample has 32 bits.
+// lightning.qubit was slower, and lightning.kokkos took 5 to 9 times as long for a
+// value and 13 to 34 for a gradient. An index of a sample has 32 bits.
 constexpr std::size_t kMostQubits = 32;
 // Of plugins on a GPU; not measured.
 constexpr std::size_t kMostQubitsOnGpus = 12;

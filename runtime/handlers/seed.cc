@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "callbacks/callback_table.h"
+#include "ffi/xla_order.h"
 #include "handlers/circuit_ffi.h"
 
 namespace bellhop {
@@ -18,6 +19,7 @@ RandomStream& stream_of_process() {
 // Ownership: the table is the running program's.
 ffi::Error seed(Integer<"circuit"> circuit, ffi::RunId run,
                 ffi::BufferR1<ffi::U32> address, ffi::ResultBufferR1<ffi::U32> result) {
+  const InOrder in_run(buffers_of(run.run_id));
   CallbackTable* table = nullptr;
   std::memcpy(&table, address.typed_data(), sizeof(table));
   RandomStream& stream = table == nullptr ? stream_of_process() : table->random();

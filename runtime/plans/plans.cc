@@ -27,6 +27,9 @@ using Plan = engine::Plan;
 }  // namespace
 
 struct GateTable::Plans {
+  // Measurements of other threads made plans, after which XLA frees the gates' state.
+  ~Plans() { std::lock_guard done(mutex); }
+
   // A compiled call is one of one circuit, and mostly asks for one plan all its life.
   std::atomic<const Plan*> usual = nullptr;
   std::mutex mutex;
