@@ -143,8 +143,8 @@ def test_shots_that_do_not_fit(shots: int) -> None:
 
 @pytest.mark.parametrize("rows", [(10_000,), (100, 100)])
 def test_states_of_a_batch_that_do_not_fit(rows: tuple[int, ...]) -> None:
-    """On default.qubit there is a state for each row at once."""
-    circuit = qml.QNode(flip, qml.device("default.qubit", wires=24))
+    """In the program there is a state for each row at once."""
+    circuit = qml.QNode(flip, qml.device("default.qubit", wires=24), diff_method="backprop")
     program = functools.reduce(lambda f, _: jax.vmap(f), rows, circuit)
     message = (
         rf"QNode 'flip' \(.*: the state of 24 qubits, in a batch of {rows[-1]}, would take \d+ GiB "
