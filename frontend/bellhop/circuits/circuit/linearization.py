@@ -27,7 +27,6 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
-from bellhop._jax.patches.mapped_conditionals import transpose_mapped_conditionals
 from bellhop.base.equations import equations_of
 from bellhop.circuits.circuit.batch import Batch, of_rows
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody, circuit_p
@@ -153,14 +152,15 @@ def _with_residuals(
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
     linearized = _linearized(body, nonzero, _obstacle(body, randomness))
     is_summed = randomness is Randomness.TREE
-    closed, evaluate, again = linearized.with_residuals(body.where, is_summed=is_summed)
+    closed, evaluate, again = linearized.with_residuals(
+        body.where, is_summed=is_summed, is_mapped=batch is not None
+    )
     n_results = len(body.closed.out_avals) - 1
     static |= {"derivative_order": derivative_order + 1, "randomness": randomness, "batch": batch}
     given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
     outs = bind(CircuitBody(closed, body.where, body.site, again), primals, **static)
     results, residuals = outs[:n_results], outs[n_results:]
     if batch is not None:
-        transpose_mapped_conditionals()
         axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
         evaluate = jax.vmap(evaluate, in_axes=(0, axes), axis_size=batch.rows)
     return results, tangents_of(results, evaluate(residuals, given), linearized.moved)

@@ -25,9 +25,11 @@ from typing import Any, NamedTuple
 import jax
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
+from jax.extend.core.primitives import cond_p
 from jax.interpreters import ad
 
 from bellhop._jax.private import jvp_jaxpr, partial_eval_jaxpr_nounits
+from bellhop.base.equations import evaluate, read, with_inner_jaxprs
 from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
@@ -81,20 +83,25 @@ class Linearized(NamedTuple):
             )
         return cls(known, linear, len(residuals), tuple(moved[1:]))
 
-    def with_residuals(self, where: str, *, is_summed: bool = False) -> WithResiduals:
+    def with_residuals(
+        self, where: str, *, is_summed: bool = False, is_mapped: bool = False
+    ) -> WithResiduals:
         """Return the jaxpr of the values and of what their tangents need.
 
         Args:
             where: the QNode and its line, for errors.
             is_summed: whether the results of several runs are added up.
+            is_mapped: whether the tangents are those of a batch, which are mapped by ``vmap``.
         """
         known, linear, n_residuals, moved = self
+        if is_mapped:
+            linear = _with_selections(linear)
         if not linear.out_avals or not (is_summed or has_loop_of_unknown_length(linear)):
 
-            def evaluate(residuals: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
+            def tangents_by(residuals: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
                 return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents))
 
-            return WithResiduals(known, evaluate)
+            return WithResiduals(known, tangents_by)
         # Runs that are summed have residuals of their own, and in loops of dynamic length residuals
         # have no static shape. So a run itself computes its derivative, and returns that.
         n_out, n_tangents = len(known.out_avals) - n_residuals, len(linear.in_avals) - n_residuals
@@ -123,6 +130,33 @@ class Linearized(NamedTuple):
 
         avals = [*known.in_avals, *linear.out_avals]
         return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+
+
+def _with_selections(linear: ClosedJaxpr) -> ClosedJaxpr:
+    """Return linear equations that select where they have conditionals.
+
+    JAX cannot transpose what ``vmap`` makes of a conditional on a residual: it stops gradients by
+    tangents, so that the branch that is not taken does no harm.
+    """
+    jaxpr = linear.jaxpr
+    jaxpr = jaxpr.replace(eqns=[with_inner_jaxprs(eqn, _with_selections) for eqn in jaxpr.eqns])
+    if not any(eqn.primitive is cond_p for eqn in jaxpr.eqns):
+        return ClosedJaxpr(jaxpr, linear.consts)
+
+    def run(*inputs: Any) -> list[Any]:
+        values = dict(zip(jaxpr.constvars, linear.consts, strict=True))
+        values.update(zip(jaxpr.invars, inputs, strict=True))
+        for eqn in jaxpr.eqns:
+            if eqn.primitive is not cond_p:
+                evaluate(jaxpr, [eqn], values)
+                continue
+            index, *operands = (read(atom, values) for atom in eqn.invars)
+            each = [eval_jaxpr(b.jaxpr, b.consts, *operands) for b in eqn.params["branches"]]
+            chosen = [jax.lax.select_n(index, *cases) for cases in zip(*each, strict=True)]
+            values.update(zip(eqn.outvars, chosen, strict=True))
+        return [read(atom, values) for atom in jaxpr.outvars]
+
+    return jax.make_jaxpr(run)(*linear.in_avals)
 
 
 def tangents_of(results: Sequence[Any], dots: Sequence[Any], moved: Sequence[bool]) -> list[Any]:
