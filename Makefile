@@ -93,8 +93,8 @@ sanitize: $(VENV)/.installed-dev
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh thread $(CURDIR)/$(BIN)/python \
 	  tests/integration/under_load/test_many_in_flight.py tests/frontend/callbacks/exceptions/test_reentrance.py \
 	  tests/frontend/callbacks/flavours/test_tap.py tests/frontend/callbacks/flavours/test_barrier.py \
-	  tests/runtime/circuit/test_circuit_threads.py $(BATCHES) \
-	  -k "not leak and not memory"
+	  tests/runtime/circuit/test_circuit_threads.py $(BATCHES) $(REPEATED) \
+	  $(CIRCUITS)operations/test_mid_circuit_seeds.py -k "not leak and not memory"
 
 # An execution that is kept knows its page's text, but not the package that ran it.
 docs: $(VENV)/.installed-docs
