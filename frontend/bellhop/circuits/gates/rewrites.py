@@ -31,11 +31,15 @@ Rewrite = Callable[[Operations], Operations]
 
 
 def rewrites_of(qnode: qml.QNode) -> list[Rewrite]:
-    """Return what changes the operations of a QNode, all of whose transforms are piecewise."""
+    """Return what changes the operations of a QNode, all of whose transforms are piecewise.
+
+    What adds noise is left out: circuits do that themselves.
+    """
     rewrites = [
         _gridsynth(transform) if _is_gridsynth(transform) else _transformed(transform)
         for transform in qnode.compile_pipeline
-        if not _is_pass(transform) or _is_gridsynth(transform)
+        if (not _is_pass(transform) or _is_gridsynth(transform))
+        and transform_name(transform) not in _ADDS_NOISE
     ]
     folding = trace_state().folding
     if folding is not None and not folding.is_global:

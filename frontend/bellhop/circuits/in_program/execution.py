@@ -14,10 +14,12 @@ from bellhop.circuits.circuit.execution import ONE_SHOT, SINGLE_BRANCH, QNodeCal
 from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of, options_of
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.gates.noise_models import noise_of
 from bellhop.circuits.gates.rewrites import rewrites_of
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.differences import with_differences
 from bellhop.circuits.in_program.mixed_simulator import MixedSimulator
+from bellhop.circuits.in_program.noisy_circuit import NoisyCircuit
 from bellhop.circuits.in_program.pure_simulator import PureSimulator
 from bellhop.circuits.in_program.shots import ShotsOfBranch, draw_branches, group_of_shot
 from bellhop.circuits.in_program.simulated_circuit import SimulatedCircuit
@@ -77,7 +79,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     method: str | None = None
     postselects = False
     rows = Rows(None, where)
-    rewrites = rewrites_of(qnode)
+    rewrites, noise = rewrites_of(qnode), noise_of(qnode, where)
     wire_faults = WireFaults(wires, where)
     sizes = np.array(shots.copies)
 
@@ -87,8 +89,12 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         is_here = drawn.branch_of_shot == outcomes
         here = ShotsOfBranch(key, is_here, drawn.total, shots.copies, drawn.n_kept)
         on_branch = here if shots.total else None
-        circuit = SimulatedCircuit(simulator, rows, wire_faults, outcomes, on_branch)
-        circuit.rewrites = rewrites
+        of_circuit = simulator, rows, wire_faults, outcomes, on_branch
+        if noise is None:
+            circuit = SimulatedCircuit(*of_circuit)
+            circuit.rewrites = rewrites
+        else:
+            circuit = NoisyCircuit(noise, rewrites, *of_circuit)
         leaves, out_tree = circuit.traced(call.function, *inputs)
         postselects, uncounted = circuit.postselects, circuit.uncounted
         method = call.chosen_method(circuit, leaves)

@@ -34,6 +34,11 @@ from bellhop.tracing.state import circuit_scope
 
 Call = Callable[..., Any]
 
+
+class NoTapeError(CompileError):
+    """A circuit has what no tape of gates holds."""
+
+
 # Transforms that make random choices, which would be made once.
 _DRAWN_WHILE_TRACED = ("spsa_grad",)
 
@@ -60,7 +65,8 @@ def call_on_tape(
         keep the number of its measurements, and as the transforms make it where they do not.
 
     Raises:
-        CompileError: for a circuit that is no tape, for transforms that draw at random, and for
+        NoTapeError: for a circuit that is no tape.
+        CompileError: for transforms that draw at random, and for
             those that ask for a number that the program computes.
     """
     names = ", ".join(map(transform_name, qnode.compile_pipeline))
@@ -156,7 +162,9 @@ class _Tape(UnrolledLoops, QueuedCircuit):
         self._refuse(f"a measure ({site})")
 
     def _refuse(self, construct: str) -> NoReturn:
-        raise CompileError(
+        raise NoTapeError(
             f"{self.where}: {self._what} needs the circuit as a tape of gates, and this one has "
-            f"{construct}. Take one of the two out; for noise, write channels behind the gates."
+            f"{construct}. Take one of the two out; for noise, write channels behind the gates, or "
+            "let one qml.add_noise be the first transform of a QNode on default.mixed that is not "
+            "mitigated."
         )

@@ -22,13 +22,18 @@ from bellhop.circuits.gates.device import (
     is_in_single_precision,
 )
 from bellhop.circuits.gates.gridsynth import take_computed_angles
+from bellhop.circuits.gates.noise_models import takes_noise_in_pieces
 from bellhop.circuits.gates.rewrites import global_folding
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.execution import is_in_program, run_traced
 from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.shadow_seeds import note_drawn_seeds
-from bellhop.circuits.pennylane.tape_transforms import call_on_tape, needs_tape
+from bellhop.circuits.pennylane.tape_transforms import (
+    NoTapeError,
+    call_on_tape,
+    needs_tape,
+)
 from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.python_devices.execution import run_on_python_device
 from bellhop.circuits.qnode.compiled_circuits import run_on_plugin
@@ -82,7 +87,12 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     _check_no_debugger(qnode, where)
     check_number_of_shots(qnode, where)
     if needs_tape(qnode):
-        return call_on_tape(qnode, args, kwargs, where, call_qnode)
+        try:
+            return call_on_tape(qnode, args, kwargs, where, call_qnode)
+        except NoTapeError:
+            is_mixed = type(qnode.device) is qml.devices.DefaultMixed
+            if not (is_mixed and takes_noise_in_pieces(qnode)):
+                raise
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     # What the program does not compute stays static: numbers become constants of the gates.
     dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]

@@ -44,10 +44,13 @@ def _measured(wires: Any, pauli_word: str, postselect: int | None) -> Any:
         ]
         gates += [qml.CNOT([one, other]) for one, other in itertools.pairwise(labels)]
         inverses = [qml.adjoint(gate, lazy=False) for gate in reversed(gates)]
+    circuit = current_circuit()
+    if circuit is not None:
+        circuit.joint_measure(user_site())
     for gate in gates:
         qml.apply(gate)
     outcome = measure_wire(
-        current_circuit(), labels[-1], reset=False, postselect=postselect, site=user_site()
+        circuit, labels[-1], reset=False, postselect=postselect, site=user_site()
     )
     for gate in inverses:
         qml.apply(gate)

@@ -118,6 +118,9 @@ class QueuedCircuit:
         """Measure a wire, collapse the state, and return the outcome."""
         raise NotImplementedError
 
+    def joint_measure(self, site: str) -> None:
+        """Take note of a joint measurement of wires, before the gates that it is made of."""
+
     @contextmanager
     def queue(self) -> Iterator[None]:
         """Queue the operations that are made inside of the ``with`` block, and apply them."""
