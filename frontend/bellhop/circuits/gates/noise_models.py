@@ -23,6 +23,9 @@ from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.errors import CompileError
 from bellhop.tracing.state import ASKS_FOR_VALUE, trace_state
 
+# The code of what ``partial_wires`` returns, which hands wires on and asks nothing of them.
+_PARTIAL = qml.noise.partial_wires(qml.PauliX).__code__
+
 
 class NoiseOfModel:
     """What ``qml.add_noise`` puts around operations, and in front of measurements.
@@ -102,6 +105,10 @@ class NoiseOfModel:
         return self._asked(lambda: bool(condition(thing)))
 
     def _made(self, function: Callable[..., Any], thing: Any) -> list[Any]:
+        # To be in no set of wires is no error for a wire that the program computes.
+        is_of_wires = getattr(function, "__code__", None) is not _PARTIAL
+        if is_of_wires and any(map(is_dynamic, thing.wires)):
+            raise _asks_for_wires(self._where, thing.name)
         make = lambda: make_qscript(function)(thing, **self._model.metadata).operations
         return list(self._asked(make))
 
@@ -202,6 +209,7 @@ def _hiding_computed_wires(op: Any, where: str) -> Any:
 
 def _asks_for_wires(where: str, name: str) -> CompileError:
     return CompileError(
-        f"{where}: the noise model asks for the wires of {name}, which the program computes. Use "
-        "conditions on types (qml.noise.op_in), or loops whose bounds are Python numbers."
+        f"{where}: the noise model asks for the wires of {name}, which the program computes, or "
+        "may do so. Use conditions on types (qml.noise.op_in) with noise by "
+        "qml.noise.partial_wires, or loops whose bounds are Python numbers."
     )

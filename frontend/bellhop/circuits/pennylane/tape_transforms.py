@@ -24,6 +24,7 @@ from bellhop.circuits.gates.rewrites import (
     transform_name,
     with_folding_before_noise,
 )
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.gate_parameters import GateParameters
 from bellhop.circuits.recording.queue import QueuedCircuit
@@ -70,6 +71,7 @@ def call_on_tape(
             those that ask for a number that the program computes.
     """
     names = ", ".join(map(transform_name, qnode.compile_pipeline))
+    has_noise_model = "add_noise" in map(transform_name, qnode.compile_pipeline)
     for transform in qnode.compile_pipeline:
         if transform_name(transform) in _DRAWN_WHILE_TRACED:
             raise CompileError(
@@ -79,9 +81,11 @@ def call_on_tape(
             )
 
     def record(*args: Any) -> tuple[qml.tape.QuantumScript, list[Any], Any]:
-        recorder = _Tape(where, f"the transform {names}")
+        # A wire that the program computes is in no set of wires of a noise model.
+        recorder = _Tape(where, f"the transform {names}", knows_wires=has_noise_model)
         leaves, tree = recorder.traced(lambda: qnode.func(*args, **kwargs))
         processes = list(filter(is_measurement, leaves))
+        recorder.check_known(processes, "measurements")
         tape = qml.tape.QuantumScript(recorder.operations, processes, shots=qnode.shots)
         return tape, leaves, tree
 
@@ -142,15 +146,22 @@ def _qnode_of(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
 
 
 class _Tape(UnrolledLoops, QueuedCircuit):
-    """Puts operations on a tape."""
+    """Puts operations on a tape, of which those that know wires hold no computed ones."""
 
-    def __init__(self, where: str, what: str) -> None:
+    def __init__(self, where: str, what: str, *, knows_wires: bool = False) -> None:
         super().__init__(where, Rows(None, where))
         self.operations: list[Any] = []
         self._what = what
+        self._knows_wires = knows_wires
 
     def apply(self, operations: Sequence[Any]) -> None:
+        self.check_known(operations, "gates")
         self.operations += operations
+
+    def check_known(self, parts: Sequence[Any], what: str) -> None:
+        """Refuse computed wires where they must be known."""
+        if self._knows_wires and any(is_dynamic(wire) for part in parts for wire in part.wires):
+            self._refuse(f"{what} on wires that the program computes")
 
     def for_control_flow(self) -> Any:
         return self

@@ -102,6 +102,11 @@ def test_derivatives_by_noise() -> None:
     assert slope == pytest.approx((value(P + 1e-5, N) - value(P - 1e-5, N)) / 2e-5, abs=1e-8)
 
 
+def damped(p: Any) -> qml.NoiseModel:
+    damping = qml.noise.partial_wires(qml.AmplitudeDamping, p)
+    return qml.NoiseModel({qml.noise.op_in(["RX", "CNOT"]): damping})
+
+
 def test_computed_wires_and_transforms_behind() -> None:
     """Conditions on types know all; what merges gates comes after noise."""
 
@@ -116,7 +121,7 @@ def test_computed_wires_and_transforms_behind() -> None:
         layer()
         return qml.expval(qml.Z(2))
 
-    noisy = qml.transforms.merge_rotations(qml.add_noise(on_mixed(circuit, 4), by_type(P)))
+    noisy = qml.transforms.merge_rotations(qml.add_noise(on_mixed(circuit, 4), damped(P)))
     assert_as_uncompiled(bellhop.qjit(noisy), noisy, X, N)
 
 
@@ -156,10 +161,6 @@ def with_effect(x: Any, n: Any) -> None:
     ("body", "message"),
     [
         (
-            lambda x, n: bellhop.for_loop(0, n, 1)(lambda i: qml.X(i))(),
-            "the noise model asks for the wires of PauliX",
-        ),
-        (
             lambda x, n: bellhop.cond(bellhop.measure(0), lambda: bellhop.measure(1))(),
             r"a measure \(.*\) stands in a conditional that an outcome decides",
         ),
@@ -178,11 +179,37 @@ def with_effect(x: Any, n: Any) -> None:
             "has Allocate and qml.add_noise, which are supported together in",
         ),
     ],
-    ids=["wires", "measured", "template", "carried", "effect", "word", "allocated"],
+    ids=["measured", "template", "carried", "effect", "word", "allocated"],
 )
 def test_what_has_no_noise_is_refused(body: Any, message: str) -> None:
     with pytest.raises(bellhop.CompileError, match=f"QNode 'circuit' .*{message}"):
         refused(body)()
+
+
+def of_known_wires(p: Any) -> qml.NoiseModel:
+    noise = lambda op, **_: [qml.BitFlip(p, wire) for wire in op.wires if wire in {0, 2}]
+    return qml.NoiseModel({qml.noise.op_in(["RX"]): noise})
+
+
+@pytest.mark.parametrize("model", [by_wires, of_known_wires])
+@pytest.mark.parametrize("has_loop", [False, True])
+def test_noise_that_asks_for_computed_wires_is_refused(has_loop: bool, model: Any) -> None:
+    """A tracer is in no set of numbers, which is no error."""
+
+    def body(x: Any, n: Any) -> None:
+        bellhop.for_loop(0, n if has_loop else 1, 1)(lambda i: qml.RX(x, n - i))()
+
+    with pytest.raises(bellhop.CompileError, match="the noise model asks for the wires of RX"):
+        refused(body, model)()
+
+
+def test_noise_of_computed_wires_that_are_measured_is_refused() -> None:
+    def circuit(n: Any) -> Any:
+        qml.RX(X, 1)
+        return qml.expval(qml.Z(n))
+
+    with pytest.raises(bellhop.CompileError, match="the noise model asks for the wires of the mea"):
+        bellhop.qjit(qml.add_noise(on_mixed(circuit), by_wires(P)))(1)
 
 
 def test_noise_of_a_computed_number_is_refused() -> None:
