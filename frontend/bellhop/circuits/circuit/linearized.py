@@ -141,7 +141,8 @@ def _with_selections(linear: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr = linear.jaxpr
     jaxpr = jaxpr.replace(eqns=[with_inner_jaxprs(eqn, _with_selections) for eqn in jaxpr.eqns])
     if not any(eqn.primitive is cond_p for eqn in jaxpr.eqns):
-        return ClosedJaxpr(jaxpr, linear.consts)
+        is_same = jaxpr.eqns == linear.jaxpr.eqns
+        return linear if is_same else ClosedJaxpr(jaxpr, linear.consts)
 
     def run(*inputs: Any) -> list[Any]:
         values = dict(zip(jaxpr.constvars, linear.consts, strict=True))
