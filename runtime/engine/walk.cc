@@ -25,6 +25,9 @@ std::int64_t first_column(const Step& step, std::size_t columns) {
 // The iterations of a part, as a sweep takes them.
 Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inputs,
                          std::int64_t column) {
+  // Steps may have the same gates, and a place that their parameters share.
+  if (step_ != &step) states_.forget_matrices();
+  step_ = &step;
   const GateTable& gates = *step.gates;
   const auto count = static_cast<std::size_t>(step.iterations);
   GateTable::Part part =
@@ -46,7 +49,7 @@ bool Walk::is_tiled() const {
 
 void Walk::begin() {
   removed_.clear();
-  states_.forget_matrices();
+  step_ = nullptr;
   plan_.reset();
   states_.set_zero_state(ket());
 }

@@ -63,6 +63,8 @@ class Walk {
   bool is_tiled() const;
 
   States states_;
+  // Of which the scratch memory has matrices.
+  const Step* step_ = nullptr;
   // Under way. It is kept until the next one is there, so that no other is taken for
   // what the scratch memory has matrices of.
   std::shared_ptr<const Plan> plan_;

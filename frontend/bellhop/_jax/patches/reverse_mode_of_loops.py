@@ -30,6 +30,11 @@ from bellhop._patching import patch
 def transpose_loops_by(make_rule: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Register ``make_rule(rule)``, of JAX's own ``rule``, as transpose rule of ``while_p``."""
     ad.primitive_transposes[while_p] = make_rule(ad.primitive_transposes[while_p])
+    differentiate_loops()
+
+
+def differentiate_loops() -> None:
+    """Let loops be differentiated whose conditions have arguments without names."""
     if jax.__version_info__ < (0, 10, 2):
         _differentiate_conditions_without_names()
 

@@ -27,6 +27,7 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
+from bellhop._jax.patches.reverse_mode_of_loops import differentiate_loops
 from bellhop.base.equations import equations_of
 from bellhop.circuits.circuit.batch import Batch, of_rows
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody, circuit_p
@@ -85,6 +86,7 @@ def bind(
     # JAX is patched here, since JAX applies the rules of transformations before it evaluates the
     # abstract value.
     keep_effects_in_loops()
+    differentiate_loops()
     return circuit_p.bind(
         *inputs,
         body=body,

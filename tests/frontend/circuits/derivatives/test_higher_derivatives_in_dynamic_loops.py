@@ -150,3 +150,24 @@ def test_finite_differences_are_not_taken_twice() -> None:
     circuit = qml.QNode(one_angle, ONE_WIRE, diff_method="finite-diff")
     with pytest.raises(bellhop.DifferentiableCompileError, match="one_angle.*differentiated twice"):
         bellhop.qjit(bellhop.grad(bellhop.grad(circuit)))(0.3, 2)
+
+
+@pytest.mark.parametrize(("method", "order"), [("parameter-shift", 2), ("best", 3)])
+def test_steps_that_are_alike_have_shifts_of_their_own(method, order):
+    """Iterations that measure are one step each, all with the same gates."""
+
+    @qml.qnode(qml.device("lightning.qubit", wires=1), diff_method=method)
+    def circuit(x, n):
+        @bellhop.while_loop(lambda i: i < n)
+        def rotate_and_measure(i):
+            qml.RX(x, 0)
+            bellhop.measure(0)
+            return i + 1
+
+        rotate_and_measure(0)
+        return qml.expval(qml.Z(0))
+
+    derivative, expected = lambda x: circuit(x, 3), lambda x: jnp.cos(x) ** 3
+    for _ in range(order):
+        derivative, expected = jax.jacfwd(derivative), jax.grad(expected)
+    np.testing.assert_allclose(bellhop.qjit(derivative)(0.4), expected(0.4), rtol=1e-9)
