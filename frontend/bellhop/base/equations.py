@@ -118,6 +118,11 @@ def with_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr
     return eqn.replace(params=params)
 
 
+def given_values(jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any]) -> dict[Any, Any]:
+    """Return the values of a jaxpr's variables before its first equation, for ``evaluate``."""
+    return dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *inputs), strict=True))
+
+
 def evaluate(jaxpr: Any, equations: Sequence[Any], values: dict[Any, Any]) -> None:
     """Evaluate a run of equations of a jaxpr.
 

@@ -36,7 +36,7 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import batching
 
 from bellhop._jax.private import without_mesh
-from bellhop.base.equations import depending_on, evaluate, read
+from bellhop.base.equations import depending_on, evaluate, given_values, read
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.operations.measurement_primitives import (
     derivative_p,
@@ -186,8 +186,7 @@ def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[A
         inputs: the inputs of the row.
     """
     jaxpr = closed.jaxpr
-    values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-    values.update(zip(jaxpr.invars, (handle, *inputs), strict=True))
+    values = given_values(jaxpr, closed.consts, (handle, *inputs))
     of = functools.partial(read, values=values)
     for measures, group in itertools.groupby(jaxpr.eqns, lambda eqn: eqn.primitive in _MEASURING):
         if not measures:

@@ -27,12 +27,10 @@ from bellhop.circuits.operations.kept_shots import (
     possible,
 )
 from bellhop.circuits.operations.seeds import offer_seed_of
-from bellhop.circuits.operations.state_primitives import HANDLE
+from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT
 from bellhop.circuits.vectorize.vectorize import vectorized
 from bellhop.errors import CompileError
 from bellhop.mesh.explicit_mesh import apart_from_mesh
-
-HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
 
 ONE_SHOT, TREE, SINGLE_BRANCH = "one-shot", "tree-traversal", "single-branch-statistics"
 

@@ -29,7 +29,7 @@ from jax.extend.core.primitives import cond_p
 from jax.interpreters import ad
 
 from bellhop._jax.private import jvp_jaxpr, partial_eval_jaxpr_nounits
-from bellhop.base.equations import evaluate, read, with_inner_jaxprs
+from bellhop.base.equations import evaluate, given_values, read, with_inner_jaxprs
 from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
@@ -145,8 +145,7 @@ def _with_selections(linear: ClosedJaxpr) -> ClosedJaxpr:
         return linear if is_same else ClosedJaxpr(jaxpr, linear.consts)
 
     def run(*inputs: Any) -> list[Any]:
-        values = dict(zip(jaxpr.constvars, linear.consts, strict=True))
-        values.update(zip(jaxpr.invars, inputs, strict=True))
+        values = given_values(jaxpr, linear.consts, inputs)
         for eqn in jaxpr.eqns:
             if eqn.primitive is not cond_p:
                 evaluate(jaxpr, [eqn], values)

@@ -42,7 +42,7 @@ import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.base.equations import equations_of, evaluate, read
+from bellhop.base.equations import equations_of, evaluate, given_values, read
 from bellhop.circuits.derivatives.dynamic_count import (
     after_p,
     dynamic_count_tangent_p,
@@ -163,8 +163,7 @@ def _with_all_that_is_read(
     """
     closed = jax.make_jaxpr(function)(*inputs)
     jaxpr = closed.jaxpr
-    values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-    values.update(zip(jaxpr.invars, inputs, strict=True))
+    values = given_values(jaxpr, closed.consts, inputs)
     evaluate(jaxpr, jaxpr.eqns, values)
     reads = [
         values[var]

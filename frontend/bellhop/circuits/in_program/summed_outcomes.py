@@ -27,6 +27,7 @@ from jax.interpreters import ad, batching, mlir
 from bellhop.base.equations import (
     equations_of,
     evaluate,
+    given_values,
     inner_jaxprs,
     inputs_of,
     read,
@@ -69,8 +70,7 @@ def with_sums(closed: ClosedJaxpr) -> ClosedJaxpr:
         return closed
 
     def run(*inputs: Any) -> list[Any]:
-        values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-        values.update(zip(jaxpr.invars, inputs, strict=True))
+        values = given_values(jaxpr, closed.consts, inputs)
         ends = {span.equations[-1]: span for span in spans}
         inside = {eqn for span in spans for eqn in span.equations}
         for eqn in jaxpr.eqns:

@@ -27,7 +27,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.extend.core.primitives import jit_p
 
-from bellhop.base.equations import evaluate, inputs_of, read, with_inner_jaxprs
+from bellhop.base.equations import evaluate, given_values, inputs_of, read, with_inner_jaxprs
 from bellhop.circuits.vectorize.pack import pack_p
 from bellhop.circuits.vectorize.vector_plans import Plan, Planner
 
@@ -56,8 +56,7 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
     steps = _live_steps(equations, plans, jaxpr.outvars)
 
     def run(*args: Any) -> list[Any]:
-        values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-        values.update(zip(jaxpr.invars, args, strict=True))
+        values = given_values(jaxpr, closed.consts, args)
 
         of = functools.partial(read, values=values)
         for step in steps:
