@@ -5,11 +5,12 @@ BIN    := $(VENV)/bin
 WERROR ?= OFF
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test test-rest test-full test-long durations stress soak fuzz sanitize docs linkcheck lint format bench wheel clean
+.PHONY: help demo test test-rest test-full test-gpu test-long durations stress soak fuzz sanitize docs linkcheck lint format bench wheel clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run every behaviour once: at most 5 minutes on two cores"
 	@echo "make test-full  the same, and then what it leaves out: at most 15 minutes"
+	@echo "make test-gpu  what is marked gpu, on a GPU or on a stand-in for one"
 	@echo "make test-long  what that leaves out, sanitizers, both ends of the supported JAX"
 	@echo "make durations  record what quick tests take, for make lint"
 	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once"
@@ -53,6 +54,10 @@ test-rest: $(VENV)/.installed-dev
 test-full:
 	$(MAKE) test
 	$(MAKE) test-rest
+
+# With the GPU as JAX's default device, and with the CPU; without a GPU, on tests/standin.
+test-gpu: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.standin $(if $(REQUIRED),--required) $(BIN)/python -m pytest -m gpu
 
 # Stress and soak are among the long tests.
 test-long: $(VENV)/.installed-dev

@@ -26,6 +26,7 @@ import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 from tests import durations, tiers  # noqa: E402
 from tests.patience import PATIENCE  # noqa: E402
+from tests.standin.fixtures import busy, counts, delay, gpu  # noqa: E402, F401
 
 # A shell has what it starts in the background ignore Ctrl-C, which tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -1,6 +1,5 @@
 """The devices that the tests of accelerate run on."""
 
-import jax
 import pytest
 
 import bellhop
@@ -9,25 +8,17 @@ import bellhop
 DEVICES = ["cpu:0", "cpu:1"]
 
 
-def _platforms() -> set[str]:
-    return {device.platform for device in jax.devices()}
-
-
 @pytest.fixture(
     params=[*DEVICES, pytest.param("gpu:0", marks=pytest.mark.gpu)],
 )
 def dev(request: pytest.FixtureRequest) -> str:
     """Name a device; a test that takes this runs once on each."""
-    if request.param.partition(":")[0] not in _platforms() | {"cpu"}:
-        pytest.skip("JAX sees no GPU")
     return request.param
 
 
 @pytest.fixture(params=["cpu:1", pytest.param("gpu:0", marks=pytest.mark.gpu)])
 def other(request: pytest.FixtureRequest) -> str:
     """Name a device that is not the program's own."""
-    if request.param.partition(":")[0] not in _platforms() | {"cpu"}:
-        pytest.skip("JAX sees no GPU")
     return request.param
 
 
