@@ -116,7 +116,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(shell find runtime -name '*.cc' -o -name '*.h')
-	$(BIN)/python -m pytest -q tests/runtime/test_includes.py
+	$(BIN)/python -m pytest -q tests/runtime/test_includes.py tests/test_one_name_one_thing.py
 	$(BIN)/python -m pytest -qq --collect-only --check-durations -m "$(QUICK)" > /dev/null
 
 format: $(VENV)/.installed-dev

@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import re
 import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, overload
@@ -26,12 +25,10 @@ from bellhop.base.static_arguments import StaticArguments
 from bellhop.compiler.context import lowering_in_progress
 from bellhop.errors import CompileError
 from bellhop.tracing.state import NOT_TRACEABLE, tracing_with
+from bellhop_mlir.region_name import RegionName
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-# The names that the pass outline-regions knows regions by.
-REGION_NAME = re.compile(r"accelerate_(?P<kind>[a-z]+)_(?P<number>\d+)__")
 
 
 class Accelerated(PickledByName):
@@ -153,20 +150,18 @@ def _region(
 
     # JAX looks up the names of static arguments in the user's signature.
     region.__wrapped__ = function  # type: ignore[attr-defined]
-    stem = "".join(c if c.isalnum() else "_" for c in function_name(function))
-    kind, _, number = target_name(target).partition(":")
-    region.__name__ = region.__qualname__ = f"accelerate_{kind}_{number}__{stem}"
+    name = str(RegionName(target_name(target), function_name(function)))
+    region.__name__ = region.__qualname__ = name
     return jax.jit(region, **options)
 
 
 def _platform_of_region(name: str) -> tuple[str, dict[str, Any]] | None:
-    match = REGION_NAME.match(name)
+    region = RegionName.parse(name)
     lowering = lowering_in_progress()
     # In a program of JAX's own, a region runs where that program runs.
-    if match is None or lowering is None:
+    if region is None or lowering is None:
         return None
-    target = target_of_name(f"{match['kind']}:{match['number']}")
-    return target_platform(target), lowering.platform_caches
+    return target_platform(target_of_name(region.device)), lowering.platform_caches
 
 
 def _not_jittable(function: Callable[..., Any], error: Exception) -> CompileError:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._call_graph import drop_unused_functions, functions_here, references
-from bellhop_mlir._parts import Part, move_out
+from bellhop_mlir._parts import OperationGroup, move_out
 from bellhop_mlir._walk import (
     blocks_in,
     functions,
@@ -44,7 +44,7 @@ def outline(module: ir.Module, members: Sequence[ir.Operation], device: str) -> 
         for result in op.results
         if any(not _stands_in(use.owner, members) for use in result.uses)
     )
-    part = Part(list(members), inputs=dict.fromkeys(taken), outputs=dict.fromkeys(given))
+    part = OperationGroup(list(members), inputs=dict.fromkeys(taken), outputs=dict.fromkeys(given))
     first = next(op for op in inside if op.name == "callback.accelerate")
     name = FUSED + _NUMBER.sub("", symbol(first).partition("__")[2] or symbol(first))
 

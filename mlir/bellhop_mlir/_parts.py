@@ -13,7 +13,7 @@ _BLOCKS_OF = ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if")
 
 
 @dataclass
-class Part:
+class OperationGroup:
     """Operations of one block.
 
     Attributes:
@@ -37,13 +37,13 @@ def blocks(module: ir.Module) -> Iterator[ir.Block]:
                 yield from region.blocks
 
 
-def connect(parts: Sequence[Part]) -> None:
+def connect(parts: Sequence[OperationGroup]) -> None:
     """Find out what each part takes from outside, and what of it others use.
 
     Args:
         parts: of one block, together all of it; none uses what a later one makes.
     """
-    home: dict[ir.Value, Part] = {}
+    home: dict[ir.Value, OperationGroup] = {}
     constants: dict[ir.Value, ir.Operation] = {}
     for part in parts:
         inside: set[ir.Value] = set()
@@ -69,7 +69,7 @@ def connect(parts: Sequence[Part]) -> None:
                     constants[result] = op
 
 
-def outline(module: ir.Module, part: Part, stem: str, **attributes: str) -> None:
+def outline(module: ir.Module, part: OperationGroup, stem: str, **attributes: str) -> None:
     """Move a part into a function, which is not inlined, and call it where the part began.
 
     The later parts of the block are outlined first: what a part takes is then still what it was.
@@ -93,7 +93,9 @@ def outline(module: ir.Module, part: Part, stem: str, **attributes: str) -> None
         move_out(module, part, f"{enclosing_function(first)}_{stem}", first, call)
 
 
-def move_out(module: ir.Module, part: Part, name: str, place: ir.Operation, call: Call) -> None:
+def move_out(
+    module: ir.Module, part: OperationGroup, name: str, place: ir.Operation, call: Call
+) -> None:
     """Move a part into a function of such a name, and call that at the place of an operation."""
     inputs, outputs = list(part.inputs), list(part.outputs)
     symbol = fresh_symbol(module, name)
@@ -115,7 +117,7 @@ def move_out(module: ir.Module, part: Part, name: str, place: ir.Operation, call
         rename(op, inner)
 
 
-def keep(part: Part) -> None:
+def keep(part: OperationGroup) -> None:
     """Let a part stay where it is, with constants of its own in place of those that move."""
     own: dict[ir.Value, ir.Value] = {}
     with ir.InsertionPoint(part.operations[0]):

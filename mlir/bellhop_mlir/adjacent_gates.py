@@ -61,7 +61,7 @@ class AdjacentGate:
 
 
 @dataclass(frozen=True)
-class Placed(AdjacentGate):
+class GateOperation(AdjacentGate):
     """A gate and the operation that it is."""
 
     op: ir.Operation
@@ -87,15 +87,15 @@ def _kind(gate: Gate) -> tuple[object, ...]:
     return name, wires, controls
 
 
-def chains(function: ir.Operation) -> Iterator[list[Placed]]:
+def chains(function: ir.Operation) -> Iterator[list[GateOperation]]:
     """Yield the gates of a function that follow one another without anything between."""
-    chain: list[Placed] = []
+    chain: list[GateOperation] = []
     for op in named(function, "quantum.gate"):
         last = chain[-1].op if chain else None
         if last is not None and not (op.operands[0] == last.results[0] and op.block == last.block):
             yield chain
             chain = []
-        chain.append(Placed(read_gate(op), op))
+        chain.append(GateOperation(read_gate(op), op))
     if chain:
         yield chain
 
@@ -144,7 +144,8 @@ def simplify(
 
 
 def simplify_chains(
-    function: ir.Operation, meet: Callable[[Placed, Placed], list[Placed] | None]
+    function: ir.Operation,
+    meet: Callable[[GateOperation, GateOperation], list[GateOperation] | None],
 ) -> bool:
     """Simplify the gates of a function in place; return whether there are fewer then."""
     found = False

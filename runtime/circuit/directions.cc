@@ -18,11 +18,11 @@ namespace {
 
 }  // namespace
 
-double Directions::add(double proxy, std::int64_t number, std::span<const double> part,
+double Directions::add(double id, std::int64_t number, std::span<const double> part,
                        std::int64_t bits) {
-  const std::size_t before = part_of(proxy);
+  const std::size_t before = part_of(id);
   if (!is_dynamic_count(number)) throw_unknown();
-  if (std::ranges::all_of(part, [](double value) { return value == 0; })) return proxy;
+  if (std::ranges::all_of(part, [](double value) { return value == 0; })) return id;
   if (parts_.size() >> bits != 0) {
     throw CircuitError(
         "The derivative of a loop of unknown length needs " +
@@ -35,9 +35,9 @@ double Directions::add(double proxy, std::int64_t number, std::span<const double
   return static_cast<double>(parts_.size());
 }
 
-void Directions::read(double proxy, std::span<double> direction) const {
+void Directions::read(double id, std::span<double> direction) const {
   std::ranges::fill(direction, 0.0);
-  for (std::size_t name = part_of(proxy); name > 0;) {
+  for (std::size_t name = part_of(id); name > 0;) {
     const Part& part = parts_[name - 1];
     for (std::size_t i = 0; i < part.size && part.column + i < direction.size(); ++i) {
       direction[part.column + i] += numbers_[part.place + i];
@@ -46,9 +46,9 @@ void Directions::read(double proxy, std::span<double> direction) const {
   }
 }
 
-std::size_t Directions::part_of(double proxy) const {
-  if (!(proxy >= 0 && proxy <= static_cast<double>(parts_.size()))) throw_unknown();
-  return static_cast<std::size_t>(proxy);
+std::size_t Directions::part_of(double id) const {
+  if (!(id >= 0 && id <= static_cast<double>(parts_.size()))) throw_unknown();
+  return static_cast<std::size_t>(id);
 }
 
 }  // namespace bellhop

@@ -8,29 +8,29 @@
 
 namespace bellhop {
 
-// Sums of parts, each of which is zero but for some parameters in a row. A proxy names
-// a sum, and 0 the sum of nothing. What a proxy names never changes: adding to it makes
+// Sums of parts, each of which is zero but for some parameters in a row. An id names
+// a sum, and 0 the sum of nothing. What an id names never changes: adding to it makes
 // another, so the order in which independent sums are made does not matter.
 class Directions {
  public:
   // Adds a part, whose first number is that of parameter `number`, and returns the
-  // proxy of the sum, a number of so many bits. Throws CircuitError for a proxy that
+  // id of the sum, a number of so many bits. Throws CircuitError for an id that
   // there is not, and for more than there are such.
-  double add(double proxy, std::int64_t number, std::span<const double> part,
+  double add(double id, std::int64_t number, std::span<const double> part,
              std::int64_t bits);
 
   // Writes a sum, for so many parameters as there is room for. Throws CircuitError.
-  void read(double proxy, std::span<double> direction) const;
+  void read(double id, std::span<double> direction) const;
 
  private:
   struct Part {
-    std::size_t before;  // the proxy that it was added to
+    std::size_t before;  // the id that it was added to
     std::size_t column;
     std::size_t place;  // in the numbers
     std::size_t size;
   };
 
-  std::size_t part_of(double proxy) const;
+  std::size_t part_of(double id) const;
 
   std::vector<Part> parts_;
   std::vector<double> numbers_;

@@ -36,7 +36,7 @@ double DynamicCount::vjp(std::int32_t number, std::span<const double> cotangents
                        " values is pulled back with " + std::to_string(values) +
                        " numbers.");
   }
-  // A proxy is a power of two, and a number of so many bits holds the sum of as many.
+  // An id is a power of two, and a number of so many bits holds the sum of as many.
   if (products_.size() >= static_cast<std::size_t>(bits)) {
     throw CircuitError("A circuit with gates in a loop of unknown length is measured " +
                        std::to_string(bits + 1) +
@@ -57,11 +57,11 @@ double DynamicCount::vjp(std::int32_t number, std::span<const double> cotangents
   return std::ldexp(1.0, static_cast<int>(products_.size()) - 1);
 }
 
-void DynamicCount::read(double proxy, std::int64_t number, std::size_t rows,
+void DynamicCount::read(double id, std::int64_t number, std::size_t rows,
                         std::span<double> cotangents) const {
   const double end = std::ldexp(1.0, static_cast<int>(products_.size()));
-  bool is_known = proxy >= 0 && proxy < end && is_dynamic_count(number);
-  const auto chosen = is_known ? static_cast<std::uint64_t>(proxy) : 0;
+  bool is_known = id >= 0 && id < end && is_dynamic_count(number);
+  const auto chosen = is_known ? static_cast<std::uint64_t>(id) : 0;
   const std::size_t first = column_of(number);
   const std::size_t length = rows == 0 ? 0 : cotangents.size() / rows;
   std::ranges::fill(cotangents, 0.0);

@@ -42,14 +42,14 @@ class DynamicCount {
   // Adds to the newest derivative, of a value, by its place, by a parameter.
   void add(std::size_t place, std::int64_t number, double value);
 
-  // Keeps the VJPs of rows of cotangents with a derivative, and returns a proxy. A sum
-  // of proxies, of so many bits, stands for the sum of their VJPs. Throws CircuitError.
+  // Keeps the VJPs of rows of cotangents with a derivative, and returns an id. A sum
+  // of ids, of so many bits, stands for the sum of their VJPs. Throws CircuitError.
   double vjp(std::int32_t derivative, std::span<const double> cotangents,
              std::size_t rows, std::size_t values, std::int64_t bits);
 
   // Copies the cotangents of the parameters from `number` on, for each row: zero for
-  // those that no gate used. Throws CircuitError for a proxy that there is not.
-  void read(double proxy, std::int64_t number, std::size_t rows,
+  // those that no gate used. Throws CircuitError for an id that there is not.
+  void read(double id, std::int64_t number, std::size_t rows,
             std::span<double> cotangents) const;
 
   // Keeps an outcome under a number of its own, and returns it. Throws CircuitError for

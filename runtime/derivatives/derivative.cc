@@ -52,11 +52,11 @@ class Vectors {
  public:
   Vectors(const Session& session, const DirectionRows& directions, std::size_t columns)
       : order_(directions.order) {
-    for (const double proxy : directions.proxies) {
-      auto [found, is_new] = by_proxy_.try_emplace(proxy);
+    for (const double id : directions.ids) {
+      auto [found, is_new] = by_id_.try_emplace(id);
       if (is_new) {
         found->second.resize(columns);
-        session.directions.read(proxy, found->second);
+        session.directions.read(id, found->second);
       }
       of_rows_.push_back(found->second);
     }
@@ -81,14 +81,14 @@ class Vectors {
 
   // Whether any is not zero there.
   bool use(std::int32_t number) const {
-    return std::ranges::any_of(by_proxy_, [=](const auto& entry) {
+    return std::ranges::any_of(by_id_, [=](const auto& entry) {
       return entry.second[column_of(number)] != 0;
     });
   }
 
  private:
   std::size_t order_;
-  std::map<double, std::vector<double>> by_proxy_;
+  std::map<double, std::vector<double>> by_id_;
   std::vector<std::span<const double>> of_rows_;
 };
 
@@ -269,7 +269,7 @@ std::int32_t keep_derivative(Session& session,
                              const Helpers& helpers) {
   const Numbers numbers = dynamic_count_numbers(session, by.steps);
   ShiftedRuns runs(session, params, by, measured, helpers);
-  const std::int32_t kept =
+  const std::int32_t saved =
       session.dynamic_count.begin(runs.width(), columns_of(numbers));
   struct Part {
     std::int32_t number;
@@ -296,11 +296,11 @@ std::int32_t keep_derivative(Session& session,
     if (runs.size() * runs.width() >= kNumbersAtOnce) flush();
   }
   flush();
-  return kept;
+  return saved;
 }
 
-void kept_derivative(const Session& session, std::int32_t derivative,
-                     const DirectionRows& directions, std::span<double> result) {
+void saved_derivative(const Session& session, std::int32_t derivative,
+                      const DirectionRows& directions, std::span<double> result) {
   const auto& [values, columns, numbers] = session.dynamic_count.derivative(derivative);
   const Vectors vectors(session, directions, columns);
   check_size(directions.rows * values, directions.order * result.size());

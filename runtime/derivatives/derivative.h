@@ -36,7 +36,7 @@ std::int32_t keep_derivative(Session& session,
 
 // Writes the products of a derivative that the session keeps with directions:
 // f64[rows, values]. Throws CircuitError.
-void kept_derivative(const Session& session, std::int32_t derivative,
-                     const DirectionRows& directions, std::span<double> result);
+void saved_derivative(const Session& session, std::int32_t derivative,
+                      const DirectionRows& directions, std::span<double> result);
 
 }  // namespace bellhop

@@ -35,10 +35,10 @@ struct Measured {
   std::span<const std::int64_t> squares;
 };
 
-// Directions in the space of dynamic-count parameters, as proxies that name vectors of
+// Directions in the space of dynamic-count parameters, as ids that name vectors of
 // the session. For each row, a derivative is taken in all of the row's directions.
 struct DirectionRows {
-  std::span<const double> proxies;  // [rows, order]
+  std::span<const double> ids;  // [rows, order]
   std::size_t rows = 1;
   std::size_t order = 0;
 };

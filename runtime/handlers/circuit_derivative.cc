@@ -116,7 +116,7 @@ ffi::Error derivative(DerivativeState* state, ffi::RunId run, ffi::ThreadPool po
                       HandleBuffer handle, Numbers data, Numbers params,
                       ffi::BufferR1<ffi::S32> rules, ffi::BufferR2<ffi::F64> basis,
                       ffi::BufferR0<ffi::S32> steps, ffi::BufferR2<ffi::F64> directions,
-                      HandleResult result, ffi::ResultBufferR0<ffi::S32> kept,
+                      HandleResult result, ffi::ResultBufferR0<ffi::S32> saved,
                       ffi::Result<ffi::Buffer<ffi::F64>> values) {
   return with_session({run, handle, &result, state}, [&](Lease& lease) {
     const auto numbers = read_per_row(params, lease->rows);
@@ -127,7 +127,7 @@ ffi::Error derivative(DerivativeState* state, ffi::RunId run, ffi::ThreadPool po
                             state->squares};
     const Helpers helpers = helpers_of(pool);
     differentiate(lease.session, numbers, by, measured, span_of(*values), helpers);
-    *kept->typed_data() =
+    *saved->typed_data() =
         state->keep ? keep_derivative(lease.session, numbers, by, measured, helpers)
                     : -1;
   });

@@ -18,9 +18,9 @@ ffi::Error jvp(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> dire
                ffi::BufferR0<ffi::S32> derivative,
                ffi::ResultBufferR2<ffi::F64> result) {
   return with_one_circuit({run, handle}, [&](Lease& lease) {
-    kept_derivative(lease.session, *derivative.typed_data(),
-                    {span_of(directions), directions.element_count(), 1},
-                    span_of(*result));
+    saved_derivative(lease.session, *derivative.typed_data(),
+                     {span_of(directions), directions.element_count(), 1},
+                     span_of(*result));
   });
 }
 
@@ -28,26 +28,25 @@ ffi::Error jvp(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> dire
 // Ownership: the session is borrowed, and ends here if its derivative is another's.
 ffi::Error vjp(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
                ffi::BufferR2<ffi::F64> cotangents, ffi::BufferR0<ffi::S32> derivative,
-               ffi::ResultBufferR1<ffi::F64> proxy) {
+               ffi::ResultBufferR1<ffi::F64> id) {
   return with_one_circuit({run, handle}, [&](Lease& lease) {
     const auto shape = cotangents.dimensions();
-    std::ranges::fill(
-        span_of(*proxy),
-        lease->dynamic_count.vjp(*derivative.typed_data(), span_of(cotangents),
-                                 static_cast<std::size_t>(shape[0]),
-                                 static_cast<std::size_t>(shape[1]), bits));
+    std::ranges::fill(span_of(*id), lease->dynamic_count.vjp(
+                                        *derivative.typed_data(), span_of(cotangents),
+                                        static_cast<std::size_t>(shape[0]),
+                                        static_cast<std::size_t>(shape[1]), bits));
   });
 }
 
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if the proxy is not that of a VJP.
-ffi::Error cotangents(ffi::RunId run, HandleBuffer handle,
-                      ffi::BufferR1<ffi::F64> proxy, ffi::BufferR0<ffi::S32> number,
+// Ownership: the session is borrowed, and ends here if the id is not that of a VJP.
+ffi::Error cotangents(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> id,
+                      ffi::BufferR0<ffi::S32> number,
                       ffi::ResultBufferR2<ffi::F64> result) {
   return with_one_circuit({run, handle}, [&](Lease& lease) {
-    const std::size_t rows = proxy.element_count();
+    const std::size_t rows = id.element_count();
     if (rows == 0) return;
-    lease->dynamic_count.read(*proxy.typed_data(), *number.typed_data(), rows,
+    lease->dynamic_count.read(*id.typed_data(), *number.typed_data(), rows,
                               span_of(*result));
   });
 }
@@ -62,21 +61,21 @@ ffi::Error steps(ffi::RunId run, HandleBuffer handle, HandleResult result,
 }
 
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if it did not give a proxy.
+// Ownership: the session is borrowed, and ends here if it did not give an id.
 ffi::Error direction(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
-                     ffi::BufferR1<ffi::F64> proxies, ffi::BufferR2<ffi::F64> parts,
+                     ffi::BufferR1<ffi::F64> ids, ffi::BufferR2<ffi::F64> parts,
                      ffi::BufferR0<ffi::S32> number,
                      ffi::ResultBufferR1<ffi::F64> results) {
   return with_one_circuit({run, handle}, [&](Lease& lease) {
     const auto columns = static_cast<std::size_t>(parts.dimensions()[1]);
-    if (static_cast<std::size_t>(parts.dimensions()[0]) != proxies.element_count()) {
-      throw CircuitError(std::to_string(proxies.element_count()) +
+    if (static_cast<std::size_t>(parts.dimensions()[0]) != ids.element_count()) {
+      throw CircuitError(std::to_string(ids.element_count()) +
                          " directions are given " +
                          std::to_string(parts.dimensions()[0]) + " parts.");
     }
-    for (std::size_t row = 0; row < proxies.element_count(); ++row) {
+    for (std::size_t row = 0; row < ids.element_count(); ++row) {
       results->typed_data()[row] =
-          lease->directions.add(proxies.typed_data()[row], *number.typed_data(),
+          lease->directions.add(ids.typed_data()[row], *number.typed_data(),
                                 span_of(parts).subspan(row * columns, columns), bits);
     }
   });
@@ -93,7 +92,7 @@ ffi::Error remember(ffi::RunId run, HandleBuffer handle,
 }
 
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if the outcome was not kept.
+// Ownership: the session is borrowed, and ends here if the outcome was not saved.
 ffi::Error recall(ffi::RunId run, HandleBuffer handle, ffi::BufferR0<ffi::S32> number,
                   ffi::ResultBufferR0<ffi::PRED> outcome) {
   return with_session({run, handle}, [&](Lease& lease) {

@@ -12,7 +12,8 @@ namespace {
 // Threading: any XLA thread; operations on one session wait for each other.
 // Ownership: the session is borrowed, and ends here if the derivative fails.
 ffi::Error score(ffi::RunId run, HandleBuffer handle, HandleResult result,
-                 ffi::ResultBufferR0<ffi::S32> kept, ffi::ResultBufferR1<ffi::F64> by) {
+                 ffi::ResultBufferR0<ffi::S32> saved,
+                 ffi::ResultBufferR1<ffi::F64> by) {
   return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
     const std::span found(by->typed_data(), by->element_count());
     if (!engine::may_score(lease.session, found.size())) {
@@ -20,7 +21,7 @@ ffi::Error score(ffi::RunId run, HandleBuffer handle, HandleResult result,
           "The derivative of what was drawn needs a circuit that the engine runs, and "
           "this one has a gate that it does not differentiate.");
     }
-    *kept->typed_data() = engine::score(lease.session, found);
+    *saved->typed_data() = engine::score(lease.session, found);
   });
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 from malt.core import converter
 from malt.pyct import templates
 
-from bellhop.autograph.state import is_traced
+from bellhop.autograph.variables import is_traced
 from bellhop.callbacks.assertion import assert_statement
 
 

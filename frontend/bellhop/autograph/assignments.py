@@ -21,7 +21,7 @@ import numpy as np
 from malt.core import converter
 from malt.pyct import templates
 
-from bellhop.autograph.state import is_traced
+from bellhop.autograph.variables import is_traced
 from bellhop.base.source import user_site
 from bellhop.errors import AutoGraphError
 

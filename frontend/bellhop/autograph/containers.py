@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from bellhop.autograph.state import is_traced
+from bellhop.autograph.variables import is_traced
 from bellhop.base.source import user_site
 from bellhop.errors import AutoGraphError
 

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import UndefinedReturnValue
 
-from bellhop.autograph.branches import Result, ResultIs
 from bellhop.autograph.containers import left_alone
+from bellhop.autograph.if_statements import FunctionResult, ResultIs
 from bellhop.autograph.modes import fall_back, is_disabled, refuse_if_strict
-from bellhop.autograph.state import (
+from bellhop.autograph.variables import (
     Carried,
     State,
     Unset,
@@ -281,7 +281,7 @@ def _compiled_while(test: Test, body: Body, variables: Variables) -> State:
 def _look_for_result(before: State, after: State) -> None:
     for position, (old, new) in enumerate(zip(before, after, strict=True)):
         if isinstance(old, UndefinedReturnValue) and new is not old and is_array_like(new):
-            raise ResultIs(position, Result.of(new))
+            raise ResultIs(position, FunctionResult.of(new))
 
 
 def _with_result(variables: Variables, compiled: Callable[[], State]) -> State:

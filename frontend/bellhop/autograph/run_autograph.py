@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from bellhop.autograph.calls import (
+from bellhop.autograph.converted_calls import (
     call_converted,
     including,
     is_users,

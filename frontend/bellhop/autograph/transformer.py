@@ -29,13 +29,13 @@ from bellhop.autograph import (
     assertions,
     assignment_expressions,
     assignments,
-    branches,
     conditional_expressions,
+    if_statements,
     loops,
     match_statements,
 )
 from bellhop.autograph.inner_arguments import keep_arguments_inside
-from bellhop.autograph.state import is_traced, is_undefined
+from bellhop.autograph.variables import is_traced, is_undefined
 from bellhop.base.source import (
     function_name,
     generated_line,
@@ -105,14 +105,14 @@ class Transformer(PyToPy):
             extra = super().get_extra_locals()
             extra["ag__"].__dict__.update(
                 FunctionScope=_Scope,
-                and_=branches.and_,
+                and_=if_statements.and_,
                 assert_=assertions.assert_,
                 converted_call=self._converted_call,
                 for_stmt=loops.for_stmt,
-                if_exp=branches.if_exp,
-                if_stmt=branches.if_stmt,
-                not_=branches.not_,
-                or_=branches.or_,
+                if_exp=if_statements.if_exp,
+                if_stmt=if_statements.if_stmt,
+                not_=if_statements.not_,
+                or_=if_statements.or_,
                 set_at=assignments.set_at,
                 unchanged=assignments.unchanged,
                 update_at=assignments.update_at,

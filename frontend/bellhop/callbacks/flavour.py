@@ -197,8 +197,10 @@ class Flavour:
             return []
         if lowering is None and not is_delegated(ctx.module_context.platforms[0]):
             if is_partitioned(ctx.module_context) and not target.asynchronous:
-                call, settle = attempted(self.primitive, _SETTLING.primitive, target, len(operands))
-                return on_first_device(ctx, call, operands, settle)
+                call, combine = attempted(
+                    self.primitive, _COMBINING.primitive, target, len(operands)
+                )
+                return on_first_device(ctx, call, operands, combine)
             return lower_alone(ctx, self.primitive, operands, {"target": target})
         if target.loops_of_program:
             each = functools.partial(call_each, self.primitive.bind, target=target)
@@ -285,4 +287,4 @@ def _is_inexact(aval: Any) -> bool:
 
 
 # Calls by which each device raises what the first one's call raised.
-_SETTLING = SideEffects("settling")
+_COMBINING = SideEffects("combining")

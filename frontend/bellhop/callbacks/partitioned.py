@@ -38,13 +38,13 @@ def _raise_kept(number: Any) -> None:
 
 
 def attempted(
-    primitive: Primitive, settling_p: Primitive, target: CallbackTarget, arity: int
+    primitive: Primitive, combining_p: Primitive, target: CallbackTarget, arity: int
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return a call of a target in two parts.
 
     Args:
         primitive: that of the target.
-        settling_p: a primitive whose calls are always made.
+        combining_p: a primitive whose calls are always made.
         target: what is called.
         arity: how many arrays the target takes.
 
@@ -65,10 +65,10 @@ def attempted(
     number_and_results = _NUMBER, *target.result_avals
     attempt = functools.partial(_attempt, target)
     outcome = part(attempt, arity, (0,) * len(number_and_results), *number_and_results)
-    settling = part(functools.partial(_raise_kept), 1, None)
+    combining = part(functools.partial(_raise_kept), 1, None)
 
-    def settle(number: Any, *results: Any) -> Sequence[Any]:
-        settling_p.bind(number, target=settling)
+    def combine(number: Any, *results: Any) -> Sequence[Any]:
+        combining_p.bind(number, target=combining)
         return results
 
-    return functools.partial(primitive.bind, target=outcome), settle
+    return functools.partial(primitive.bind, target=outcome), combine

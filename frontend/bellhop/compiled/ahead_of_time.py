@@ -174,7 +174,7 @@ class AheadOfTime(Inspectable):
             return
         with recording() as compilation:
             yield
-        if compilation.measurements:
+        if compilation.timings:
             print(f"compiled {self!r}", compilation.table(), sep="\n", file=self._log)
             self._is_unseen = True
 

@@ -56,12 +56,12 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
     _has_run = False
 
     def _begin_calls(self) -> None:
-        """Gather what ``CompiledCall`` looks at; nothing is fast before ``_settle``."""
+        """Gather what ``CompiledCall`` looks at; nothing is fast before ``_choose_fast_calls``."""
         self._declared_leaves = None
         self._unless = (self._runner.first_runs.threads, observers)
         self._others = tuple(self._autograd_types)
 
-    def _settle(self) -> None:
+    def _choose_fast_calls(self) -> None:
         """Say what a call may leave to ``CompiledCall``: to JAX's fast call, and no more."""
         programs, runner = self._programs, self._runner
         # Threads that make the first call at once must know of one another.
@@ -148,7 +148,7 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
                 wait_for_taps()
             if self._programs.show_progress:
                 self._finish_bars()
-            self._settle()
+            self._choose_fast_calls()
         try:
             # Outside the handler, so that XLA's account of it is not the context.
             raise failure

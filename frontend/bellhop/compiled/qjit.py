@@ -110,7 +110,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
                 self._separates = True
                 self._declared_leaves = self._declared.leaves
                 self.aot_compile()
-        self._settle()
+        self._choose_fast_calls()
 
     if TYPE_CHECKING:
 
@@ -191,12 +191,12 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         self._runner.jit.clear_cache()
         self._programs.made.clear()
         self._has_run = False
-        self._settle()
+        self._choose_fast_calls()
 
     def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
         """Make the program of a new signature; return it and the structure of its result."""
         made = self._programs.compile(static, args, kwargs)
-        self._settle()
+        self._choose_fast_calls()
         level = self.compile_options.intermediate_level
         if level > 0:
             self.workspace = make_workspace(self._traced.name)

@@ -25,7 +25,7 @@ _XLA_EVENT = "/jax/core/compile/backend_compile_duration"
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Timing:
     """One stage of a compilation, or a run.
 
     Attributes:
@@ -45,25 +45,25 @@ class Measurement:
 class Recording:
     """Measurements in the order in which the stages ended."""
 
-    measurements: list[Measurement] = field(default_factory=list)
+    timings: list[Timing] = field(default_factory=list)
 
     def summary(self) -> "Recording":
         """Return a recording with each stretch of passes as one stage."""
         summary = Recording()
-        for measurement in self.measurements:
-            last = summary.measurements[-1] if summary.measurements else None
-            if measurement.name not in PASSES:
-                summary.measurements.append(measurement)
+        for timing in self.timings:
+            last = summary.timings[-1] if summary.timings else None
+            if timing.name not in PASSES:
+                summary.timings.append(timing)
             elif last is not None and last.name == "passes":
-                cpu = (last.cpu or 0) + (measurement.cpu or 0)
-                wall = last.wall + measurement.wall
-                summary.measurements[-1] = Measurement("passes", wall, cpu, measurement.lines)
+                cpu = (last.cpu or 0) + (timing.cpu or 0)
+                wall = last.wall + timing.wall
+                summary.timings[-1] = Timing("passes", wall, cpu, timing.lines)
             else:
-                summary.measurements.append(dataclasses.replace(measurement, name="passes"))
+                summary.timings.append(dataclasses.replace(timing, name="passes"))
         return summary
 
     def yaml(self, name: str) -> str:
-        """Return the measurements as YAML: times in milliseconds, program size in lines."""
+        """Return the timings as YAML: times in milliseconds, program size in lines."""
         lines = [f"{datetime.datetime.now()}:", f"  name: {json.dumps(name)}", "  system:"]
         system = {
             "os": platform.platform(),
@@ -71,8 +71,8 @@ class Recording:
             "python": platform.python_version(),
         }
         lines += [f"    {key}: {json.dumps(value)}" for key, value in system.items()]
-        lines += ["  results:" if self.measurements else "  results: []"]
-        for m in self.measurements:
+        lines += ["  results:" if self.timings else "  results: []"]
+        for m in self.timings:
             values = {"walltime": m.wall * 1e3, "cputime": m.cpu and m.cpu * 1e3}
             lines += [f"    - {m.name}:"]
             lines += [f"        {key}: {value:.6f}" for key, value in values.items() if value]
@@ -80,14 +80,14 @@ class Recording:
         return "\n".join(lines) + "\n"
 
     def table(self) -> str:
-        """Return a table of all measurements."""
-        width = max((len(m.name) for m in self.measurements), default=5)
+        """Return a table of all timings."""
+        width = max((len(m.name) for m in self.timings), default=5)
         rows = [f"{'stage':{width}}  {'wall':>10}  {'CPU':>10}  {'lines':>6}"]
         rows += [
             f"{m.name:{width}}  {m.wall * 1e3:7.3f} ms  "
             + (f"{m.cpu * 1e3:7.3f} ms  " if m.cpu is not None else f"{'':>12}")
             + (f"{m.lines:6}" if m.lines is not None else "")
-            for m in self.measurements
+            for m in self.timings
         ]
         return "\n".join(row.rstrip() for row in rows)
 
@@ -96,7 +96,7 @@ class Recording:
 # there are any is on the way of every call.
 observers: list[object] = []
 
-# Who wants measurements.
+# Who wants timings.
 recordings: contextvars.ContextVar[tuple[Recording, ...]] = contextvars.ContextVar(
     "bellhop_recordings", default=()
 )
@@ -129,16 +129,16 @@ class Stopwatch:
         now = time.perf_counter(), time.process_time()
         is_recorded = bool(recordings.get()) and module is not None
         lines = str(module).count("\n") if is_recorded else None
-        _record(Measurement(name, now[0] - self._start[0], now[1] - self._start[1], lines))
+        _record(Timing(name, now[0] - self._start[0], now[1] - self._start[1], lines))
         self._start = time.perf_counter(), time.process_time()
 
 
-def _record(measurement: Measurement) -> None:
-    if measurement.name != RUN:
-        name = "passes" if measurement.name in PASSES else measurement.name
-        record_span("compilation", name, "", profile_clock() - int(measurement.wall * 1e9), False)
+def _record(timing: Timing) -> None:
+    if timing.name != RUN:
+        name = "passes" if timing.name in PASSES else timing.name
+        record_span("compilation", name, "", profile_clock() - int(timing.wall * 1e9), False)
     for recording in recordings.get():
-        recording.measurements.append(measurement)
+        recording.timings.append(timing)
 
 
 @functools.cache
@@ -147,6 +147,6 @@ def listen_to_xla() -> None:
 
     def listen(event: str, duration: float, **_: Any) -> None:
         if event == _XLA_EVENT:
-            _record(Measurement("XLA", duration))
+            _record(Timing("XLA", duration))
 
     jax.monitoring.register_event_duration_secs_listener(listen)

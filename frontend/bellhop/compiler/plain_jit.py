@@ -26,7 +26,7 @@ from bellhop.mesh.partitioning import is_partitioned, on_first_device
 from bellhop_runtime import CallbackTable
 
 
-class _Programs:
+class _ModulePrograms:
     """The programs in one module of JAX's; its executable keeps them, and so their table, alive.
 
     No operand brings the table, and its address would make the module one of this process, so
@@ -46,7 +46,7 @@ class _Programs:
         )
 
     @classmethod
-    def of(cls, context: mlir.ModuleContext) -> "_Programs":
+    def of(cls, context: mlir.ModuleContext) -> "_ModulePrograms":
         for kept in context.keepalives:
             if isinstance(kept, cls):
                 return kept
@@ -59,12 +59,12 @@ class _Programs:
 
 
 def _is_ours(kept: Any) -> bool:
-    return isinstance(kept, _Programs)
+    return isinstance(kept, _ModulePrograms)
 
 
 def calls_python(kept: Any) -> bool:
     """Tell whether an object that an executable of JAX's keeps alive is programs with callbacks."""
-    return isinstance(kept, _Programs) and bool(kept.table.callbacks)
+    return isinstance(kept, _ModulePrograms) and bool(kept.table.callbacks)
 
 
 def lower_alone(
@@ -93,7 +93,7 @@ def lower_alone(
         )
     if is_partitioned(context):
         return on_first_device(ctx, functools.partial(primitive.bind, **params), operands)
-    programs = _Programs.of(context)
+    programs = _ModulePrograms.of(context)
     avals = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_in)
     key = primitive, tuple(sorted(params.items())), avals
     if key not in programs.merged:

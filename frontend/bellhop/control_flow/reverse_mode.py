@@ -74,7 +74,7 @@ def has_loop_of_unknown_length(closed: ClosedJaxpr) -> bool:
 
 
 @dataclass(frozen=True)
-class _Loop:
+class _SplitLoop:
     """A loop that is split into its non-linear part, which residuals need, and its linear part.
 
     Attributes:
@@ -150,7 +150,7 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
         return before[: sum(are_linear_consts)], before[sum(are_linear_consts) :]
 
     of_consts, of_carried = _reversed(
-        _Loop(list(map(jnp.asarray, _where(is_needed, init))), goes_on, forward, reverse),
+        _SplitLoop(list(map(jnp.asarray, _where(is_needed, init))), goes_on, forward, reverse),
         [_zeros(const.aval) for const in _where(are_linear_consts, consts)],
         [
             _instantiated(ct, aval)
@@ -179,7 +179,7 @@ def _count(params: dict[str, Any]) -> int:
 
 
 def _reversed(
-    loop: _Loop, of_consts: list[Any], of_carried: list[Any]
+    loop: _SplitLoop, of_consts: list[Any], of_carried: list[Any]
 ) -> tuple[list[Any], list[Any]]:
     """Return the cotangents of linear constants and of the carried values before the loop.
 

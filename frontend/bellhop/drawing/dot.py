@@ -2,16 +2,16 @@
 
 import json
 
-from bellhop.drawing.graph import Graph, Group, Kind, Node, shortened
+from bellhop.drawing.graph import BoxKind, Graph, Group, Node, shortened
 
 _STYLES = {
-    Kind.ARGUMENT: 'shape=ellipse, fillcolor="#f1f5f9"',
-    Kind.RESULT: 'shape=ellipse, fillcolor="#f1f5f9"',
-    Kind.HOST: 'shape=box, fillcolor="#ffffff"',
-    Kind.CALLBACK: 'shape=note, fillcolor="#fff3cd", color="#b58900"',
-    Kind.CIRCUIT: 'shape=box, peripheries=2, fillcolor="#e0e7ff", color="#4338ca"',
-    Kind.REGION: 'shape=hexagon, fillcolor="#dcfce7", color="#15803d"',
-    Kind.CARRIED: 'shape=circle, fillcolor="#ffffff", fontsize=8',
+    BoxKind.ARGUMENT: 'shape=ellipse, fillcolor="#f1f5f9"',
+    BoxKind.RESULT: 'shape=ellipse, fillcolor="#f1f5f9"',
+    BoxKind.HOST: 'shape=box, fillcolor="#ffffff"',
+    BoxKind.CALLBACK: 'shape=note, fillcolor="#fff3cd", color="#b58900"',
+    BoxKind.CIRCUIT: 'shape=box, peripheries=2, fillcolor="#e0e7ff", color="#4338ca"',
+    BoxKind.REGION: 'shape=hexagon, fillcolor="#dcfce7", color="#15803d"',
+    BoxKind.CARRIED: 'shape=circle, fillcolor="#ffffff", fontsize=8',
 }
 
 

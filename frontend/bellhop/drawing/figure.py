@@ -3,16 +3,16 @@
 from collections import defaultdict
 from typing import Any
 
-from bellhop.drawing.graph import Graph, Group, Kind
+from bellhop.drawing.graph import BoxKind, Graph, Group
 
 # Of a box, in inches.
 _WIDTH, _HEIGHT = 2.4, 0.9
 
 _COLORS = {
-    Kind.CALLBACK: "#fff3cd",
-    Kind.CIRCUIT: "#d6e4f7",
-    Kind.REGION: "#dff0d8",
-    Kind.HOST: "#f5f5f5",
+    BoxKind.CALLBACK: "#fff3cd",
+    BoxKind.CIRCUIT: "#d6e4f7",
+    BoxKind.REGION: "#dff0d8",
+    BoxKind.HOST: "#f5f5f5",
 }
 
 
@@ -59,7 +59,7 @@ def figure(graph: Graph) -> tuple[Any, Any]:
 def _places(graph: Graph) -> dict[int, tuple[float, float]]:
     """Return where each node stands: below all that it depends on."""
     rank: dict[int, int] = {}
-    results = [node.number for node in graph.nodes() if node.kind is Kind.RESULT]
+    results = [node.number for node in graph.nodes() if node.kind is BoxKind.RESULT]
     # Nodes are numbered in the order of the program.  What flows back in a loop does not count.
     for number in sorted({node.number for node in graph.nodes()} - set(results)):
         sources = [rank[s] for s, t in graph.edges if t == number and s in rank]

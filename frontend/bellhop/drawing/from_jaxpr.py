@@ -6,9 +6,9 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from bellhop._jax.private import scan_counts
-from bellhop.accelerate import REGION_NAME
 from bellhop.base.equations import equations_of, inner_jaxprs
-from bellhop.drawing.graph import Graph, Group, Kind, Node
+from bellhop.drawing.graph import BoxKind, Graph, Group, Node
+from bellhop_mlir.region_name import RegionName
 
 # Numbers of the nodes that a value comes from.
 Sources = frozenset[int]
@@ -47,13 +47,13 @@ def program_graph(
     graph, jaxpr = drawing.graph, closed.jaxpr
     inputs: list[Sources] = []
     for name, leaves in arguments:
-        argument = graph.add(graph.top, Kind.ARGUMENT, name)
+        argument = graph.add(graph.top, BoxKind.ARGUMENT, name)
         inputs += [frozenset([argument.number])] * leaves
     outputs = drawing.walk(jaxpr, inputs, graph.top)
     boxes: dict[str, int] = {}
     for name, var, sources in zip(results, jaxpr.outvars, outputs, strict=True):
         if name not in boxes:
-            boxes[name] = graph.add(graph.top, Kind.RESULT, name).number
+            boxes[name] = graph.add(graph.top, BoxKind.RESULT, name).number
         drawing.flow(sources, boxes[name], var)
     return graph
 
@@ -113,7 +113,7 @@ class _Walk:
     ) -> list[Sources]:
         needs = self._needed(sources)
         if needs not in hosts:
-            hosts[needs] = self.graph.add(group, Kind.HOST)
+            hosts[needs] = self.graph.add(group, BoxKind.HOST)
             self._needs[hosts[needs].number] = needs
         node = hosts[needs]
         node.lines.append(_operation(eqn))
@@ -166,7 +166,7 @@ class _Walk:
         return outputs
 
     def _carried(self, loop: Group, sources: list[Sources], atoms: Sequence[Any]) -> Sources:
-        node = self.graph.add(loop, Kind.CARRIED, "carried")
+        node = self.graph.add(loop, BoxKind.CARRIED, "carried")
         for source, atom in zip(sources, atoms, strict=False):
             self.flow(source, node.number, atom)
         return frozenset([node.number])
@@ -180,18 +180,18 @@ class _Walk:
 _STRUCTURES = {"scan": _Walk._scan, "while": _Walk._while, "cond": _Walk._cond}
 
 
-def _box(eqn: Any) -> tuple[Kind, list[str]] | None:
+def _box(eqn: Any) -> tuple[BoxKind, list[str]] | None:
     """Return kind and lines of the node that an equation is, if it is one."""
     params, name = eqn.params, eqn.primitive.name
     if name in ("quantum_circuit", "quantum_circuit_tangent"):
-        return Kind.CIRCUIT, _circuit(params, name)
+        return BoxKind.CIRCUIT, _circuit(params, name)
     if name.startswith("bellhop_") and "target" in params:
         target = params["target"]
-        return Kind.CALLBACK, list(dict.fromkeys((target.name, target.flavour)))
+        return BoxKind.CALLBACK, list(dict.fromkeys((target.name, target.flavour)))
     jit_name = str(params.get("name", ""))
-    region = REGION_NAME.match(jit_name)
+    region = RegionName.parse(jit_name)
     if region is not None:
-        return Kind.REGION, [jit_name[region.end() :], f"{region['kind']}:{region['number']}"]
+        return BoxKind.REGION, [region.function, region.device]
     return None
 
 

@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass, field
 
 
-class Kind(enum.StrEnum):
+class BoxKind(enum.StrEnum):
     """What a box stands for; each kind is drawn in a way of its own."""
 
     ARGUMENT = "argument"
@@ -27,13 +27,13 @@ class Node:
     """
 
     number: int
-    kind: Kind
+    kind: BoxKind
     lines: list[str]
 
     @property
     def text(self) -> list[str]:
         """The lines, shortened where there are many operations."""
-        return ["host", shortened(self.lines)] if self.kind is Kind.HOST else self.lines
+        return ["host", shortened(self.lines)] if self.kind is BoxKind.HOST else self.lines
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Graph:
     _nodes: int = 0
     _groups: int = 0
 
-    def add(self, group: Group, kind: Kind, *lines: str) -> Node:
+    def add(self, group: Group, kind: BoxKind, *lines: str) -> Node:
         """Put a new node into a group."""
         node = Node(self._nodes, kind, list(lines))
         self._nodes += 1

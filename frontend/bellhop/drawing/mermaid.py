@@ -1,21 +1,21 @@
 """Pictures of programs as Mermaid text."""
 
-from bellhop.drawing.graph import Graph, Group, Kind, Node, shortened
+from bellhop.drawing.graph import BoxKind, Graph, Group, Node, shortened
 
 # What stands on both sides of the text of a box: its shape.
 _SHAPES = {
-    Kind.ARGUMENT: ("([", "])"),
-    Kind.RESULT: ("([", "])"),
-    Kind.HOST: ("[", "]"),
-    Kind.CALLBACK: (">", "]"),
-    Kind.CIRCUIT: ("[[", "]]"),
-    Kind.REGION: ("{{", "}}"),
-    Kind.CARRIED: ("((", "))"),
+    BoxKind.ARGUMENT: ("([", "])"),
+    BoxKind.RESULT: ("([", "])"),
+    BoxKind.HOST: ("[", "]"),
+    BoxKind.CALLBACK: (">", "]"),
+    BoxKind.CIRCUIT: ("[[", "]]"),
+    BoxKind.REGION: ("{{", "}}"),
+    BoxKind.CARRIED: ("((", "))"),
 }
 _STYLES = {
-    Kind.CALLBACK: "fill:#fff3cd,stroke:#b58900,color:#000",
-    Kind.CIRCUIT: "fill:#e0e7ff,stroke:#4338ca,color:#000",
-    Kind.REGION: "fill:#dcfce7,stroke:#15803d,color:#000",
+    BoxKind.CALLBACK: "fill:#fff3cd,stroke:#b58900,color:#000",
+    BoxKind.CIRCUIT: "fill:#e0e7ff,stroke:#4338ca,color:#000",
+    BoxKind.REGION: "fill:#dcfce7,stroke:#15803d,color:#000",
 }
 
 

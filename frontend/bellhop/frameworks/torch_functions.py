@@ -48,7 +48,7 @@ class TensorFunction:
         return self._derivative(_Pushforward, active, results)
 
     def _derivative(
-        self, kind: "type[_Derivative]", active: tuple[bool, ...], results: tuple[bool, ...]
+        self, kind: "type[_DerivativeFunction]", active: tuple[bool, ...], results: tuple[bool, ...]
     ) -> "TensorFunction":
         # Always the same one, so that equal calls of it can be merged.
         key = kind, active, results
@@ -85,7 +85,7 @@ class PrimalFunction(TensorFunction):
         return self._function(*tensors)
 
 
-class _Derivative(TensorFunction):
+class _DerivativeFunction(TensorFunction):
     kind: str
 
     def __init__(
@@ -112,7 +112,7 @@ class _Derivative(TensorFunction):
         )
 
 
-class _Pullback(_Derivative):
+class _Pullback(_DerivativeFunction):
     """The cotangents of a function's arguments, by automatic differentiation.
 
     The forward pass is run again: a graph kept between two calls would belong to no program.
@@ -136,7 +136,7 @@ class _Pullback(_Derivative):
             return [gradient.conj() for gradient in gradients]
 
 
-class _Pushforward(_Derivative):
+class _Pushforward(_DerivativeFunction):
     """The tangents of a function's results.
 
     The pullback is linear in the cotangents, and its own pullback is the pushforward: every

@@ -40,7 +40,7 @@ def on_first_device(
     ctx: mlir.LoweringRuleContext,
     function: Callable[..., Sequence[Any]],
     operands: Sequence[ir.Value],
-    settle: Callable[..., Sequence[Any]] = lambda *results: results,
+    combine: Callable[..., Sequence[Any]] = lambda *results: results,
 ) -> Any:
     """Lower a function to a call on the first of all devices.
 
@@ -48,7 +48,7 @@ def on_first_device(
         ctx: that of a rule.
         function: takes arrays and returns arrays.
         operands: those of the rule.
-        settle: takes what the function returned, on each device, and returns the results.
+        combine: takes what the function returned, on each device, and returns the results.
 
     Returns:
         the results of the rule.
@@ -65,7 +65,7 @@ def on_first_device(
     def call(*args: Any) -> list[Any]:
         is_first = jax.lax.axis_index(_AXIS) == 0
         results = jax.lax.cond(is_first, lambda *args: list(function(*args)), nothing, *args)
-        return list(settle(*(jax.lax.all_gather(result, _AXIS)[0] for result in results)))
+        return list(combine(*(jax.lax.all_gather(result, _AXIS)[0] for result in results)))
 
     partitioned = jax.shard_map(
         call, mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False

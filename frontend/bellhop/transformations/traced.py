@@ -18,7 +18,7 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
             if not is_converting():
                 return function(*args, **kwargs)
             # Not before: it imports diastatic-malt.
-            from bellhop.autograph.calls import call_converted
+            from bellhop.autograph.converted_calls import call_converted
 
             return call_converted(function, args, kwargs)
 

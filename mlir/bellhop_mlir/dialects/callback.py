@@ -24,7 +24,7 @@ from bellhop_mlir._call_graph import call_graph, reachable
 from bellhop_mlir._walk import function_type, functions, string, symbol, symbols, types
 from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.dialects._signature import Signature
-from bellhop_mlir.dialects.callback_kinds import KINDS, Kind
+from bellhop_mlir.dialects.callback_kinds import KINDS, CallbackKind
 from bellhop_mlir.errors import VerificationError
 
 TICKET = "tensor<2xui32>"
@@ -110,7 +110,7 @@ class CallOp(ir.OpView):
         return string(self.operation, "kind")
 
     @property
-    def traits(self) -> Kind:
+    def traits(self) -> CallbackKind:
         """What may be done with it."""
         return KINDS[self.kind]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Kind:
+class CallbackKind:
     """What the compiler may do with calls of a kind.
 
     Attributes:
@@ -29,14 +29,14 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("pure", is_pure=True),
-        Kind("io"),
-        Kind("debug", only_reports=True),
-        Kind("tap", "bellhop_tap", is_awaited=False, only_reports=True),
+        CallbackKind("pure", is_pure=True),
+        CallbackKind("io"),
+        CallbackKind("debug", only_reports=True),
+        CallbackKind("tap", "bellhop_tap", is_awaited=False, only_reports=True),
         # Returns how many iterations to do before the next one.
-        Kind("progress", "bellhop_progress", is_host_only=True),
+        CallbackKind("progress", "bellhop_progress", is_host_only=True),
         # The two halves of the call of a region.
-        Kind("start", "bellhop_region_start", is_awaited=False, is_traced=False),
-        Kind("done", "bellhop_region_done", is_traced=False),
+        CallbackKind("start", "bellhop_region_start", is_awaited=False, is_traced=False),
+        CallbackKind("done", "bellhop_region_done", is_traced=False),
     )
 }

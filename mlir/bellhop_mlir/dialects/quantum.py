@@ -12,12 +12,12 @@
         site = "f.py:3"}
     %s2b, %more, %counts = "quantum.restart"(%s2a)
     %s3, %e = "quantum.measure"(%s2, %data) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64}
-    %s4, %kept, %h = "quantum.derivative"(%s3, %data, %all_params, %rules, %basis, %steps,
+    %s4, %saved, %h = "quantum.derivative"(%s3, %data, %all_params, %rules, %basis, %steps,
         %directions)
         {code, sizes, squares, ends, coefficients, amounts, order = 2 : i64, adjoint, keep}
     %d = "quantum.direction"(%s4, %zero, %tangents, %number)
-    %e_dot = "quantum.jvp"(%s4, %d, %kept)
-    %t = "quantum.vjp"(%s4, %cotangents, %kept)
+    %e_dot = "quantum.jvp"(%s4, %d, %saved)
+    %t = "quantum.vjp"(%s4, %cotangents, %saved)
     %c = "quantum.cotangents"(%s4, %t, %number)
     %s5 = "quantum.after"(%s4, %c)
     "quantum.end"(%s5)

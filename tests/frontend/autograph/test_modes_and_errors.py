@@ -198,9 +198,9 @@ def test_libraries_are_converted_when_they_are_included(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     import sympy_like
 
-    from bellhop.autograph import calls
+    from bellhop.autograph import converted_calls
 
-    monkeypatch.setattr(calls, "_LIBRARIES", calls._LIBRARIES | {"sympy_like"})
+    monkeypatch.setattr(converted_calls, "_LIBRARIES", converted_calls._LIBRARIES | {"sympy_like"})
 
     def f(x):
         return sympy_like.choose(x)

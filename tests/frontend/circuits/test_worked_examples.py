@@ -101,12 +101,12 @@ def moved(x, n):
     return jax.jvp(lambda x: two_loops(x, n), (x,), (1.0,))
 
 
-def score(state, params, proxy):
-    return score_p.bind(state, params, jnp.zeros(0), proxy)[1]
+def score(state, params, perturbation):
+    return score_p.bind(state, params, jnp.zeros(0), perturbation)[1]
 
 
-def moved_score(state, params, proxy):
-    return jax.jvp(functools.partial(score, state), (params, proxy), (params, proxy))
+def moved_score(state, params, perturbation):
+    return jax.jvp(functools.partial(score, state), (params, perturbation), (params, perturbation))
 
 
 def in_blocks(x, n):

@@ -11,7 +11,7 @@ import pytest
 
 import bellhop
 from bellhop.drawing import draw as draw_module
-from bellhop.drawing.graph import Kind
+from bellhop.drawing.graph import BoxKind
 
 
 @bellhop.pure_callback
@@ -47,9 +47,9 @@ def test_every_kind_of_box_and_what_flows():
         return circuit(layer(lookup(2 * x)) + weights["bias"])
 
     graph = bellhop.draw(program)(1.0, {"bias": np.float64(0.5)}).graph
-    assert names(graph, Kind.CALLBACK) == ["print", "lookup"]
-    assert names(graph, Kind.REGION) == ["layer"]
-    assert names(graph, Kind.CIRCUIT) == ["circuit"]
+    assert names(graph, BoxKind.CALLBACK) == ["print", "lookup"]
+    assert names(graph, BoxKind.REGION) == ["layer"]
+    assert names(graph, BoxKind.CIRCUIT) == ["circuit"]
     assert flows(graph) == {
         ("x", "print"): ["f64[]"],
         ("x", "host"): ["f64[]"],
@@ -60,7 +60,7 @@ def test_every_kind_of_box_and_what_flows():
         ("host", "circuit"): ["f64[]"],
         ("circuit", "result"): ["f64[]"],
     }
-    circuit_box = next(node for node in graph.nodes() if node.kind == Kind.CIRCUIT)
+    circuit_box = next(node for node in graph.nodes() if node.kind == BoxKind.CIRCUIT)
     assert circuit_box.lines == ["circuit", "lightning.qubit, 2 qubits", "for the engine"]
 
 
@@ -70,7 +70,7 @@ def test_operations_on_the_host_are_one_box_until_something_comes_between():
         return jnp.exp(lookup(y)) * y
 
     graph = bellhop.draw(program)(1.0).graph
-    boxes = [node.lines for node in graph.nodes() if node.kind == Kind.HOST]
+    boxes = [node.lines for node in graph.nodes() if node.kind == BoxKind.HOST]
     assert boxes == [["sin", "cos", "add"], ["exp", "mul"]]
 
 
@@ -92,18 +92,18 @@ def test_loops_and_conditionals_are_groups():
     assert titles == ["3 times", "while", "if"]
     loop, while_loop, conditional = graph.top.groups
     assert [node.kind for node in loop.nodes] == [
-        Kind.CARRIED,
-        Kind.HOST,
-        Kind.CALLBACK,
+        BoxKind.CARRIED,
+        BoxKind.HOST,
+        BoxKind.CALLBACK,
     ]  # the host counts
-    assert [node.kind for node in while_loop.nodes][:1] == [Kind.CARRIED]
+    assert [node.kind for node in while_loop.nodes][:1] == [BoxKind.CARRIED]
     # The value goes round: out of the carried ones, and back.
     carried, _, call = loop.nodes
     assert (carried.number, call.number) in graph.edges
     assert (call.number, carried.number) in graph.edges
     otherwise, then = conditional.groups
     assert [group.title for group in (otherwise, then)] == ["otherwise", "then"]
-    assert [node.kind for node in then.nodes] == [Kind.CIRCUIT]
+    assert [node.kind for node in then.nodes] == [BoxKind.CIRCUIT]
     [result] = [node for node in graph.top.nodes if node.text == ["result"]]
     into_result = {source for source, target in graph.edges if target == result.number}
     assert {then.nodes[0].number, otherwise.nodes[0].number} <= into_result
@@ -126,13 +126,13 @@ def test_derivatives_are_drawn_as_they_will_run():
         return cotangent * bellhop.pure_callback(np.cos, float)(x)
 
     graph = bellhop.draw(bellhop.qjit(bellhop.grad(lambda x: circuit(lookup(x)))))(0.3).graph
-    assert names(graph, Kind.CALLBACK) == ["lookup", "cos"]
+    assert names(graph, BoxKind.CALLBACK) == ["lookup", "cos"]
 
 
 def circuit_boxes(function, *args, **options):
     """What stands in the boxes of circuits behind name and device."""
     graph = bellhop.draw(bellhop.qjit(function, **options))(*args).graph
-    return [node.lines[2:] for node in graph.nodes() if node.kind == Kind.CIRCUIT]
+    return [node.lines[2:] for node in graph.nodes() if node.kind == BoxKind.CIRCUIT]
 
 
 def on_lightning(measure, wires=3):

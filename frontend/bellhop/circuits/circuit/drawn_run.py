@@ -4,8 +4,8 @@ Of a circuit with a postselection, a shot is a loop of runs until one is kept, a
 may be loops whose length depends on outcomes.  JAX does not transpose a ``while``, since its
 residuals have no static shape.  But those of the run that was kept have one: ::
 
-    state is_kept value = quantum_drawn_run[
-      once={ lambda ; state x. let ... in (state, value) } until_kept=True
+    state is_accepted value = quantum_drawn_run[
+      once={ lambda ; state x. let ... in (state, value) } until_accepted=True
     ] state x
 
 is differentiated as the circuit of a run is: it returns residuals, or the Jacobian of its values
@@ -25,7 +25,7 @@ from jax.interpreters import ad, mlir
 from bellhop._jax.private import dce
 from bellhop.circuits.circuit.linearized import Linearized, tangents_of
 from bellhop.circuits.derivatives.tangents import zero_tangent
-from bellhop.circuits.operations.kept_shots import run_until_kept
+from bellhop.circuits.operations.postselection import run_until_accepted
 from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
 
 # drawn_run: handle, inputs... -> handle, values...; until it is kept: handle, whether the last run
@@ -34,19 +34,19 @@ _drawn_run_p = Primitive("quantum_drawn_run")
 _drawn_run_p.multiple_results = True
 
 
-def as_drawn_run(once: ClosedJaxpr, where: str, *, until_kept: bool) -> ClosedJaxpr:
+def as_drawn_run(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> ClosedJaxpr:
     """Return the jaxpr of a run that can be differentiated.
 
     Args:
         once: from handle and inputs to handle and values.
         where: the QNode and its line, for errors.
-        until_kept: whether runs are made until one is kept, or until none can be.
+        until_accepted: whether runs are made until one is kept, or until none can be.
 
     Returns:
         from handle and inputs to handle and values; between these whether the last run was kept,
         where runs are made until one is.
     """
-    if not until_kept and not has_loop_of_unknown_length(once):
+    if not until_accepted and not has_loop_of_unknown_length(once):
         return once
 
     # What it does not use must not seem to be used.
@@ -55,22 +55,22 @@ def as_drawn_run(once: ClosedJaxpr, where: str, *, until_kept: bool) -> ClosedJa
 
     def run(*operands: Any) -> list[Any]:
         taken = itertools.compress(operands, takes)
-        return _drawn_run_p.bind(*taken, once=used, where=where, until_kept=until_kept)
+        return _drawn_run_p.bind(*taken, once=used, where=where, until_accepted=until_accepted)
 
     structs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in once.in_avals]
     return jax.make_jaxpr(run)(*structs)
 
 
 @_drawn_run_p.def_effectful_abstract_eval
-def _avals(*_: Any, once: ClosedJaxpr, until_kept: bool, **__: Any) -> tuple[list[Any], Any]:
+def _avals(*_: Any, once: ClosedJaxpr, until_accepted: bool, **__: Any) -> tuple[list[Any], Any]:
     handle, *values = once.out_avals
-    is_kept = [ShapedArray((), np.dtype(bool))] if until_kept else []
-    return [handle, *is_kept, *values], once.effects
+    is_accepted = [ShapedArray((), np.dtype(bool))] if until_accepted else []
+    return [handle, *is_accepted, *values], once.effects
 
 
-def _run(*operands: Any, once: ClosedJaxpr, until_kept: bool, **_: Any) -> list[Any]:
-    if until_kept:
-        return run_until_kept(once, *operands)
+def _run(*operands: Any, once: ClosedJaxpr, until_accepted: bool, **_: Any) -> list[Any]:
+    if until_accepted:
+        return run_until_accepted(once, *operands)
     return list(eval_jaxpr(once.jaxpr, once.consts, *operands))
 
 
@@ -80,13 +80,13 @@ def _jvp(
     *,
     once: ClosedJaxpr,
     where: str,
-    until_kept: bool,
+    until_accepted: bool,
 ) -> tuple[list[Any], list[Any]]:
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents[1:]]
     linearized = Linearized.of(once, nonzero)
     closed, evaluate, _ = linearized.with_residuals(where)
-    outs = _drawn_run_p.bind(*primals, once=closed, where=where, until_kept=until_kept)
-    n_first, n_values = 1 + until_kept, len(linearized.moved)
+    outs = _drawn_run_p.bind(*primals, once=closed, where=where, until_accepted=until_accepted)
+    n_first, n_values = 1 + until_accepted, len(linearized.moved)
     results, residuals = outs[: n_first + n_values], outs[n_first + n_values :]
     given = [tangent for tangent, yes in zip(tangents[1:], nonzero, strict=True) if yes]
     dots = tangents_of(results[n_first:], evaluate(residuals, given), linearized.moved)

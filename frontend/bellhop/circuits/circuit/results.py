@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.circuits.measure.statistics import Statistic
-from bellhop.circuits.operations.kept_shots import filled
+from bellhop.circuits.operations.postselection import filled
 from bellhop.circuits.precision import Precision
 
 
@@ -54,20 +54,20 @@ class Results:
         """Return the values of a run, one array after the other."""
         return jax.tree.leaves([statistic.values for statistic in self.statistics])
 
-    def finish(self, values: Sequence[Any], *, total: Any = None, is_kept: Any = None) -> Any:
+    def finish(self, values: Sequence[Any], *, total: Any = None, is_accepted: Any = None) -> Any:
         """Return the results in their structure.
 
         Args:
             values: of all runs.
             total: what those of measurements are to be divided by, if anything.
-            is_kept: for each shot, or for all, whether they were kept, if some may not be.
+            is_accepted: for each shot, or for all, whether they were kept, if some may not be.
         """
         tree = jax.tree.structure([statistic.values for statistic in self.statistics])
         each: list[Any] = jax.tree.unflatten(tree, list(values))
         if total is not None:
             each = self._changed(each, lambda _, array: array / total)
-        if is_kept is not None:
-            each = self._changed(each, lambda s, array: self._kept(s, array, is_kept))
+        if is_accepted is not None:
+            each = self._changed(each, lambda s, array: self._accepted(s, array, is_accepted))
         if not self.shots.total:
             return self._end(each)
         ends = list(itertools.accumulate(self.shots.copies))
@@ -104,12 +104,12 @@ class Results:
             for statistic, values in zip(self.statistics, each, strict=True)
         ]
 
-    def _kept(self, statistic: Statistic, values: Any, is_kept: Any) -> Any:
+    def _accepted(self, statistic: Statistic, values: Any, is_accepted: Any) -> Any:
         """Return values of a statistic with what stands for shots that were not kept."""
         if statistic.is_of_shots:
-            return filled(values, is_kept, self.where)
+            return filled(values, is_accepted, self.where)
         # Means over shots are those of the shots that were kept already.
-        return values if is_kept.ndim else jnp.where(is_kept, values, jnp.nan)
+        return values if is_accepted.ndim else jnp.where(is_accepted, values, jnp.nan)
 
     def _end(self, each: Sequence[Any]) -> Any:
         results = [s.finish(values) for s, values in zip(self.statistics, each, strict=True)]

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 
 from bellhop.base.source import named_after
-from bellhop.circuits.circuit.execution import QNodeCall
 from bellhop.circuits.circuit.results import without_rows
+from bellhop.circuits.circuit.traced_circuit import QNodeCall
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.measure.process import is_measurement
 

@@ -44,17 +44,17 @@ def one_by_one(
         def step(carried: Any, group: Any) -> tuple[Any, Any]:
             handle, sums = carried
             handle, *values = eval_jaxpr(closed.jaxpr, closed.consts, handle, *inputs)
-            is_kept = values.pop(0) if postselects else None
+            is_accepted = values.pop(0) if postselects else None
             scores = [values.pop(0)] if has_score else []
             means = [value[0] for value, yes in zip(values, of_shots, strict=True) if not yes]
             samples = [value[0] for value, yes in zip(values, of_shots, strict=True) if yes]
-            if is_kept is None:
+            if is_accepted is None:
                 handle, *_ = restart_p.bind(handle)
             else:
-                means = [jnp.where(is_kept, mean, 0) for mean in means]
-                samples = [is_kept, *samples]
+                means = [jnp.where(is_accepted, mean, 0) for mean in means]
+                samples = [is_accepted, *samples]
                 # No choice: where no shot is kept the derivative is NaN, as the mean is.
-                scores = [score * is_kept for score in scores]
+                scores = [score * is_accepted for score in scores]
             means += [mean * score for score in scores for mean in means] + scores
             sums = [sum_.at[group].add(mean) for sum_, mean in zip(sums, means, strict=True)]
             return (handle, sums), samples
@@ -67,14 +67,14 @@ def one_by_one(
         ]
         zeros += [*zeros, jnp.zeros(len(sizes))] if has_score else []
         (handle, sums), stacked = jax.lax.scan(step, (handle, zeros), group_of_shot)
-        kept, n_kept = [], sizes
+        kept, n_accepted = [], sizes
         if postselects:
             kept = [stacked.pop(0)]
-            n_kept = jnp.zeros(len(sizes)).at[group_of_shot].add(kept[0])
+            n_accepted = jnp.zeros(len(sizes)).at[group_of_shot].add(kept[0])
         if has_score:
-            means = iter(derived_means(sums, n_kept, is_conditioned=postselects))
+            means = iter(derived_means(sums, n_accepted, is_conditioned=postselects))
         else:
-            means = iter(sum_ / n_kept.reshape(-1, *[1] * (sum_.ndim - 1)) for sum_ in sums)
+            means = iter(sum_ / n_accepted.reshape(-1, *[1] * (sum_.ndim - 1)) for sum_ in sums)
         samples = iter(stacked)
         return [handle, *kept, *(next(samples) if yes else next(means) for yes in of_shots)]
 

@@ -117,7 +117,7 @@ def run_with_derivative(
         eqn.primitive is dynamic_count_tangent_p for eqn in equations_of(linear.jaxpr)
     )
     forward |= any(
-        eqn.primitive is directional_derivative_p and not eqn.params["is_kept"]
+        eqn.primitive is directional_derivative_p and not eqn.params["is_saved"]
         for eqn in equations_of(linear.jaxpr)
     )
 

@@ -1,19 +1,19 @@
 """The JVP rules of the primitives in a circuit, for derivatives of any order.
 
 Tangents do not go through gates.  They go from the vector ``params`` of all gate parameters, and
-from the ``proxy`` of those in loops of dynamic length (``dynamic_count``), directly to the
+from the ``perturbation`` of those in loops of dynamic length (``dynamic_count``), directly to the
 measurement.  Its JVP rule differentiates by both, and by the coefficients and matrices of
 observables::
 
-    state value = quantum_measure[Expval(Z)] state [] [] params proxy
+    state value = quantum_measure[Expval(Z)] state [] [] params perturbation
 
 has the tangent ``value_dot``, computed by ::
 
-    state jacobian kept = quantum_derivative[Expval(Z) order=1] state [] [] params proxy
+    state jacobian saved = quantum_derivative[Expval(Z) order=1] state [] [] params perturbation
     state steps = quantum_steps state
     value_dot = dot_general jacobian params_dot                                  f64[1, n]
-    more_dot = quantum_directional_derivative[Expval(Z) order=0 is_kept=True]
-        state [] [] params proxy steps kept [[proxy_dot]]
+    more_dot = quantum_directional_derivative[Expval(Z) order=0 is_saved=True]
+        state [] [] params perturbation steps saved [[perturbation_dot]]
     value_dot = add value_dot more_dot
 
 There is no highest order, for three reasons:
@@ -53,7 +53,7 @@ from jax.interpreters import ad
 from bellhop.circuits.derivatives.diff_method import DIFFERENCES_OF_DIFFERENCES
 from bellhop.circuits.derivatives.dynamic_count import vjp_p
 from bellhop.circuits.derivatives.observable_derivatives import Change
-from bellhop.circuits.derivatives.point import NOT_KEPT, Place, Point
+from bellhop.circuits.derivatives.point import NOT_SAVED, Place, Point
 from bellhop.circuits.derivatives.tangents import (
     batch_as_rows,
     is_given,
@@ -121,7 +121,7 @@ def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any)
     if obstacle and point.moves:
         raise DifferentiableCompileError(obstacle)
     operands, own = (primals[0], *point.data), point.own(measuring).params()
-    by_gates = point.params_dot is not None or point.proxy_dot is not None
+    by_gates = point.params_dot is not None or point.perturbation_dot is not None
     by_vjp = measuring.differentiation.by_vjp and not point.has_more and point.moves_by_params_alone
     if by_gates and not by_vjp and point.measuring.differentiation.is_adjoint:
         handle, *values, jacobian = measure_with_jacobian_p.bind(*operands, **own)
@@ -133,21 +133,21 @@ def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any)
     if by_vjp:
         tangent = measure_tangent_p.bind(*primals, tangents[3], **static)
         return [handle, *values], [zero_tangent(handle), *measuring.results(tangent)]
-    kept, jacobian = NOT_KEPT, None
+    saved, jacobian = NOT_SAVED, None
     if by_gates:
-        handle, jacobian, kept = _first_derivative(handle, point)
-    handle, dots = _moved_values(handle, point, values, jacobian, kept)
+        handle, jacobian, saved = _first_derivative(handle, point)
+    handle, dots = _moved_values(handle, point, values, jacobian, saved)
     return [handle, *values], [zero_tangent(handle), *dots]
 
 
 def _first_derivative(handle: Any, point: Point) -> tuple[Any, Any, Any]:
-    """Return the handle, the Jacobian, and the number of the derivative by the proxy."""
-    measuring, keep = point.measuring, point.proxy_dot is not None
+    """Return the handle, the Jacobian, and the number of the derivative by the perturbation."""
+    measuring, keep = point.measuring, point.perturbation_dot is not None
     basis = measuring.differentiation.basis(point.data[2].shape[-1])
-    handle, jacobian, kept = point.derivative(handle, measuring, 1, keep=keep, basis=basis)
+    handle, jacobian, saved = point.derivative(handle, measuring, 1, keep=keep, basis=basis)
     if basis is not None:
         jacobian = jacobian @ basis / len(basis)
-    return handle, jacobian, kept
+    return handle, jacobian, saved
 
 
 def _moved_by_adjoint_method(
@@ -165,7 +165,7 @@ def _moved_by_adjoint_method(
 
 
 def _moved_values(
-    handle: Any, point: Point, values: Sequence[Any], jacobian: Any, kept: Any = NOT_KEPT
+    handle: Any, point: Point, values: Sequence[Any], jacobian: Any, saved: Any = NOT_SAVED
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values.
 
@@ -174,9 +174,9 @@ def _moved_values(
         point: what is measured, with the mean of each variance at the end.
         values: the measured values, without these means.
         jacobian: by the parameters, if they have a tangent; that of a variance is of its moment.
-        kept: the number of the first derivative by the proxy, if the session keeps it.
+        saved: the number of the first derivative by the perturbation, if the session keeps it.
     """
-    handle, dot = _moved(handle, point, 0, jacobian, kept)
+    handle, dot = _moved(handle, point, 0, jacobian, saved)
     dots = point.measuring.results(dot)
     n = len(values)
     means = point.measuring.of(point.measuring.measurements[n:])
@@ -198,12 +198,12 @@ def _derivative_jvp(
         # Derivatives along a basis are finite differences.
         raise DifferentiableCompileError(DIFFERENCES_OF_DIFFERENCES)
     basis = None if point.has_more else basis
-    handle, derivative, kept = point.derivative(
+    handle, derivative, saved = point.derivative(
         primals[0], point.measuring, order, keep=keep, basis=basis
     )
     handle, dot = _moved_derivative(handle, point, order)
-    results = [handle, point.without_amplitudes(derivative, order), kept]
-    return results, [zero_tangent(handle), dot, zero_tangent(kept)]
+    results = [handle, point.without_amplitudes(derivative, order), saved]
+    return results, [zero_tangent(handle), dot, zero_tangent(saved)]
 
 
 def _with_jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
@@ -246,7 +246,7 @@ def _moved_derivative(handle: Any, point: Point, order: int) -> tuple[Any, Any]:
 
 
 def _moved(
-    handle: Any, point: Point, order: int, more: Any, kept: Any = NOT_KEPT
+    handle: Any, point: Point, order: int, more: Any, saved: Any = NOT_SAVED
 ) -> tuple[Any, Any]:
     """Return the handle and the tangent of a derivative.
 
@@ -255,16 +255,16 @@ def _moved(
         point: what is measured, and the tangents.
         order: the order of the derivative; order 0 is the values themselves.
         more: the derivative of the next order, if the parameters have a tangent.
-        kept: the number of the first derivative by the proxy, if the session keeps it.
+        saved: the number of the first derivative by the perturbation, if the session keeps it.
     """
     width, n_params = sum(point.measuring.sizes()), point.data[2].shape[-1]
     dot = jnp.zeros((width, *[n_params] * order), real_type())
     if point.params_dot is not None:
         dot += more @ point.params_dot
-    if point.proxy_dot is not None:
+    if point.perturbation_dot is not None:
         handle, steps = steps_p.bind(handle)
-        directions = jnp.reshape(point.proxy_dot, (1, 1))
-        place = Place(steps, kept)
+        directions = jnp.reshape(point.perturbation_dot, (1, 1))
+        place = Place(steps, saved)
         dot += point.along(handle, place, directions, point.measuring, order)[0]
     changes, terms = point.changes()
     if changes:
@@ -278,21 +278,23 @@ def _directional_derivative_jvp(
     tangents: Sequence[Any],
     *,
     order: int,
-    is_kept: bool,
+    is_saved: bool,
     **static: Any,
 ) -> Any:
-    handle, *data, steps, kept, directions = primals
+    handle, *data, steps, saved, directions = primals
     point = Point.again(data, tangents[1:-3], Measuring(**static))
     along = functools.partial(point.along, handle)
-    here, again = Place(steps, kept if is_kept else NOT_KEPT), Place(steps)
+    here, again = Place(steps, saved if is_saved else NOT_SAVED), Place(steps)
     value = along(here, directions, point.measuring, order)
     dot = jnp.zeros_like(value)
     if is_given(tangents[-1]):
         each = _with_tangent(directions, tangents[-1])
         moved = along(here, each, point.measuring, order)
         dot += jnp.sum(moved.reshape(-1, *value.shape), axis=0)
-    if point.proxy_dot is not None:
-        dot += along(again, _with_another(directions, point.proxy_dot), point.measuring, order)
+    if point.perturbation_dot is not None:
+        dot += along(
+            again, _with_another(directions, point.perturbation_dot), point.measuring, order
+        )
     if point.params_dot is not None:
         dot += along(again, directions, point.measuring, order + 1) @ point.params_dot
     changes, terms = point.changes()
@@ -345,12 +347,12 @@ def _with_another(directions: Any, direction: Any) -> Any:
     return jax.lax.concatenate([directions, column], 1)
 
 
-def _transpose(values_bar: Any, handle: Any, *operands: Any, is_kept: bool, **_: Any) -> list[Any]:
-    assert is_kept
-    *others, kept, _directions = operands
+def _transpose(values_bar: Any, handle: Any, *operands: Any, is_saved: bool, **_: Any) -> list[Any]:
+    assert is_saved
+    *others, saved, _directions = operands
     directions_bar = None
     if type(values_bar) is not ad.Zero:
-        directions_bar = vjp_p.bind(handle, values_bar, kept)[:, None]
+        directions_bar = vjp_p.bind(handle, values_bar, saved)[:, None]
     return [None] * (2 + len(others)) + [directions_bar]
 
 

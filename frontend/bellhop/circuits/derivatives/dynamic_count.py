@@ -5,28 +5,28 @@ A circuit with such a loop, ::
     for_loop(0, n)(lambda i: qml.RX(x * i, 0))()
     return qml.expval(qml.Z(0))
 
-is traced to a ``while`` that carries the number of the next parameter, and a *proxy* for the vector
-of all these parameters.  (Here each iteration is computed by itself; usually 64 are, see
+is traced to a ``while`` that carries the number of the next parameter, and a *perturbation* for the
+vector of all these parameters.  (Here each iteration is computed by itself; usually 64 are, see
 ``recording/iterations``.)  ::
 
-    state number proxy = while[
-      body={ lambda x; i state number proxy. let
+    state number perturbation = while[
+      body={ lambda x; i state number perturbation. let
           angle = mul x i
           state = quantum_gates[RX] state [angle] number
-          proxy = quantum_dynamic_count proxy [angle] ticket number
+          perturbation = quantum_dynamic_count perturbation [angle] session number
           number = add number 1
-        in (state, number, proxy) }
+        in (state, number, perturbation) }
     ] x 0 state 1073741824 0.0
-    state value = quantum_measure state coefficients matrices params proxy
+    state value = quantum_measure state coefficients matrices params perturbation
 
 The parameters of gates outside such loops are the vector ``params``, and their tangents and
 cotangents are vectors of the program.  A vector of the dynamic-count parameters would have no
 static shape.  So the runtime holds their tangents and cotangents, in the session of the circuit.
-The program has the proxy instead, which goes from the gates to the measurement as ``params`` does.
-The value of the proxy is always 0.0.  Its tangent and cotangent are numbers that name vectors:
+The program has the perturbation instead, which goes from the gates to the measurement as ``params``
+does.  Its value is always 0.0.  Its tangent and cotangent are numbers that name vectors:
 
-    tangent of the proxy      the vector, in the session, of the tangents of these parameters
-    cotangent of the proxy    the vector, in the session, of the cotangents of these parameters
+    tangent of the perturbation      the vector, in the session, of these parameters' tangents
+    cotangent of the perturbation    the vector, in the session, of these parameters' cotangents
 
 In forward mode, each iteration adds the tangents of its parameters to that vector (``direction``).
 Then ``directional_derivative_p`` differentiates the measurement along the vector.
@@ -34,7 +34,8 @@ Then ``directional_derivative_p`` differentiates the measurement along the vecto
 In reverse mode, ``vjp`` multiplies the cotangents of the measured values with a Jacobian that the
 session keeps.  Then each iteration reads the cotangents of its own parameters, by their number
 (``cotangents``).  Measurements in several bases have a Jacobian and a VJP each, and JAX adds up the
-cotangents of the proxy.  Therefore these are powers of two: their sum names the sum of the VJPs.
+cotangents of the perturbation.  Therefore these are powers of two: their sum names the sum of the
+VJPs.
 
 All of this must happen before the circuit ends and its session with it; ``after`` sees to that.
 
@@ -63,30 +64,30 @@ from bellhop_mlir.dialects._precision import whole_bits
 # outside loops of dynamic length have numbers below it.
 FIRST_DYNAMIC_COUNT = 1 << 30
 
-# dynamic_count: proxy f64[], params f64[n], ticket, number i32[] -> proxy
+# dynamic_count: perturbation f64[], params f64[n], session, number i32[] -> perturbation
 dynamic_count_p = Primitive("quantum_dynamic_count")
-# dynamic_count_tangent, its JVP: tangent of the proxy f64[...], tangents of the parameters
-#   f64[..., n], ticket, number -> tangent of the proxy f64[...]
+# dynamic_count_tangent, its JVP: tangent of the perturbation f64[...], tangents of the parameters
+#   f64[..., n], session, number -> tangent of the perturbation f64[...]
 dynamic_count_tangent_p = Primitive("quantum_dynamic_count_tangent")
 # vjp: handle, cotangents f64[rows, values], number of the derivative i32[] -> cotangent of the
-#   proxy f64[rows]
+#   perturbation f64[rows]
 vjp_p = Primitive("quantum_vjp")
-# cotangents: ticket, cotangent of the proxy f64[rows], number i32[] -> cotangents f64[rows, n]
+# cotangents: session, cotangent of the perturbation f64[rows], number i32[] -> f64[rows, n]
 cotangents_p = Primitive("quantum_cotangents")
-# direction: ticket, proxies f64[rows], parts f64[rows, n], number i32[] -> proxies f64[rows]
+# direction: session, perturbations f64[rows], parts f64[rows, n], number i32[] -> f64[rows]
 _direction_p = Primitive("quantum_direction")
 # remember: handle, outcome bool[], number i32[] -> handle
 _remember_p = Primitive("quantum_remember")
-# remembered: outcome bool[], ticket, number i32[] -> outcome
+# remembered: outcome bool[], session, number i32[] -> outcome
 _remembered_p = Primitive("quantum_remembered")
-# recall: ticket, number i32[] -> outcome bool[]
+# recall: session, number i32[] -> outcome bool[]
 _recall_p = Primitive("quantum_recall")
 # after: handle, arrays... -> handle
 after_p = Primitive("quantum_after")
 # The result of each of these has the type of the first operand.
 for _primitive in (dynamic_count_p, dynamic_count_tangent_p, _remember_p, _remembered_p, after_p):
     _primitive.def_abstract_eval(lambda first, *_: first)
-_direction_p.def_abstract_eval(lambda _, proxies, *__: proxies)
+_direction_p.def_abstract_eval(lambda _, perturbations, *__: perturbations)
 _recall_p.def_abstract_eval(lambda *_: ShapedArray((), np.dtype(bool)))
 without_tangents(after_p)
 
@@ -96,40 +97,40 @@ class DynamicCount(NamedTuple):
 
     Attributes:
         number: the number of the next one.
-        proxy: the proxy for the vector of all so far.
+        perturbation: the perturbation for the vector of all so far.
     """
 
     number: Any
-    proxy: Any
+    perturbation: Any
 
     @classmethod
     def first(cls) -> "DynamicCount":
         """Return the object for a circuit that has none yet."""
         return cls(jnp.int32(FIRST_DYNAMIC_COUNT), jnp.zeros((), real_type()))
 
-    def add(self, ticket: Any, params: Any, count: Any) -> "DynamicCount":
+    def add(self, session: Any, params: Any, count: Any) -> "DynamicCount":
         """Return the object after some more parameters, in the order of execution.
 
         Args:
-            ticket: any handle of the circuit, which identifies its session.
+            session: any handle of the circuit, which identifies its session.
             params: a vector of parameters.
             count: how many of them are used.  The rest is padding, whose numbers belong to the
                 parameters of later gates; it is set to zero, so that it has no derivative.
         """
         if not isinstance(count, int):
             params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
-        proxy = dynamic_count_p.bind(self.proxy, params, ticket, self.number)
-        return DynamicCount(self.number + jnp.int32(count), proxy)
+        perturbation = dynamic_count_p.bind(self.perturbation, params, session, self.number)
+        return DynamicCount(self.number + jnp.int32(count), perturbation)
 
-    def remember(self, handle: Any, ticket: Any, outcome: Any) -> tuple["DynamicCount", Any, Any]:
+    def remember(self, handle: Any, session: Any, outcome: Any) -> tuple["DynamicCount", Any, Any]:
         """Keep a mid-circuit outcome in the session, where reverse mode finds it again.
 
         Returns:
             the object after it, since the outcome takes a number; the handle; and the outcome.
         """
         handle = _remember_p.bind(handle, outcome, self.number)
-        outcome = _remembered_p.bind(outcome, ticket, self.number)
-        return DynamicCount(self.number + jnp.int32(1), self.proxy), handle, outcome
+        outcome = _remembered_p.bind(outcome, session, self.number)
+        return DynamicCount(self.number + jnp.int32(1), self.perturbation), handle, outcome
 
 
 def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -158,20 +159,20 @@ def reads_the_session(circuit: ClosedJaxpr) -> bool:
 
 
 def _dynamic_count_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    proxy = dynamic_count_p.bind(*primals)
+    perturbation = dynamic_count_p.bind(*primals)
     dots = tangents[:2]
     if all(type(dot) is ad.Zero for dot in dots):
-        return proxy, dots[0]
+        return perturbation, dots[0]
     given = [
         jnp.zeros(dot.aval.shape, real_type()) if type(dot) is ad.Zero else dot for dot in dots
     ]
-    return proxy, dynamic_count_tangent_p.bind(*given, *primals[2:])
+    return perturbation, dynamic_count_tangent_p.bind(*given, *primals[2:])
 
 
 ad.primitive_jvps[dynamic_count_p] = _dynamic_count_jvp
-# The proxy stays unmapped, since its value is zero for each element of a batch.
+# The perturbation stays unmapped, since its value is zero for each element of a batch.
 batching.primitive_batchers[dynamic_count_p] = lambda args, dims: (args[0], dims[0])
-mlir.register_lowering(dynamic_count_p, lambda _, proxy, *__: [proxy])
+mlir.register_lowering(dynamic_count_p, lambda _, perturbation, *__: [perturbation])
 
 
 def _dynamic_count_tangent_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -184,30 +185,34 @@ def _dynamic_count_tangent_jvp(primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 def _dynamic_count_tangent_batch(args: Sequence[Any], dims: Sequence[Any]) -> Any:
-    proxy_dot, params_dot, ticket, number = args
+    perturbation_dot, params_dot, session, number = args
     assert dims[2] is dims[3] is None
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
     rows = [
         jnp.broadcast_to(dot, (size, *dot.shape)) if dim is None else jnp.moveaxis(dot, dim, 0)
-        for dot, dim in ((proxy_dot, dims[0]), (params_dot, dims[1]))
+        for dot, dim in ((perturbation_dot, dims[0]), (params_dot, dims[1]))
     ]
-    return dynamic_count_tangent_p.bind(*rows, ticket, number), 0
+    return dynamic_count_tangent_p.bind(*rows, session, number), 0
 
 
-def _dynamic_count_tangent_lower(proxy_dot: Any, params_dot: Any, ticket: Any, number: Any) -> Any:
-    parts = params_dot.reshape(proxy_dot.size, params_dot.shape[-1])
-    proxies = _direction_p.bind(ticket, proxy_dot.reshape(proxy_dot.size), parts, number)
-    return proxies.reshape(proxy_dot.shape)
+def _dynamic_count_tangent_lower(
+    perturbation_dot: Any, params_dot: Any, session: Any, number: Any
+) -> Any:
+    parts = params_dot.reshape(perturbation_dot.size, params_dot.shape[-1])
+    perturbations = _direction_p.bind(
+        session, perturbation_dot.reshape(perturbation_dot.size), parts, number
+    )
+    return perturbations.reshape(perturbation_dot.shape)
 
 
 def _dynamic_count_transpose(
-    proxy_bar: Any, _: Any, params_dot: Any, ticket: Any, number: Any
+    perturbation_bar: Any, _: Any, params_dot: Any, session: Any, number: Any
 ) -> list[Any]:
-    if type(proxy_bar) is ad.Zero:
+    if type(perturbation_bar) is ad.Zero:
         return [None] * 4
     (n,) = params_dot.aval.shape
-    params_bar = cotangents_p.bind(ticket, proxy_bar[None], number, n=n)[0]
-    return [proxy_bar, params_bar, None, None]
+    params_bar = cotangents_p.bind(session, perturbation_bar[None], number, n=n)[0]
+    return [perturbation_bar, params_bar, None, None]
 
 
 ad.primitive_jvps[dynamic_count_tangent_p] = _dynamic_count_tangent_jvp
@@ -227,16 +232,16 @@ batch_as_rows(vjp_p, 1)
 
 
 @cotangents_p.def_abstract_eval
-def _cotangents_aval(_: Any, proxy_bar: Any, __: Any, *, n: int) -> Any:
-    return ShapedArray((proxy_bar.shape[0], n), real_type())
+def _cotangents_aval(_: Any, perturbation_bar: Any, __: Any, *, n: int) -> Any:
+    return ShapedArray((perturbation_bar.shape[0], n), real_type())
 
 
 batch_as_rows(cotangents_p, 1)
 
 
-def _direction_lower(_ctx: Any, handle: Any, proxies: Any, *others: Any) -> Any:
-    bits = whole_bits(proxies.type)
-    return quantum.direction([handle, proxies, *others], [proxies.type], bits=bits)
+def _direction_lower(_ctx: Any, handle: Any, perturbations: Any, *others: Any) -> Any:
+    bits = whole_bits(perturbations.type)
+    return quantum.direction([handle, perturbations, *others], [perturbations.type], bits=bits)
 
 
 mlir.register_lowering(_direction_p, _direction_lower, cacheable=False)
@@ -248,8 +253,8 @@ mlir.register_lowering(_recall_p, lambda _, *operands: quantum.recall(operands),
 
 
 def _vjp_lower(ctx: Any, *operands: Any) -> Any:
-    proxy = ir_type(ctx, ctx.avals_out[0])
-    return quantum.vjp(operands, [proxy], bits=whole_bits(proxy))
+    perturbation = ir_type(ctx, ctx.avals_out[0])
+    return quantum.vjp(operands, [perturbation], bits=whole_bits(perturbation))
 
 
 def _cotangents_lower(ctx: Any, *operands: Any, **_: Any) -> Any:

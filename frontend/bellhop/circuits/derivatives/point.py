@@ -19,7 +19,7 @@ from bellhop.circuits.operations.measurement_primitives import (
 from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
 
-NOT_KEPT = np.int32(-1)
+NOT_SAVED = np.int32(-1)
 
 _TWICE = (
     "it is differentiated by the amplitudes of StatePrep with shots, and twice; the likelihood of "
@@ -32,11 +32,11 @@ class Place(NamedTuple):
 
     Attributes:
         steps: the number of gates and projections before it.
-        kept: the number of the first derivative by the proxy, if the session keeps it.
+        saved: the number of the first derivative by the perturbation, if the session keeps it.
     """
 
     steps: Any
-    kept: Any = NOT_KEPT
+    saved: Any = NOT_SAVED
 
 
 class Point(NamedTuple):
@@ -44,7 +44,7 @@ class Point(NamedTuple):
 
     Attributes:
         data: coefficients and matrices of observables, the parameters, the amplitudes that are not
-            among them, and the proxy if there is one.
+            among them, and the perturbation if there is one.
         dots: their tangents.
         measuring: what is measured.
         n_params: how many parameters there were without the amplitudes.
@@ -118,8 +118,8 @@ class Point(NamedTuple):
         return self.dots[2] if is_given(self.dots[2]) else None
 
     @property
-    def proxy_dot(self) -> Any:
-        """The tangent of the proxy; None where it has none."""
+    def perturbation_dot(self) -> Any:
+        """The tangent of the perturbation; None where it has none."""
         return next(filter(is_given, self.dots[4:]), None)
 
     def derivative(
@@ -131,13 +131,13 @@ class Point(NamedTuple):
         keep: bool = False,
         basis: Any = None,
     ) -> tuple[Any, Any, Any]:
-        """Return the handle, the derivative by parameters, and the number of that by the proxy.
+        """Return handle, derivative by parameters, and the number of that by the perturbation.
 
         Args:
             handle: the handle of the state.
             measuring: what is differentiated.
             order: the order of the derivative.
-            keep: whether the session keeps the first derivative by the proxy.
+            keep: whether the session keeps the first derivative by the perturbation.
             basis: the directions f64[q, p] of the derivative; None for the parameters themselves.
         """
         if basis is None:
@@ -177,7 +177,7 @@ class Point(NamedTuple):
         Args:
             handle: the handle of the state.
             place: where in the circuit.
-            directions: tangents of the proxy f64[rows, k]; a derivative of order k for each row.
+            directions: tangents of the perturbation f64[rows, k]; one derivative of order k a row.
             measuring: what is differentiated.
             order: the order of the derivative by parameters.
         """
@@ -187,6 +187,6 @@ class Point(NamedTuple):
             *place,
             directions,
             order=order,
-            is_kept=place.kept is not NOT_KEPT,
+            is_saved=place.saved is not NOT_SAVED,
             **measuring.run_again().params(),
         )

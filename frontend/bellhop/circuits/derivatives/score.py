@@ -6,14 +6,14 @@ where ``p`` is the probability of what was drawn and ``p0`` its value: the mean 
 *score*, the derivative of ``log p``.  The engine has that by the adjoint method, from the amplitude
 of the sample back through the outcomes::
 
-    state score = quantum_score state params amplitudes proxy
+    state score = quantum_score state params amplitudes perturbation
 
 is zero, and has the JVP ::
 
-    state gradient kept = quantum_score_gradient state params proxy
-    state score = quantum_score state params [] proxy
+    state gradient saved = quantum_score_gradient state params perturbation
+    state score = quantum_score state params [] perturbation
     score_dot = dot_general gradient params_dot
-    more_dot = quantum_score_along state kept [proxy_dot]
+    more_dot = quantum_score_along state saved [perturbation_dot]
     score_dot = add score_dot more_dot
 
 Of a circuit that postselects only some runs count.  These are distributed as ``p / P``, where ``P``
@@ -43,13 +43,13 @@ from bellhop.compiler.context import allow_our_dialects
 from bellhop.errors import DifferentiableCompileError
 from bellhop_mlir.dialects import quantum
 
-# score: handle, params f64[p], amplitudes f64[a], and the proxy f64[] of dynamic-count parameters
-#   where there are such -> handle, f64[], always 0.0
+# score: handle, params f64[p], amplitudes f64[a], and the perturbation f64[] of dynamic-count
+#   parameters where there are such -> handle, f64[], always 0.0
 score_p = Primitive("quantum_score")
-# score_gradient: handle, params f64[p], the proxy -> handle, f64[p], and the number i32[] of the
-#   derivative by dynamic-count parameters, which the session keeps
+# score_gradient: handle, params f64[p], the perturbation -> handle, f64[p], and the number i32[]
+#   of the derivative by dynamic-count parameters, which the session keeps
 score_gradient_p = Primitive("quantum_score_gradient")
-# score_along: handle, that number, tangents of the proxy f64[rows] -> f64[rows, 1]
+# score_along: handle, that number, tangents of the perturbation f64[rows] -> f64[rows, 1]
 _score_along_p = Primitive("quantum_score_along")
 
 _SAMPLES = (
@@ -106,7 +106,7 @@ def derived_means(sums: Sequence[Any], counts: Any, *, is_conditioned: bool) -> 
         if not is_conditioned:
             return average + _zero_over(product, count)
         centred = product - jax.lax.stop_gradient(average) * jnp.reshape(scores, column)
-        # Of a single shot that was kept there is no covariance: NaN.
+        # Of a single shot that was saved there is no covariance: NaN.
         return average + _zero_over(centred, count - 1)
 
     return list(map(mean, sums[:half], sums[half:]))
@@ -125,7 +125,7 @@ def _zero_over_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def _score_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    handle, params, amplitudes, *proxy = primals
+    handle, params, amplitudes, *perturbation = primals
     _, *dots = tangents
     if not any(map(is_given, dots)):
         handle, score = score_p.bind(*primals)
@@ -135,11 +135,11 @@ def _score_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         # They are the last of the parameters, as in ``point``.
         params = jnp.concatenate([params, amplitudes])
         params_dot = jnp.concatenate([params_dot, dots[1]])
-    handle, gradient, kept = score_gradient_p.bind(handle, params, *proxy)
-    handle, score = score_p.bind(handle, params, jnp.zeros(0, real_type()), *proxy)
+    handle, gradient, saved = score_gradient_p.bind(handle, params, *perturbation)
+    handle, score = score_p.bind(handle, params, jnp.zeros(0, real_type()), *perturbation)
     dot = gradient @ params_dot
-    for proxy_dot in filter(is_given, dots[2:]):
-        dot += _score_along_p.bind(handle, kept, proxy_dot[None])[0, 0]
+    for perturbation_dot in filter(is_given, dots[2:]):
+        dot += _score_along_p.bind(handle, saved, perturbation_dot[None])[0, 0]
     return [handle, score], [zero_tangent(handle), dot]
 
 
@@ -157,18 +157,18 @@ def _score_lower(ctx: Any, state: Any, *_: Any) -> Any:
 
 def _gradient_lower(ctx: Any, state: Any, *_: Any) -> Any:
     allow_our_dialects(ctx)
-    state, kept, gradient = quantum.score([state], [ir_type(ctx, ctx.avals_out[1])])
-    return [state, gradient, kept]
+    state, saved, gradient = quantum.score([state], [ir_type(ctx, ctx.avals_out[1])])
+    return [state, gradient, saved]
 
 
-def _along_transpose(along_bar: Any, handle: Any, kept: Any, _: Any) -> list[Any]:
+def _along_transpose(along_bar: Any, handle: Any, saved: Any, _: Any) -> list[Any]:
     if type(along_bar) is ad.Zero:
         return [None, None, None]
-    return [None, None, vjp_p.bind(handle, along_bar, kept)]
+    return [None, None, vjp_p.bind(handle, along_bar, saved)]
 
 
-def _along_lower(ctx: Any, state: Any, kept: Any, directions: Any) -> Any:
-    return quantum.jvp([state, directions, kept], [ir_type(ctx, ctx.avals_out[0])])
+def _along_lower(ctx: Any, state: Any, saved: Any, directions: Any) -> Any:
+    return quantum.jvp([state, directions, saved], [ir_type(ctx, ctx.avals_out[0])])
 
 
 _score_along_p.def_abstract_eval(

@@ -35,7 +35,7 @@ class _Sum:
 
 
 @dataclass(frozen=True)
-class _Gate(AdjacentGate):
+class _MergedGate(AdjacentGate):
     """A gate, and what it turns by where it stands for several."""
 
     total: _Sum | None = None
@@ -46,7 +46,7 @@ class _Gate(AdjacentGate):
         return super().angles if self.total is None else (-1,)
 
 
-def _angle(rotation: _Gate) -> _Sum:
+def _angle(rotation: _MergedGate) -> _Sum:
     """Return what a rotation turns by."""
     if rotation.total is not None:
         return rotation.total
@@ -57,16 +57,16 @@ def _angle(rotation: _Gate) -> _Sum:
     return _Sum(0.0, ((angle, is_negative),))
 
 
-def _merge(earlier: _Gate, later: _Gate) -> list[_Gate] | None:
+def _merge(earlier: _MergedGate, later: _MergedGate) -> list[_MergedGate] | None:
     if not are_alike(earlier, later):
         return None
     total = _angle(earlier) + _angle(later)
     if total.slots:
-        return [_Gate(later.gate, total)]
-    return [_Gate(with_angle(later.gate, total.constant))] if total.constant != 0.0 else []
+        return [_MergedGate(later.gate, total)]
+    return [_MergedGate(with_angle(later.gate, total.constant))] if total.constant != 0.0 else []
 
 
-_MEETINGS: dict[str, Callable[[_Gate, _Gate], list[_Gate] | None]] = {
+_MEETINGS: dict[str, Callable[[_MergedGate, _MergedGate], list[_MergedGate] | None]] = {
     CancelInverses.name: cancel,
     MergeRotations.name: _merge,
 }
@@ -81,7 +81,7 @@ def merged(run: GateRun, passes: Sequence[str], *, is_last_sight: bool = False) 
         is_last_sight: whether the compiler's passes do not see the gates.  Where they do, a run
             in which only constants meet is left to them.
     """
-    gates = [_Gate(gate) for gate in run.gates]
+    gates = [_MergedGate(gate) for gate in run.gates]
     for name in passes:
         if name in _MEETINGS:
             gates = simplify(gates, _MEETINGS[name])
@@ -139,14 +139,14 @@ def merge_iterations(run: GateRun, params: Any, passes: Sequence[str]) -> Merged
             or more.
         passes: what is asked for; without this pass, nothing changes.
     """
-    loop = _Loop(run, params)
+    loop = _GateLoop(run, params)
     if MergeLoopBoundaries.name in passes:
         while loop.merge_once():
             pass
     return loop.result()
 
 
-class _Loop:
+class _GateLoop:
     def __init__(self, run: GateRun, params: Any) -> None:
         self._run = run
         self._params = params

@@ -25,7 +25,7 @@ from bellhop.circuits.in_program.pauli_transfer import (
 )
 from bellhop.circuits.in_program.pure_simulator import initial_amplitudes, is_applied
 from bellhop.circuits.in_program.simulator import Simulator, brought_to_front
-from bellhop.circuits.measure.observables import Factor, Named, matrix_of_factor, terms_of
+from bellhop.circuits.measure.observables import Factor, NamedFactor, matrix_of_factor, terms_of
 from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError
 
@@ -120,7 +120,7 @@ class MixedSimulator(Simulator):
             squares = [
                 f.__class__(f.wires, f.matrix @ f.matrix)
                 for f in factors
-                if not isinstance(f, Named)
+                if not isinstance(f, NamedFactor)
             ]
             return mean, jnp.real(coefficient) ** 2 * self._mean(means, squares)
         applied = sum(
@@ -150,7 +150,7 @@ class MixedSimulator(Simulator):
         """Return the letter of each qubit, or None for what is no Pauli word."""
         letters = [0] * len(self.wires)
         for factor in factors:
-            if not isinstance(factor, Named) or factor.name not in _LETTERS:
+            if not isinstance(factor, NamedFactor) or factor.name not in _LETTERS:
                 return None
             letters[self.wires(factor.wire)] = _LETTERS[factor.name]
         return tuple(letters)

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
-from bellhop.circuits.circuit.execution import ONE_SHOT, QNodeCall
 from bellhop.circuits.circuit.rows_in_program import results_of_rows
+from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, QNodeCall
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.rewrites import rewrites_of

@@ -11,7 +11,7 @@ from pennylane.devices.qubit import apply_operation, create_initial_state
 
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.simulator import Simulator, brought_to_front
-from bellhop.circuits.measure.observables import Factor, Named, terms_of
+from bellhop.circuits.measure.observables import Factor, NamedFactor, terms_of
 from bellhop.circuits.measure.states import by_outcome
 from bellhop.circuits.measure.statistics import state_of_mixture
 from bellhop.circuits.precision import complex_type
@@ -69,7 +69,7 @@ class PureSimulator(Simulator):
 
     def _product_applied(self, factors: Sequence[Factor], state: Any) -> Any:
         for factor in factors:
-            if isinstance(factor, Named):
+            if isinstance(factor, NamedFactor):
                 op = getattr(qml, factor.name)(factor.wire)
             else:
                 op = qml.Hermitian(factor.matrix, wires=factor.wires)

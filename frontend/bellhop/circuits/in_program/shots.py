@@ -28,7 +28,7 @@ from bellhop.circuits.measure.device_measurements import (
 )
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.measure.snapshot_words import values_of_words
-from bellhop.circuits.operations.kept_shots import possible
+from bellhop.circuits.operations.postselection import possible
 
 
 @dataclass
@@ -40,14 +40,14 @@ class ShotsOfBranch:
         is_here: for each shot, whether it fell to this branch.
         total: the probability of all branches, less than one where some are postselected.
         groups: the shots of each group that there is a mean of.
-        n_kept: how many of these fell to any branch.
+        n_accepted: how many of these fell to any branch.
     """
 
     key: Any
     is_here: Any
     total: Any
     groups: tuple[int, ...]
-    n_kept: Any
+    n_accepted: Any
     _rounds: int = 0
 
     def sample(self, simulator: Simulator, state: Any, asked: Sequence[Asked]) -> list[Any]:
@@ -79,7 +79,7 @@ class ShotsOfBranch:
         """
         weights = self._weights(jnp.broadcast_to(probability, self.is_here.shape))
         sums = jnp.zeros(len(self.groups), weights.dtype).at[self._group_of_shot()].add(weights)
-        shares = sums / self.n_kept
+        shares = sums / self.n_accepted
         return jnp.tensordot(shares, value, axes=0)
 
     def here(self, samples: Any) -> Any:
@@ -96,7 +96,7 @@ class ShotsOfBranch:
         signed = jnp.where(ones % 2 == 1, -weights, weights)
         sums = jnp.zeros((len(self.groups), 2 ** len(what.wires)), signed.dtype)
         sums = sums.at[self._group_of_shot(), outcome.astype(int)].add(signed)
-        return sums / self.n_kept[:, None]
+        return sums / self.n_accepted[:, None]
 
     def _snapshots(self, simulator: Simulator, state: Any, key: Any, what: Snapshots) -> Any:
         """Return samples, each shot in a basis of its own, or the means of words over them."""
@@ -115,7 +115,7 @@ class ShotsOfBranch:
         # Of a part of a copy, that part of the shots that were kept.
         copies = group_of_shot(self.groups)[np.cumsum(what.groups) - 1]
         share = np.array(what.groups) / np.array(self.groups)[copies]
-        return sums / (self.n_kept[copies] * share)[:, None]
+        return sums / (self.n_accepted[copies] * share)[:, None]
 
     def _weights(self, probability: Any) -> Any:
         """Return one for each shot that is here, with the derivative of its likelihood."""
@@ -146,8 +146,8 @@ def draw_branches(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[A
     total = jnp.sum(weights)
     lost = jnp.maximum(1 - total, 0) if drops else jnp.zeros_like(total)
     branches = draw(key, jnp.append(weights, lost), shots)
-    is_kept = (branches < len(weights)) & ~jnp.isnan(possible(total))
-    return jnp.where(is_kept, branches, len(weights)).astype(jnp.uint32), is_kept
+    is_accepted = (branches < len(weights)) & ~jnp.isnan(possible(total))
+    return jnp.where(is_accepted, branches, len(weights)).astype(jnp.uint32), is_accepted
 
 
 def draw(key: Any, probabilities: Any, shots: int) -> Any:

@@ -144,20 +144,20 @@ def _spans(jaxpr: Jaxpr) -> list[_Span]:
     last_use.update((atom, end) for atom in jaxpr.outvars if not isinstance(atom, Literal))
     spans, equations, outcomes = [], [], []
     by_outcomes: set[Any] = set()
-    is_kept = False
+    is_accepted = False
     for number, eqn in enumerate(jaxpr.eqns):
         is_outcome = eqn.primitive is _outcome_p
         given = (atom for atom in eqn.invars if not isinstance(atom, Literal))
         if not is_outcome and by_outcomes.isdisjoint(given):
             continue
         equations.append(eqn)
-        is_kept |= bool(eqn.effects)
+        is_accepted |= bool(eqn.effects)
         if is_outcome:
             outcomes.append(eqn)
             by_outcomes.add(eqn.outvars[0])
             continue
         by_outcomes.update(eqn.outvars)
-        if eqn.primitive is not _state_p or is_kept or len(outcomes) > MOST_OUTCOMES:
+        if eqn.primitive is not _state_p or is_accepted or len(outcomes) > MOST_OUTCOMES:
             continue
         if all(last_use.get(var, -1) <= number for var in by_outcomes.difference(eqn.outvars)):
             spans.append(_Span(equations, outcomes))

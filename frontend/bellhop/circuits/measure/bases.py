@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.measure.observables import Factor, Matrix, Named, terms_of
+from bellhop.circuits.measure.observables import Factor, Matrix, NamedFactor, terms_of
 from bellhop.circuits.measure.statistics import unsupported
 
 
@@ -70,7 +70,7 @@ def rotated_as_in_pennylane(observable: Any, where: str) -> list[Diagonal]:
     # PennyLane keeps what it diagonalises under a key that does not tell tracers apart.
     is_computed = any(isinstance(value, jax.core.Tracer) for value in observable.data)
     terms = [] if is_computed else terms_of(observable, where)
-    if is_computed or (len(terms) == 1 and all(isinstance(f, Named) for f in terms[0][1])):
+    if is_computed or (len(terms) == 1 and all(isinstance(f, NamedFactor) for f in terms[0][1])):
         return as_diagonals(observable, where)[1]
     gates = tuple(observable.diagonalizing_gates())
     return [Diagonal(tuple(observable.wires), observable.hash, gates, None)]
@@ -79,7 +79,7 @@ def rotated_as_in_pennylane(observable: Any, where: str) -> list[Diagonal]:
 _NAMES = {"PauliX": "X", "PauliY": "Y", "PauliZ": COMPUTATIONAL, "Hadamard": "H"}
 
 
-def _rotation(factor: Named) -> tuple[Any, ...]:
+def _rotation(factor: NamedFactor) -> tuple[Any, ...]:
     match factor.name:
         case "PauliX":
             return (qml.Hadamard(factor.wire),)

@@ -18,7 +18,7 @@ from bellhop.circuits.measure.device_measurements import (
     Var,
 )
 from bellhop.circuits.measure.observable_code import Code, hermitian, named, product
-from bellhop.circuits.measure.observables import Factor, Named, Term, terms_of
+from bellhop.circuits.measure.observables import Factor, NamedFactor, Term, terms_of
 from bellhop.circuits.measure.pauli_words import as_words, need_words, squared
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.measure.states import by_outcome
@@ -178,7 +178,7 @@ class MeasurementList(ExactValues):
 
     def _factor(self, factor: Factor) -> Code:
         wires = self._all(factor.wires)
-        if isinstance(factor, Named):
+        if isinstance(factor, NamedFactor):
             return named(factor.name, *wires)
         interleaved = jnp.stack([jnp.real(factor.matrix), jnp.imag(factor.matrix)], axis=-1)
         return hermitian(wires, self._matrix(interleaved))

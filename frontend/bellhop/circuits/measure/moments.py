@@ -18,7 +18,7 @@ class _Moment(Process):
         return on_known_wires(self._observable(), self.process, self._circuit)
 
 
-class Expval(_Moment):
+class ExpvalProcess(_Moment):
     """An expectation value."""
 
     is_linear = True
@@ -39,7 +39,7 @@ class Expval(_Moment):
         return [as_number(outcomes[0]).astype(float)], lambda means: means[0]
 
 
-class Var(_Moment):
+class VarProcess(_Moment):
     """A variance."""
 
     def _exact(self, asked: ExactValues) -> Make:

@@ -34,7 +34,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedFactor:
     """A factor that devices know by name: a Pauli matrix or Hadamard."""
 
     name: str
@@ -46,7 +46,7 @@ class Named:
         return (self.wire,)
 
 
-Factor = Named | Matrix
+Factor = NamedFactor | Matrix
 Term = tuple[Any, tuple[Factor, ...]]
 
 # The wires of terms that may be Hermitian together only, of which the matrix is made.
@@ -151,7 +151,7 @@ def _hermitian(terms: list[Term], observable: Any) -> list[Term]:
 
 def _is_hermitian(factor: Factor) -> bool:
     """Tell whether a factor is Hermitian; of computed matrices, those that say so are."""
-    if isinstance(factor, Named) or is_dynamic(factor.matrix):
+    if isinstance(factor, NamedFactor) or is_dynamic(factor.matrix):
         return True
     return np.allclose(factor.matrix, np.conj(np.swapaxes(factor.matrix, -1, -2)))
 
@@ -215,7 +215,7 @@ def _multiply(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
 
 def _factor(observable: Any) -> Factor:
     if observable.name in _PAULIS or observable.name == "Hadamard":
-        return Named(observable.name, observable.wires[0])
+        return NamedFactor(observable.name, observable.wires[0])
     if not observable.has_matrix:
         raise _NoObservableError(f"{observable.name}, which has no matrix")
     matrix = observable.matrix()
@@ -256,20 +256,20 @@ def _product(factors: list[Factor]) -> tuple[complex, list[Factor]]:
     return 1.0, [Matrix(tuple(wires), functools.reduce(lambda a, b: a @ b, matrices))]
 
 
-def _is_pauli(factor: Factor) -> TypeGuard[Named]:
-    return isinstance(factor, Named) and factor.name in _PAULIS
+def _is_pauli(factor: Factor) -> TypeGuard[NamedFactor]:
+    return isinstance(factor, NamedFactor) and factor.name in _PAULIS
 
 
 # Products of two different Pauli matrices are i times the third in this order, else -i.
 _CYCLE = ("PauliX", "PauliY", "PauliZ", "PauliX")
 
 
-def _pauli_product(one: Named, other: Named) -> tuple[complex, list[Factor]]:
+def _pauli_product(one: NamedFactor, other: NamedFactor) -> tuple[complex, list[Factor]]:
     if one.name == other.name:
         return 1.0, []
     (third,) = set(_PAULIS) - {one.name, other.name}
     phase = 1j if (one.name, other.name) in itertools.pairwise(_CYCLE) else -1j
-    return phase, [Named(third, one.wire)]
+    return phase, [NamedFactor(third, one.wire)]
 
 
 def matrix_of_factor(factor: Factor) -> Any:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.measure.observables import Factor, Matrix, Named, Term, disjoint
+from bellhop.circuits.measure.observables import Factor, Matrix, NamedFactor, Term, disjoint
 
 _PAULIS = ("Identity", "PauliX", "PauliY", "PauliZ")
 _SUMS = ("Hamiltonian", "LinearCombination", "Sum")
@@ -45,10 +45,10 @@ def squared(words: Sequence[Term]) -> list[Term]:
     return _each_once([disjoint(a * b, (*one, *other)) for (a, one), (b, other) in pairs])
 
 
-def _words_of(factor: Factor) -> list[tuple[Any, tuple[Named, ...]]]:
-    if isinstance(factor, Named) and factor.name != "Hadamard":
+def _words_of(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]]]:
+    if isinstance(factor, NamedFactor) and factor.name != "Hadamard":
         return [(1.0, (factor,))]
-    matrix = qml.Hadamard.compute_matrix() if isinstance(factor, Named) else factor.matrix
+    matrix = qml.Hadamard.compute_matrix() if isinstance(factor, NamedFactor) else factor.matrix
     is_computed = isinstance(matrix, jax.core.Tracer)
     words = []
     for names in itertools.product(_PAULIS, repeat=len(factor.wires)):
@@ -58,7 +58,7 @@ def _words_of(factor: Factor) -> list[tuple[Any, tuple[Named, ...]]]:
         number = (jnp if is_computed else np).trace(word @ matrix).real / len(word)
         if is_computed or abs(number) > 1e-14:
             paulis = zip(names, factor.wires, strict=True)
-            words.append((number, tuple(Named(n, w) for n, w in paulis if n != "Identity")))
+            words.append((number, tuple(NamedFactor(n, w) for n, w in paulis if n != "Identity")))
     return words
 
 

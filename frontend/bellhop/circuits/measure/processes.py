@@ -7,25 +7,25 @@ import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.circuits.measure.classical import Classical
-from bellhop.circuits.measure.moments import Expval, Var
+from bellhop.circuits.measure.moments import ExpvalProcess, VarProcess
 from bellhop.circuits.measure.probabilities import Probabilities
 from bellhop.circuits.measure.process import Process, is_measurement
 from bellhop.circuits.measure.samples import Counts, Sample
 from bellhop.circuits.measure.sampling import Rounds
 from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
-from bellhop.circuits.measure.states import DensityMatrix, OfDensityMatrix, OfState, State
+from bellhop.circuits.measure.states import DensityMatrix, OfDensityMatrix, OfState, StateProcess
 from bellhop.circuits.measure.statistics import ExactValues, Statistic
 
 mp = qml.measurements
 
 # By PennyLane's class: what users call it, and ours; without a name, the name is the class's own.
 _CLASSES: dict[type, tuple[str, type[Process]]] = {
-    mp.ExpectationMP: ("expval", Expval),
-    mp.VarianceMP: ("var", Var),
+    mp.ExpectationMP: ("expval", ExpvalProcess),
+    mp.VarianceMP: ("var", VarProcess),
     mp.ProbabilityMP: ("probs", Probabilities),
     mp.SampleMP: ("sample", Sample),
     mp.CountsMP: ("counts", Counts),
-    mp.StateMP: ("state", State),
+    mp.StateMP: ("state", StateProcess),
     mp.DensityMatrixMP: ("density_matrix", DensityMatrix),
     mp.PurityMP: ("purity", OfDensityMatrix),
     mp.VnEntropyMP: ("vn_entropy", OfDensityMatrix),

@@ -8,7 +8,7 @@ import numpy as np
 from pennylane.operation import Operator
 
 from bellhop.circuits.measure.device_measurements import SnapshotMeans, Snapshots
-from bellhop.circuits.measure.observables import Named, Term, terms_of
+from bellhop.circuits.measure.observables import NamedFactor, Term, terms_of
 from bellhop.circuits.measure.pauli_words import as_words
 from bellhop.circuits.measure.process import Process
 from bellhop.circuits.measure.sampling import Rounds
@@ -92,7 +92,7 @@ class ShadowExpval(_OfSnapshots):
         return [size] * (k - 1) + [last]
 
     def _factors(self, term: Term) -> tuple[int, ...]:
-        of_wire = {f.wire: _FACTORS[f.name] for f in term[1] if isinstance(f, Named)}
+        of_wire = {f.wire: _FACTORS[f.name] for f in term[1] if isinstance(f, NamedFactor)}
         return tuple(of_wire.get(wire, _IDENTITY) for wire in self._labels())
 
 

@@ -35,7 +35,7 @@ class OfState(Process):
         return process.process_state(state, order)
 
 
-class State(OfState):
+class StateProcess(OfState):
     """The state itself."""
 
     def _of(self, process: Any, state: Any, order: Any) -> Any:

@@ -6,8 +6,8 @@ and all results but the handle have one.
 
 ``derivative`` is the derivative of order ``order`` of what is measured, by all of ``params``: of
 order 0 the values in one vector, of order 1 their Jacobian, of order 2 the Hessians.
-``directional_derivative`` is the same along the tangents of a proxy, of which there may be several:
-the derivatives by parameters that only the run counts.
+``directional_derivative`` is the same along the tangents of a perturbation, of which there may be
+several: the derivatives by parameters that only the run counts.
 """
 
 from collections.abc import Sequence
@@ -31,23 +31,24 @@ from bellhop.compiler.context import allow_our_dialects
 from bellhop_mlir.dialects import quantum
 
 # measure: handle, coefficients f64[c], matrices f64[m], params f64[p], the amplitudes f64[a] that
-#   the state is prepared from where these are not among the parameters, and the proxy f64[] of
-#   dynamic-count parameters where there are such -> handle, values...
+#   the state is prepared from where these are not among the parameters, and the perturbation
+#   f64[] of dynamic-count parameters where there are such -> handle, values...
 measure_p = Primitive("quantum_measure")
 # measure_with_jacobian: the same -> handle, values..., f64[values, p], by the adjoint method
 measure_with_jacobian_p = Primitive("quantum_measure_with_jacobian")
-# measure_tangent: the same without a proxy, and the tangents f64[p] of params -> f64[values], those
-#   of all values; it is never run, but transposed
+# measure_tangent: the same without a perturbation, and the tangents f64[p] of params ->
+#   f64[values], those of all values; it is never run, but transposed
 measure_tangent_p = Primitive("quantum_measure_tangent")
-# measure_vjp: the same without a proxy, and cotangents f64[values] -> handle, f64[p], by the engine
+# measure_vjp: the same without a perturbation, and cotangents f64[values] -> handle, f64[p], by
+#   the engine
 measure_vjp_p = Primitive("quantum_measure_vjp")
-# derivative: the same, with a basis f64[q, p] before the proxy -> handle,
+# derivative: the same, with a basis f64[q, p] before the perturbation -> handle,
 #   f64[values, p, ..., p], and the number i32[] of the first derivative by dynamic-count
 #   parameters, where the session is to keep it; a basis that has rows stands for the parameters
 derivative_p = Primitive("quantum_derivative")
 # directional_derivative: as measure, the step i32[] of the
 #   circuit at which it is taken, the number i32[] of a derivative that the session keeps there,
-#   directions f64[rows, k] -> f64[rows, values, p, ..., p]; it is not run where it is kept
+#   directions f64[rows, k] -> f64[rows, values, p, ..., p]; it is not run where it is saved
 directional_derivative_p = Primitive("quantum_directional_derivative")
 # steps: handle -> handle, the number i32[] of gates and projections recorded so far
 steps_p = Primitive("quantum_steps")
@@ -157,8 +158,8 @@ def _derivative_aval(*operands: Any, order: int, keep: bool, **static: Any) -> l
 
 
 @directional_derivative_p.def_abstract_eval
-def _directional_aval(*operands: Any, order: int, is_kept: bool, **static: Any) -> ShapedArray:
-    if not is_kept:
+def _directional_aval(*operands: Any, order: int, is_saved: bool, **static: Any) -> ShapedArray:
+    if not is_saved:
         static["differentiation"].rules(order, operands[8].shape[1], keep=False)
     return _derivative(operands[8].shape[:1], operands[3].shape[-1], order, **static)
 
@@ -193,7 +194,7 @@ def _derivative_lower(
     params: Any,
     _amplitudes: Any,
     basis: Any,
-    *_proxy: Any,
+    *_perturbation: Any,
     order: int,
     keep: bool,
     steps: Any = None,
@@ -212,7 +213,7 @@ def _derivative_lower(
     data, code = data_and_code(coefficients, matrices, measuring.measurements)
     of_parameters = mlir.ir_constant(_without_copies(rules.of_parameters))
     operands = [state, data, params, of_parameters, basis, steps, directions]
-    state, kept, derivative = quantum.derivative(
+    state, saved, derivative = quantum.derivative(
         operands,
         [ir_type(ctx, ctx.avals_out[0 if along else 1])],
         code=code,
@@ -223,7 +224,7 @@ def _derivative_lower(
         adjoint=differentiation.is_adjoint,
         keep=keep,
     )
-    return [derivative] if along else [state, derivative, kept]
+    return [derivative] if along else [state, derivative, saved]
 
 
 def _without_copies(numbers: np.ndarray) -> np.ndarray:
@@ -232,15 +233,17 @@ def _without_copies(numbers: np.ndarray) -> np.ndarray:
     return np.broadcast_to(numbers[0], numbers.shape) if is_one else numbers
 
 
-def _directional_lower(ctx: Any, *operands: Any, is_kept: bool, **static: Any) -> list[Any]:
-    state, coefficients, matrices, params, amplitudes, proxy, steps, kept, directions = operands
-    if is_kept:
+def _directional_lower(ctx: Any, *operands: Any, is_saved: bool, **static: Any) -> list[Any]:
+    state, coefficients, matrices, params, amplitudes, perturbation, steps, saved, directions = (
+        operands
+    )
+    if is_saved:
         row = ir.RankedTensorType(directions.type)
         rows = ir.RankedTensorType.get(row.shape[:1], row.element_type)
         directions = stablehlo.reshape(rows, directions)
-        return quantum.jvp([state, directions, kept], [ir_type(ctx, ctx.avals_out[0])])
+        return quantum.jvp([state, directions, saved], [ir_type(ctx, ctx.avals_out[0])])
     no_basis = mlir.ir_constant(np.zeros((0, ir.RankedTensorType(params.type).shape[0])))
-    others = [state, coefficients, matrices, params, amplitudes, no_basis, proxy]
+    others = [state, coefficients, matrices, params, amplitudes, no_basis, perturbation]
     return _derivative_lower(ctx, *others, keep=False, steps=steps, directions=directions, **static)
 
 

@@ -18,7 +18,7 @@ from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of
 from bellhop.circuits.gates.device import is_in_single_precision
 from bellhop.circuits.measure.shadow_seeds import given_seed
 from bellhop.circuits.python_devices.derivatives import with_derivatives
-from bellhop.circuits.python_devices.results import Result
+from bellhop.circuits.python_devices.process_results import ProcessResult
 from bellhop.circuits.python_devices.template import Template
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.errors import CompileError
@@ -32,7 +32,7 @@ _SHADOWS = (qml.measurements.ClassicalShadowMP, qml.measurements.ShadowExpvalMP)
 _OPTIONS = ("cache", "cachesize", "device_vjp", "executor_backend", "grad_on_execution")
 
 
-class Circuit:
+class CalledCircuit:
     """A QNode's circuit as a device gets it.
 
     Args:
@@ -50,7 +50,7 @@ class Circuit:
         where: str,
         template: Template,
         operands: Sequence[Any],
-        results: Sequence[Result],
+        results: Sequence[ProcessResult],
         *,
         is_seeded: bool,
     ) -> None:
@@ -226,7 +226,7 @@ class CircuitFunction:
         method: PennyLane's ``diff_method``, where there is one.
     """
 
-    circuit: Circuit
+    circuit: CalledCircuit
     by: tuple[int, ...] = ()
     order: int = 0
     method: Any = None

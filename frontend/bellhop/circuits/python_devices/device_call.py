@@ -21,7 +21,7 @@ from jax.core import ShapedArray
 from jax.interpreters import ad
 
 from bellhop.callbacks.flavour import Pure
-from bellhop.circuits.python_devices.called_circuit import Circuit, CircuitFunction
+from bellhop.circuits.python_devices.called_circuit import CalledCircuit, CircuitFunction
 from bellhop.circuits.python_devices.diff_methods import method_of_order
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import DifferentiableCompileError
@@ -94,7 +94,7 @@ class _DeviceCall(Pure):
 DEVICE_CALL = _DeviceCall("QNode", primitive="device_call", target_type=DeviceTarget)
 
 
-def call_circuit(circuit: Circuit, operands: Sequence[Any]) -> list[Any]:
+def call_circuit(circuit: CalledCircuit, operands: Sequence[Any]) -> list[Any]:
     """Call a circuit; return the arrays of its results."""
     function = CircuitFunction(circuit)
     avals = tuple(result.aval for result in circuit.results)

@@ -29,7 +29,7 @@ class ComputedWire:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class TemplatePart:
     """An operation, or an observable.
 
     Attributes:
@@ -52,7 +52,7 @@ class Part:
         ]
         made = bind_new_parameters(made, data)
         if isinstance(made, qml.ops.Conditional):
-            return Conditional(made.meas_val, made.base)
+            return ConditionalOperation(made.meas_val, made.base)
         return made
 
 
@@ -69,7 +69,7 @@ class Choice:
     branches: tuple[tuple["Step", ...], ...]
 
 
-Step = Part | Choice
+Step = TemplatePart | Choice
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Measured:
     """A measurement process, and its observable if it has one."""
 
     process: Any
-    observable: Part | None
+    observable: TemplatePart | None
 
     def of(self, values: Sequence[Any], free: Sequence[Any] = ()) -> Any:
         """Return the process with the values of operands, as an operation's ``of`` does."""
@@ -122,7 +122,7 @@ class Template:
         return resolved
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[TemplatePart]:
         """The operations, those of all branches."""
         return _parts(self.steps)
 
@@ -137,7 +137,7 @@ class Template:
         return len(named) + number_needed(operations)
 
 
-class Conditional(qml.ops.Conditional):
+class ConditionalOperation(qml.ops.Conditional):
     """An operation on a condition of outcomes, whose shift rules are those of the operation.
 
     PennyLane has none for it, and would take finite differences.  But a rule of the operation holds
@@ -180,7 +180,7 @@ def with_computed_wires(made: Any, operand: Callable[[Any], int]) -> Any:
         return made.map_wires(found)
 
 
-def part_of(made: Any, operand: Callable[[Any], int]) -> Part:
+def part_of(made: Any, operand: Callable[[Any], int]) -> TemplatePart:
     """Return the part of a template for an operation or observable.
 
     Args:
@@ -188,14 +188,14 @@ def part_of(made: Any, operand: Callable[[Any], int]) -> Part:
         operand: takes a tracer, and returns the number of the operand that it becomes.
     """
     if not any(isinstance(value, jax.Array) for value in made.data):
-        return Part(made)
+        return TemplatePart(made)
     operands = tuple(
         operand(value) if isinstance(value, jax.core.Tracer) else None for value in made.data
     )
     with qml.QueuingManager.stop_recording():
         copied = copy.deepcopy(made)
         copied.data = tuple(map(_without_tracer, made.data))
-    return Part(copied, operands)
+    return TemplatePart(copied, operands)
 
 
 def _without_tracer(value: Any) -> Any:
@@ -216,7 +216,7 @@ def _chosen(steps: Sequence[Step], values: Sequence[Any], free: Sequence[Any]) -
     return operations
 
 
-def _parts(steps: Sequence[Step]) -> list[Part]:
+def _parts(steps: Sequence[Step]) -> list[TemplatePart]:
     parts = []
     for step in steps:
         if isinstance(step, Choice):

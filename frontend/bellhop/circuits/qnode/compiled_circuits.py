@@ -12,7 +12,7 @@ from bellhop.base.config import engine_of_environment
 from bellhop.base.source import definition_site, function_name
 from bellhop.circuits.circuit import linearization
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody
-from bellhop.circuits.circuit.execution import QNodeCall, Traced, trace_circuit
+from bellhop.circuits.circuit.traced_circuit import QNodeCall, TracedCircuit, trace_circuit
 from bellhop.circuits.derivatives.diff_method import DifferentiationChoice, chosen_differentiation
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.device import DeviceSpec, GateSet, check_options, device_spec
@@ -36,7 +36,7 @@ class CompiledCircuit:
 
     call: QNodeCall
     rows: Rows
-    traced: Traced
+    traced: TracedCircuit
 
     def run(self) -> Any:
         """Bind the circuit; return the values in the structure of the quantum function."""

@@ -21,8 +21,8 @@ import pennylane as qml
 from jax.extend.core import Jaxpr, JaxprEqn
 
 from bellhop.base.equations import depending_on, equations_of
-from bellhop.circuits.circuit.execution import QNodeCall, Traced
 from bellhop.circuits.circuit.randomness import Randomness
+from bellhop.circuits.circuit.traced_circuit import QNodeCall, TracedCircuit
 from bellhop.circuits.derivatives.diff_method import (
     ADJOINT,
     BEST,
@@ -35,7 +35,7 @@ from bellhop.circuits.derivatives.diff_method import (
 from bellhop.circuits.gates.device import GateSet, device_spec
 from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap
-from bellhop.circuits.in_program.execution import run_traced
+from bellhop.circuits.in_program.simulate import run_traced
 from bellhop.circuits.measure.device_measurements import Expval, Probs, Var
 from bellhop.circuits.operations.measurement_primitives import measure_p
 from bellhop.circuits.operations.state_primitives import gates_p
@@ -80,7 +80,7 @@ def _lightning() -> Any:
     return qml.device("lightning.qubit")
 
 
-def _suits_engine(traced: Traced) -> bool:
+def _suits_engine(traced: TracedCircuit) -> bool:
     """Tell whether the engine has derivatives of any order of a circuit, by all of its inputs."""
     circuit = traced.closed.jaxpr
     return traced.randomness in (Randomness.NONE, Randomness.TREE) and all(

@@ -12,7 +12,7 @@ from pennylane.queuing import AnnotatedQueue, process_queue
 from bellhop._jax.patches.former_names import put_back_former_names
 from bellhop._patching import patch
 from bellhop.base.source import definition_site, function_name
-from bellhop.circuits.circuit.execution import QNodeCall, check_number_of_shots
+from bellhop.circuits.circuit.traced_circuit import QNodeCall, check_number_of_shots
 from bellhop.circuits.derivatives.diff_method import (
     HADAMARD,
     method_of,
@@ -25,8 +25,8 @@ from bellhop.circuits.gates.gridsynth import take_computed_angles
 from bellhop.circuits.gates.noise_models import takes_noise_in_pieces
 from bellhop.circuits.gates.rewrites import global_folding
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
-from bellhop.circuits.in_program.execution import is_in_program, run_traced
 from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
+from bellhop.circuits.in_program.simulate import is_in_program, run_traced
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.shadow_seeds import note_drawn_seeds
 from bellhop.circuits.pennylane.tape_transforms import (
@@ -35,7 +35,7 @@ from bellhop.circuits.pennylane.tape_transforms import (
     needs_tape,
 )
 from bellhop.circuits.precision import without_precision_warnings
-from bellhop.circuits.python_devices.execution import run_on_python_device
+from bellhop.circuits.python_devices.run_on_python_device import run_on_python_device
 from bellhop.circuits.qnode.compiled_circuits import run_on_plugin
 from bellhop.circuits.qnode.default_qubit import run_default_qubit
 from bellhop.circuits.qnode.mitigation import current_mitigation

@@ -28,7 +28,7 @@ from jax.extend.core import ClosedJaxpr, Primitive
 
 from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.base.known_values import deciding, known_at
-from bellhop.circuits.circuit.execution import Once, Trace
+from bellhop.circuits.circuit.traced_circuit import Once, Trace
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.device_measurements import Expval, Frequencies, Probs, Samples, Var
 from bellhop.circuits.measure.measurements import MeasurementList
@@ -146,7 +146,7 @@ class DeferringCircuit(CircuitOfOutcomes):
 
     def _outcome_of(self, label: Any, **options: Any) -> Any:
         self._is_fresh = False
-        return _outcome_p.bind(self._ticket)
+        return _outcome_p.bind(self._session)
 
     def branch(self, branches: Branches) -> Any:
         """Run one branch of a conditional; where deferred outcomes decide which, control each."""

@@ -48,11 +48,11 @@ class PendingRuns:
         """
         self._is_fresh = False
         if self._enclosing is not None and not self._enclosing.may_hold(run):
-            self._settle()
+            self._bind_pending()
             self._enclosing = None
         if self._enclosing is None or (self._run is None and not isinstance(run, Inner)):
             assert not isinstance(run, Inner)
-            self._settle()
+            self._bind_pending()
             self._run = run
             return
         if not isinstance(self._run, Nest):
@@ -61,7 +61,7 @@ class PendingRuns:
                 self._run.take(before)
         self._run.take(run)
 
-    def _settle(self) -> None:
+    def _bind_pending(self) -> None:
         """Bind the pending run of gates."""
         run, self._run = self._run, None
         if run is None:
@@ -75,7 +75,7 @@ class PendingRuns:
                     piece.apply()
                 else:
                     self._wait(piece)
-            self._settle()
+            self._bind_pending()
             self._enclosing = enclosing
             return
         if isinstance(run, RepeatedRun):

@@ -315,7 +315,7 @@ class Circuit(StraightCircuit):
                 continue
             if not counts or self._dynamic_count is not None:
                 break
-            # The body has a loop of dynamic length.  Trace it again, now with the proxy among the
+            # The body has a loop of dynamic length.  Trace it again, the perturbation now among the
             # carried values.
             self._begin_dynamic_count()
 
@@ -356,7 +356,7 @@ class Circuit(StraightCircuit):
             )
             if not counts or self._dynamic_count is not None:
                 break
-            # A branch has a loop of dynamic length.  Trace all again, with the proxy as argument.
+            # A branch has a loop of dynamic length.  Trace all again, the perturbation an argument.
             self._begin_dynamic_count()
         n_params = max(params.shape[0] for *_, params in rest)
 

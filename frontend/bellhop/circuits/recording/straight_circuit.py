@@ -104,7 +104,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
     ) -> None:
         super().__init__(wires, where, rows)
         self._state = handle
-        self._ticket = handle
+        self._session = handle
         self._differentiation = differentiation
         self.device = device
         self.has_mid_circuit = False
@@ -131,7 +131,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
 
     @property
     def _handle(self) -> Any:
-        self._settle()
+        self._bind_pending()
         self._is_one_run = False
         return self._state
 
@@ -187,7 +187,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             return
         count = run.n_params if n_iterations is None else n_iterations * run.n_params
         if dynamic_count is not None:
-            self._dynamic_count = dynamic_count.add(self._ticket, params, count)
+            self._dynamic_count = dynamic_count.add(self._session, params, count)
             self._dynamic_frequencies |= functools.reduce(operator.or_, run.frequencies)
             return
         self._offset = self._offset + jnp.int32(count)
@@ -292,7 +292,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         self.postselects |= postselect >= 0
         if self._is_dynamic_count and self._dynamic_count is not None:
             self._dynamic_count, self._handle, outcome = self._dynamic_count.remember(
-                self._handle, self._ticket, outcome
+                self._handle, self._session, outcome
             )
         return outcome
 
@@ -328,7 +328,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             measured.matrix_vector(),
             params,
             amplitudes,
-            *([] if self.is_one_shot else self._proxy()),
+            *([] if self.is_one_shot else self._perturbation()),
             measurements=tuple(measured.measurements),
             device=self.device,
             differentiation=differentiation,
@@ -343,12 +343,12 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         # Reading the handle binds pending gates, whose parameters are among the others.
         handle = self._handle
         params = self._params_vector()
-        self._handle, score = score_p.bind(handle, params, self._amplitudes, *self._proxy())
+        self._handle, score = score_p.bind(handle, params, self._amplitudes, *self._perturbation())
         return [score]
 
-    def _proxy(self) -> list[Any]:
-        """Return the proxy of dynamic-count parameters, if there are such."""
-        return [] if self._dynamic_count is None else [self._dynamic_count.proxy]
+    def _perturbation(self) -> list[Any]:
+        """Return the perturbation of dynamic-count parameters, if there are such."""
+        return [] if self._dynamic_count is None else [self._dynamic_count.perturbation]
 
     def _is_replayed(self) -> bool:
         """Tell whether derivatives need the circuit to run again, with shifted parameters.

@@ -64,7 +64,7 @@ class HoistCallbacks(Pass):
         impure = impure_functions(module)
         # Inner loops come last, and what leaves them may leave the outer ones too.
         for op in reversed(named(module.operation, "stablehlo.while")):
-            changed |= _Loop(op, impure).hoist()
+            changed |= _While(op, impure).hoist()
         return changed
 
 
@@ -81,7 +81,7 @@ def _inline_into(module: ir.Module, loops: list[ir.Operation]) -> bool:
 
 
 @dataclass
-class _Loop:
+class _While:
     op: ir.Operation
     impure: set[str]
     #: What the two blocks of the loop define.

@@ -45,14 +45,14 @@ class FuseCircuits(Pass):
         by_name = functions(module)
         changed = inlined = False
         for begin in named(module.operation, "quantum.begin"):
-            circuit = _Circuit.of(begin, by_name)
+            circuit = _Fusible.of(begin, by_name)
             if circuit is None:
                 continue
             changed = True
             if circuit.call is not None:
                 inlined = True
                 inline(circuit.call, by_name[symbol(circuit.call)])
-                circuit = _Circuit.of(begin, by_name)
+                circuit = _Fusible.of(begin, by_name)
                 assert circuit is not None
             circuit.fuse()
         if inlined:
@@ -61,7 +61,7 @@ class FuseCircuits(Pass):
 
 
 @dataclass(frozen=True)
-class _Circuit:
+class _Fusible:
     """The operations of a circuit that become one.
 
     Attributes:
@@ -75,7 +75,7 @@ class _Circuit:
     call: ir.Operation | None
 
     @classmethod
-    def of(cls, begin: ir.Operation, by_name: dict[str, ir.Operation]) -> "_Circuit | None":
+    def of(cls, begin: ir.Operation, by_name: dict[str, ir.Operation]) -> "_Fusible | None":
         """Return the circuit that an operation begins, if it is one that can be fused."""
         if any(ir.IntegerAttr(begin.attributes[name]).value for name in _ZERO):
             return None

@@ -4,7 +4,7 @@ from typing import Any
 
 from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._walk import named, replace, symbol
-from bellhop_mlir.adjacent_gates import AdjacentGate, Placed, boundary, chains, with_angle
+from bellhop_mlir.adjacent_gates import AdjacentGate, GateOperation, boundary, chains, with_angle
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.gate import Gate
 from bellhop_mlir.passes import CircuitPass
@@ -97,7 +97,7 @@ def meet_at_boundary(front: AdjacentGate, back: AdjacentGate) -> tuple[Gate, Gat
     return inverse, with_angle(back.gate, total) if total != 0.0 else None
 
 
-def _body(loop: ir.Operation, index: int) -> tuple[list[Placed], list[Placed]] | None:
+def _body(loop: ir.Operation, index: int) -> tuple[list[GateOperation], list[GateOperation]] | None:
     """Return the gates that a loop's body begins with, and those that it ends with."""
     block = loop.regions[1].blocks[0]
     start = block.arguments[index]
@@ -138,7 +138,7 @@ def _called_body(start: ir.Value, end: ir.Value) -> tuple[ir.Operation, ir.Value
     return function, block.arguments[argument], returned
 
 
-def _put_around(loop: ir.Operation, index: int, before: Placed, after: Gate) -> None:
+def _put_around(loop: ir.Operation, index: int, before: GateOperation, after: Gate) -> None:
     """Put constant gates before and after a loop."""
     with ir.InsertionPoint(loop), before.op.location:
         loop.operands[index] = _constant_gate(loop.operands[index], before.gate)

@@ -1,7 +1,7 @@
 """merge-rotations: rotations about the same axis become one, by the sum of the angles."""
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir.adjacent_gates import AdjacentGate, Placed, simplify_chains, with_angle
+from bellhop_mlir.adjacent_gates import AdjacentGate, GateOperation, simplify_chains, with_angle
 from bellhop_mlir.passes import CircuitPass
 
 # Of one parameter, and angles add up.
@@ -49,8 +49,8 @@ def constant_angle(rotation: AdjacentGate) -> float:
     return -angle if rotation.gate.adjoint else angle
 
 
-def _meet(earlier: Placed, later: Placed) -> list[Placed] | None:
+def _meet(earlier: GateOperation, later: GateOperation) -> list[GateOperation] | None:
     if not are_alike(earlier, later) or not (earlier.is_constant() and later.is_constant()):
         return None
     total = constant_angle(earlier) + constant_angle(later)
-    return [Placed(with_angle(later.gate, total), later.op)] if total != 0.0 else []
+    return [GateOperation(with_angle(later.gate, total), later.op)] if total != 0.0 else []

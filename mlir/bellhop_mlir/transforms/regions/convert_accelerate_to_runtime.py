@@ -1,6 +1,5 @@
 """convert-accelerate-to-runtime: regions elsewhere become callbacks that run executables."""
 
-import re
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir, stablehlo
@@ -27,8 +26,7 @@ from bellhop_mlir._walk import (
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import Pass
-
-_NAME_IN_LOCATION = re.compile(r"jit\(accelerate_[a-z]+_\d+__(\w+)\)")
+from bellhop_mlir.region_name import RegionName, functions_in
 
 
 @dataclass(frozen=True)
@@ -142,9 +140,9 @@ class ConvertAccelerateToRuntime(Pass):
 
 
 def _user_name(region: callback.AccelerateOp) -> str:
-    # JAX lengthens symbols, and keeps the names in the location.
-    names = _NAME_IN_LOCATION.findall(str(region.operation.location))
-    return ", ".join(dict.fromkeys(names)) or region.callee.partition("__")[2] or region.callee
+    names = functions_in(str(region.operation.location))
+    name = RegionName.parse(region.callee)
+    return ", ".join(names) or (name.function if name else region.callee)
 
 
 def _without_tokens(values: list[ir.Type]) -> list[ir.Type]:

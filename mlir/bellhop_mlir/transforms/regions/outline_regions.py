@@ -1,15 +1,10 @@
 """outline-regions: calls of accelerated functions become regions of their own."""
 
-import re
-
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import named, replace, symbol, types
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
-
-# What accelerate() of the frontend calls its jitted functions; JAX's transformations
-# may lengthen the end of a name but keep its beginning.
-_REGION_NAME = re.compile(r"accelerate_(?P<platform>[a-z]+)_(?P<id>\d+)__")
+from bellhop_mlir.region_name import RegionName
 
 
 class OutlineRegions(Pass):
@@ -32,12 +27,13 @@ class OutlineRegions(Pass):
         found = False
         for op in named(module.operation, "func.call"):
             callee = symbol(op)
-            match = _REGION_NAME.match(callee)
-            if match is None:
+            name = RegionName.parse(callee)
+            if name is None:
                 continue
             found = True
-            device = f"{match['platform']}:{match['id']}"
             with ir.InsertionPoint(op), op.location:
-                region = callback.accelerate(callee, device, list(op.operands), types(op.results))
+                region = callback.accelerate(
+                    callee, name.device, list(op.operands), types(op.results)
+                )
             replace(op, list(region.results))
         return found

@@ -60,7 +60,7 @@ class OverlapRegions(Pass):
 
 
 @dataclass(frozen=True)
-class _Circuit:
+class _CircuitSpan:
     """A circuit, or what holds circuits, in a block."""
 
     first: int
@@ -70,7 +70,7 @@ class _Circuit:
     anchor: ir.Value
 
 
-def _circuits(dependence: Dependence) -> Iterator[_Circuit]:
+def _circuits(dependence: Dependence) -> Iterator[_CircuitSpan]:
     for i, op in enumerate(dependence.operations):
         if op.name == "quantum.begin":
             of_it = dependence.after(i)
@@ -78,11 +78,11 @@ def _circuits(dependence: Dependence) -> Iterator[_Circuit]:
             if ends:
                 end = dependence.operations[ends[0]]
                 places = frozenset({j for j in of_it if j <= ends[0]} | {i})
-                yield _Circuit(i, ends[0], places, (op,), end.operands[0])
+                yield _CircuitSpan(i, ends[0], places, (op,), end.operands[0])
         elif op.name in _LOOPS_AND_BRANCHES and len(op.results):
             begins = named(op, "quantum.begin")
             if begins:
-                yield _Circuit(i, i, frozenset({i}), tuple(begins), op.results[0])
+                yield _CircuitSpan(i, i, frozenset({i}), tuple(begins), op.results[0])
 
 
 def _split_one(block: ir.Block, regions: set[str], impure: set[str]) -> bool:
@@ -100,7 +100,7 @@ def _split_one(block: ir.Block, regions: set[str], impure: set[str]) -> bool:
         if op not in calls or not callback.CallOp(op).traits.is_pure:
             continue
         before, after = dependence.before(place), dependence.after(place)
-        beside: list[_Circuit] = []
+        beside: list[_CircuitSpan] = []
         earlier: set[int] = set()
         later: set[int] = set()
         for circuit in circuits:
@@ -122,7 +122,7 @@ def _split_one(block: ir.Block, regions: set[str], impure: set[str]) -> bool:
 def _split(
     ops: list[ir.Operation],
     place: int,
-    beside: list[_Circuit],
+    beside: list[_CircuitSpan],
     earlier: set[int],
     later: set[int],
 ) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._parts import Part, blocks, connect, outline
+from bellhop_mlir._parts import OperationGroup, blocks, connect, outline
 from bellhop_mlir._walk import functions, operations, symbol
 from bellhop_mlir.passes import Pass
 
@@ -59,7 +59,7 @@ class OutlineScalars(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        is_scalar = _Scalars(functions(module))
+        is_scalar = _ScalarOperations(functions(module))
         changed = False
         for block in list(blocks(module)):
             if len(block.operations) <= self.size:
@@ -75,9 +75,11 @@ class OutlineScalars(Pass):
             changed = True
         return changed
 
-    def _parts(self, block: ir.Block, is_scalar: "_Scalars") -> tuple[list[Part], list[Part]]:
+    def _parts(
+        self, block: ir.Block, is_scalar: "_ScalarOperations"
+    ) -> tuple[list[OperationGroup], list[OperationGroup]]:
         """Return the parts of a block in order, and those of them that move."""
-        parts, moving = [Part()], []
+        parts, moving = [OperationGroup()], []
         row: list[ir.Operation] = []
         for view in block.operations:
             op = view.operation
@@ -88,11 +90,11 @@ class OutlineScalars(Pass):
             else:
                 if len(row) > self.size:
                     pieces = [
-                        Part(row[start : start + self.size])
+                        OperationGroup(row[start : start + self.size])
                         for start in range(0, len(row), self.size)
                     ]
                     moving += pieces
-                    parts += [*pieces, Part()]
+                    parts += [*pieces, OperationGroup()]
                 else:
                     parts[-1].operations += row
                 row = []
@@ -100,7 +102,7 @@ class OutlineScalars(Pass):
         return parts, moving
 
 
-def _return_elements(part: Part) -> None:
+def _return_elements(part: OperationGroup) -> None:
     """Let a part return an element of each of its inputs."""
     begin = part.operations[0]
     for value in list(part.inputs):
@@ -116,7 +118,7 @@ def _return_elements(part: Part) -> None:
         part.outputs[element] = None
 
 
-class _Scalars:
+class _ScalarOperations:
     """Tells which operations do no more than compute scalars.
 
     Args:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._parts import Part, blocks, connect, keep, outline
+from bellhop_mlir._parts import OperationGroup, blocks, connect, keep, outline
 from bellhop_mlir.passes import Pass
 
 
@@ -50,13 +50,13 @@ class SplitLongBlocks(Pass):
                 outline(module, part, f"part_{number}")
         return bool(long)
 
-    def _parts(self, block: ir.Block) -> list[Part]:
+    def _parts(self, block: ir.Block) -> list[OperationGroup]:
         """Return the parts of a block; what follows the last of them stays in the block."""
-        parts = [Part()]
+        parts = [OperationGroup()]
         calls = 0
         for op in block.operations:
             if calls == self.calls:
-                parts.append(Part())
+                parts.append(OperationGroup())
                 calls = 0
             parts[-1].operations.append(op.operation)
             calls += op.operation.name == "stablehlo.custom_call"

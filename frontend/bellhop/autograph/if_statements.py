@@ -13,7 +13,7 @@ from malt.operators.variables import UndefinedReturnValue
 
 from bellhop.autograph.containers import left_alone
 from bellhop.autograph.modes import is_disabled
-from bellhop.autograph.state import (
+from bellhop.autograph.variables import (
     State,
     Unset,
     Variables,
@@ -49,7 +49,7 @@ def if_stmt(
         (body if pred else orelse)()
         return
     variables = Variables(names, get_state, set_state)
-    conditional = _Conditional(pred, variables, (body, orelse))
+    conditional = _IfStatement(pred, variables, (body, orelse))
     while True:
         try:
             with left_alone("if", body, orelse):
@@ -64,7 +64,7 @@ def if_stmt(
             conditional.unset |= unset.errors
 
 
-class Result(NamedTuple):
+class FunctionResult(NamedTuple):
     """What a function returns, without the values that the program computes.
 
     Attributes:
@@ -76,7 +76,7 @@ class Result(NamedTuple):
     tree: Any
 
     @classmethod
-    def of(cls, value: Any) -> "Result":
+    def of(cls, value: Any) -> "FunctionResult":
         """Return what is known of a pytree."""
         leaves, tree = jax.tree.flatten(value)
         return cls(list(map(_shape_of, leaves)), tree)
@@ -113,7 +113,7 @@ class ResultIs(Exception):
     """The function returns here, and what is traced next must know what."""
 
     position: int
-    value: Result
+    value: FunctionResult
 
 
 @dataclass(eq=False)
@@ -121,7 +121,7 @@ class _ResultsDiffer(Exception):
     """The function measures something else in the second branch, and each must know what."""
 
     position: int
-    sides: list[Result]
+    sides: list[FunctionResult]
 
 
 @dataclass(eq=False)
@@ -131,7 +131,7 @@ class _AreUnset(Exception):
     errors: dict[int, str]
 
 
-class _Conditional:
+class _IfStatement:
     """An ``if`` whose condition the program computes.
 
     Attributes:
@@ -142,8 +142,8 @@ class _Conditional:
     """
 
     def __init__(self, pred: Any, variables: Variables, bodies: Sequence[Body]) -> None:
-        self.results: dict[int, Result] = {}
-        self.sides: dict[int, list[Result]] = {}
+        self.results: dict[int, FunctionResult] = {}
+        self.sides: dict[int, list[FunctionResult]] = {}
         self.unset: dict[int, str] = {}
         self._pred = pred
         self._variables = variables
@@ -227,7 +227,7 @@ class _Conditional:
                 continue
             other = self.results.get(position)
             if states and is_array_like(states[0][position]):
-                other = Result.of(states[0][position])
+                other = FunctionResult.of(states[0][position])
             if other is not None:
                 completed[position] = other.with_zeros()
         return tuple(completed)
@@ -254,7 +254,7 @@ class _Conditional:
             if position in self.unset:
                 continue
             if self._is_never_read(a, one) and is_array_like(b):
-                raise ResultIs(position, Result.of(b))
+                raise ResultIs(position, FunctionResult.of(b))
             problem = self._problem(position, described(name, a), a, b)
             if problem is None:
                 continue
@@ -282,7 +282,7 @@ class _Conditional:
         known = _measurements()
         is_measured = known is not None and known.is_measured(a)
         if is_measured and known.can_be_chosen(a, b):
-            raise _ResultsDiffer(position, [Result.of(a), Result.of(b)])
+            raise _ResultsDiffer(position, [FunctionResult.of(a), FunctionResult.of(b)])
         if is_measured and known.is_measured(b):
             return (
                 f"{what} is {a} after one branch and {b} after the other. Measure the same after "

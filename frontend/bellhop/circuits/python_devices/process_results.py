@@ -9,7 +9,7 @@ import pennylane as qml
 from jax.core import ShapedArray
 
 from bellhop.circuits.gates.device import is_in_single_precision
-from bellhop.circuits.operations.kept_shots import FILL
+from bellhop.circuits.operations.postselection import FILL
 from bellhop.errors import CircuitError, CompileError
 
 mp = qml.measurements
@@ -25,7 +25,7 @@ _DIFFERENTIABLE = (mp.ExpectationMP, mp.VarianceMP, mp.ProbabilityMP, mp.ShadowE
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class ProcessResult:
     """The result of a measurement process, for one group of shots.
 
     Attributes:
@@ -99,7 +99,9 @@ class Result:
         return array
 
 
-def result_of(process: Any, device: Any, n_wires: int, shots: int | None, where: str) -> Result:
+def result_of(
+    process: Any, device: Any, n_wires: int, shots: int | None, where: str
+) -> ProcessResult:
     """Return the result of a measurement process.
 
     Args:
@@ -121,7 +123,7 @@ def result_of(process: Any, device: Any, n_wires: int, shots: int | None, where:
     if isinstance(process, mp.CountsMP):
         values = _counted_values(process, n_wires, levels, where)
         integer = jax.dtypes.canonicalize_dtype(int)
-        return Result(process, values.shape, integer, values, levels)
+        return ProcessResult(process, values.shape, integer, values, levels)
     dtype: Any = getattr(process, "_dtype", None) or process.numeric_type
     wires = len(process.wires) or n_wires
     dimension = levels**wires
@@ -143,7 +145,7 @@ def result_of(process: Any, device: Any, n_wires: int, shots: int | None, where:
         dtype = np.int8
     if isinstance(process, _OF_STATES) and is_in_single_precision(device) and shots is None:
         dtype = np.float32 if dtype is float else np.complex64
-    return Result(process, shape, jax.dtypes.canonicalize_dtype(dtype), None, levels)
+    return ProcessResult(process, shape, jax.dtypes.canonicalize_dtype(dtype), None, levels)
 
 
 def _counted_values(process: Any, n_wires: int, levels: int, where: str) -> np.ndarray:

@@ -10,8 +10,8 @@ import pennylane as qml
 from jax.core import eval_jaxpr
 
 from bellhop.base.source import named_after
-from bellhop.circuits.circuit.execution import ONE_SHOT, SINGLE_BRANCH, QNodeCall
 from bellhop.circuits.circuit.results import Results
+from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, SINGLE_BRANCH, QNodeCall
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of, options_of
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.noise_models import noise_of
@@ -31,7 +31,7 @@ from bellhop.circuits.in_program.summed_outcomes import (
     with_sums,
 )
 from bellhop.circuits.memory import check_state_fits
-from bellhop.circuits.operations.kept_shots import drops_shots, possible
+from bellhop.circuits.operations.postselection import drops_shots, possible
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.errors import CompileError
@@ -87,7 +87,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         nonlocal results, method, postselects, uncounted, rows
         rows = Rows(row, where)
         is_here = drawn.branch_of_shot == outcomes
-        here = ShotsOfBranch(key, is_here, drawn.total, shots.copies, drawn.n_kept)
+        here = ShotsOfBranch(key, is_here, drawn.total, shots.copies, drawn.n_accepted)
         on_branch = here if shots.total else None
         of_circuit = simulator, rows, wire_faults, outcomes, on_branch
         if noise is None:
@@ -145,21 +145,21 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
             return results.finish(wire_faults.checked(values, faults, None))
         weights, faults, values = of_all_branches(nothing_drawn)
         total = possible(jnp.sum(weights))
-        is_kept: Any = None
+        is_accepted: Any = None
         drops = postselects and drops_shots(qnode)
         if method == SINGLE_BRANCH:
-            branch, is_kept = draw_branches(key, weights, 1, drops=drops)
-            branch, is_kept = branch[0], is_kept[0]
+            branch, is_accepted = draw_branches(key, weights, 1, drops=drops)
+            branch, is_accepted = branch[0], is_accepted[0]
             drawn = nothing_drawn._replace(branch_of_shot=jnp.full(shots.total, branch))
             total, _, *values = once(branch, drawn)
         elif shots.total:
-            branches, is_kept = draw_branches(key, weights, shots.total, drops=drops)
-            n_kept = jnp.zeros(len(sizes)).at[group_of_shot(shots.copies)].add(is_kept)
-            _, _, values = of_all_branches(Drawn(branches, jnp.sum(weights), n_kept))
+            branches, is_accepted = draw_branches(key, weights, shots.total, drops=drops)
+            n_accepted = jnp.zeros(len(sizes)).at[group_of_shot(shots.copies)].add(is_accepted)
+            _, _, values = of_all_branches(Drawn(branches, jnp.sum(weights), n_accepted))
         return results.finish(
             wire_faults.checked(values, faults, weights),
             total=None if shots.total else total,
-            is_kept=is_kept if postselects else None,
+            is_accepted=is_accepted if postselects else None,
         )
 
     return rows.run(of_row, lambda all_: results.of_all_rows(all_, differ=method is not None))
@@ -171,12 +171,12 @@ class Drawn(NamedTuple):
     Attributes:
         branch_of_shot: the outcomes that each shot fell to.
         total: the probability of all.
-        n_kept: how many shots of each group fell to any.
+        n_accepted: how many shots of each group fell to any.
     """
 
     branch_of_shot: Any
     total: Any
-    n_kept: Any
+    n_accepted: Any
 
 
 def _sum(one: Any, other: Any) -> Any:

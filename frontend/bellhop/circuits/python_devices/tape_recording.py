@@ -13,8 +13,8 @@ from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.python_devices.template import (
     Choice,
     Measured,
-    Part,
     Step,
+    TemplatePart,
     part_of,
     with_computed_wires,
 )
@@ -63,7 +63,7 @@ class RecordedCircuit(UnrolledLoops, NestingCircuit):
             return Measured(with_computed_wires(process, self._wire), None)
         return Measured(process, self._part(process.obs))
 
-    def _part(self, op: Any) -> Part:
+    def _part(self, op: Any) -> TemplatePart:
         if isinstance(op, qml.ops.MidMeasure) and any(map(is_dynamic, op.wires)):
             raise CompileError(
                 f"{self.where}: a wire that is measured in the middle is computed in the program, "

@@ -7,17 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.circuit.execution import QNodeCall
 from bellhop.circuits.circuit.rows_in_program import results_of_rows
+from bellhop.circuits.circuit.traced_circuit import QNodeCall
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.rewrites import rewrites_of
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
-from bellhop.circuits.python_devices.called_circuit import Circuit
+from bellhop.circuits.python_devices.called_circuit import CalledCircuit
 from bellhop.circuits.python_devices.device_call import call_circuit
-from bellhop.circuits.python_devices.recording import RecordedCircuit
-from bellhop.circuits.python_devices.results import result_of
+from bellhop.circuits.python_devices.process_results import result_of
+from bellhop.circuits.python_devices.tape_recording import RecordedCircuit
 from bellhop.circuits.python_devices.template import Template
 
 
@@ -57,7 +57,7 @@ def run_on_python_device(call: QNodeCall) -> Any:
             ]
             for group in groups
         ]
-        circuit = Circuit(
+        circuit = CalledCircuit(
             qnode,
             where,
             template,

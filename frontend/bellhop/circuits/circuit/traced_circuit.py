@@ -21,7 +21,7 @@ from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process, exact_statistics, sampled_statistics
 from bellhop.circuits.memory import check_shots_fit
-from bellhop.circuits.operations.kept_shots import (
+from bellhop.circuits.operations.postselection import (
     drops_shots,
     may_differ,
     possible,
@@ -125,7 +125,7 @@ Trace = Callable[[Callable[..., Any]], Once]
 
 
 @dataclasses.dataclass
-class Traced:
+class TracedCircuit:
     """A circuit as traced.
 
     Attributes:
@@ -150,7 +150,7 @@ def trace_circuit(
     chosen: Callable[[Trace], Once],
     inputs: Sequence[Any],
     device: DeviceSpec,
-) -> Traced:
+) -> TracedCircuit:
     """Trace a circuit with all of its runs.
 
     Args:
@@ -179,7 +179,7 @@ def trace_circuit(
         if postselects and not drops_shots(call.qnode):
             randomness = Randomness.ANEW if may_differ(closed) else Randomness.CONDITIONED
         if method == ONE_SHOT or postselects:
-            closed = as_drawn_run(closed, call.where, until_kept=postselects)
+            closed = as_drawn_run(closed, call.where, until_accepted=postselects)
         if method == ONE_SHOT:
             closed = one_by_one(
                 closed,
@@ -191,18 +191,18 @@ def trace_circuit(
             )
 
     def finish(values: Sequence[Any]) -> Any:
-        total = is_kept = None
+        total = is_accepted = None
         if has_weight:
             total, *values = values
             total = possible(total)
         elif postselects:
-            is_kept, *values = values
-        return results.finish(values, total=total, is_kept=is_kept)
+            is_accepted, *values = values
+        return results.finish(values, total=total, is_accepted=is_accepted)
 
     if randomness not in (Randomness.NONE, Randomness.TREE):
         offer_seed_of(call.qnode.device)
     together = functools.partial(results.of_all_rows, differ=method is not None)
-    return Traced(closed, once.device, randomness, finish, together)
+    return TracedCircuit(closed, once.device, randomness, finish, together)
 
 
 def _trace_once(

@@ -38,7 +38,7 @@ def possible(total: Any) -> Any:
     return jnp.where(total >= least, total, jnp.nan)
 
 
-def run_until_kept(once: ClosedJaxpr, handle: Any, *inputs: Any) -> list[Any]:
+def run_until_accepted(once: ClosedJaxpr, handle: Any, *inputs: Any) -> list[Any]:
     """Make runs until one is kept, or until none can be.
 
     Args:
@@ -52,13 +52,13 @@ def run_until_kept(once: ClosedJaxpr, handle: Any, *inputs: Any) -> list[Any]:
 
     def run(state: tuple[Any, ...]) -> tuple[Any, ...]:
         handle, *values = eval_jaxpr(once.jaxpr, once.consts, state[0], *inputs)
-        handle, more, is_kept = restart_p.bind(handle)
-        return handle, more, is_kept, values
+        handle, more, is_accepted = restart_p.bind(handle)
+        return handle, more, is_accepted, values
 
     zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]
     start = handle, jnp.array(True), jnp.array(False), zeros
-    handle, _, is_kept, values = jax.lax.while_loop(lambda state: state[1], run, start)
-    return [handle, is_kept, *values]
+    handle, _, is_accepted, values = jax.lax.while_loop(lambda state: state[1], run, start)
+    return [handle, is_accepted, *values]
 
 
 def may_differ(once: ClosedJaxpr) -> bool:
@@ -73,12 +73,12 @@ def may_differ(once: ClosedJaxpr) -> bool:
     )
 
 
-def filled(samples: Any, is_kept: Any, where: str) -> Any:
+def filled(samples: Any, is_accepted: Any, where: str) -> Any:
     """Return samples with a number that no sample is in place of those that were dropped.
 
     Args:
         samples: a row for each shot.
-        is_kept: for each shot, or for all.
+        is_accepted: for each shot, or for all.
         where: the QNode, for errors.
     """
     if not jnp.issubdtype(samples.dtype, jnp.inexact):
@@ -90,5 +90,5 @@ def filled(samples: Any, is_kept: Any, where: str) -> Any:
         fill = max(FILL, jnp.iinfo(samples.dtype).min)
     else:
         fill = FILL
-    is_kept = jnp.reshape(is_kept, (-1, *[1] * (samples.ndim - 1)))
-    return jnp.where(is_kept, samples, jnp.asarray(fill, samples.dtype))
+    is_accepted = jnp.reshape(is_accepted, (-1, *[1] * (samples.ndim - 1)))
+    return jnp.where(is_accepted, samples, jnp.asarray(fill, samples.dtype))
