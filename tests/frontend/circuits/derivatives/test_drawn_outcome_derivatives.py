@@ -54,7 +54,7 @@ def prepared(x: Any) -> Any:
 
 
 def postselected(x: Any) -> Any:
-    """What is saved depends on what was drawn before and after."""
+    """What is kept depends on what was drawn before and after."""
     qml.RX(x[0], 0)
     first = bellhop.measure(0)
     qml.RY(x[1] * (1 + first), 1)
@@ -186,7 +186,7 @@ def rare(x: Any) -> Any:
 def test_fewer_than_two_shots_have_no_covariance() -> None:
     with pytest.raises(DifferentiableCompileError, match="has a group of one shot"):
         jacobian(rare, 1)(POINT)
-    # Of two shots none, one or both are saved.
+    # Of two shots none, one or both are kept.
     derivative = jacobian(rare, 2, postselect_mode="hw-like")
     drawn = bellhop.qjit(jax.vmap(derivative), seed=1)(jnp.broadcast_to(2 * POINT, (40, 2)))
     n_known = np.sum(np.all(np.isfinite(drawn), axis=(1, 2)))
