@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._call_graph import drop_unused_functions, functions_here, references
@@ -91,8 +91,10 @@ def inline(call: ir.Operation, function: ir.Operation) -> None:
     copy.erase()
 
 
-def inline_callers(module: ir.Module, holding: str, *, most: int = 1) -> None:
-    """Inline the functions that are called once, or ``most`` times, and hold operations of a name.
+def inline_callers(
+    module: ir.Module, is_held: Callable[[ir.Operation], bool], *, most: int = 1
+) -> None:
+    """Inline the functions that are called once, or ``most`` times, and hold some operations.
 
     JAX makes functions of the bodies of loops, which hide what stands in them.
     """
@@ -103,7 +105,7 @@ def inline_callers(module: ir.Module, holding: str, *, most: int = 1) -> None:
             op
             for function in functions_here(module)
             for op in named(function, "func.call")
-            if uses[symbol(op)] <= most and named(by_name[symbol(op)], holding)
+            if uses[symbol(op)] <= most and any(map(is_held, operations(by_name[symbol(op)])))
         ]
         if not calls:
             return

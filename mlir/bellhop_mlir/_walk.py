@@ -36,16 +36,16 @@ def named(parent: ir.Operation, name: str) -> list[ir.Operation]:
     return [op for op in operations(parent) if op.name == name]
 
 
-def symbols(module: ir.Module, kind: str | None = None) -> dict[str, ir.Operation]:
+def symbols(module: ir.Module | ir.Operation, kind: str | None = None) -> dict[str, ir.Operation]:
     """Return the operations of a module's own block that have a symbol, or those of a kind."""
     return {
         string(op, "sym_name"): op
-        for op in (view.operation for view in module.body.operations)
+        for op in (view.operation for view in module.operation.regions[0].blocks[0].operations)
         if kind in (None, op.name) and "sym_name" in op.attributes
     }
 
 
-def functions(module: ir.Module) -> dict[str, ir.Operation]:
+def functions(module: ir.Module | ir.Operation) -> dict[str, ir.Operation]:
     """Return the ``func.func`` operations of a module by symbol."""
     return symbols(module, "func.func")
 

@@ -12,7 +12,7 @@ from bellhop_mlir.transforms.callbacks.convert_callback_to_runtime import Conver
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import DelegateCallbacks
 from bellhop_mlir.transforms.callbacks.hoist_callbacks import HoistCallbacks
 from bellhop_mlir.transforms.callbacks.order_effects import OrderEffects
-from bellhop_mlir.transforms.callbacks.overlap_callbacks import OverlapCallbacks
+from bellhop_mlir.transforms.callbacks.overlap_calls import OverlapCalls
 from bellhop_mlir.transforms.circuits.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.circuits.fuse_circuits import FuseCircuits
 from bellhop_mlir.transforms.circuits.fuse_gates import FuseGates
@@ -22,7 +22,6 @@ from bellhop_mlir.transforms.regions.convert_accelerate_to_runtime import Conver
 from bellhop_mlir.transforms.regions.fuse_accelerate import FuseAccelerate
 from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.regions.outline_regions import OutlineRegions
-from bellhop_mlir.transforms.regions.overlap_regions import OverlapRegions
 from bellhop_mlir.transforms.straight_line.outline_scalars import OutlineScalars
 from bellhop_mlir.transforms.straight_line.split_long_blocks import SplitLongBlocks
 
@@ -39,7 +38,7 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
     CanonicalizeRegions,
 )
 # After these a program's regions are modules of their own, which are taken out of it.
-REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime, OverlapRegions)
+REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime, OverlapCalls)
 _CALLS: tuple[type[Pass], ...] = (
     FuseCircuits,
     ConvertCallbackToRuntime,
@@ -50,12 +49,10 @@ CALLS: tuple[type[Pass], ...] = (*_CALLS, OutlineScalars, SplitLongBlocks)
 DELEGATED_CALLS: tuple[type[Pass], ...] = (DelegateCallbacks, *_CALLS)
 CONVERSION = REGIONS + CALLS
 PIPELINE: tuple[type[Pass], ...] = OPTIMIZATION + CONVERSION
-# Before these, where the user asks for callbacks that run at once.
-CONCURRENCY: tuple[type[Pass], ...] = (OverlapCallbacks,)
 # First, where a circuit asks for passes of its own; those can be run by themselves too.
 TRANSFORMATION: tuple[type[Pass], ...] = (TransformCircuits, *CIRCUIT_PASSES.values())
 PASSES: dict[str, type[Pass]] = {
-    pass_.name: pass_ for pass_ in PIPELINE + DELEGATED_CALLS + CONCURRENCY + TRANSFORMATION
+    pass_.name: pass_ for pass_ in PIPELINE + DELEGATED_CALLS + TRANSFORMATION
 }
 
 Observer = Callable[[str, ir.Module], None]

@@ -36,14 +36,13 @@ from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.pipelines import (
     CALLS,
-    CONCURRENCY,
     DELEGATED_CALLS,
     OPTIMIZATION,
     REGIONS,
     run_pipeline,
 )
 from bellhop_mlir.transforms.callbacks.convert_callback_to_runtime import ConvertCallbackToRuntime
-from bellhop_mlir.transforms.callbacks.overlap_callbacks import OverlapCallbacks
+from bellhop_mlir.transforms.callbacks.overlap_calls import OverlapCalls
 from bellhop_mlir.transforms.circuits.transform_circuits import (
     TransformCircuits,
     circuits_with_passes,
@@ -125,15 +124,14 @@ def optimize(
         # The table also has the callbacks whose calls the passes have removed.
         options[ConvertAccelerateToRuntime] = {"first_id": len(targets)}
         options[ConvertCallbackToRuntime] = {"program": key}
-        run(REGIONS, verified=True)
         workers = Workers(concurrent) if concurrent > 1 and not delegates else None
-        starting = frozenset(i for i, target in enumerate(targets) if target.may_start)
-        options[OverlapCallbacks] = {"ids": starting}
+        if workers is not None:
+            starting = (str(i) for i, target in enumerate(targets) if target.may_start)
+            options[OverlapCalls] = {"ids": ",".join(starting)}
+        run(REGIONS, verified=True)
         callbacks = [target.bind(workers) for target in targets] + take_regions(module, targets)
         if not delegates:
             table.set_program(key, callbacks)
-        if workers is not None:
-            run(CONCURRENCY, verified=True)
         run(DELEGATED_CALLS if delegates else CALLS, verified=True)
         kept = Delegates(targets, callbacks) if delegates else None
         code = Code(

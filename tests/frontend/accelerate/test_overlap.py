@@ -1,4 +1,4 @@
-"""Regions run beside circuits that do not need them: shown by events that each waits for."""
+"""What does not need a region runs beside it: shown by events that each waits for."""
 
 import gc
 import threading
@@ -65,10 +65,15 @@ def workspace(tmp_path, monkeypatch):
 def stages(function, *arguments):
     f = bellhop.qjit(function, keep_intermediate=True)
     value = f(*arguments)
-    return value, bellhop.debug.get_compilation_stage(f, "overlap-regions")
+    return value, bellhop.debug.get_compilation_stage(f, "overlap-calls")
 
 
-far = bellhop.accelerate(lambda x: jnp.sin(x), dev="cpu:1")
+def long_sine(x):
+    # Long enough to run beside something.
+    return jnp.sin(x) + 0 * jnp.sum(jnp.cos(jnp.arange(2e5)))
+
+
+far = bellhop.accelerate(lambda x: long_sine(x), dev="cpu:1")
 
 OVERLAPPING = {
     "region first": lambda x: far(x) + circuit(x),
@@ -97,10 +102,114 @@ def plain_circuit(x):
     return jnp.cos(x)
 
 
+def meeting(n):
+    """Return n functions, each of which waits until all of them are under way."""
+    barrier = threading.Barrier(n)
+
+    def meet(x) -> float:
+        barrier.wait(PATIENCE)
+        return float(x)
+
+    return [bellhop.pure_callback(meet, vmap_method="sequential") for _ in range(n)]
+
+
+def region_with(callback, dev="cpu:1"):
+    return bellhop.accelerate(lambda x: callback(x) * 2, dev=dev)
+
+
+TOGETHER = {
+    "straight": lambda f, g, x: f(x) + g(x),
+    "in a loop": lambda f, g, x: jax.lax.fori_loop(0, 3, lambda i, v: f(v) + g(v) - 3 * v + x, x),
+    "in a scan": lambda f, g, x: (
+        jax.lax.scan(lambda v, y: (f(v) + g(y) - v - 2 * y, v), x, jnp.arange(3.0))[0] + 3 * x
+    ),
+    "in a conditional": lambda f, g, x: jax.lax.cond(x > 0, lambda x: f(x) + g(x), lambda x: x, x),
+    "in a function": lambda f, g, x: jax.jit(lambda x: f(x) + g(x))(x),
+}
+
+
+@pytest.mark.parametrize("function", TOGETHER.values(), ids=TOGETHER)
+def test_regions_that_cannot_be_one_run_at_once(function):
+    """One of them waits for a callback, beside which the other runs."""
+    a, b = meeting(2)
+    far, later = region_with(a), region_with(b)
+    same = bellhop.pure_callback(lambda x: x, float, vmap_method="sequential")
+    value = bellhop.qjit(lambda x: function(far, lambda x: later(same(x)), x))(0.5)
+    np.testing.assert_allclose(value, 2.0)
+    assert pending_regions() == 0
+
+
+@pytest.mark.parametrize("function", TOGETHER.values(), ids=TOGETHER)
+def test_region_and_callback_run_at_once(function):
+    a, b = meeting(2)
+    far = region_with(a)
+    value = bellhop.qjit(lambda x: function(far, lambda x: 2 * b(x), x))(0.5)
+    np.testing.assert_allclose(value, 2.0)
+    assert pending_regions() == 0
+
+
+def test_region_and_callback_with_effect_run_at_once():
+    a, b = meeting(2)
+    seen = []
+
+    @bellhop.io_callback(ordered=True)
+    def tells(x) -> float:
+        seen.append(float(x))
+        return float(b.__wrapped__(x))
+
+    far = region_with(a)
+
+    @bellhop.qjit
+    def program(x):
+        bellhop.debug.callback(seen.append, "before", ordered=True)
+        y = far(x)
+        z = tells(x)
+        bellhop.debug.callback(seen.append, "after", ordered=True)
+        return y + z
+
+    assert program(0.5) == 1.5
+    assert seen == ["before", 0.5, "after"]
+
+
+def test_backward_passes_of_regions_and_callbacks_run_at_once():
+    a, b = meeting(2)
+
+    def doubled(callback):
+        @jax.custom_vjp
+        def f(x):
+            return x * 2
+
+        f.defvjp(lambda x: (f(x), x), lambda x, dy: (callback(dy) * 2,))
+        return f
+
+    far, near = bellhop.accelerate(doubled(a), dev="cpu:1"), doubled(b)
+    assert bellhop.qjit(jax.grad(lambda x: far(x) + near(x)))(0.5) == 4.0
+
+
+HOST = {
+    "matrix product": lambda x: jnp.sum(jnp.full((300, 300), x) @ jnp.full((300, 300), x)),
+    "loop": lambda x: jax.lax.while_loop(lambda v: v < 50, lambda v: v + x, x),
+    "large array": lambda x: jnp.sum(jnp.sin(jnp.arange(3e5) * x)),
+    "sort": lambda x: jnp.sort(jnp.cos(jnp.arange(1e4) * x))[7],
+    "linear algebra": lambda x: jnp.sum(jnp.linalg.qr(jnp.full((80, 80), x))[1]),
+}
+
+
+@pytest.mark.parametrize("host", HOST.values(), ids=HOST)
+def test_host_code_is_done_beside_a_region(host):
+    value, text = stages(lambda x: far(x) + host(x), 0.3)
+    np.testing.assert_allclose(value, np.sin(0.3) + host(0.3), rtol=1e-8)
+    start, beside, wait = (
+        text.index(part) for part in ('kind = "start"', "call @main_beside", 'kind = "done"')
+    )
+    assert start < beside < wait
+
+
 APART = {
     "region feeds circuit": lambda x: circuit(far(x)),
     "circuit feeds region": lambda x: far(circuit(x)),
-    "no circuit": lambda x: far(x),
+    "nothing else": lambda x: far(x),
+    "nothing that takes long": lambda x: far(x) + jnp.sin(x),
 }
 
 

@@ -53,7 +53,7 @@ class FuseAccelerate(Pass):
         """Change ``module`` in place; return False where nothing changed."""
         if not named(module.operation, "callback.accelerate"):
             return False
-        inline_callers(module, "callback.accelerate")
+        inline_callers(module, lambda op: op.name == "callback.accelerate")
         for function in functions_here(module):
             for block in reversed(blocks_in(function)):
                 while _fuse_loop(module, block) or _fuse_two(module, block):

@@ -1,4 +1,4 @@
-// RUN: --pass=overlap-callbacks
+// RUN: --pass=overlap-calls{ids=0}
 
 // TEST: calls_start_when_their_operands_are_there_and_are_waited_for_at_the_first_use
 

@@ -1,0 +1,226 @@
+"""overlap-calls: what does not need a region, or another call, runs while that is under way."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from bellhop_mlir._bindings import ir, stablehlo
+from bellhop_mlir._cost import WORTHWHILE, costs, elements
+from bellhop_mlir._outline import inline_callers
+from bellhop_mlir._parts import Part, connect, keep, outline
+from bellhop_mlir._purity import impure_functions
+from bellhop_mlir._schedule import Do, Schedule, Start, Wait
+from bellhop_mlir._walk import (
+    blocks_in,
+    function_type,
+    functions,
+    replace,
+    symbol,
+    symbols,
+    types,
+)
+from bellhop_mlir.dialects import callback
+from bellhop_mlir.passes import Pass
+
+# Functions that are called in more places stay functions.
+_MOST_COPIES = 32
+
+
+@dataclass(frozen=True)
+class OverlapCalls(Pass):
+    """Start pure calls as soon as their operands are there, and wait at the first use.
+
+    Before::
+
+        %a = "callback.call"(%x) {callee = @region, kind = "pure"} ...
+        %b = stablehlo.dot_general %m, %m ...
+        %c = "callback.call"(%x) {callee = @region_elsewhere, kind = "pure"} ...
+
+    After::
+
+        %s = "callback.call"(%x) {callee = @region, kind = "start"} ...
+        %t = "callback.call"(%x) {callee = @region_elsewhere, kind = "start"} ...
+        %s1, %t1, %b = func.call @main_beside(%s, %t, %m) {inlineable = "false"} ...
+        %a = "callback.call"(%s1, %b) {callee = @region, kind = "done"} ...
+        %c = "callback.call"(%t1, %a) {callee = @region_elsewhere, kind = "done"} ...
+
+    A block is put into the order in which one thread gets furthest (``_schedule.py``).  Data
+    dependence says so to XLA, whose CPU backend runs custom calls of small programs one after
+    another and in an order of its own: what is done while calls are under way, be it a circuit, a
+    callback, a loop or a matrix product, becomes a function that takes their tickets and gives
+    them back; a wait takes the tickets of what was started, and a result of what was done and
+    of the wait before it.
+
+    A call stays whole where nothing long enough is beside it, and so does a region that takes
+    next to no time (``_cost.py``).  Functions that hold calls, which hide them, are inlined where
+    they are called in few places.
+
+    Args:
+        ids: the numbers of the callbacks whose calls may be split as those of regions are, by
+            commas.
+
+    Preconditions: convert-accelerate-to-runtime ran before, and the declarations of regions
+    still name their modules.
+    """
+
+    ids: str = ""
+
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        names = self._splittable(module)
+        if not names:
+            return False
+        inline_callers(module, lambda op: _may_split(op, names), most=_MOST_COPIES)
+        # The innermost first: what is done beside a call becomes a function.
+        for block in reversed(blocks_in(module.operation)):
+            places = {i for i, op in enumerate(block.operations) if _may_split(op.operation, names)}
+            if places:
+                _Order(module, block, places).apply()
+        return True
+
+    def _splittable(self, module: ir.Module) -> set[str]:
+        ids = set(map(int, filter(None, self.ids.split(","))))
+        modules = symbols(module, "builtin.module")
+        return {
+            name
+            for name, declaration in callback.declarations(module).items()
+            if declaration.id in ids
+            or (declaration.module is not None and _is_long(modules[declaration.module]))
+        }
+
+
+def _is_long(region: ir.Operation) -> bool:
+    """Tell whether a region takes long enough, with what it moves."""
+    by_name = functions(region)
+    if "main" not in by_name:
+        return True
+    type_ = function_type(by_name["main"])
+    moved = sum(map(elements, [*type_.inputs, *type_.results]))
+    return moved + costs(by_name)(by_name["main"]) >= WORTHWHILE
+
+
+def _may_split(op: ir.Operation, names: set[str]) -> bool:
+    if op.name != "callback.call" or not len(op.results):
+        return False
+    call = callback.CallOp(op)
+    return call.traits.is_pure and call.callee in names and not call.aliases
+
+
+class _Order:
+    """Puts a block into the order of its schedule.
+
+    Args:
+        module: what the block stands in.
+        block: the block.
+        calls: the places of the calls that may be split.
+    """
+
+    def __init__(self, module: ir.Module, block: ir.Block, calls: Collection[int]) -> None:
+        schedule = Schedule(block, calls, impure_functions(module))
+        self._module = module
+        self._ops = schedule.operations
+        self._steps = list(schedule.steps())
+        of = costs(functions(module))
+        self._costs = [
+            min(WORTHWHILE, sum(of(self._ops[i]) for i in step.places))
+            if isinstance(step, Do)
+            else 0
+            for step in self._steps
+        ]
+        self._split = set(self._accompanied())
+        self._parts: list[Part] = []
+        self._beside: list[Part] = []
+        # The tickets of the calls under way.
+        self._tickets: dict[int, ir.Value] = {}
+        self._stretch: list[ir.Operation] = []
+        self._stretch_cost = 0.0
+
+    def _accompanied(self) -> Iterator[int]:
+        """Yield the calls beside which there is another, or work that takes long enough."""
+        done = 0.0
+        begun: dict[int, float] = {}
+        for step, cost in zip(self._steps, self._costs, strict=True):
+            done += cost
+            if isinstance(step, Start):
+                if begun:
+                    done += WORTHWHILE
+                    yield step.place
+                begun[step.place] = done
+            elif isinstance(step, Wait) and done - begun.pop(step.place) >= WORTHWHILE:
+                yield step.place
+
+    def apply(self) -> None:
+        """Put the block into that order."""
+        if not self._split:
+            return
+        started: list[int] = []
+        waited: list[ir.Value] = []
+        for step, cost in zip(self._steps, self._costs, strict=True):
+            if isinstance(step, Do):
+                self._do([self._ops[i] for i in step.places], cost)
+            elif step.place not in self._split:
+                # Of a call that is not split, the start says nothing.
+                if isinstance(step, Wait):
+                    self._do([self._ops[step.place]], 0)
+            elif isinstance(step, Start):
+                self._start(step.place)
+                started.append(step.place)
+            else:
+                self._end_stretch()
+                behind = [self._tickets[i] for i in started if i in self._tickets]
+                started = []
+                waited = self._wait(step.place, behind, waited)
+        self._end_stretch(self._ops[-1])
+        connect(self._parts)
+        for part in reversed(self._parts):
+            if part in self._beside:
+                outline(self._module, part, "beside")
+            else:
+                keep(part)
+
+    def _do(self, ops: Sequence[ir.Operation], cost: float) -> None:
+        for op in ops:
+            op.move_before(self._ops[-1])
+        self._stretch += ops
+        self._stretch_cost += cost
+
+    def _start(self, place: int) -> None:
+        self._end_stretch()
+        op = self._ops[place]
+        with ir.InsertionPoint(self._ops[-1]), op.location:
+            ticket = ir.Type.parse(callback.TICKET)
+            call = callback.call(symbol(op), "start", list(op.operands), [ticket])
+        self._tickets[place] = call.operation.results[0]
+        self._parts.append(Part([call.operation]))
+
+    def _wait(self, place: int, behind: list[ir.Value], waited: list[ir.Value]) -> list[ir.Value]:
+        """Wait for a call, behind others that began and a wait; return a result of it."""
+        op = self._ops[place]
+        ticket = self._tickets.pop(place)
+        operands = [ticket, *(other for other in behind if other != ticket), *waited]
+        with ir.InsertionPoint(self._ops[-1]), op.location:
+            call = callback.call(symbol(op), "done", operands, types(op.results))
+        replace(op, list(call.results))
+        self._parts.append(Part([call.operation]))
+        return [call.operation.results[0]]
+
+    def _end_stretch(self, *terminator: ir.Operation) -> None:
+        """Make a part of what was done since the last start or wait."""
+        is_beside = self._tickets and self._stretch_cost >= WORTHWHILE
+        if is_beside:
+            self._pass_tickets()
+        part = Part([*self._stretch, *terminator])
+        if part.operations:
+            self._parts.append(part)
+        if is_beside:
+            self._beside.append(part)
+        self._stretch, self._stretch_cost = [], 0.0
+
+    def _pass_tickets(self) -> None:
+        """Let the waits for what is under way come after this stretch, which comes after starts."""
+        with ir.InsertionPoint(self._ops[-1]), self._stretch[0].location:
+            zero = stablehlo.constant(ir.Attribute.parse(f"dense<0> : {callback.TICKET}"))
+            self._stretch.append(zero.owner)
+            for place, ticket in self._tickets.items():
+                passed = stablehlo.or_(ticket, zero)
+                self._stretch.append(passed.owner)
+                self._tickets[place] = passed
