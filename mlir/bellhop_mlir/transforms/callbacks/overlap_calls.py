@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._cost import WORTHWHILE, costs, elements
 from bellhop_mlir._outline import inline_callers
-from bellhop_mlir._parts import Part, connect, keep, outline
+from bellhop_mlir._parts import OperationGroup, connect, keep, outline
 from bellhop_mlir._purity import impure_functions
 from bellhop_mlir._schedule import Do, Schedule, Start, Wait
 from bellhop_mlir._walk import (
@@ -127,8 +127,8 @@ class _Order:
             for step in self._steps
         ]
         self._split = set(self._accompanied())
-        self._parts: list[Part] = []
-        self._beside: list[Part] = []
+        self._parts: list[OperationGroup] = []
+        self._beside: list[OperationGroup] = []
         # The tickets of the calls under way.
         self._tickets: dict[int, ir.Value] = {}
         self._stretch: list[ir.Operation] = []
@@ -190,7 +190,7 @@ class _Order:
             ticket = ir.Type.parse(callback.TICKET)
             call = callback.call(symbol(op), "start", list(op.operands), [ticket])
         self._tickets[place] = call.operation.results[0]
-        self._parts.append(Part([call.operation]))
+        self._parts.append(OperationGroup([call.operation]))
 
     def _wait(self, place: int, behind: list[ir.Value], waited: list[ir.Value]) -> list[ir.Value]:
         """Wait for a call, behind others that began and a wait; return a result of it."""
@@ -200,7 +200,7 @@ class _Order:
         with ir.InsertionPoint(self._ops[-1]), op.location:
             call = callback.call(symbol(op), "done", operands, types(op.results))
         replace(op, list(call.results))
-        self._parts.append(Part([call.operation]))
+        self._parts.append(OperationGroup([call.operation]))
         return [call.operation.results[0]]
 
     def _end_stretch(self, *terminator: ir.Operation) -> None:
@@ -208,7 +208,7 @@ class _Order:
         is_beside = self._tickets and self._stretch_cost >= WORTHWHILE
         if is_beside:
             self._pass_tickets()
-        part = Part([*self._stretch, *terminator])
+        part = OperationGroup([*self._stretch, *terminator])
         if part.operations:
             self._parts.append(part)
         if is_beside:
