@@ -33,16 +33,25 @@ struct CompiledCall {
 
 // The places in that tuple.
 enum Place : Py_ssize_t {
-  kJit,       // JAX's function
-  kFirst,     // its first argument, the handle of the table
-  kContexts,  // tuple of objects, each followed by the `value` that it must have
-  kUnless,    // tuple of sets and lists, all of which must be empty
-  kOthers,    // tuple of types of arguments that need _specially
-  kEffects,   // the type of results that need _specially
-  kDeclared,  // None, or a tuple for each argument: dtype, shape, type of scalars, and
-              // a tuple of the Python types that become such a scalar
-  kMostRuns,  // with so many runs under way, of all functions, a call needs _specially
-  kWaits,     // True if the run may still be under way when JAX returns
+  kJit,        // JAX's function
+  kFirst,      // its first argument, the handle of the table
+  kContexts,   // tuple of objects, each followed by the `value` that it must have
+  kUnless,     // tuple of sets and lists, all of which must be empty
+  kOthers,     // tuple of types of arguments that need _specially
+  kSpecial,    // tuple of types of results that need _specially
+  kDeclared,   // None, or a tuple for each argument: dtype, shape, type of scalars, and
+               // a tuple of the Python types that become such a scalar
+  kMostRuns,   // with so many runs under way, of all functions, a call needs _specially
+  kWaits,      // True if the run may still be under way when JAX returns
+  kReadiness,  // how a run is made to begin at once: see is_ready
+};
+
+// The places in the tuple there.
+enum Readiness : Py_ssize_t {
+  kArrays,     // the type of JAX's arrays
+  kNumpy,      // that of NumPy's
+  kFlatten,    // function: a tuple that begins with the leaves of a pytree
+  kMakeReady,  // function of args and kwargs: returns both, with arrays that are ready
 };
 
 PyObject* at(PyObject* fast, Place place) { return PyTuple_GET_ITEM(fast, place); }
@@ -131,6 +140,8 @@ struct Names {
   PyObject* shape = PyUnicode_InternFromString("shape");
   PyObject* weak_type = PyUnicode_InternFromString("weak_type");
   PyObject* value = PyUnicode_InternFromString("value");
+  PyObject* nbytes = PyUnicode_InternFromString("nbytes");
+  PyObject* is_ready = PyUnicode_InternFromString("is_ready");
   PyObject* specially = PyUnicode_InternFromString("_specially");
 };
 const Names* names = nullptr;
@@ -211,13 +222,18 @@ bool holds_any(PyObject* unless) {
   return false;
 }
 
+// Whether an object's type is one of some.
+bool is_one_of(PyObject* types, PyObject* object) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); ++i) {
+    if (Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(types, i))))
+      return true;
+  }
+  return false;
+}
+
 bool has_other(PyObject* others, PyObject* args) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(others); ++i) {
-    for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(args); ++j) {
-      if (Py_IS_TYPE(PyTuple_GET_ITEM(args, j),
-                     reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(others, i))))
-        return true;
-    }
+  for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(args); ++j) {
+    if (is_one_of(others, PyTuple_GET_ITEM(args, j))) return true;
   }
   return false;
 }
@@ -226,6 +242,67 @@ bool has_other(PyObject* others, PyObject* args) {
 bool may_be_fast(PyObject* fast, PyObject* args) {
   return !holds_any(at(fast, kUnless)) && !has_other(at(fast, kOthers), args) &&
          is_at_top(at(fast, kContexts));
+}
+
+// XLA copies smaller arrays of NumPy's before a call returns.
+constexpr Py_ssize_t kCopiedLater = 64 * 1024;
+
+// Whether a leaf is there, or on its way: it is copied, or computed. A run that has to
+// wait for one runs on a thread of XLA's, of which there are as many as processors, and
+// not on its caller's. Callbacks that wait for one another there may wait for ever.
+bool is_ready(PyObject* readiness, PyObject* leaf) {
+  const auto is = [=](Readiness type) {
+    return Py_IS_TYPE(
+        leaf, reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(readiness, type)));
+  };
+  if (is(kArrays)) {
+    PyObject* const ready = PyObject_CallMethodNoArgs(leaf, names->is_ready);
+    if (ready == nullptr) PyErr_Clear();
+    Py_XDECREF(ready);
+    return ready == Py_True;
+  }
+  if (!is(kNumpy)) return true;
+  PyObject* const bytes = PyObject_GetAttr(leaf, names->nbytes);
+  const Py_ssize_t count = bytes == nullptr ? kCopiedLater : PyLong_AsSsize_t(bytes);
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  Py_XDECREF(bytes);
+  return count < kCopiedLater;
+}
+
+bool is_scalar(PyObject* value) {
+  return PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value);
+}
+
+bool are_ready(PyObject* readiness, PyObject* leaves) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(leaves); ++i) {
+    if (!is_ready(readiness, PyList_GET_ITEM(leaves, i))) return false;
+  }
+  return true;
+}
+
+// Whether a run may begin at once. False where that cannot be told.
+bool may_begin(PyObject* readiness, PyObject* args, PyObject* kwargs) {
+  const auto is_leaf = [=](PyObject* value) {
+    return is_scalar(value) ||
+           Py_IS_TYPE(value, reinterpret_cast<PyTypeObject*>(
+                                 PyTuple_GET_ITEM(readiness, kArrays))) ||
+           Py_IS_TYPE(value, reinterpret_cast<PyTypeObject*>(
+                                 PyTuple_GET_ITEM(readiness, kNumpy)));
+  };
+  const auto is_tree_ready = [=](PyObject* tree) {
+    PyObject* const flat =
+        PyObject_CallOneArg(PyTuple_GET_ITEM(readiness, kFlatten), tree);
+    if (flat == nullptr) PyErr_Clear();
+    const bool ready =
+        flat != nullptr && are_ready(readiness, PyTuple_GET_ITEM(flat, 0));
+    Py_XDECREF(flat);
+    return ready;
+  };
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+    PyObject* const arg = PyTuple_GET_ITEM(args, i);
+    if (!(is_leaf(arg) ? is_ready(readiness, arg) : is_tree_ready(arg))) return false;
+  }
+  return kwargs == nullptr || is_tree_ready(kwargs);
 }
 
 PyObject* specially(PyObject* self, PyObject* begun, PyObject* failed, PyObject* args,
@@ -262,11 +339,24 @@ Outcome call_fast(PyObject* self, PyObject* fast, PyObject* args, PyObject* kwar
   if (run.others() >= PyLong_AsSsize_t(at(fast, kMostRuns))) return outcome;
   PyObject* const taken = as_declared(at(fast, kDeclared), args, kwargs);
   if (taken == nullptr) return outcome;
+  const bool begins =
+      at(fast, kWaits) != Py_True || may_begin(at(fast, kReadiness), taken, kwargs);
+  PyObject* const made =
+      begins ? nullptr
+             : PyObject_CallFunctionObjArgs(
+                   PyTuple_GET_ITEM(at(fast, kReadiness), kMakeReady), taken,
+                   kwargs == nullptr ? Py_None : kwargs, nullptr);
   const RunsHere here;
-  {
+  if (begins) {
     const Calling in_call;
     outcome.result = call_jit(at(fast, kJit), at(fast, kFirst), taken, kwargs);
+  } else if (made != nullptr) {
+    const Calling in_call;
+    outcome.result =
+        call_jit(at(fast, kJit), at(fast, kFirst), PyTuple_GET_ITEM(made, 0),
+                 kwargs == nullptr ? nullptr : PyTuple_GET_ITEM(made, 1));
   }
+  Py_XDECREF(made);
   Py_DECREF(taken);
   if (outcome.result == nullptr) {
     outcome.failed = take_exception();
@@ -274,10 +364,9 @@ Outcome call_fast(PyObject* self, PyObject* fast, PyObject* args, PyObject* kwar
   }
   // Where the call has compiled a program, it may wait, or print.
   PyObject* const now = fast_of(self);
-  outcome.asks_for_more =
-      now != fast || (at(fast, kWaits) == Py_True && !here.any()) ||
-      holds_any(at(fast, kUnless)) ||
-      Py_IS_TYPE(outcome.result, reinterpret_cast<PyTypeObject*>(at(fast, kEffects)));
+  outcome.asks_for_more = now != fast || (at(fast, kWaits) == Py_True && !here.any()) ||
+                          holds_any(at(fast, kUnless)) ||
+                          is_one_of(at(fast, kSpecial), outcome.result);
   Py_XDECREF(now);
   return outcome;
 }

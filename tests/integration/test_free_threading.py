@@ -81,7 +81,6 @@ def test_the_newest_kind_of_program_is_not_lost():
 
 @pytest.mark.parametrize("is_compiled", [False, True], ids=["", "compiled"])
 def test_first_calls_wait_for_one_another_in_their_callbacks(is_compiled):
-    # JAX lets one call at a time make the entry of a program, until its first run is over.
     barrier = threading.Barrier(_THREADS, timeout=PATIENCE)
     results = {}
 

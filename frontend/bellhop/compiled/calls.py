@@ -5,7 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
+from bellhop._jax.dispatch import ARRAY, NotRun
 from bellhop._jax.private import (
     AT_TOP_LEVEL,
     hide_frames,
@@ -23,6 +25,7 @@ from bellhop.compiler.failures import (
     raise_failures_of_plain_jits,
 )
 from bellhop.compiler.instruments import RUN, Stopwatch, observers, recordings
+from bellhop.compiler.placement import ready
 from bellhop.control_flow.interpretation import is_recording
 from bellhop.run.crowding import RUNS_FOR_EACH_CLIENT
 from bellhop.run.embedding import EffectsOnly, wait_for
@@ -52,22 +55,20 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
     _declared_leaves: tuple[Any, ...] | None
     _table: CallbackTable
     _transformed: Transformed
-    # Whether a run is over: JAX holds the entry of a program, compiled or not, until its first is.
-    _has_run = False
 
     def _begin_calls(self) -> None:
         """Gather what ``CompiledCall`` looks at; nothing is fast before ``_choose_fast_calls``."""
         self._declared_leaves = None
-        self._unless = (self._runner.first_runs.threads, observers)
+        self._unless = (observers,)
         self._others = tuple(self._autograd_types)
+        self._special_results = EffectsOnly, NotRun
+        self._readiness = ARRAY, np.ndarray, jax.tree_util.default_registry.flatten, ready
 
     def _choose_fast_calls(self) -> None:
         """Say what a call may leave to ``CompiledCall``: to JAX's fast call, and no more."""
         programs, runner = self._programs, self._runner
-        # Threads that make the first call at once must know of one another.
         is_fast = runner.has_fast_calls and not (
             self._static
-            or not self._has_run
             or (self._declared is not None and self._declared_leaves is None)
             or self.compile_options.verbose
             or programs.print
@@ -82,7 +83,8 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
                 self._unless,
                 self._others,
             ),
-            *(EffectsOnly, self._declared_leaves, RUNS_FOR_EACH_CLIENT, programs.call_runtime),
+            *(self._special_results, self._declared_leaves, RUNS_FOR_EACH_CLIENT),
+            *(programs.call_runtime, self._readiness),
         )
         if not is_fast:
             self._fast = None
@@ -115,17 +117,11 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
             if begun is not None or failed is not None:
                 result = self._runner.resume(static, arguments, named, begun, failed)
             elif (
-                self._runner.first_runs.threads
-                or self.compile_options.verbose
-                or observers
-                or runs_under_way() > RUNS_FOR_EACH_CLIENT
+                self.compile_options.verbose or observers or runs_under_way() > RUNS_FOR_EACH_CLIENT
             ):
                 result = self._run_specially(static, arguments, named)
-            elif self._is_first() and not self._runner.first_runs.begin():
-                result = self._runner.run_aside(static, arguments, named)
             else:
                 result = self._runner.run(static, arguments, named)
-                self._has_run = True
             if self._programs.call_runtime:
                 wait_for(result)
             if type(result) is EffectsOnly:
@@ -156,9 +152,6 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
             hide_frames(failure)
             raise
 
-    def _is_first(self) -> bool:
-        return self._runner.has_fast_calls and not self._has_run
-
     def _call_transformed(self, args: Any, kwargs: Any) -> Any:
         """Become part of a program, or of a transformation that is not in one."""
         raise_failures_of_plain_jits()
@@ -177,8 +170,6 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
         """Run without the fast path: beside other runs, or with reports or a profile."""
         if runs_under_way() > RUNS_FOR_EACH_CLIENT:
             run = self._runner.run_on_spare_device
-        elif self._runner.first_runs.threads:
-            run = self._runner.run_aside
         else:
             run = self._runner.run
         if self.compile_options.verbose or recordings.get():

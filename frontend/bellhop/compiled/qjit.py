@@ -188,9 +188,8 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             >>> f.compiled_function is None
             True
         """
-        self._runner.jit.clear_cache()
+        self._runner.clear_cache()
         self._programs.made.clear()
-        self._has_run = False
         self._choose_fast_calls()
 
     def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
@@ -207,7 +206,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         """Compile the newest program again at its next call, from another module."""
         self._newest()
         self._programs.replace_newest(stage, text)
-        self._runner.jit.clear_cache()
+        self._runner.clear_cache()
 
     def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
         self._traced.refuse(args, kwargs)

@@ -6,13 +6,16 @@ on another platform or partitioned over devices, is refused while it is traced o
 anything runs; then arguments are gathered, and it runs on the host.
 """
 
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import jax
+import numpy as np
 from jax.interpreters import mlir
 
+from bellhop._jax.dispatch import copied
 from bellhop._jax.private import mesh_is_set, partitioning, uncommitted, without_mesh
 from bellhop.base.devices import host_device, resolve_target
 
@@ -87,3 +90,19 @@ def moved_freely(tree: Any) -> Any:
         lambda leaf: uncommitted(leaf) if isinstance(leaf, jax.Array) else leaf,
         moved(tree, host_device()),
     )
+
+
+def ready(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return arguments whose arrays a program finds where it begins, which it may so at once.
+
+    XLA copies large NumPy arrays later, and runs what waits for an array on a thread of its own.
+    There are few of these: callbacks that wait for one another there might wait for ever.  Nor do
+    signals get there.
+    """
+    leaves, tree = jax.tree.flatten((args, kwargs))
+    arrays = [copied(leaf, host_device()) if type(leaf) is np.ndarray else leaf for leaf in leaves]
+    jax.block_until_ready([array for array in arrays if isinstance(array, jax.Array)])
+    if all(map(operator.is_, leaves, arrays)):
+        return args, kwargs
+    args, kwargs = jax.tree.unflatten(tree, arrays)
+    return args, kwargs

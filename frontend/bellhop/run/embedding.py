@@ -10,7 +10,7 @@ from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.compiler.code import Code
 from bellhop.compiler.placement import refuse_context_elsewhere
 from bellhop.compiler.program import program_p
-from bellhop.run.first_runs import FirstRuns, signature_of
+from bellhop.run.traces import Traces, signature_of
 
 # Makes a program of static arguments, those with a position and those with a name; returns it and
 # the structure of its result.
@@ -54,9 +54,13 @@ def first_input(handle: jax.Array, static: Static) -> Any:
     return handle if static is NO_STATIC else (handle, static)
 
 
+def of_first_input(first: Any) -> tuple[Any, Static]:
+    """Return the handle, and the static arguments."""
+    return first if type(first) is tuple else (first, NO_STATIC)
+
+
 def embedding_jit(
-    run_uncompiled: Callable[[Static, Any, Any], Any],
-    first_runs: FirstRuns,
+    traces: Traces,
     name: str,
     donated: tuple[int, ...],
     compile_: Compile,
@@ -64,11 +68,10 @@ def embedding_jit(
 ) -> Any:
     """Return the ``jax.jit`` that a qjit function's programs are embedded into.
 
-    JAX traces it for each new signature, and that is when a program is made.
+    It is lowered for each new signature, and that is when a program is made.
 
     Args:
-        run_uncompiled: runs the function itself, on the same arguments.
-        first_runs: those of the function.
+        traces: those of the function that are under way.
         name: what the function is called.
         donated: which arguments are the program's to overwrite.
         compile_: makes a program.
@@ -76,12 +79,9 @@ def embedding_jit(
     """
 
     def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
-        handle, static = first if type(first) is tuple else (first, NO_STATIC)
-        if not isinstance(handle, jax.core.Tracer):
-            # As jax.disable_jit asks, and jax.debug_nans to find where a NaN is from.
-            return run_uncompiled(static, args, kwargs)
+        handle, static = of_first_input(first)
         refuse_context_elsewhere()
-        with first_runs.tracing(signature_of(static, args, kwargs)):
+        with traces.tracing(signature_of(static, args, kwargs)):
             code, out_tree = compile_(static, args, kwargs)
         leaves = jax.tree.leaves((args, kwargs))
         # What is not used costs less of a call.

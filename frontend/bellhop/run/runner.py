@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from bellhop._jax.dispatch import NotRun, fast_calls
 from bellhop._jax.private import run_compiled
 from bellhop.base.devices import host_device
 from bellhop.base.static_arguments import NO_STATIC, Static
@@ -19,11 +20,12 @@ from bellhop.compiler.placement import (
     moved,
     moved_freely,
     on_host,
+    ready,
 )
 from bellhop.run.crowding import spare_device
-from bellhop.run.embedding import Compile, embedding_jit, first_input
-from bellhop.run.first_runs import FirstRuns, signature_of
-from bellhop.run.generator_choice import GeneratorChoice, OtherGenerator
+from bellhop.run.embedding import Compile, embedding_jit, first_input, of_first_input
+from bellhop.run.generator_choice import GeneratorChoice
+from bellhop.run.traces import Traces, signature_of
 from bellhop_runtime import CallbackTable
 
 
@@ -32,11 +34,14 @@ class _OnFormerDevice(Exception):
 
 
 class Runner:
-    """The ``jax.jit`` of a qjit function, and the ways around its fast calls.
+    """The fast calls of a qjit function, and the ways around them.
+
+    JAX holds nothing while a program runs, nor does anything here: a callback may call its own
+    function, or wait for a thread that does.
 
     Attributes:
-        first_runs: those of the function that are under way.
         given_handle: the handle that fast calls are given.
+        jit: calls by the handle of the table and the arguments, or returns ``NotRun``.
     """
 
     def __init__(
@@ -48,7 +53,7 @@ class Runner:
         refuse: Callable[[Any, Any], None],
         donated: tuple[int, ...] = (),
     ) -> None:
-        """Make the ``jax.jit``.
+        """Begin without programs.
 
         Args:
             name: what the function is called.
@@ -65,36 +70,50 @@ class Runner:
                 raise _OnFormerDevice
             return compile_(*arguments)
 
-        self.first_runs = FirstRuns()
-        make_jit = functools.partial(embedding_jit, run_uncompiled, self.first_runs, name, donated)
+        def uncompiled(first: Any, /, *args: Any, **kwargs: Any) -> Any:
+            return run_uncompiled(of_first_input(first)[1], args, kwargs)
+
+        uncompiled.__name__ = name
+        self._traces = Traces()
+        make_jit = functools.partial(embedding_jit, self._traces, name, donated)
         self._choice = GeneratorChoice(make_jit, compile_here)
+        self.jit = fast_calls(uncompiled, self._compile_once)
         self._table = table
         self.given_handle = self._new_handle()
         self._refuse = refuse
         # Whether JAX ever would have run a program elsewhere.
         self._gathers = False
 
-    @property
-    def jit(self) -> Any:
-        """The ``jax.jit`` that takes the handle of the table and the arguments."""
-        return self._choice.jit
+    def clear_cache(self) -> None:
+        """Forget all programs."""
+        self._choice.jit.clear_cache()
+        self.jit._clear_cache()
 
-    def _new_handle(self) -> jax.Array:
+    def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Compile, unless another thread does."""
+        self._traces.wait_for(signature_of(of_first_input(first)[1], args, kwargs))
+        return compiled(self._choice.use(lambda jit: jit.lower(first, *args, **kwargs)))
+
+    def _new_handle(self) -> Any:
+        if len(jax.local_devices(backend="cpu")) > 1:
+            # An array on one would be on its way to programs that run on another.
+            return table_handle(self._table)
         # The function may be made, or compiled, while another is traced.
         with jax.ensure_compile_time_eval():
             handle = jax.device_put(table_handle(self._table), host_device())
             return jax.block_until_ready(moved_freely(handle))
 
     @property
-    def handle(self) -> jax.Array:
-        """That of the table, on the host.
+    def handle(self) -> Any:
+        """That of the table: an array on the host, or of NumPy's where the host is several devices.
 
         ``clear_backends`` and the end of the process let JAX drop its devices, and its programs
         with them.  An operand on a device of before would be on its way when a program begins,
         which then runs on a thread of XLA's: signals do not get there, and at the end of the
         process no Python function is called from it.
         """
-        if self.given_handle.devices() != {host_device()}:
+        given = self.given_handle
+        if isinstance(given, jax.Array) and given.devices() != {host_device()}:
             self.given_handle = self._new_handle()
         return self.given_handle
 
@@ -122,19 +141,16 @@ class Runner:
         run: Callable[[Static, Any, Any], Any] = self.run
         gathers = self._gathers
         try:
-            if failed is not None and type(failed) is not OtherGenerator:
+            if failed is not None:
                 try:
                     raise failed
                 finally:
                     failed = None
-            if begun is not None:
-                return begun
-            if gathers:
+            if gathers and begun is None:
                 return self._run_gathered(static, args, kwargs)
-            first = first_input(self.given_handle, static)
-            return self._choice.use(lambda jit: jit(first, *args, **kwargs))
+            return self._run(begun, static, args, kwargs)
         except RecursionError as error:
-            # JAX's C++ refuses a program that is in its first run; all else has frames of its own.
+            # JAX's C++ refuses a program that it is compiling; all else has frames of its own.
             if not _is_raised_here(error):
                 raise
             run = self.run_aside
@@ -152,25 +168,34 @@ class Runner:
         except TypeError:
             self._refuse(args, kwargs)
             raise
-        finally:
-            if self.first_runs.threads:
-                self.first_runs.end()
         return run(static, args, kwargs)
 
     def _run_gathered(self, static: Static, args: Any, kwargs: Any) -> Any:
         args, kwargs = gathered((args, kwargs))
-        first = first_input(self.given_handle, static)
         with on_host():
-            return self._choice.use(lambda jit: jit(first, *args, **kwargs))
+            return self._run(None, static, args, kwargs)
+
+    def _run(self, begun: Any, static: Static, args: Any, kwargs: Any) -> Any:
+        first = first_input(self.given_handle, static)
+        if begun is None:
+            begun = self.jit(first, *args, **kwargs)
+        if type(begun) is NotRun and begun.is_kept:
+            args, kwargs = ready(args, kwargs)
+            begun = self.jit(first, *args, **kwargs)
+        if type(begun) is NotRun:
+            # It is not kept; or another thread has cleared JAX's caches meanwhile.
+            return run_compiled(begun.compiled, first, *args, **kwargs)
+        return begun
 
     def run_aside(
         self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
     ) -> Any:
         """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
-        self.first_runs.wait_for_trace(signature_of(static, args, kwargs))
+        self._traces.wait_for(signature_of(static, args, kwargs))
         args, kwargs = gathered((args, kwargs))
         handle = self.handle if device is None else moved(self.handle, device)
         executable = self.compile(static, args, kwargs, handle)
+        (handle, *args), kwargs = ready((handle, *args), kwargs)
         return run_compiled(executable, first_input(handle, static), *args, **kwargs)
 
     def run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
@@ -184,16 +209,11 @@ class Runner:
 
     def lower(self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None) -> Any:
         """Return JAX's ``Lowered``, of values or of abstract values."""
-        is_nested = self.first_runs.is_mine()
         if handle is None:
             handle, (args, kwargs) = self.handle, gathered((args, kwargs))
-        try:
-            with on_host():
-                first = first_input(handle, static)
-                return self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
-        finally:
-            if not is_nested:
-                self.first_runs.end()
+        with on_host():
+            first = first_input(handle, static)
+            return self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
 
     def compile(
         self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
@@ -203,12 +223,9 @@ class Runner:
 
     def trace(self, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
         """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""
-        try:
-            with on_host():
-                first = first_input(self.handle, static)
-                return self._choice.use(lambda jit: jit.trace(first, *args, **kwargs))
-        finally:
-            self.first_runs.end()
+        with on_host():
+            first = first_input(self.handle, static)
+            return self._choice.use(lambda jit: jit.trace(first, *args, **kwargs))
 
 
 def _is_raised_here(error: BaseException) -> bool:

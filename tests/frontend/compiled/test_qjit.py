@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bellhop
+from bellhop._jax import dispatch
 
 
 class Point(NamedTuple):
@@ -290,7 +291,6 @@ def test_same_program_text_with_other_functions_stays_apart():
 
 
 def test_cached_calls_stay_on_the_fast_path_of_jit(monkeypatch):
-    from jax._src import pjit  # noqa: TID251
 
     double = bellhop.pure_callback(lambda x: 2 * x, float)
 
@@ -302,13 +302,13 @@ def test_cached_calls_stay_on_the_fast_path_of_jit(monkeypatch):
     f(1.0)
     f(2.0)
     slow = []
-    original = pjit._run_python_pjit
+    original = dispatch._entry
 
-    def watched(*args, **kwargs):
+    def watched(compiled):
         slow.append(1)
-        return original(*args, **kwargs)
+        return original(compiled)
 
-    monkeypatch.setattr(pjit, "_run_python_pjit", watched)
+    monkeypatch.setattr(dispatch, "_entry", watched)
     for i in range(5):
         f(float(i))
     assert slow == []

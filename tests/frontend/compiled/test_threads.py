@@ -1,7 +1,11 @@
 """Threads that trace, compile and call one qjit function: nobody's lock is held meanwhile."""
 
+import functools
+import os
+import random
 import threading
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -101,3 +105,124 @@ def test_eight_threads_call_while_eight_others_compile():
         *(lambda n=n: call(n) for n in range(8)),
     )
     assert results == [True] * 16
+
+
+# JAX's fast calls know these apart; the program is one for all but the first.
+KINDS = {
+    "float": float,
+    "numpy": np.float64,
+    "jax": jnp.float64,
+    "elsewhere": lambda x: jax.device_put(jnp.float64(x), jax.devices("cpu")[1]),
+}
+MEET = 100.0
+
+
+@functools.cache
+def meeting_place():
+    return threading.Barrier(2, timeout=PATIENCE)
+
+
+def call_each_other(options):
+    """Return a function by whose callbacks threads meet, and which calls itself."""
+
+    def callback(x):
+        if x == MEET:
+            meeting_place().wait()
+        elif x > 1:
+            kind, by = list(KINDS.values())[int(x) % 4], int(x) % 3
+            inner = []
+            work = lambda: inner.append(float(f(kind(x - 1))))  # noqa: E731
+            run_at_once(work) if by else work()
+            return inner[0] + 1
+        return x
+
+    f = bellhop.qjit(lambda x: bellhop.pure_callback(callback, float)(x), **options)
+    return f
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("before", ["nothing", "by its callback", "lowered", "failed", "cleared"])
+def test_threads_meet_in_the_callbacks_of_a_first_fast_call(before, kind):
+    make = KINDS[kind]
+    fails = before == "failed"
+
+    def callback(x):
+        if fails:
+            raise KeyError("first")
+        if x == MEET:
+            meeting_place().wait()
+        if x == 1:
+            return float(f(make(2.0)))
+        return x
+
+    f = bellhop.qjit(lambda x: bellhop.pure_callback(callback, float)(x))
+    if before == "by its callback":
+        f(jnp.ones(()))
+    if before == "lowered":
+        f.lower(make(2.0)).compile()
+    if before == "failed":
+        with pytest.raises(KeyError):
+            f(make(2.0))
+        fails = False
+    if before == "cleared":
+        f(make(2.0))
+        jax.clear_caches()
+    results = []
+    run_at_once(*[lambda: results.append(float(f(make(MEET))))] * 2)
+    assert results == [MEET, MEET]
+
+
+@pytest.mark.parametrize("options", [{}, {"concurrent_callbacks": 2}], ids=["", "overlapping"])
+def test_threads_signatures_and_nested_calls_in_any_order(options):
+    def work(number):
+        draw = random.Random(number)
+        for _ in range(6):
+            x, kind = draw.randint(0, 8), draw.choice(list(KINDS.values()))
+            if draw.random() < 0.1:
+                jax.clear_caches()
+            assert float(f(kind(x))) == x
+            if number < 2:
+                assert float(f(kind(MEET))) == MEET
+
+    f = call_each_other(options)
+    run_at_once(*(functools.partial(work, number) for number in range(4)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.full(100_000, MEET),
+        lambda: {"deep": [np.full(100_000, MEET)]},
+        lambda: jax.device_put(np.full(9, MEET), jax.devices("cpu")[1]),
+        lambda: jnp.sin(jnp.asarray(np.full(100_000, MEET))) * 0 + MEET,
+    ],
+    ids=["NumPy", "pytree", "elsewhere", "computed"],
+)
+def test_more_threads_than_processors_meet_in_callbacks_with_arrays_that_are_on_their_way(make):
+    """XLA would run them on as many threads of its own as there are processors."""
+    threads = (os.cpu_count() or 1) + 2
+    barrier = threading.Barrier(threads, timeout=PATIENCE)
+    is_warm = False
+
+    def callback(x):
+        if is_warm:
+            barrier.wait()
+        return x[0]
+
+    f = bellhop.qjit(lambda x: bellhop.pure_callback(callback, float)(jax.tree.leaves(x)[0]))
+    f(make())
+    is_warm = True
+    results = []
+    run_at_once(*[lambda: results.append(float(f(make())))] * threads)
+    assert results == [MEET] * threads
+
+
+def test_rows_on_threads_call_the_function_that_maps_them():
+    def callback(x):
+        return float(f(np.float64(x - 1))) + 1 if 1 < x < 10 else float(x)
+
+    row = bellhop.pure_callback(callback, float, vmap_method="sequential_threadpool")
+    f = bellhop.qjit(lambda x: jax.vmap(row)(jnp.atleast_1d(x)).sum())
+    results = []
+    run_at_once(*[lambda: results.append(float(f(np.arange(6.0))))] * 3)
+    assert results == [15.0] * 3
