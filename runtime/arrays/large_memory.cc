@@ -31,7 +31,7 @@ void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] size_t by
 }
 
 void* allocate_aligned(size_t bytes) {
-  constexpr size_t kAlignment = 64;
+  constexpr size_t kAlignment = 128;
   const size_t rounded = (bytes + kAlignment - 1) & ~(kAlignment - 1);
   void* memory = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
   if (memory != nullptr) prefer_huge_pages(memory, bytes);

@@ -247,7 +247,7 @@ NB_MODULE(_runtime, m) {
       "engine_limits",
       [] {
         return nb::make_tuple(engine::kMostQubits, engine::kMostQubitsOnGpus,
-                              engine::sweeps().lanes);
+                              engine::sweeps(engine::Precision::kDouble).lanes);
       },
       "The qubits of the largest circuits that the engine runs of Lightning's devices "
       "on the CPU and on GPUs, and how many numbers it works on at a time.");

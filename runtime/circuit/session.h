@@ -57,6 +57,7 @@ class GateTable;
 
 namespace engine {
 struct Single;
+enum class Precision : std::uint8_t;
 }
 
 // What a measurement of one wire does to the state where its outcome is chosen.
@@ -97,6 +98,7 @@ struct Beginning {
   Redraw redraw;
   std::size_t rows;
   bool engine;          // may run it
+  engine::Precision precision;  // where the engine does
   bool waits;           // see Session; of a batch it is true
   std::string circuit;  // what errors call it
 };

@@ -61,7 +61,7 @@ void adjoint_jacobian(Session& session, std::span<double> jacobian, std::size_t 
     if (trainable.empty() || expvals == 0) return;
 
     // The plugin keeps the state once more, and with each observable applied.
-    session.device->pool.expect_memory(Memory::kFree, session.qubits, 1 + expvals);
+    session.device->pool.expect_memory(Memory::kFree, {session.qubits, 1 + expvals});
     std::vector<double> rows(expvals * trainable.size());
     std::vector<DataView<double, 1>> views;
     views.reserve(expvals);

@@ -216,7 +216,8 @@ struct Runs {
 
   Work in_engine(const RunSeeds& seeds) const {
     const auto walk = std::make_shared<engine::Walk>(
-        engine::Layout{kept.qubits, /*rows_in_lanes=*/false}, jacobians != nullptr);
+        engine::Layout{kept.qubits, /*rows_in_lanes=*/false, kept.beginning->precision},
+        jacobians != nullptr);
     const engine::Sampling sampling{kept.beginning->shots, nullptr, &seeds};
     return [this, sampling, walk](const Point& point, std::size_t number) {
       const Measuring of_row{

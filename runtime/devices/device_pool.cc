@@ -117,11 +117,8 @@ DevicePool& DevicePool::get(const std::string& library, const std::string& facto
   return *pool;
 }
 
-void DevicePool::expect_memory(Memory memory, std::size_t qubits, std::size_t states,
-                               std::size_t shots) const {
-  if (is_lightning_ && is_in_host_memory_) {
-    bellhop::expect_memory(memory, qubits, states, shots);
-  }
+void DevicePool::expect_memory(Memory memory, const MemoryNeeded& needed) const {
+  if (is_lightning_ && is_in_host_memory_) bellhop::expect_memory(memory, needed);
 }
 
 std::unique_ptr<Device> DevicePool::take(std::size_t qubits, std::size_t shots) {
@@ -138,7 +135,7 @@ std::unique_ptr<Device> DevicePool::take(std::size_t qubits, std::size_t shots) 
     device = std::make_unique<Device>(*this);
   }
   if (device->qubits.size() != qubits) {
-    expect_memory(Memory::kFree, qubits);
+    expect_memory(Memory::kFree, {qubits});
     device->qubits = Qubits(device->plugin->AllocateQubits(qubits));
     if (device->qubits.size() != qubits) {
       throw CircuitError("The device " + name_ + " was asked for " +

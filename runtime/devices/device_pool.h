@@ -83,8 +83,7 @@ class DevicePool {
   std::unique_ptr<Device> take(std::size_t qubits, std::size_t shots);
 
   // CircuitError where states of these devices, and samples of them, do not fit.
-  void expect_memory(Memory memory, std::size_t qubits, std::size_t states = 1,
-                     std::size_t shots = 0) const;
+  void expect_memory(Memory memory, const MemoryNeeded& needed) const;
 
   // Whether this is one of PennyLane's own simulators of a state vector, of which we
   // know more than the interface says.

@@ -2,7 +2,6 @@
 #include "devices/memory.h"
 
 #include <cmath>
-#include <complex>
 #include <cstdio>
 #include <fstream>
 #include <limits>
@@ -35,10 +34,10 @@ std::string in_gib(double bytes) {
 
 }  // namespace
 
-void expect_memory(Memory memory, std::size_t qubits, std::size_t states,
-                   std::size_t shots) {
+void expect_memory(Memory memory, const MemoryNeeded& needed) {
+  const auto [qubits, states, shots, amplitude] = needed;
   const double state =
-      std::ldexp(sizeof(std::complex<double>), static_cast<int>(qubits));
+      std::ldexp(static_cast<double>(amplitude), static_cast<int>(qubits));
   const double bytes =
       static_cast<double>(states) * state +
       static_cast<double>(shots) * static_cast<double>(qubits) * sizeof(double);

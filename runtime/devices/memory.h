@@ -1,6 +1,7 @@
 // devices/memory.h: refusing states that do not fit into the host's memory.
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,10 +12,16 @@ enum class Memory : std::uint8_t {
   kAll,   // that the machine has
 };
 
-// CircuitError where so many state vectors of so many qubits, or the samples of so
-// many shots of them, take more memory than that. Linux promises memory that it does
+// State vectors, and samples of them.
+struct MemoryNeeded {
+  std::size_t qubits;
+  std::size_t states = 1;
+  std::size_t shots = 0;
+  std::size_t amplitude = sizeof(std::complex<double>);  // bytes of one
+};
+
+// CircuitError where it takes more memory than that. Linux promises memory that it does
 // not have, and ends the process when it is used.
-void expect_memory(Memory memory, std::size_t qubits, std::size_t states = 1,
-                   std::size_t shots = 0);
+void expect_memory(Memory memory, const MemoryNeeded& needed);
 
 }  // namespace bellhop

@@ -105,8 +105,9 @@ void run_rows(const Session& batch, const Measuring& measuring,
                         std::ranges::all_of(batch.steps, [&](const Step& step) {
                           return step.gates->is_one_plan(step, batch.rows);
                         });
-  const Layout layout{batch.qubits, in_lanes};
-  const std::size_t lanes = in_lanes ? sweeps().lanes : 1;
+  const Precision precision = batch.beginning->precision;
+  const Layout layout{batch.qubits, in_lanes, precision};
+  const std::size_t lanes = in_lanes ? sweeps(precision).lanes : 1;
   const RunSeeds seeds(*batch.device);
   const Sampling sampling{batch.beginning->shots, nullptr, &seeds};
   for_each_row((batch.rows + lanes - 1) / lanes, helpers, [&]() -> RowWorker {

@@ -12,11 +12,14 @@ namespace {
 
 // Leaves the amplitude of one sample, divided by its probability.
 void take_sample(const States& states, const Amplitudes& bra, std::uint32_t sample) {
-  const double real = bra.real[sample], imag = bra.imag[sample];
-  const double probability = real * real + imag * imag;
-  states.set_zero(bra);
-  bra.real[sample] = real / probability;
-  bra.imag[sample] = imag / probability;
+  const auto take = [&]<typename Real>(AmplitudesOf<Real> numbers) {
+    const double real = numbers.real[sample], imag = numbers.imag[sample];
+    const double probability = real * real + imag * imag;
+    states.set_zero(bra);
+    numbers.real[sample] = static_cast<Real>(real / probability);
+    numbers.imag[sample] = static_cast<Real>(imag / probability);
+  };
+  with_numbers(states.layout(), take, bra);
 }
 
 // Adds the derivative of the outcomes of the first steps, and of a sample after them.
@@ -33,10 +36,7 @@ void add(Walk& walk, std::span<const Step> steps, std::optional<std::uint32_t> s
   const Amplitudes bra = states.get(1);
   states.copy(walk.ket(), bra);
   if (sample) take_sample(states, bra, *sample);
-  for (std::size_t i = 0; i < std::size_t{1} << states.layout().qubits; ++i) {
-    bra.real[i] *= weight;
-    bra.imag[i] *= weight;
-  }
+  states.multiply(bra, weight);
   const Gradients gradients{
       std::span(&bra, 1),
       result.data(),

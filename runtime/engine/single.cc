@@ -21,10 +21,20 @@ void keep(Single* single) {
   if (single->walk.states().layout().qubits <= kMostKept) kept = std::move(owned);
 }
 
+void expect_states(const Session& session, std::size_t states) {
+  session.device->pool.expect_memory(
+      Memory::kFree,
+      {session.qubits, states, 0, bytes_of_amplitude(session.beginning->precision)});
+}
+
+Layout layout_of(const Session& session) {
+  return {session.qubits, /*rows_in_lanes=*/false, session.beginning->precision};
+}
+
 std::shared_ptr<Single> begin(const Session& session) {
   std::unique_ptr<Single> single = std::move(kept);
-  if (!single || single->walk.states().layout().qubits != session.qubits) {
-    session.device->pool.expect_memory(Memory::kFree, session.qubits);
+  if (!single || single->walk.states().layout() != layout_of(session)) {
+    expect_states(session, 1);
     return {new Single(session), keep};
   }
   single->done = 0;
@@ -78,7 +88,7 @@ void differentiate(Walk& walk, std::span<const Step> steps, const InputsOf& inpu
 }  // namespace
 
 Single::Single(const Session& session)
-    : walk({session.qubits, /*rows_in_lanes=*/false}, session.keeps_steps) {}
+    : walk(layout_of(session), session.keeps_steps) {}
 
 Single& at_end(Session& session) {
   if (!session.in_engine) session.in_engine = begin(session);
@@ -107,8 +117,7 @@ void measure_single(Session& session, const Measuring& measuring,
     }
     return;
   }
-  session.device->pool.expect_memory(Memory::kFree, session.qubits,
-                                     1 + jacobians->height);
+  expect_states(session, 1 + jacobians->height);
   const std::vector<Amplitudes> bras =
       bras_of(states, measuring, {}, *jacobians, sampling);
   single.done = 0;

@@ -69,7 +69,7 @@ void Walk::forward(const Step& step, const Inputs& inputs) {
       continue;
     }
     states_.fit(program_);
-    sweeps().forward(states_.layout(), &segment, 1, ket(), states_.scratch());
+    states_.sweeps().forward(states_.layout(), &segment, 1, ket(), states_.scratch());
   }
 }
 
@@ -97,7 +97,7 @@ void Walk::backward(const Step& step, const Inputs& inputs,
                           columns);
       }
     } else {
-      sweeps().backward(states_.layout(), &segment, 1, ket(), gradients.bras.data(),
+      states_.sweeps().backward(states_.layout(), &segment, 1, ket(), gradients.bras.data(),
                         gradients.bras.size(), jacobian, columns, gradients.row_size,
                         gradients.rows, states_.scratch());
     }

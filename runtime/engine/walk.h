@@ -70,7 +70,7 @@ class Walk {
   std::shared_ptr<const Plan> plan_;
   Program program_{};
   bool can_go_back_;
-  std::vector<double> removed_;
+  std::vector<std::byte> removed_;
 };
 
 }  // namespace bellhop::engine

@@ -42,7 +42,8 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"shots"> shots, Integer<"record"> record,
     Integer<"tree"> tree, Integer<"seeded"> seeded, Integer<"rows"> rows,
-    Integer<"engine"> engine, Text<"name"> name, Text<"site"> site) {
+    Integer<"engine"> engine, Integer<"precision"> precision, Text<"name"> name,
+    Text<"site"> site) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
     if (rows > 0 && tree != 0) {
@@ -50,7 +51,8 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     }
     const Outcomes outcomes = outcomes_of(tree);
     return std::make_unique<BeginState>(BeginState{
-        beginning_of({library, factory, kwargs, qubits, shots, record, rows, engine},
+        beginning_of({library, factory, kwargs, qubits, shots, record, rows, engine,
+                      precision},
                      circuit, outcomes.tree, outcomes.redraw),
         seeded != 0});
   };

@@ -24,15 +24,17 @@ struct RunState {
 ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"record"> record, Integer<"rows"> rows,
-    Integer<"engine"> engine, Text<"name"> name, Text<"site"> site, Text<"names"> names,
+    Integer<"engine"> engine, Integer<"precision"> precision, Text<"name"> name,
+    Text<"site"> site, Text<"names"> names,
     List<"code", std::int64_t> code, List<"constants", double> constants,
     Integer<"offset"> offset, List<"measurements", std::int64_t> measurements,
     Integer<"jacobian"> jacobian) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
     return std::make_unique<RunState>(RunState{
-        beginning_of({library, factory, kwargs, qubits, 0, record, rows, engine},
-                     circuit),
+        beginning_of(
+            {library, factory, kwargs, qubits, 0, record, rows, engine, precision},
+            circuit),
         GateTable(names, code, constants), static_cast<std::int32_t>(*offset),
         MeasurementList(measurements), derivative_of(jacobian)});
   };

@@ -9,6 +9,7 @@
 #include "derivatives/replay.h"
 #include "engine/choice.h"
 #include "engine/rows.h"
+#include "sweeps/operation.h"
 #include "measurements/measuring.h"
 #include "measurements/waiting.h"
 #include "profile/profile.h"
@@ -56,6 +57,13 @@ std::size_t natural(const char* name, std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
+engine::Precision precision_of(std::int64_t bits) {
+  if (bits == 64) return engine::Precision::kDouble;
+  if (bits == 32) return engine::Precision::kSingle;
+  throw CircuitError("A circuit's precision: expected 32 or 64, got " +
+                     std::to_string(bits) + ".");
+}
+
 }  // namespace
 
 Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit,
@@ -71,10 +79,12 @@ Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit
                   redraw,
                   natural("rows", of.rows),
                   of.engine != 0,
+                  precision_of(of.precision),
                   of.rows > 0,
                   circuit};
   begin.waits |= engine::suits(begin);
-  begin.pool.expect_memory(Memory::kAll, begin.qubits, 1, begin.shots);
+  begin.pool.expect_memory(Memory::kAll, {begin.qubits, 1, begin.shots,
+                                            engine::bytes_of_amplitude(begin.precision)});
   return begin;
 }
 

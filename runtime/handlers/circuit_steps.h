@@ -27,6 +27,7 @@ struct BeginningAttributes {
   std::int64_t record;
   std::int64_t rows;
   std::int64_t engine;
+  std::int64_t precision;
 };
 
 // The plugin is opened here, so that a program that cannot run does not compile; and

@@ -162,7 +162,7 @@ class Samples {
     if (drawn_) return device_.samples.data();
     if (device_.shots == 0) throw CircuitError("samples need a number of shots.");
     const std::size_t columns = device_.qubits.size();
-    device_.pool.expect_memory(Memory::kFree, columns, 0, device_.shots);
+    device_.pool.expect_memory(Memory::kFree, {columns, 0, device_.shots});
     device_.samples.resize(device_.shots * columns);
     DataView<double, 2> samples{
         device_.samples.data(), 0, {device_.shots, columns}, {columns, 1}};

@@ -18,13 +18,16 @@ std::vector<std::uint32_t> draw(const States& states, const Amplitudes& ket,
   std::vector<double> ends(size);
   double total = 0;
   std::uint32_t last = 0;  // that can come
-  for (std::size_t i = 0; i < size; ++i) {
-    const double real = ket.real[i * states.lanes() + lane];
-    const double imag = ket.imag[i * states.lanes() + lane];
-    const double probability = real * real + imag * imag;
-    if (probability > 0) last = static_cast<std::uint32_t>(i);
-    ends[i] = total += probability;
-  }
+  const auto add_up = [&](auto numbers) {
+    for (std::size_t i = 0; i < size; ++i) {
+      const double real = numbers.real[i * states.lanes() + lane];
+      const double imag = numbers.imag[i * states.lanes() + lane];
+      const double probability = real * real + imag * imag;
+      if (probability > 0) last = static_cast<std::uint32_t>(i);
+      ends[i] = total += probability;
+    }
+  };
+  with_numbers(states.layout(), add_up, ket);
   if (std::isnan(total)) throw CircuitError(kNoProbabilities);
   // More of it than shots would not be used.
   const std::size_t parts = std::min(size, shots);

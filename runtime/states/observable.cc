@@ -101,7 +101,7 @@ class Application {
       states_.copy(before, part);
       last = apply(last, part, free + 2);
       const Lanewise factor = numbers_at(observable_, step.data + i, states_);
-      sweeps().add_word(states_.layout(), {}, factor.data(), state, part);
+      states_.sweeps().add_word(states_.layout(), {}, factor.data(), state, part);
     }
     return last;
   }
@@ -111,7 +111,7 @@ class Application {
     bits_.clear();
     for (const std::int64_t wire : wires) bits_.push_back(bit_of(wire, states_));
     states_.fit_matrix(wires.size());
-    sweeps().apply_matrix(states_.layout(), bits_.data(), wires.size(), entries, state,
+    states_.sweeps().apply_matrix(states_.layout(), bits_.data(), wires.size(), entries, state,
                           states_.scratch());
   }
 
@@ -129,8 +129,9 @@ bool differs_by_row(const std::vector<ObservableStep>& steps) {
 
 void real_overlap(const States& states, const Amplitudes& bra, const Amplitudes& ket,
                   Lanewise& out) {
-  constexpr WeightedWord kOne{{}, {1, 1, 1, 1, 1, 1, 1, 1}};
-  out = overlap_of_words({&kOne, 1}, states, bra, ket);
+  WeightedWord one;
+  one.weight.fill(1.0);
+  out = overlap_of_words({&one, 1}, states, bra, ket);
 }
 
 void apply(const Observable& observable, States& states, const Amplitudes& ket,
@@ -152,7 +153,7 @@ void add(const Observable& observable, const double* factor, States& states,
   if (observable.terms.empty()) {
     const Amplitudes part = states.get(free);
     apply(observable, states, ket, part, free + 1);
-    return sweeps().add_word(states.layout(), {}, factor, into, part);
+    return states.sweeps().add_word(states.layout(), {}, factor, into, part);
   }
   std::vector<WeightedWord> words = words_of(observable, states);
   for (WeightedWord& word : words) {

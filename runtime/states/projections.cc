@@ -2,7 +2,6 @@
 #include "states/projections.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <type_traits>
 
 namespace bellhop::engine {
@@ -35,36 +34,37 @@ void for_each_run(const States& states, std::int32_t wire, bool value, Visit&& v
   }
 }
 
-void set_zero(const States& states, const Amplitudes& state, std::int32_t wire,
+template <typename Real>
+void set_zero(const States& states, const AmplitudesOf<Real>& state, std::int32_t wire,
               bool value) {
   for_each_run(states, wire, value, [&](std::size_t place, auto n) {
-    std::fill_n(state.real + place, n, 0.0);
-    std::fill_n(state.imag + place, n, 0.0);
+    std::fill_n(state.real + place, n, Real{});
+    std::fill_n(state.imag + place, n, Real{});
   });
 }
 
 // Moves the amplitudes with a bit at `from` to those with the other, which they
 // replace.
-void move(const States& states, const Amplitudes& state, std::int32_t wire, bool from) {
+template <typename Real>
+void move(const States& states, const AmplitudesOf<Real>& state, std::int32_t wire,
+          bool from) {
   for_each_run(states, wire, from, [&](std::size_t place, auto n) {
     const std::size_t to = place ^ n;
-    for (double* const part : {state.real, state.imag}) {
+    for (Real* const part : {state.real, state.imag}) {
       std::copy_n(part + place, n, part + to);
-      std::fill_n(part + place, n, 0.0);
+      std::fill_n(part + place, n, Real{});
     }
   });
 }
 
-void multiply(const States& states, const Amplitudes& state, double factor) {
-  if (factor == 1) return;
-  for (std::size_t i = 0; i < std::size_t{1} << states.layout().qubits; ++i) {
-    state.real[i] *= factor;
-    state.imag[i] *= factor;
-  }
-}
-
 bool moves(const Projection& projection) {
   return projection.reset && projection.outcome;
+}
+
+// Bytes of half a state's real and imaginary parts.
+template <typename Real>
+std::size_t bytes_removed(const States& states) {
+  return sizeof(Real) << states.layout().qubits;
 }
 
 }  // namespace
@@ -72,61 +72,75 @@ bool moves(const Projection& projection) {
 std::array<double, 2> probabilities(const States& states, const Amplitudes& ket,
                                     std::int32_t wire) {
   std::array<double, 2> found{};
-  for (const bool value : {false, true}) {
-    double sum = 0;
-    for_each_run(states, wire, value, [&](std::size_t place, auto n) {
-      for (std::size_t i = place; i < place + n; ++i) {
-        sum += ket.real[i] * ket.real[i] + ket.imag[i] * ket.imag[i];
-      }
-    });
-    found[value] = sum;
-  }
+  const auto add_up = [&](auto numbers) {
+    for (const bool value : {false, true}) {
+      double sum = 0;
+      for_each_run(states, wire, value, [&](std::size_t place, auto n) {
+        for (std::size_t i = place; i < place + n; ++i) {
+          const double real = numbers.real[i], imag = numbers.imag[i];
+          sum += real * real + imag * imag;
+        }
+      });
+      found[value] = sum;
+    }
+  };
+  with_numbers(states.layout(), add_up, ket);
   return found;
 }
 
 void project(const States& states, const Amplitudes& ket, const Projection& projection,
-             std::vector<double>* removed) {
+             std::vector<std::byte>* removed) {
   const auto [wire, outcome, reset, factor] = projection;
-  if (removed != nullptr) {
-    const std::size_t before = removed->size();
-    removed->resize(before + (std::size_t{1} << states.layout().qubits));
-    double* next = removed->data() + before;
-    for_each_run(states, wire, !outcome, [&](std::size_t place, auto n) {
-      for (const double* const part : {ket.real, ket.imag}) {
-        std::copy_n(part + place, n, next);
-        next += n;
-      }
-    });
-  }
-  if (moves(projection)) {
-    move(states, ket, wire, true);
-  } else {
-    set_zero(states, ket, wire, !outcome);
-  }
-  multiply(states, ket, factor);
+  const auto remove = [&, wire = wire,
+                       outcome = outcome]<typename Real>(AmplitudesOf<Real> numbers) {
+    if (removed != nullptr) {
+      const std::size_t before = removed->size();
+      removed->resize(before + bytes_removed<Real>(states));
+      Real* next = reinterpret_cast<Real*>(removed->data() + before);
+      for_each_run(states, wire, !outcome, [&](std::size_t place, auto n) {
+        for (const Real* const part : {numbers.real, numbers.imag}) {
+          std::copy_n(part + place, n, next);
+          next += n;
+        }
+      });
+    }
+    if (moves(projection)) {
+      move(states, numbers, wire, true);
+    } else {
+      set_zero(states, numbers, wire, !outcome);
+    }
+  };
+  with_numbers(states.layout(), remove, ket);
+  states.multiply(ket, factor);
 }
 
 void restore(const States& states, const Amplitudes& ket, const Projection& projection,
-             std::vector<double>& removed) {
-  const auto [wire, outcome, reset, factor] = projection;
-  if (moves(projection)) move(states, ket, wire, false);
-  multiply(states, ket, 1 / factor);
-  const std::size_t first = removed.size() - (std::size_t{1} << states.layout().qubits);
-  const double* next = removed.data() + first;
-  for_each_run(states, wire, !outcome, [&](std::size_t place, auto n) {
-    for (double* const part : {ket.real, ket.imag}) {
-      std::copy_n(next, n, part + place);
-      next += n;
-    }
-  });
-  removed.resize(first);
+             std::vector<std::byte>& removed) {
+  const auto put_back = [&]<typename Real>(AmplitudesOf<Real> numbers) {
+    const auto [wire, outcome, reset, factor] = projection;
+    if (moves(projection)) move(states, numbers, wire, false);
+    states.multiply(ket, 1 / factor);
+    const std::size_t first = removed.size() - bytes_removed<Real>(states);
+    const Real* next = reinterpret_cast<const Real*>(removed.data() + first);
+    for_each_run(states, wire, !outcome, [&](std::size_t place, auto n) {
+      for (Real* const part : {numbers.real, numbers.imag}) {
+        std::copy_n(next, n, part + place);
+        next += n;
+      }
+    });
+    removed.resize(first);
+  };
+  with_numbers(states.layout(), put_back, ket);
 }
 
 void apply_adjoint(const States& states, const Amplitudes& bra,
                    const Projection& projection) {
-  multiply(states, bra, projection.scale);
-  if (moves(projection)) return move(states, bra, projection.wire, false);
-  set_zero(states, bra, projection.wire, !projection.outcome);
+  states.multiply(bra, projection.scale);
+  const auto go_back = [&](auto numbers) {
+    if (moves(projection)) return move(states, numbers, projection.wire, false);
+    set_zero(states, numbers, projection.wire, !projection.outcome);
+  };
+  with_numbers(states.layout(), go_back, bra);
 }
 
 }  // namespace bellhop::engine

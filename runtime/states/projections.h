@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -18,11 +19,11 @@ std::array<double, 2> probabilities(const States& states, const Amplitudes& ket,
 // Applies a projection: (a0, a1) becomes (scale * a0, 0) for outcome 0 of one qubit.
 // Appends the amplitudes that this removes to `removed`, unless it is null.
 void project(const States& states, const Amplitudes& ket, const Projection& projection,
-             std::vector<double>* removed);
+             std::vector<std::byte>* removed);
 
 // Undoes the last projection, with the amplitudes that it appended to `removed`.
 void restore(const States& states, const Amplitudes& ket, const Projection& projection,
-             std::vector<double>& removed);
+             std::vector<std::byte>& removed);
 
 // Applies the adjoint of a projection to a bra.
 void apply_adjoint(const States& states, const Amplitudes& bra,

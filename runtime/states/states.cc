@@ -9,24 +9,23 @@
 namespace bellhop::engine {
 namespace {
 
-constexpr std::size_t kWidest = 8;  // register, in numbers
+constexpr std::size_t kWidest = 16;  // register, in numbers
 
 std::size_t rounded(std::size_t count) {
   return (count + kWidest - 1) / kWidest * kWidest;
 }
 
 std::size_t size_of(const Layout& layout) {
-  const std::size_t rows = layout.rows_in_lanes ? sweeps().lanes : 1;
+  const std::size_t rows = layout.rows_in_lanes ? sweeps(layout.precision).lanes : 1;
   return rounded((std::size_t{1} << layout.qubits) * rows);
 }
 
 }  // namespace
 
-States::Numbers States::allocate(std::size_t count) {
-  auto* const numbers =
-      static_cast<double*>(allocate_aligned(rounded(count) * sizeof(double)));
-  if (numbers == nullptr) throw std::bad_alloc();
-  return Numbers(numbers);
+States::Memory States::allocate(std::size_t bytes) {
+  void* const memory = allocate_aligned(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return Memory(memory);
 }
 
 States::States(const Layout& layout) : layout_(layout), size_(size_of(layout)) {
@@ -36,7 +35,7 @@ States::States(const Layout& layout) : layout_(layout), size_(size_of(layout)) {
 void States::fit_gathered(std::size_t numbers) {
   if (numbers <= numbers_gathered_) return;
   numbers_gathered_ = numbers;
-  gathered_ = allocate(numbers * sweeps().lanes);
+  gathered_ = allocate(rounded(numbers * sweeps().lanes) * sizeof(double));
   scratch_.gathered = gathered_.get();
 }
 
@@ -52,8 +51,9 @@ void States::fit(const Program& program) {
   factors_ = std::max(factors_, program.n_factors);
   operations_ = std::max(operations_, program.size);
   const std::size_t angles = rounded(factors_ * lanes());
-  of_program_ = allocate(3 * angles + 8 * operations_ * lanes());
-  double* next = of_program_.get();
+  of_program_ =
+      allocate(rounded(3 * angles + 8 * operations_ * lanes()) * sizeof(double));
+  auto* next = static_cast<double*>(of_program_.get());
   for (double** part : {&scratch_.angles, &scratch_.cosines, &scratch_.sines}) {
     *part = next;
     next += angles;
@@ -63,23 +63,49 @@ void States::fit(const Program& program) {
 }
 
 Amplitudes States::get(std::size_t i) {
-  while (vectors_.size() <= i) vectors_.push_back(allocate(2 * size_));
-  return {vectors_[i].get(), vectors_[i].get() + size_};
+  const std::size_t bytes =
+      size_ * (bytes_of_amplitude(layout_.precision) / 2);
+  while (vectors_.size() <= i) vectors_.push_back(allocate(2 * bytes));
+  auto* const real = static_cast<std::byte*>(vectors_[i].get());
+  return {real, real + bytes};
 }
 
 void States::set_zero(const Amplitudes& state) const {
-  std::fill_n(state.real, size_, 0.0);
-  std::fill_n(state.imag, size_, 0.0);
+  with_numbers(
+      layout_,
+      [&](auto numbers) {
+        std::fill_n(numbers.real, size_, 0);
+        std::fill_n(numbers.imag, size_, 0);
+      },
+      state);
 }
 
 void States::set_zero_state(const Amplitudes& state) const {
   set_zero(state);
-  std::fill_n(state.real, lanes(), 1.0);
+  with_numbers(
+      layout_, [&](auto numbers) { std::fill_n(numbers.real, lanes(), 1); }, state);
 }
 
 void States::copy(const Amplitudes& from, const Amplitudes& to) const {
-  std::copy_n(from.real, size_, to.real);
-  std::copy_n(from.imag, size_, to.imag);
+  with_numbers(
+      layout_,
+      [&](auto source, auto target) {
+        std::copy_n(source.real, size_, target.real);
+        std::copy_n(source.imag, size_, target.imag);
+      },
+      from, to);
+}
+
+void States::multiply(const Amplitudes& state, double factor) const {
+  if (factor == 1) return;
+  const auto multiply = [&]<typename Real>(AmplitudesOf<Real> numbers) {
+    const auto by = static_cast<Real>(factor);
+    for (std::size_t i = 0; i < size_; ++i) {
+      numbers.real[i] *= by;
+      numbers.imag[i] *= by;
+    }
+  };
+  with_numbers(layout_, multiply, state);
 }
 
 }  // namespace bellhop::engine

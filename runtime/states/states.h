@@ -12,6 +12,35 @@
 
 namespace bellhop::engine {
 
+// Amplitudes as what they are stored in.
+template <typename Real>
+struct AmplitudesOf {
+  explicit AmplitudesOf(const Amplitudes& state)
+      : real(static_cast<Real*>(state.real)), imag(static_cast<Real*>(state.imag)) {}
+  Real* real;
+  Real* imag;
+};
+
+// Calls visit(AmplitudesOf...) with states of one layout.
+template <typename Visit, typename... State>
+void with_numbers(const Layout& layout, const Visit& visit, const State&... states) {
+  if (layout.precision == Precision::kSingle) {
+    visit(AmplitudesOf<float>(states)...);
+  } else {
+    visit(AmplitudesOf<double>(states)...);
+  }
+}
+
+// Those from number `first` on.
+inline Amplitudes from(const Layout& layout, const Amplitudes& state, std::size_t first) {
+  Amplitudes found{};
+  with_numbers(
+      layout,
+      [&](auto numbers) { found = {numbers.real + first, numbers.imag + first}; },
+      state);
+  return found;
+}
+
 // State vectors of one layout, and the scratch memory for operations on them. One
 // thread uses it at a time.
 class States {
@@ -37,6 +66,7 @@ class States {
   const Scratch& scratch() const { return scratch_; }
   // How many rows an operation works on at a time.
   std::size_t lanes() const { return layout_.rows_in_lanes ? sweeps().lanes : 1; }
+  const Sweeps& sweeps() const { return engine::sweeps(layout_.precision); }
 
   // Returns state vector number i, which a first use allocates without setting it.
   // Pointers into other vectors stay valid.
@@ -44,28 +74,29 @@ class States {
   void set_zero(const Amplitudes& state) const;        // all amplitudes 0
   void set_zero_state(const Amplitudes& state) const;  // |0...0>
   void copy(const Amplitudes& from, const Amplitudes& to) const;
+  void multiply(const Amplitudes& state, double factor) const;
 
  private:
   struct Free {
-    void operator()(double* numbers) const { std::free(numbers); }
+    void operator()(void* numbers) const { std::free(numbers); }
   };
-  using Numbers = std::unique_ptr<double[], Free>;
-  static Numbers allocate(std::size_t count);
+  using Memory = std::unique_ptr<void, Free>;
+  static Memory allocate(std::size_t bytes);
 
   void fit_gathered(std::size_t numbers);
 
   const Layout layout_;
   const Helpers alone_;
   const Helpers* helpers_ = nullptr;
-  const std::size_t size_;  // doubles of a real part
+  const std::size_t size_;  // numbers of a real part
   std::size_t factors_ = 0;
   std::size_t operations_ = 0;
   std::size_t numbers_gathered_ = 0;
-  Numbers of_program_;
-  Numbers gathered_;
+  Memory of_program_;
+  Memory gathered_;
   Prepared prepared_;
   Scratch scratch_;
-  std::vector<Numbers> vectors_;
+  std::vector<Memory> vectors_;
 };
 
 }  // namespace bellhop::engine

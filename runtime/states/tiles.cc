@@ -37,6 +37,7 @@ struct Sweep {
   const Program program;
   std::vector<double> parameters;
   std::size_t qubits;
+  Precision precision;
   Amplitudes ket;
   std::span<const Amplitudes> bras;
   bool is_backward;
@@ -61,7 +62,8 @@ std::size_t spread(std::size_t index, std::span<const std::uint8_t> bits) {
 class TileWorker {
  public:
   explicit TileWorker(Sweep& sweep)
-      : sweep_(sweep), tiles_({sweep.group.bits.size(), /*rows_in_lanes=*/false}) {
+      : sweep_(sweep),
+        tiles_({sweep.group.bits.size(), /*rows_in_lanes=*/false, sweep.precision}) {
     tiles_.fit(sweep.program);
     std::uint64_t inside = 0;
     for (const std::uint8_t bit : sweep.group.bits) inside |= std::uint64_t{1} << bit;
@@ -86,10 +88,10 @@ class TileWorker {
     if (sweep_.is_backward) {
       double* const into =
           sweep_.derivatives.data() + part * sweep_.derivatives_of_part();
-      sweeps().backward(layout, &segment, 1, ket, bras_.data(), n, into,
+      tiles_.sweeps().backward(layout, &segment, 1, ket, bras_.data(), n, into,
                         sweep_.program.parameters, 0, 1, tiles_.scratch());
     } else {
-      sweeps().forward(layout, &segment, 1, ket, tiles_.scratch());
+      tiles_.sweeps().forward(layout, &segment, 1, ket, tiles_.scratch());
     }
     scatter(ket, sweep_.ket, first);
     for (std::size_t b = 0; b < n; ++b) scatter(bras_[b], sweep_.bras[b], first);
@@ -100,24 +102,37 @@ class TileWorker {
 
   // A copy, unless it lies in one piece.
   Amplitudes gathered(const Amplitudes& from, std::size_t number, std::size_t first) {
-    if (is_in_place()) return {from.real + first, from.imag + first};
+    if (is_in_place()) return engine::from(tiles_.layout(), from, first);
     const Amplitudes to = tiles_.get(number);
-    for (std::size_t r = 0; r < sweep_.runs.size(); ++r) {
-      copy(from.real + first + sweep_.runs[r], to.real + r * sweep_.run);
-      copy(from.imag + first + sweep_.runs[r], to.imag + r * sweep_.run);
-    }
+    with_numbers(
+        tiles_.layout(),
+        [&](auto whole, auto tile) {
+          for (std::size_t r = 0; r < sweep_.runs.size(); ++r) {
+            const std::size_t place = first + sweep_.runs[r];
+            copy(whole.real + place, tile.real + r * sweep_.run);
+            copy(whole.imag + place, tile.imag + r * sweep_.run);
+          }
+        },
+        from, to);
     return to;
   }
 
   void scatter(const Amplitudes& from, const Amplitudes& to, std::size_t first) const {
     if (is_in_place()) return;
-    for (std::size_t r = 0; r < sweep_.runs.size(); ++r) {
-      copy(from.real + r * sweep_.run, to.real + first + sweep_.runs[r]);
-      copy(from.imag + r * sweep_.run, to.imag + first + sweep_.runs[r]);
-    }
+    with_numbers(
+        tiles_.layout(),
+        [&](auto tile, auto whole) {
+          for (std::size_t r = 0; r < sweep_.runs.size(); ++r) {
+            const std::size_t place = first + sweep_.runs[r];
+            copy(tile.real + r * sweep_.run, whole.real + place);
+            copy(tile.imag + r * sweep_.run, whole.imag + place);
+          }
+        },
+        from, to);
   }
 
-  void copy(const double* from, double* to) const {
+  template <typename Real>
+  void copy(const Real* from, Real* to) const {
     constexpr std::size_t kLine = 8;
     for (std::size_t i = 0; i < sweep_.run; i += kLine) {
       for (std::size_t k = 0; k < kLine; ++k) to[i + k] = from[i + k];
@@ -133,8 +148,8 @@ class TileWorker {
 Sweep sweep_of(const TiledProgram& program, const Group& group, const States& states,
                const Amplitudes& ket) {
   Sweep sweep{
-      group, group.program(program.whole), {}, states.layout().qubits, ket, {}, false,
-      {}};
+      group, group.program(program.whole), {},    states.layout().qubits,
+      states.layout().precision, ket, {}, false, {}};
   for (const std::size_t slot : group.slots) {
     sweep.parameters.push_back(program.parameters[slot]);
   }
@@ -158,17 +173,16 @@ void go_through(Sweep& sweep, const States& states) {
 // The lowest bits, of which a tile of words is.
 struct WordTile {
   explicit WordTile(const Layout& whole)
-      : layout{std::min(whole.qubits, kTileBits), whole.rows_in_lanes},
+      : layout{std::min(whole.qubits, kTileBits), whole.rows_in_lanes, whole.precision},
         count(std::size_t{1} << (whole.qubits - layout.qubits)) {
     if (whole.rows_in_lanes) layout = whole, count = 1;
   }
 
   Amplitudes of(const Amplitudes& state, std::size_t tile) const {
-    const std::size_t first = tile << layout.qubits;
-    return {state.real + first, state.imag + first};
+    return from(layout, state, tile << layout.qubits);
   }
   // The tile whose amplitudes a word brings to tile `tile`.
-  std::size_t from(std::size_t tile, const PauliBits& word) const {
+  std::size_t partner(std::size_t tile, const PauliBits& word) const {
     return tile ^ (word.flips >> layout.qubits);
   }
   PauliBits inner(const PauliBits& word) const {
@@ -220,9 +234,9 @@ void add_words(std::span<const WeightedWord> words, const States& states,
       for (const WeightedWord& word : words) {
         Lanewise weight = word.weight;
         for (double& number : weight) number *= tiles.sign(tile, word.bits);
-        sweeps().add_word(tiles.layout, tiles.inner(word.bits), weight.data(),
+        states.sweeps().add_word(tiles.layout, tiles.inner(word.bits), weight.data(),
                           tiles.of(into, tile),
-                          tiles.of(ket, tiles.from(tile, word.bits)));
+                          tiles.of(ket, tiles.partner(tile, word.bits)));
       }
     };
   });
@@ -236,8 +250,8 @@ Lanewise overlap_of_words(std::span<const WeightedWord> words, const States& sta
     return [&](std::size_t tile, std::size_t part) {
       for (const WeightedWord& word : words) {
         Lanewise found{};
-        sweeps().word_overlap(tiles.layout, tiles.inner(word.bits), tiles.of(bra, tile),
-                              tiles.of(ket, tiles.from(tile, word.bits)), found.data());
+        states.sweeps().word_overlap(tiles.layout, tiles.inner(word.bits), tiles.of(bra, tile),
+                              tiles.of(ket, tiles.partner(tile, word.bits)), found.data());
         for (std::size_t lane = 0; lane < states.lanes(); ++lane) {
           parts[part][lane] +=
               tiles.sign(tile, word.bits) * word.weight[lane] * found[lane];

@@ -30,7 +30,8 @@ void backward_by_tiles(const TiledProgram& program, const States& states,
                        const Amplitudes& ket, std::span<const Amplitudes> bras,
                        double* jacobian, std::size_t columns);
 
-using Lanewise = std::array<double, 8>;
+// A number for each lane.
+using Lanewise = std::array<double, 16>;
 
 struct WeightedWord {
   PauliBits bits;

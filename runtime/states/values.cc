@@ -27,6 +27,13 @@ std::size_t outcome_of(std::size_t i, const std::vector<std::int64_t>& wires,
   return outcome;
 }
 
+double probability(double real, double imag) { return real * real + imag * imag; }
+
+template <typename Real>
+void add_to(Real& sum, double number) {
+  sum = static_cast<Real>(sum + number);
+}
+
 class Measurer {
  public:
   Measurer(States& states, const Measuring& measuring, const RowRange& rows,
@@ -62,7 +69,7 @@ class Measurer {
     real_overlap(states_, once, ket_, mean);
     engine::add(observable(i), fill(weight_of), states_, once, into, free + 1);
     fill([&](std::size_t lane) { return -2 * mean[lane] * weight(0, lane); });
-    sweeps().add_word(states_.layout(), {}, factor.data(), into, once);
+    states_.sweeps().add_word(states_.layout(), {}, factor.data(), into, once);
   }
 
   // The value of measurement i, an expectation value whose bra this is.
@@ -147,25 +154,32 @@ class Measurer {
                        const Amplitudes& into) const {
     const std::size_t lanes = states_.lanes(), qubits = states_.layout().qubits;
     const auto& wires = measuring_.measurements.measurements()[i].wires;
-    for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
-      const std::size_t outcome = outcome_of(k, wires, qubits);
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        const double factor = weight(outcome, lane);
-        into.real[k * lanes + lane] += factor * ket_.real[k * lanes + lane];
-        into.imag[k * lanes + lane] += factor * ket_.imag[k * lanes + lane];
+    const auto add = [&](auto sum, auto ket) {
+      for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
+        const std::size_t outcome = outcome_of(k, wires, qubits);
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+          const double factor = weight(outcome, lane);
+          const std::size_t at = k * lanes + lane;
+          add_to(sum.real[at], factor * ket.real[at]);
+          add_to(sum.imag[at], factor * ket.imag[at]);
+        }
       }
-    }
+    };
+    with_numbers(states_.layout(), add, into, ket_);
   }
 
   template <typename Weight>
   void add_amplitudes(const Weight& weight, const Amplitudes& into) const {
     const std::size_t lanes = states_.lanes();
-    for (std::size_t k = 0; k < std::size_t{1} << states_.layout().qubits; ++k) {
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        into.real[k * lanes + lane] += weight(2 * k, lane) / 2;
-        into.imag[k * lanes + lane] += weight(2 * k + 1, lane) / 2;
+    const auto add = [&](auto sum) {
+      for (std::size_t k = 0; k < std::size_t{1} << states_.layout().qubits; ++k) {
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+          add_to(sum.real[k * lanes + lane], weight(2 * k, lane) / 2);
+          add_to(sum.imag[k * lanes + lane], weight(2 * k + 1, lane) / 2);
+        }
       }
-    }
+    };
+    with_numbers(states_.layout(), add, into);
   }
 
   // The derivative of log |a|^2 is 2 Re <bra|, that of the ket> with the bra a / |a|^2.
@@ -185,11 +199,13 @@ class Measurer {
           const bool is_odd = std::popcount(number(k, measurement.signs)) % 2 == 1;
           const double share = weight(first + number(k, measurement.wires), lane) /
                                static_cast<double>(group);
-          const double factor =
-              (is_odd ? -share : share) /
-              (ket_.real[at] * ket_.real[at] + ket_.imag[at] * ket_.imag[at]);
-          into.real[at] += factor * ket_.real[at];
-          into.imag[at] += factor * ket_.imag[at];
+          const auto add = [&](auto sum, auto ket) {
+            const double factor =
+                (is_odd ? -share : share) / probability(ket.real[at], ket.imag[at]);
+            add_to(sum.real[at], factor * ket.real[at]);
+            add_to(sum.imag[at], factor * ket.imag[at]);
+          };
+          with_numbers(states_.layout(), add, into, ket_);
         }
         first += std::size_t{1} << measurement.wires.size();
       }
@@ -208,19 +224,20 @@ class Measurer {
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
       const Output out = output(i, lane);
       auto* probabilities = static_cast<double*>(out.data);
-      const auto probability = [&](std::size_t k) {
-        const double real = ket_.real[k * lanes + lane];
-        const double imag = ket_.imag[k * lanes + lane];
-        return real * real + imag * imag;
+      const auto write = [&](auto ket) {
+        const auto of = [&](std::size_t k) {
+          return probability(ket.real[k * lanes + lane], ket.imag[k * lanes + lane]);
+        };
+        if (is_in_order) {
+          for (std::size_t k = 0; k < out.size; ++k) probabilities[k] = of(k);
+          return;
+        }
+        std::fill_n(probabilities, out.size, 0.0);
+        for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
+          probabilities[outcome_of(k, wires, qubits)] += of(k);
+        }
       };
-      if (is_in_order) {
-        for (std::size_t k = 0; k < out.size; ++k) probabilities[k] = probability(k);
-        continue;
-      }
-      std::fill_n(probabilities, out.size, 0.0);
-      for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
-        probabilities[outcome_of(k, wires, qubits)] += probability(k);
-      }
+      with_numbers(states_.layout(), write, ket_);
     }
   }
 
@@ -263,9 +280,12 @@ class Measurer {
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
       const Output out = output(i, lane);
       auto* const values = static_cast<std::complex<double>*>(out.data);
-      for (std::size_t k = 0; k < out.size; ++k) {
-        values[k] = {ket_.real[k * lanes + lane], ket_.imag[k * lanes + lane]};
-      }
+      const auto write = [&](auto ket) {
+        for (std::size_t k = 0; k < out.size; ++k) {
+          values[k] = {ket.real[k * lanes + lane], ket.imag[k * lanes + lane]};
+        }
+      };
+      with_numbers(states_.layout(), write, ket_);
     }
   }
 

@@ -1,13 +1,13 @@
 // sweeps/factors.h: matrices of operations at their parameters, and derivatives of
 // their factors. For one instruction set; see sweeps/lanes.h.
 //
-// A Number is a double where there is one row, and Lanes where rows stand in lanes.
+// A Number is a double where there is one row, and Wide where rows stand in lanes.
 
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
 
 inline Lanes as_lanes(double v) { return broadcast(v); }
-inline Lanes as_lanes(Lanes v) { return v; }
+inline Lanes as_lanes(Wide v) { return narrow(v); }
 
 template <typename Number>
 inline Matrix2<Lanes> as_lanes(const Matrix2<Number>& m) {

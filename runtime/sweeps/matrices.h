@@ -5,17 +5,17 @@ namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
 
 template <typename Number>
-Number* as(double* numbers) {
-  return reinterpret_cast<Number*>(numbers);
+Number* as(void* numbers) {
+  return static_cast<Number*>(numbers);
 }
 
 // Applies a matrix of any size to those amplitudes whose other bits are any. Number is
-// that of an amplitude: a double where a target is within a register.
+// that of an amplitude: a Real where a target is within a register.
 template <typename Amplitude, typename Entry>
-void apply_matrix_to(double* real_at, double* imag_at, std::size_t size,
+void apply_matrix_to(void* real_at, void* imag_at, std::size_t size,
                      const std::size_t* bits, std::size_t targets, std::size_t mask,
                      std::size_t value, const Entry* entries, bool is_adjoint,
-                     double* gathered) {
+                     void* gathered) {
   Amplitude* const real = as<Amplitude>(real_at);
   Amplitude* const imag = as<Amplitude>(imag_at);
   const std::size_t dimension = std::size_t{1} << targets;
@@ -42,9 +42,9 @@ void apply_matrix_to(double* real_at, double* imag_at, std::size_t size,
             for (std::size_t j = 0; j < dimension; ++j) {
               const std::size_t place =
                   is_adjoint ? j * dimension + i : i * dimension + j;
-              const Entry r = entries[2 * place];
-              const Entry m =
-                  is_adjoint ? -entries[2 * place + 1] : entries[2 * place + 1];
+              const auto r = narrow(entries[2 * place]);
+              const auto m =
+                  narrow(is_adjoint ? -entries[2 * place + 1] : entries[2 * place + 1]);
               sum_real += r * old_real[j] - m * old_imag[j];
               sum_imag += r * old_imag[j] + m * old_real[j];
             }
@@ -85,7 +85,7 @@ template <typename Entry>
 class MatrixTable {
  public:
   MatrixTable(const Layout& layout, const AnyMatrix<Entry>& matrix, std::uint64_t mask,
-              std::uint64_t value, double* gathered)
+              std::uint64_t value, void* gathered)
       : mask_(bits_of(mask, layout)), value_(bits_of(value, layout)) {
     std::size_t columns[kMostInTable], of_lane[kLanes] = {};
     const int lane_bits = layout.rows_in_lanes ? 0 : kLaneBits;
@@ -122,7 +122,7 @@ class MatrixTable {
     rows_ = columns_ >> n_low;
     old_ = as<Lanes>(gathered);
     // Behind what is gathered and the entries.
-    table_ = as<Complex>(gathered) + columns_ * (1 + columns_);
+    table_ = as<Complex>(as<Wide>(gathered) + 2 * columns_ * (1 + columns_));
     const LaneBits controlled = matching(mask_.low, value_.low);
     for (std::size_t i = 0; i < rows_; ++i) {
       targets_ |= offsets_[i];
@@ -184,7 +184,7 @@ class MatrixTable {
 template <typename Entry>
 void apply_any_matrix(const Layout& layout, const AnyMatrix<Entry>& matrix,
                       std::uint64_t mask, std::uint64_t value, const Amplitudes& state,
-                      double* gathered) {
+                      void* gathered) {
   if (matrix.targets <= kMostTableTargets) {
     return MatrixTable<Entry>(layout, matrix, mask, value, gathered)
         .apply(state, registers_of(layout));
@@ -198,7 +198,7 @@ void apply_any_matrix(const Layout& layout, const AnyMatrix<Entry>& matrix,
   within |= !layout.rows_in_lanes && (mask & (kLanes - 1)) != 0;
   if constexpr (sizeof(Entry) == sizeof(double)) {
     if (within) {
-      return apply_matrix_to<double>(
+      return apply_matrix_to<Real>(
           state.real, state.imag, std::size_t{1} << layout.qubits, flat, matrix.targets,
           mask, value, matrix.entries, matrix.is_adjoint, gathered);
     }

@@ -90,19 +90,30 @@ struct Segment {
   std::int64_t column;
 };
 
+// What amplitudes are stored in. Parameters, sums over amplitudes and derivatives are
+// doubles in both.
+enum class Precision : std::uint8_t { kDouble, kSingle };
+
+constexpr std::size_t bytes_of_amplitude(Precision precision) {
+  return 2 * (precision == Precision::kSingle ? sizeof(float) : sizeof(double));
+}
+
 // Amplitudes as separate real and imaginary parts, aligned for any instruction set.
 // Either of one row, or of as many rows as there are lanes, which are then the lowest
-// bits of the index.
+// bits of the index. Their layout says what the numbers are: doubles or floats.
 struct Amplitudes {
-  double* real;
-  double* imag;
+  void* real;
+  void* imag;
 };
 
 struct Layout {
   std::size_t qubits;
   bool rows_in_lanes;
+  Precision precision = Precision::kDouble;
   // Of a tile: where it is, as the other bits of an index into the whole state.
   std::uint64_t outside = 0;
+
+  bool operator==(const Layout&) const = default;
 };
 
 }  // namespace bellhop::engine

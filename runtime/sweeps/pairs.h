@@ -25,23 +25,20 @@ inline std::size_t registers_of(const Layout& layout) {
   return layout.qubits <= kLaneBits ? 1 : std::size_t{1} << (layout.qubits - kLaneBits);
 }
 
-inline Lanes* at(double* numbers, std::size_t index) {
-  return reinterpret_cast<Lanes*>(numbers) + index;
-}
-inline const Lanes* at(const double* numbers, std::size_t index) {
-  return reinterpret_cast<const Lanes*>(numbers) + index;
+inline Lanes* at(void* numbers, std::size_t index) {
+  return static_cast<Lanes*>(numbers) + index;
 }
 
 // The lanes whose bits `mask` are `value`.
 inline LaneBits matching(int mask, int value) {
-  return (lane_numbers() & static_cast<long long>(mask)) ==
-         static_cast<long long>(value);
+  return (lane_numbers() & static_cast<RealBits>(mask)) == static_cast<RealBits>(value);
 }
 
 // Plus or minus one, by the parity of the bits of a lane.
 inline Lanes lane_signs(int bits) {
-  const LaneBits chosen = lane_numbers() & static_cast<long long>(bits);
-  const LaneBits parity = (chosen ^ (chosen >> 1) ^ (chosen >> 2)) & 1;
+  const LaneBits chosen = lane_numbers() & static_cast<RealBits>(bits);
+  const LaneBits parity =
+      (chosen ^ (chosen >> 1) ^ (chosen >> 2) ^ (chosen >> 3)) & 1;
   return parity != 0 ? broadcast(-1.0) : broadcast(1.0);
 }
 
@@ -56,6 +53,41 @@ inline void for_each_run(std::size_t size, std::size_t mask, std::size_t value,
        first = (((first | mask) + length) & ~mask) | value) {
     visit(first, length);
   }
+}
+
+// In single precision a lane sums so many products before they are added up in double.
+constexpr std::size_t kMostInSingle = 64;
+
+// As for_each_run, but calls flush() before more would be summed in single precision,
+// and at the end.
+template <typename Visit, typename Flush>
+inline void sum_runs(std::size_t size, std::size_t mask, std::size_t value,
+                     std::size_t apart, Visit&& visit, Flush&& flush) {
+  if constexpr (kIsDouble) {
+    for_each_run(size, mask, value, apart, visit);
+  } else {
+    std::size_t room = kMostInSingle;
+    for_each_run(size, mask, value, apart, [&](std::size_t first, std::size_t n) {
+      while (n > 0) {
+        const std::size_t part = n < room ? n : room;
+        visit(first, part);
+        first += part;
+        n -= part;
+        room -= part;
+        if (room == 0) {
+          flush();
+          room = kMostInSingle;
+        }
+      }
+    });
+  }
+  flush();
+}
+
+// Adds up numbers that are summed in single precision, and begins again.
+inline void flush_into(Wide& total, Lanes& sum) {
+  total += widened(sum);
+  sum = Lanes{};
 }
 
 // A 2x2 matrix, row major, of a number or of one for each lane.
@@ -88,7 +120,14 @@ inline Complex combined(const Complex& own, const Complex& v, const Complex& acr
   }
 }
 
-inline Lanes chosen(LaneBits where, Lanes yes, Lanes no) { return where ? yes : no; }
+template <typename Numbers>
+inline Numbers chosen(LaneBits where, Numbers yes, Numbers no) {
+  if constexpr (sizeof(Numbers) == sizeof(Lanes)) {
+    return where ? yes : no;
+  } else {
+    return __builtin_convertvector(where, WideBits) ? yes : no;
+  }
+}
 inline Complex chosen(LaneBits where, const Complex& yes, const Complex& no) {
   return {chosen(where, yes.real, no.real), chosen(where, yes.imag, no.imag)};
 }
@@ -220,7 +259,7 @@ inline void apply_pairs(Operation::Form form, const Amplitudes& state, std::size
 
 // Im <bra| (P on the pairs) |ket> for the identity and the three Pauli matrices P.
 struct Overlap {
-  Lanes one, x, y, z;
+  Wide one, x, y, z;
 };
 
 inline Lanes imag_product(const Complex& bra, const Complex& ket) {
@@ -230,16 +269,28 @@ inline Lanes real_product(const Complex& bra, const Complex& ket) {
   return bra.real * ket.real + bra.imag * ket.imag;
 }
 
+// Of amplitudes of a bra and a ket: with one another, and with the ket's partners.
+template <typename Sum>
+struct Products {
+  Sum own{}, imag{}, real{};
+};
+
+inline void flush_into(Products<Wide>& total, Products<Lanes>& sums) {
+  flush_into(total.own, sums.own);
+  flush_into(total.imag, sums.imag);
+  flush_into(total.real, sums.real);
+}
+
 template <int kFlips>
 struct OverlapOf {
   static Overlap run(const Amplitudes& bra, const Amplitudes& ket, std::size_t size,
                      const PairBits& bits) {
     const Places places(bits);
-    // Sums over the first and the second amplitudes of pairs: the amplitude with
-    // itself, and with its partner.
-    Lanes own0{}, own1{}, imag0{}, imag1{}, real0{}, real1{};
+    // Over the first and the second amplitudes of pairs.
+    Products<Wide> total0, total1;
+    Products<Lanes> sums0, sums1;
     if (bits.flips.high != 0) {
-      for_each_run(
+      sum_runs(
           size, bits.mask.high, bits.value.high, bits.flips.high,
           [&](std::size_t first, std::size_t n) {
             const std::size_t second = first ^ bits.flips.high;
@@ -252,38 +303,39 @@ struct OverlapOf {
                                   exchanged<kFlips>(k0.imag)};
               const Complex w1 = {exchanged<kFlips>(k1.real),
                                   exchanged<kFlips>(k1.imag)};
-              own0 += imag_product(b0, k0);
-              own1 += imag_product(b1, k1);
-              imag0 += imag_product(b0, w1);
-              imag1 += imag_product(b1, w0);
-              real0 += real_product(b0, w1);
-              real1 += real_product(b1, w0);
+              sums0.own += imag_product(b0, k0);
+              sums1.own += imag_product(b1, k1);
+              sums0.imag += imag_product(b0, w1);
+              sums1.imag += imag_product(b1, w0);
+              sums0.real += real_product(b0, w1);
+              sums1.real += real_product(b1, w0);
             }
+          },
+          [&] {
+            flush_into(total0, sums0);
+            flush_into(total1, sums1);
           });
     } else {
-      Lanes own{}, imag{}, real{};
-      for_each_run(size, bits.mask.high, bits.value.high, 0,
-                   [&](std::size_t first, std::size_t n) {
-                     for (std::size_t k = first; k < first + n; ++k) {
-                       const Complex b = {*at(bra.real, k), *at(bra.imag, k)};
-                       const Complex v = {*at(ket.real, k), *at(ket.imag, k)};
-                       const Complex w = {exchanged<kFlips>(v.real),
-                                          exchanged<kFlips>(v.imag)};
-                       own += imag_product(b, v);
-                       imag += imag_product(b, w);
-                       real += real_product(b, w);
-                     }
-                   });
-      own0 = own1 = own;
-      imag0 = imag1 = imag;
-      real0 = real1 = real;
+      sum_runs(
+          size, bits.mask.high, bits.value.high, 0,
+          [&](std::size_t first, std::size_t n) {
+            for (std::size_t k = first; k < first + n; ++k) {
+              const Complex b = {*at(bra.real, k), *at(bra.imag, k)};
+              const Complex v = {*at(ket.real, k), *at(ket.imag, k)};
+              const Complex w = {exchanged<kFlips>(v.real), exchanged<kFlips>(v.imag)};
+              sums0.own += imag_product(b, v);
+              sums0.imag += imag_product(b, w);
+              sums0.real += real_product(b, w);
+            }
+          },
+          [&] { flush_into(total0, sums0); });
+      total1 = total0;
     }
-    const auto of_first = [&](Lanes v) { return chosen(places.first, v, Lanes{}); };
-    const auto of_second = [&](Lanes v) { return chosen(places.second, v, Lanes{}); };
-    own0 = of_first(own0);
-    own1 = of_second(own1);
-    return {own0 + own1, of_first(imag0) + of_second(imag1),
-            of_second(real1) - of_first(real0), own0 - own1};
+    const auto of_first = [&](Wide v) { return chosen(places.first, v, Wide{}); };
+    const auto of_second = [&](Wide v) { return chosen(places.second, v, Wide{}); };
+    const Wide own0 = of_first(total0.own), own1 = of_second(total1.own);
+    return {own0 + own1, of_first(total0.imag) + of_second(total1.imag),
+            of_second(total1.real) - of_first(total0.real), own0 - own1};
   }
 };
 

@@ -3,34 +3,44 @@
 
 namespace bellhop::engine {
 
-namespace portable {
-extern const Sweeps kSweeps;
-}
+#define BELLHOP_SWEEPS(instruction_set) \
+  namespace instruction_set { \
+  extern const Sweeps kSweeps; \
+  } \
+  namespace instruction_set##_single { \
+  extern const Sweeps kSweeps; \
+  }
+BELLHOP_SWEEPS(portable)
 #if BELLHOP_ENGINE_X86
-namespace avx2 {
-extern const Sweeps kSweeps;
-}
-namespace avx512 {
-extern const Sweeps kSweeps;
-}
+BELLHOP_SWEEPS(avx2)
+BELLHOP_SWEEPS(avx512)
 #endif
 
-const Sweeps& sweeps() {
+namespace {
+
+struct BothPrecisions {
+  const Sweeps& in_double;
+  const Sweeps& in_single;
+};
+
+BothPrecisions fastest() {
 #if BELLHOP_ENGINE_X86
-  static const Sweeps& best = [&]() -> const Sweeps& {
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
-      return avx512::kSweeps;
-    }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-      return avx2::kSweeps;
-    }
-    return portable::kSweeps;
-  }();
-  return best;
-#else
-  return portable::kSweeps;
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
+    return {avx512::kSweeps, avx512_single::kSweeps};
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    return {avx2::kSweeps, avx2_single::kSweeps};
+  }
 #endif
+  return {portable::kSweeps, portable_single::kSweeps};
+}
+
+}  // namespace
+
+const Sweeps& sweeps(Precision precision) {
+  static const BothPrecisions best = fastest();
+  return precision == Precision::kSingle ? best.in_single : best.in_double;
 }
 
 }  // namespace bellhop::engine

@@ -25,19 +25,21 @@ constexpr std::size_t gathered_numbers(std::size_t targets, bool is_constant) {
   return 2 * dimension * (is_constant ? 1 : 1 + dimension);
 }
 
-// Memory of one thread for the operations of an iteration. Sizes are in doubles.
+// Memory of one thread for the operations of an iteration.
 struct Scratch {
   double* angles = nullptr;  // those of all factors
   double* cosines = nullptr;
   double* sines = nullptr;
   double* matrices = nullptr;  // 8 numbers for each operation
   // 2 * 2^targets numbers of a matrix, 2 * 4^targets more if its entries are
-  // parameters, and behind room for these as many for the table of a small one.
-  double* gathered = nullptr;
+  // parameters, and behind room for these as many for the table of a small one; each
+  // has room for a double in every lane.
+  void* gathered = nullptr;
   Prepared* prepared = nullptr;
 };
 
-// An array of numbers with one or, where rows stand in lanes, so many lanes each.
+// For amplitudes in one precision: an array of numbers with one or, where rows stand in
+// lanes, so many lanes each.
 struct Sweeps {
   std::size_t lanes;
 
@@ -65,6 +67,6 @@ struct Sweeps {
 };
 
 // Those of the fastest instruction set that this processor has.
-const Sweeps& sweeps();
+const Sweeps& sweeps(Precision precision);
 
 }  // namespace bellhop::engine

@@ -34,22 +34,31 @@ struct Word {
     return chosen(matching(mask.low, value.low), numbers * lane_signs(signs.low),
                   Lanes{});
   }
+  Wide of_lanes_in_double(Wide numbers) const {
+    return chosen(matching(mask.low, value.low),
+                  numbers * widened(lane_signs(signs.low)), Wide{});
+  }
 
   Bits flips, signs, mask, value;
-  double real = 0, imag = 0;  // -i to the number of Ys
+  Real real = 0, imag = 0;  // -i to the number of Ys
 };
 
-inline double parity_sign(std::size_t bits) {
-  return __builtin_parityll(bits) ? -1.0 : 1.0;
+inline Real parity_sign(std::size_t bits) {
+  return __builtin_parityll(bits) ? Real{-1} : Real{1};
 }
+
+struct WideComplex {
+  Wide real, imag;
+};
 
 // <bra| P |ket>, a number for each lane.
 template <int kFlips>
 struct WordOverlap {
-  static Complex run(const Amplitudes& bra, const Amplitudes& ket, std::size_t size,
-                     const Word& word) {
+  static WideComplex run(const Amplitudes& bra, const Amplitudes& ket, std::size_t size,
+                         const Word& word) {
+    Wide total_real{}, total_imag{};
     Lanes real{}, imag{};
-    for_each_run(
+    sum_runs(
         size, word.mask.high, word.value.high, word.flips.high | word.signs.high,
         [&](std::size_t first, std::size_t n) {
           const std::size_t other = first ^ word.flips.high;
@@ -61,13 +70,19 @@ struct WordOverlap {
             run_real += real_product(b, v);
             run_imag += imag_product(b, v);
           }
-          const double sign = parity_sign(first & word.signs.high);
+          const Real sign = parity_sign(first & word.signs.high);
           real += sign * run_real;
           imag += sign * run_imag;
+        },
+        [&] {
+          flush_into(total_real, real);
+          flush_into(total_imag, imag);
         });
-    real = word.of_lanes(real);
-    imag = word.of_lanes(imag);
-    return {word.real * real - word.imag * imag, word.real * imag + word.imag * real};
+    total_real = word.of_lanes_in_double(total_real);
+    total_imag = word.of_lanes_in_double(total_imag);
+    const double to_real = word.real, to_imag = word.imag;
+    return {to_real * total_real - to_imag * total_imag,
+            to_real * total_imag + to_imag * total_real};
   }
 };
 
@@ -82,7 +97,7 @@ struct AddWord {
                  word.flips.high | word.signs.high,
                  [&](std::size_t first, std::size_t n) {
                    const std::size_t other = first ^ word.flips.high;
-                   const double sign = parity_sign(first & word.signs.high);
+                   const Real sign = parity_sign(first & word.signs.high);
                    const Lanes real = sign * factor.real, imag = sign * factor.imag;
                    for (std::size_t k = 0; k < n; ++k) {
                      const Complex v = {exchanged<kFlips>(*at(ket.real, other + k)),
@@ -113,8 +128,8 @@ struct RotateWord {
         size, top | word.mask.high, word.value.high, flips | word.signs.high,
         [&](std::size_t first, std::size_t n) {
           const std::size_t second = first ^ flips;
-          const double sign0 = parity_sign(first & word.signs.high);
-          const double sign1 = parity_sign(second & word.signs.high);
+          const Real sign0 = parity_sign(first & word.signs.high);
+          const Real sign1 = parity_sign(second & word.signs.high);
           const Complex f0 = {sign0 * factor.real, sign0 * factor.imag};
           const Complex f1 = {sign1 * factor.real, sign1 * factor.imag};
           for (std::size_t k = 0; k < n; ++k) {

@@ -76,11 +76,13 @@ def begin(
     seeded=False,
     rows=0,
     engine=True,
+    precision=64,
     library=LIBRARY,
     factory=FACTORY,
 ):
     attributes = {"qubits": qubits, "shots": shots, "record": record}
     attributes |= {"tree": tree, "seeded": seeded, "rows": rows, "engine": engine}
+    attributes["precision"] = precision
     return call(
         "bellhop_circuit_begin",
         HANDLE,

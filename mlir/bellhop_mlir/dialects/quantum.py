@@ -4,7 +4,7 @@
     %s0 = "quantum.begin"(%r, %anchor) {
         library = "...", factory = "LightningSimulator", kwargs = "{}", qubits = 2 : i64,
         shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 1 : i64, rows = 0 : i64,
-        engine = 1 : i64, name = "f", site = "f.py:1"}
+        engine = 1 : i64, precision = 64 : i64, name = "f", site = "f.py:1"}
     %s1 = "quantum.gate"(%s0, %params, %offset, %wires) {name = "RX", slots = array<i64: 0>,
         wires = array<i64: 0>}
     %s2 = "quantum.gates"(%s0, %params, %offset, %wires, %iterations) {names, code, constants}
@@ -107,7 +107,8 @@ begin = _operation(
     (STATE,),
     {
         **dict.fromkeys(("library", "factory", "kwargs"), "string"),
-        **dict.fromkeys(("qubits", "shots", "record", "tree", "seeded", "rows", "engine"), "i64"),
+        **dict.fromkeys(("qubits", "shots", "record", "tree", "seeded", "rows"), "i64"),
+        **dict.fromkeys(("engine", "precision"), "i64"),
         **dict.fromkeys(("name", "site"), "string"),
     },
     {"passes": "string"},
@@ -159,7 +160,7 @@ run = _operation(
     ("...",),
     {
         **dict.fromkeys(("library", "factory", "kwargs", "name", "site"), "string"),
-        **dict.fromkeys(("qubits", "record", "rows", "engine"), "i64"),
+        **dict.fromkeys(("qubits", "record", "rows", "engine", "precision"), "i64"),
         **_TABLE,
         "offset": "i64",
         "measurements": "array<i64>",

@@ -8,7 +8,7 @@
 // CHECK: "quantum.measure"
 // CHECK: "quantum.end"
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   %t = "quantum.gates"(%s, %p, %o, %w, %o) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>, tensor<i32>) -> tensor<2xui32>
   %2 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
@@ -23,7 +23,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.begin lacks the attribute 'library'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   return
 }
 
@@ -33,7 +33,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.begin lacks the attribute 'factory'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   return
 }
 
@@ -43,7 +43,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.begin lacks the attribute 'kwargs'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   return
 }
 
@@ -53,7 +53,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.begin lacks the attribute 'qubits'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   return
 }
 
@@ -63,7 +63,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.begin lacks the attribute 'shots'
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   return
 }
 
@@ -152,7 +152,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: the attribute 'qubits' of quantum.begin is 1 : i32, but must be of type i64
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i32, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i32, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   return
 }
 
@@ -212,7 +212,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 // CHECK: bellhop-opt: quantum.begin has results of types (); they must be (tensor<2xui32>)
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> ()
+  "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> ()
   return
 }
 
@@ -425,7 +425,7 @@ func.func public @main() {
 // CHECK: rows = 3 : i64
 // CHECK: tensor<3x2x1xf64>
 func.func public @main(%p: tensor<3x1xf64>, %o: tensor<i32>, %w: tensor<3x2xi32>, %d: tensor<3x0xf64>, %i: tensor<1xi32>, %b: tensor<0x1xf64>, %a: tensor<1x0xf64>) {
-  %0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 3 : i64, engine = 1 : i64} : (tensor<3x1xf64>) -> tensor<2xui32>
+  %0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 3 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<3x1xf64>) -> tensor<2xui32>
   %1 = "quantum.gate"(%0, %p, %o, %w) {name = "RX", slots = array<i64: 0>, wires = array<i64: -2>} : (tensor<2xui32>, tensor<3x1xf64>, tensor<i32>, tensor<3x2xi32>) -> tensor<2xui32>
   %2:4 = "quantum.measure"(%1, %d) {code = array<i64: 0, 3, 0, 0, 3, 0>, jacobian = 1 : i64} : (tensor<2xui32>, tensor<3x0xf64>) -> (tensor<2xui32>, tensor<3xf64>, tensor<3xf64>, tensor<3x2x1xf64>)
   %3:3 = "quantum.derivative"(%2#0, %d, %p, %i, %b, %o, %a) {code = array<i64: 0, 3, 0>, sizes = array<i64: 1>, squares = array<i64: -1>, ends = array<i64: 0>, coefficients = array<f64>, amounts = array<f64>, order = 2 : i64, adjoint = 1 : i64, keep = 0 : i64} : (tensor<2xui32>, tensor<3x0xf64>, tensor<3x1xf64>, tensor<1xi32>, tensor<0x1xf64>, tensor<i32>, tensor<1x0xf64>) -> (tensor<2xui32>, tensor<i32>, tensor<3x1x1x1xf64>)

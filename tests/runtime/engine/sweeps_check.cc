@@ -31,11 +31,20 @@ std::mt19937_64 generator(7);
 std::size_t below(std::size_t n) { return generator() % n; }
 double number() { return std::uniform_real_distribution<double>(-2, 2)(generator); }
 
-double* doubles(std::size_t count) {
+using Real = BELLHOP_REAL;
+constexpr bool kIsDouble = sizeof(Real) == sizeof(double);
+constexpr std::size_t kMostLanes = 16;
+
+template <typename T>
+T* zeros(std::size_t count) {
   auto* numbers =
-      static_cast<double*>(::operator new[](count * 8, std::align_val_t{64}));
+      static_cast<T*>(::operator new[](count * sizeof(T), std::align_val_t{128}));
   for (std::size_t i = 0; i < count; ++i) numbers[i] = 0;
   return numbers;
+}
+double* doubles(std::size_t count) { return zeros<double>(count); }
+double at(const void* numbers, std::size_t i) {
+  return static_cast<const Real*>(numbers)[i];
 }
 
 struct Circuit {
@@ -250,32 +259,35 @@ void check(bool rows_in_lanes) {
   std::vector<double> parameters(rows * program.parameters + 1);
   for (double& parameter : parameters) parameter = number();
   const Segment segment{&program, 1, parameters.data(), program.parameters, 0};
-  const Layout layout{kQubits, rows_in_lanes};
+  const Layout layout{kQubits, rows_in_lanes,
+                      kIsDouble ? Precision::kDouble : Precision::kSingle};
+  const double near = kIsDouble ? 1e-12 : 2e-5;
   Prepared prepared;
   Scratch scratch;
-  const std::size_t room = (program.n_factors + 8) * 8;
+  const std::size_t room = (program.n_factors + kMostLanes) * kMostLanes;
   scratch.angles = doubles(room);
   scratch.cosines = doubles(room);
   scratch.sines = doubles(room);
-  scratch.matrices = doubles(kOperations * 64);
+  scratch.matrices = doubles(kOperations * 8 * kMostLanes);
   scratch.gathered = doubles(gathered_numbers(2, true) * checked.lanes);
   scratch.prepared = &prepared;
-  const Amplitudes ket{doubles(kSize * rows), doubles(kSize * rows)};
-  const Amplitudes bra{doubles(kSize * rows), doubles(kSize * rows)};
-  for (std::size_t row = 0; row < rows; ++row) ket.real[row] = 1;
+  const Amplitudes ket{zeros<Real>(kSize * rows), zeros<Real>(kSize * rows)};
+  const Amplitudes bra{zeros<Real>(kSize * rows), zeros<Real>(kSize * rows)};
+  for (std::size_t row = 0; row < rows; ++row) static_cast<Real*>(ket.real)[row] = 1;
   checked.forward(layout, &segment, 1, ket, scratch);
 
   const PauliBits observable = {19, 50, 2};
-  double found[8], ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  double found[kMostLanes], ones[kMostLanes];
+  for (double& one : ones) one = 1;
   checked.word_overlap(layout, observable, ket, ket, found);
   std::vector<std::vector<Number>> states;
   for (std::size_t row = 0; row < rows; ++row) {
     states.push_back(expected(circuit, &parameters[row * program.parameters]));
     for (std::size_t i = 0; i < kSize; ++i) {
-      hold("real part", ket.real[i * rows + row], states[row][i].real(), 1e-12);
-      hold("imaginary part", ket.imag[i * rows + row], states[row][i].imag(), 1e-12);
+      hold("real part", at(ket.real, i * rows + row), states[row][i].real(), near);
+      hold("imaginary part", at(ket.imag, i * rows + row), states[row][i].imag(), near);
     }
-    hold("value", found[row], value(states[row], observable), 1e-12);
+    hold("value", found[row], value(states[row], observable), 10 * near);
   }
 
   checked.add_word(layout, observable, ones, bra, ket);
@@ -284,22 +296,23 @@ void check(bool rows_in_lanes) {
                    program.parameters, program.parameters, rows, scratch);
   for (std::size_t row = 0; row < rows; ++row) {
     for (std::size_t i = 0; i < kSize; ++i) {
-      hold("the way back", ket.real[i * rows + row], i == 0 ? 1 : 0, 1e-12);
-      hold("the way back", ket.imag[i * rows + row], 0, 1e-12);
+      hold("the way back", at(ket.real, i * rows + row), i == 0 ? 1 : 0, near);
+      hold("the way back", at(ket.imag, i * rows + row), 0, near);
     }
     double* const own = &parameters[row * program.parameters];
     for (std::size_t p = 0; p < program.parameters; ++p) {
       constexpr double kStep = 1e-4;
       const double before = own[p];
-      const auto at = [&](double by) {
+      const auto value_at = [&](double by) {
         own[p] = before + by;
         return value(expected(circuit, own), observable);
       };
       const double wanted =
-          (8 * (at(kStep) - at(-kStep)) - at(2 * kStep) + at(-2 * kStep)) /
+          (8 * (value_at(kStep) - value_at(-kStep)) - value_at(2 * kStep) +
+           value_at(-2 * kStep)) /
           (12 * kStep);
       own[p] = before;
-      hold("derivative", jacobian[row * program.parameters + p], wanted, 1e-9);
+      hold("derivative", jacobian[row * program.parameters + p], wanted, kIsDouble ? 1e-9 : 1e-3);
     }
   }
 }

@@ -34,9 +34,12 @@ def test_options_are_those_of_the_build():
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("real", ["double", "float"])
 @pytest.mark.parametrize("name", SETS)
-def test_sweeps_agree_with_their_definitions(name, tmp_path):
+def test_sweeps_agree_with_their_definitions(name, real, tmp_path):
     source, options, (compiler, emulator), lanes = SETS[name]
+    if real == "float":
+        source, lanes = f"{source}_single", 2 * lanes
     if name.startswith("AVX") and name.lower().replace("-", "") not in _flags():
         pytest.skip(f"the processor has no {name}")
     if name == "baseline" and platform.machine() not in ("x86_64", "AMD64"):
@@ -49,8 +52,8 @@ def test_sweeps_agree_with_their_definitions(name, tmp_path):
     built, check = tmp_path / "sweeps.o", tmp_path / "check"
     subprocess.run([*common, *OPTIONS, *options, "-c", sweeps, "-o", built], check=True)
     subprocess.run(
-        [*common, "-O1", "-Wno-psabi", f"-DBELLHOP_CHECKED={source}", CHECK, built, "-static"]
-        + ["-o", check],
+        [*common, "-O1", "-Wno-psabi", f"-DBELLHOP_CHECKED={source}"]
+        + [f"-DBELLHOP_REAL={real}", CHECK, built, "-static", "-o", check],
         check=True,
     )
     ran = subprocess.run([*emulator, check], capture_output=True, text=True)

@@ -195,6 +195,7 @@ def _lower(
         seeded=is_drawn,
         rows=0 if batch is None else batch.rows,
         engine=device.engine,
+        precision=device.precision,
         name=name,
         site=body.site,
         **asked,

@@ -27,6 +27,7 @@ class DeviceSpec:
         shots: how many shots; 0 is analytic.
         passes: which passes the compiler runs over the circuit, in order.
         engine: whether the runtime's own engine may run circuits of it.
+        precision: the bits of a real number in states of the engine, 32 or 64.
     """
 
     name: str
@@ -37,6 +38,7 @@ class DeviceSpec:
     shots: int
     passes: tuple[str, ...] = ()
     engine: bool = False
+    precision: int = 64
 
 
 def device_spec(device: Any, qubits: int) -> DeviceSpec:
@@ -57,6 +59,7 @@ def device_spec(device: Any, qubits: int) -> DeviceSpec:
         qubits,
         shots=0,
         engine=device.name.startswith("lightning."),
+        precision=32 if is_in_single_precision(device) else 64,
     )
 
 

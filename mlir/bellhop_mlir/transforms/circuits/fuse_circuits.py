@@ -10,7 +10,10 @@ from bellhop_mlir.dialects import callback, quantum
 from bellhop_mlir.passes import Pass
 
 # What quantum.run has of quantum.begin; where these are zero, there is no more to say.
-_OF_BEGIN = ("library", "factory", "kwargs", "qubits", "record", "rows", "engine", "name", "site")
+_OF_BEGIN = (
+    *("library", "factory", "kwargs", "qubits", "record", "rows", "engine", "precision"),
+    *("name", "site"),
+)
 _ZERO = ("shots", "tree", "seeded")
 
 

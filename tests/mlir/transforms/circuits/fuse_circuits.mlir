@@ -6,11 +6,11 @@
 // CHECK-SAME: %[[P:.+]]: tensor<1xf64>
 // CHECK-NOT: quantum.begin
 // CHECK: %[[V:.+]]:2 = "quantum.run"(%[[P]], %[[P]])
-// CHECK-SAME: {code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, engine = 1 : i64, factory = "F", jacobian = 1 : i64, kwargs = "{}", library = "l", measurements = array<i64: 0, 3, 0>, name = "c", names = "RX", offset = 0 : i64, qubits = 1 : i64, record = 1 : i64, rows = 0 : i64, site = "f.py:9"}
+// CHECK-SAME: {code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, engine = 1 : i64, factory = "F", jacobian = 1 : i64, kwargs = "{}", library = "l", measurements = array<i64: 0, 3, 0>, name = "c", names = "RX", offset = 0 : i64, precision = 64 : i64, qubits = 1 : i64, record = 1 : i64, rows = 0 : i64, site = "f.py:9"}
 // CHECK-NEXT: return %[[V]]#0, %[[V]]#1
 // CHECK-NOT: func.func private
 func.func public @main(%p: tensor<1xf64>) -> (tensor<f64>, tensor<1x1xf64>) {
-  %s0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<1xf64>) -> tensor<2xui32>
+  %s0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<1xf64>) -> tensor<2xui32>
   %s1, %v, %j = func.call @circuit(%s0, %p) : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>, tensor<1x1xf64>)
   "quantum.end"(%s1) : (tensor<2xui32>) -> ()
   return %v, %j : tensor<f64>, tensor<1x1xf64>
@@ -31,10 +31,10 @@ func.func private @circuit(%s0: tensor<2xui32>, %p: tensor<1xf64>) -> (tensor<2x
 // CHECK: "quantum.run"
 // CHECK-NOT: quantum.end
 func.func public @main(%p: tensor<1xf64>) -> (tensor<f64>, tensor<f64>) {
-  %s0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<1xf64>) -> tensor<2xui32>
+  %s0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<1xf64>) -> tensor<2xui32>
   %s1, %v = func.call @circuit(%s0, %p) : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%s1) : (tensor<2xui32>) -> ()
-  %t0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<1xf64>) -> tensor<2xui32>
+  %t0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<1xf64>) -> tensor<2xui32>
   %t1, %u = func.call @circuit(%t0, %p) : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%t1) : (tensor<2xui32>) -> ()
   return %v, %u : tensor<f64>, tensor<f64>
@@ -56,7 +56,7 @@ func.func private @circuit(%s0: tensor<2xui32>, %p: tensor<1xf64>) -> (tensor<2x
 func.func public @main(%p: tensor<1xf64>) -> tensor<f64> {
   %o = stablehlo.constant dense<0> : tensor<i32>
   %w = stablehlo.constant dense<> : tensor<0xi32>
-  %s0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 5 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<1xf64>) -> tensor<2xui32>
+  %s0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 5 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<1xf64>) -> tensor<2xui32>
   %s1 = "quantum.gates"(%s0, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
   %s2, %v = "quantum.measure"(%s1, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%s2) : (tensor<2xui32>) -> ()
@@ -72,7 +72,7 @@ func.func public @main(%p: tensor<1xf64>) -> tensor<f64> {
 func.func public @main(%p: tensor<1xf64>) -> tensor<f64> {
   %o = stablehlo.constant dense<0> : tensor<i32>
   %w = stablehlo.constant dense<> : tensor<0xi32>
-  %s0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<1xf64>) -> tensor<2xui32>
+  %s0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<1xf64>) -> tensor<2xui32>
   %s1 = "quantum.gates"(%s0, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
   %s2 = "quantum.gates"(%s1, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
   %s3, %v = "quantum.measure"(%s2, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
@@ -88,7 +88,7 @@ func.func public @main(%p: tensor<1xf64>) -> tensor<f64> {
 // CHECK: "quantum.end"
 func.func public @main(%p: tensor<1xf64>, %o: tensor<i32>) -> tensor<f64> {
   %w = stablehlo.constant dense<> : tensor<0xi32>
-  %s0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<1xf64>) -> tensor<2xui32>
+  %s0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<1xf64>) -> tensor<2xui32>
   %s1 = "quantum.gates"(%s0, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
   %s2, %v = "quantum.measure"(%s1, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%s2) : (tensor<2xui32>) -> ()
@@ -106,7 +106,7 @@ func.func public @main(%p: tensor<1xf64>) -> tensor<f64> {
   %o = stablehlo.constant dense<0> : tensor<i32>
   %w = stablehlo.constant dense<> : tensor<0xi32>
   %t = "callback.call"(%p) {callee = @far, kind = "start"} : (tensor<1xf64>) -> tensor<2xui32>
-  %s0 = "quantum.begin"(%p, %t) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<1xf64>, tensor<2xui32>) -> tensor<2xui32>
+  %s0 = "quantum.begin"(%p, %t) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<1xf64>, tensor<2xui32>) -> tensor<2xui32>
   %s1 = "quantum.gates"(%s0, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
   %s2, %v = "quantum.measure"(%s1, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%s2) : (tensor<2xui32>) -> ()

@@ -4,7 +4,7 @@
 
 // CHECK-LABEL: func.func private @circuit
 func.func public @main(%s: tensor<2xui32>, %p: tensor<2xf64>, %o: tensor<i32>, %w: tensor<1xi32>) -> tensor<2xui32> {
-  %b = "quantum.begin"() {name = "c", site = "f.py:9", library = "l", factory = "f", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, passes = "cancel-inverses"} : () -> tensor<2xui32>
+  %b = "quantum.begin"() {name = "c", site = "f.py:9", library = "l", factory = "f", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64, passes = "cancel-inverses"} : () -> tensor<2xui32>
   %c = func.call @circuit(%b, %p, %o, %w) : (tensor<2xui32>, tensor<2xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   return %c : tensor<2xui32>
 }
@@ -24,7 +24,7 @@ func.func private @circuit(%s: tensor<2xui32>, %p: tensor<2xf64>, %o: tensor<i32
 
 // CHECK-LABEL: func.func private @circuit
 func.func public @main(%s: tensor<2xui32>, %p: tensor<2xf64>, %o: tensor<i32>, %w: tensor<1xi32>) -> tensor<2xui32> {
-  %b = "quantum.begin"() {name = "c", site = "f.py:9", library = "l", factory = "f", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, passes = "cancel-inverses merge-rotations"} : () -> tensor<2xui32>
+  %b = "quantum.begin"() {name = "c", site = "f.py:9", library = "l", factory = "f", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64, passes = "cancel-inverses merge-rotations"} : () -> tensor<2xui32>
   %c = func.call @circuit(%b, %p, %o, %w) : (tensor<2xui32>, tensor<2xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   return %c : tensor<2xui32>
 }
@@ -45,7 +45,7 @@ func.func private @circuit(%s: tensor<2xui32>, %p: tensor<2xf64>, %o: tensor<i32
 
 // CHECK-LABEL: func.func private @circuit
 func.func public @main(%s: tensor<2xui32>, %p: tensor<2xf64>, %o: tensor<i32>, %w: tensor<1xi32>) -> tensor<2xui32> {
-  %b = "quantum.begin"() {name = "c", site = "f.py:9", library = "l", factory = "f", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : () -> tensor<2xui32>
+  %b = "quantum.begin"() {name = "c", site = "f.py:9", library = "l", factory = "f", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : () -> tensor<2xui32>
   %c = func.call @circuit(%b, %p, %o, %w) : (tensor<2xui32>, tensor<2xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   return %c : tensor<2xui32>
 }

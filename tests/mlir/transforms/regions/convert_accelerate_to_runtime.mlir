@@ -248,7 +248,7 @@ func.func private @accelerate_cuda_0__f(%x: tensor<f64>) -> tensor<f64> {
   return %y : tensor<f64>
 }
 func.func private @circuit(%x: tensor<f64>) -> tensor<f64> {
-  %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   "quantum.end"(%s0) : (tensor<2xui32>) -> ()
   return %x : tensor<f64>
 }
