@@ -58,7 +58,7 @@ class GateTable;
 namespace engine {
 struct Single;
 enum class Precision : std::uint8_t;
-}
+}  // namespace engine
 
 // What a measurement of one wire does to the state where its outcome is chosen.
 struct Projection {
@@ -97,10 +97,10 @@ struct Beginning {
   Tree tree;
   Redraw redraw;
   std::size_t rows;
-  bool engine;          // may run it
+  bool engine;                  // may run it
   engine::Precision precision;  // where the engine does
-  bool waits;           // see Session; of a batch it is true
-  std::string circuit;  // what errors call it
+  bool waits;                   // see Session; of a batch it is true
+  std::string circuit;          // what errors call it
 };
 
 // One circuit, from bellhop_circuit_begin to bellhop_circuit_end.

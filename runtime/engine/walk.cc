@@ -97,9 +97,10 @@ void Walk::backward(const Step& step, const Inputs& inputs,
                           columns);
       }
     } else {
-      states_.sweeps().backward(states_.layout(), &segment, 1, ket(), gradients.bras.data(),
-                        gradients.bras.size(), jacobian, columns, gradients.row_size,
-                        gradients.rows, states_.scratch());
+      states_.sweeps().backward(states_.layout(), &segment, 1, ket(),
+                                gradients.bras.data(), gradients.bras.size(), jacobian,
+                                columns, gradients.row_size, gradients.rows,
+                                states_.scratch());
     }
     if (number > 0) check_signals();
   }

@@ -51,9 +51,9 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     }
     const Outcomes outcomes = outcomes_of(tree);
     return std::make_unique<BeginState>(BeginState{
-        beginning_of({library, factory, kwargs, qubits, shots, record, rows, engine,
-                      precision},
-                     circuit, outcomes.tree, outcomes.redraw),
+        beginning_of(
+            {library, factory, kwargs, qubits, shots, record, rows, engine, precision},
+            circuit, outcomes.tree, outcomes.redraw),
         seeded != 0});
   };
   return instantiate<BeginState>(build, circuit);

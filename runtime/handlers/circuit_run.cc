@@ -25,10 +25,9 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"record"> record, Integer<"rows"> rows,
     Integer<"engine"> engine, Integer<"precision"> precision, Text<"name"> name,
-    Text<"site"> site, Text<"names"> names,
-    List<"code", std::int64_t> code, List<"constants", double> constants,
-    Integer<"offset"> offset, List<"measurements", std::int64_t> measurements,
-    Integer<"jacobian"> jacobian) {
+    Text<"site"> site, Text<"names"> names, List<"code", std::int64_t> code,
+    List<"constants", double> constants, Integer<"offset"> offset,
+    List<"measurements", std::int64_t> measurements, Integer<"jacobian"> jacobian) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
     return std::make_unique<RunState>(RunState{

@@ -9,10 +9,10 @@
 #include "derivatives/replay.h"
 #include "engine/choice.h"
 #include "engine/rows.h"
-#include "sweeps/operation.h"
 #include "measurements/measuring.h"
 #include "measurements/waiting.h"
 #include "profile/profile.h"
+#include "sweeps/operation.h"
 
 namespace bellhop {
 namespace {
@@ -84,7 +84,7 @@ Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit
                   circuit};
   begin.waits |= engine::suits(begin);
   begin.pool.expect_memory(Memory::kAll, {begin.qubits, 1, begin.shots,
-                                            engine::bytes_of_amplitude(begin.precision)});
+                                          engine::bytes_of_amplitude(begin.precision)});
   return begin;
 }
 

@@ -111,8 +111,8 @@ class Application {
     bits_.clear();
     for (const std::int64_t wire : wires) bits_.push_back(bit_of(wire, states_));
     states_.fit_matrix(wires.size());
-    states_.sweeps().apply_matrix(states_.layout(), bits_.data(), wires.size(), entries, state,
-                          states_.scratch());
+    states_.sweeps().apply_matrix(states_.layout(), bits_.data(), wires.size(), entries,
+                                  state, states_.scratch());
   }
 
   const Observable& observable_;

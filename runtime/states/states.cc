@@ -63,8 +63,7 @@ void States::fit(const Program& program) {
 }
 
 Amplitudes States::get(std::size_t i) {
-  const std::size_t bytes =
-      size_ * (bytes_of_amplitude(layout_.precision) / 2);
+  const std::size_t bytes = size_ * (bytes_of_amplitude(layout_.precision) / 2);
   while (vectors_.size() <= i) vectors_.push_back(allocate(2 * bytes));
   auto* const real = static_cast<std::byte*>(vectors_[i].get());
   return {real, real + bytes};

@@ -32,7 +32,8 @@ void with_numbers(const Layout& layout, const Visit& visit, const State&... stat
 }
 
 // Those from number `first` on.
-inline Amplitudes from(const Layout& layout, const Amplitudes& state, std::size_t first) {
+inline Amplitudes from(const Layout& layout, const Amplitudes& state,
+                       std::size_t first) {
   Amplitudes found{};
   with_numbers(
       layout,

@@ -89,7 +89,7 @@ class TileWorker {
       double* const into =
           sweep_.derivatives.data() + part * sweep_.derivatives_of_part();
       tiles_.sweeps().backward(layout, &segment, 1, ket, bras_.data(), n, into,
-                        sweep_.program.parameters, 0, 1, tiles_.scratch());
+                               sweep_.program.parameters, 0, 1, tiles_.scratch());
     } else {
       tiles_.sweeps().forward(layout, &segment, 1, ket, tiles_.scratch());
     }
@@ -147,9 +147,15 @@ class TileWorker {
 
 Sweep sweep_of(const TiledProgram& program, const Group& group, const States& states,
                const Amplitudes& ket) {
-  Sweep sweep{
-      group, group.program(program.whole), {},    states.layout().qubits,
-      states.layout().precision, ket, {}, false, {}};
+  Sweep sweep{group,
+              group.program(program.whole),
+              {},
+              states.layout().qubits,
+              states.layout().precision,
+              ket,
+              {},
+              false,
+              {}};
   for (const std::size_t slot : group.slots) {
     sweep.parameters.push_back(program.parameters[slot]);
   }
@@ -235,8 +241,8 @@ void add_words(std::span<const WeightedWord> words, const States& states,
         Lanewise weight = word.weight;
         for (double& number : weight) number *= tiles.sign(tile, word.bits);
         states.sweeps().add_word(tiles.layout, tiles.inner(word.bits), weight.data(),
-                          tiles.of(into, tile),
-                          tiles.of(ket, tiles.partner(tile, word.bits)));
+                                 tiles.of(into, tile),
+                                 tiles.of(ket, tiles.partner(tile, word.bits)));
       }
     };
   });
@@ -250,8 +256,9 @@ Lanewise overlap_of_words(std::span<const WeightedWord> words, const States& sta
     return [&](std::size_t tile, std::size_t part) {
       for (const WeightedWord& word : words) {
         Lanewise found{};
-        states.sweeps().word_overlap(tiles.layout, tiles.inner(word.bits), tiles.of(bra, tile),
-                              tiles.of(ket, tiles.partner(tile, word.bits)), found.data());
+        states.sweeps().word_overlap(
+            tiles.layout, tiles.inner(word.bits), tiles.of(bra, tile),
+            tiles.of(ket, tiles.partner(tile, word.bits)), found.data());
         for (std::size_t lane = 0; lane < states.lanes(); ++lane) {
           parts[part][lane] +=
               tiles.sign(tile, word.bits) * word.weight[lane] * found[lane];

@@ -52,10 +52,10 @@ inline Lanes exchanged(Lanes v) {
     return v;
   } else {
 #if BELLHOP_LANES == 16
-    return __builtin_shufflevector(
-        v, v, 0 ^ kFlips, 1 ^ kFlips, 2 ^ kFlips, 3 ^ kFlips, 4 ^ kFlips, 5 ^ kFlips,
-        6 ^ kFlips, 7 ^ kFlips, 8 ^ kFlips, 9 ^ kFlips, 10 ^ kFlips, 11 ^ kFlips,
-        12 ^ kFlips, 13 ^ kFlips, 14 ^ kFlips, 15 ^ kFlips);
+    return __builtin_shufflevector(v, v, 0 ^ kFlips, 1 ^ kFlips, 2 ^ kFlips, 3 ^ kFlips,
+                                   4 ^ kFlips, 5 ^ kFlips, 6 ^ kFlips, 7 ^ kFlips,
+                                   8 ^ kFlips, 9 ^ kFlips, 10 ^ kFlips, 11 ^ kFlips,
+                                   12 ^ kFlips, 13 ^ kFlips, 14 ^ kFlips, 15 ^ kFlips);
 #elif BELLHOP_LANES == 8
     return __builtin_shufflevector(v, v, 0 ^ kFlips, 1 ^ kFlips, 2 ^ kFlips, 3 ^ kFlips,
                                    4 ^ kFlips, 5 ^ kFlips, 6 ^ kFlips, 7 ^ kFlips);

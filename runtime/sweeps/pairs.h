@@ -37,8 +37,7 @@ inline LaneBits matching(int mask, int value) {
 // Plus or minus one, by the parity of the bits of a lane.
 inline Lanes lane_signs(int bits) {
   const LaneBits chosen = lane_numbers() & static_cast<RealBits>(bits);
-  const LaneBits parity =
-      (chosen ^ (chosen >> 1) ^ (chosen >> 2) ^ (chosen >> 3)) & 1;
+  const LaneBits parity = (chosen ^ (chosen >> 1) ^ (chosen >> 2) ^ (chosen >> 3)) & 1;
   return parity != 0 ? broadcast(-1.0) : broadcast(1.0);
 }
 

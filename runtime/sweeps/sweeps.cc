@@ -4,11 +4,11 @@
 namespace bellhop::engine {
 
 #define BELLHOP_SWEEPS(instruction_set) \
-  namespace instruction_set { \
-  extern const Sweeps kSweeps; \
-  } \
-  namespace instruction_set##_single { \
-  extern const Sweeps kSweeps; \
+  namespace instruction_set {           \
+  extern const Sweeps kSweeps;          \
+  }                                     \
+  namespace instruction_set##_single {  \
+    extern const Sweeps kSweeps;        \
   }
 BELLHOP_SWEEPS(portable)
 #if BELLHOP_ENGINE_X86

@@ -33,6 +33,7 @@ def configure_taps() -> None:
 
 
 ENGINES = ("auto", "plugin")
+PRECISIONS = ("double", "single")
 
 
 def engine_of_environment() -> str:

@@ -1,6 +1,7 @@
 """The precision of circuits: of the numbers in them, and of their results.
 
-The runtime computes in double precision.  The program gives it numbers of the types that it has,
+The engine keeps amplitudes in the precision that ``gates/device.py`` says, and computes in double
+precision whatever it sums over them.  The program gives it numbers of the types that it has,
 which are single where JAX's 64-bit types are off; what lies between converts
 (``bellhop_mlir.dialects.quantum``).  In a program that has both, a circuit computes in double
 precision, and its results are as precise as the numbers that it is made of.
@@ -53,7 +54,7 @@ class Precision:
         """Return the result of a measurement, a pytree of arrays, in this precision."""
         if not 0 < self._bits <= 32:
             return result
-        return jax.tree.map(_in_single, result)
+        return in_single(result)
 
 
 @contextlib.contextmanager
@@ -69,10 +70,15 @@ def without_precision_warnings() -> Iterator[None]:
         yield
 
 
-def _in_single(value: Any) -> Any:
-    if not _is_inexact(value):
-        return value
-    return jnp.asarray(value, jnp.complex64 if jnp.iscomplexobj(value) else jnp.float32)
+def in_single(result: Any) -> Any:
+    """Return a pytree of arrays, those of inexact numbers in single precision."""
+
+    def narrowed(value: Any) -> Any:
+        if not _is_inexact(value):
+            return value
+        return jnp.asarray(value, jnp.complex64 if jnp.iscomplexobj(value) else jnp.float32)
+
+    return jax.tree.map(narrowed, result)
 
 
 def _is_inexact(value: Any) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO, TypedDict
 
-from bellhop.base.config import ENGINES
+from bellhop.base.config import ENGINES, PRECISIONS
 from bellhop.passes import pass_names
 from bellhop.tracing.foreign import check_foreign_option
 
@@ -51,6 +51,10 @@ class CompileOptions:
             lightning.qubit of any size), else the device's plugin; ``"plugin"``: the plugin.
             Without it, what the environment variable ``BELLHOP_ENGINE`` says, or else
             ``"auto"``.
+        precision: of the states of circuits that Bellhop's engine runs: ``"double"``, or
+            ``"single"``, which takes half the memory and less time.  Numbers are as precise as
+            that; sums over amplitudes are made in double precision.  Without it, that of a
+            device's ``c_dtype``, and without JAX's 64-bit types single.
         concurrent_callbacks: how many threads run pure callbacks of a program on the CPU at once,
             where none needs the results of another: each starts as soon as its arguments are there,
             and the program waits where a result is first used; one that no thread has taken until
@@ -79,6 +83,7 @@ class CompileOptions:
     circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None = None
     seed: int | None = None
     engine: str | None = None
+    precision: str | None = None
     concurrent_callbacks: int = 1
 
     def __post_init__(self) -> None:
@@ -90,6 +95,10 @@ class CompileOptions:
             )
         if self.engine not in (None, *ENGINES):
             raise ValueError(f"qjit: engine is one of {', '.join(ENGINES)}, not {self.engine!r}.")
+        if self.precision not in (None, *PRECISIONS):
+            raise ValueError(
+                f"qjit: precision is one of {', '.join(PRECISIONS)}, not {self.precision!r}."
+            )
         n = self.concurrent_callbacks
         if isinstance(n, bool) or not hasattr(n, "__index__") or operator.index(n) < 1:
             raise ValueError(
@@ -135,6 +144,7 @@ class OptionsByName(TypedDict, total=False):
     circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None
     seed: int | None
     engine: str | None
+    precision: str | None
     concurrent_callbacks: int
 
 

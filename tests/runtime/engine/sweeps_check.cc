@@ -307,12 +307,12 @@ void check(bool rows_in_lanes) {
         own[p] = before + by;
         return value(expected(circuit, own), observable);
       };
-      const double wanted =
-          (8 * (value_at(kStep) - value_at(-kStep)) - value_at(2 * kStep) +
-           value_at(-2 * kStep)) /
-          (12 * kStep);
+      const double wanted = (8 * (value_at(kStep) - value_at(-kStep)) -
+                             value_at(2 * kStep) + value_at(-2 * kStep)) /
+                            (12 * kStep);
       own[p] = before;
-      hold("derivative", jacobian[row * program.parameters + p], wanted, kIsDouble ? 1e-9 : 1e-3);
+      hold("derivative", jacobian[row * program.parameters + p], wanted,
+           kIsDouble ? 1e-9 : 1e-3);
     }
   }
 }

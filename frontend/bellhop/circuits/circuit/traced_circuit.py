@@ -230,6 +230,9 @@ def _trace_once(
             statistics = sampled_statistics(circuit, processes)
         else:
             statistics = exact_statistics(asked, processes)
+        if device.precision == 32 and not shots.total:
+            both = zip(statistics, processes, strict=True)
+            statistics = [s.in_single() if p.is_of_amplitudes else s for s, p in both]
         scores = circuit.score() if method == ONE_SHOT else []
         for score in scores:
             fewest = min(shots.copies) if circuit.postselects else None

@@ -9,10 +9,10 @@ import pennylane as qml
 
 from bellhop.base.difference_step import difference_step
 from bellhop.circuits.gates import shift_rules
+from bellhop.circuits.gates.device import bits_of_states
 from bellhop.circuits.gates.simultaneous_perturbation import random_directions
 from bellhop.circuits.measure.device_measurements import Measurement
 from bellhop.circuits.operations.seeds import random_key
-from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError, DifferentiableCompileError
 
 ADJOINT = "adjoint"
@@ -351,7 +351,7 @@ def options_of(qnode: qml.QNode, where: str) -> dict[str, Any]:
         )
     options = allowed | given
     if "h" in options and options["h"] is None:
-        step = difference_step(real_type())
+        step = difference_step(f"float{bits_of_states(qnode.device)}")
         # PennyLane's, in double precision.
         options["h"] = max(1e-5, step) if method == SPSA else step
     if options.get("shifts") is not None:

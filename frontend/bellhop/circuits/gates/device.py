@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.precision import is_double
 from bellhop.errors import CompileError
+from bellhop.tracing.state import current_options
 
 # The plugin interface is C++: only versions that were tried are known to have its layout.
 _TESTED_LIGHTNING = ("0.45",)
@@ -59,7 +61,7 @@ def device_spec(device: Any, qubits: int) -> DeviceSpec:
         qubits,
         shots=0,
         engine=device.name.startswith("lightning."),
-        precision=32 if is_in_single_precision(device) else 64,
+        precision=bits_of_states(device),
     )
 
 
@@ -88,11 +90,25 @@ def _lightning_package(name: str) -> str:
     return package
 
 
-def is_in_single_precision(device: Any) -> bool:
-    """Tell whether the states of a device were asked to be in half the precision.
+def has_engine(device: Any) -> bool:
+    """Tell whether the engine has circuits of any size of a device with a compiled interface."""
+    return device.name in ("lightning.qubit", "lightning.kokkos")
 
-    Compiled interfaces have states in full precision alone, so programs call such a device.
+
+def bits_of_states(device: Any) -> int:
+    """Return the bits of the real numbers of a circuit's states in the engine.
+
+    They are what the program asks for, or else the device, or else JAX's 64-bit types.
     """
+    options = current_options()
+    asked = options.precision if options else None
+    if asked is None:
+        asked = "single" if is_in_single_precision(device) or not is_double() else "double"
+    return 32 if asked == "single" else 64
+
+
+def is_in_single_precision(device: Any) -> bool:
+    """Tell whether the states of a device were asked to be in half the precision."""
     return getattr(device, "c_dtype", np.complex128) == np.complex64
 
 

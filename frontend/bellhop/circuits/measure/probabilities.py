@@ -16,6 +16,8 @@ from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic
 class Probabilities(Process):
     """Probabilities, of all wires where none is named."""
 
+    is_of_amplitudes = True
+
     def _exact(self, asked: ExactValues) -> Make:
         if self.process.obs is None:
             return self._of_wires(asked.probabilities(self._known_labels()), lambda add: add)

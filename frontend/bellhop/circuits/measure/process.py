@@ -43,9 +43,11 @@ class Process:
 
     Attributes:
         is_linear: whether its value is linear in its observable.
+        is_of_amplitudes: whether it is as large as a state, and as precise.
     """
 
     is_linear: ClassVar[bool] = False
+    is_of_amplitudes: ClassVar[bool] = False
 
     def __init__(self, name: str, process: Any, circuit: Any) -> None:
         self.process = process

@@ -38,6 +38,8 @@ class OfState(Process):
 class StateProcess(OfState):
     """The state itself."""
 
+    is_of_amplitudes = True
+
     def _of(self, process: Any, state: Any, order: Any) -> Any:
         return state if state.ndim == 2 else super()._of(process, state, order)
 
@@ -63,6 +65,8 @@ class OfDensityMatrix(Process):
 
 class DensityMatrix(OfDensityMatrix):
     """The density matrix itself."""
+
+    is_of_amplitudes = True
 
     def _of_matrix(self, matrix: Any) -> Any:
         return matrix

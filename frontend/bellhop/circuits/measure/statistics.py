@@ -7,9 +7,10 @@ summed over its runs, weighted by probability, before the function is applied.
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from bellhop.circuits.precision import in_single
 from bellhop.errors import CompileError
 
 
@@ -30,6 +31,10 @@ class Statistic:
     finish: Callable[[Any], Any] = lambda values: values
     is_of_shots: bool = False
     is_measured: bool = True
+
+    def in_single(self) -> "Statistic":
+        """Return the same in single precision."""
+        return replace(self, finish=lambda values: in_single(self.finish(values)))
 
 
 # Functions of all answers of a circuit: one returns a value, the other a statistic.

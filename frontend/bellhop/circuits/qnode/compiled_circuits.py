@@ -79,7 +79,9 @@ def trace_for_runtime(
     qnode, where = call.qnode, call.where
     by = differentiation or chosen_differentiation(qnode, where, has_adjoint=gates.has_adjoint)
     rewrites = rewrites_of(qnode)
-    asked = replace(spec, passes=_passes(qnode), engine=spec.engine and engine_may_run())
+    in_engine = spec.engine and engine_may_run()
+    precision = spec.precision if in_engine else 64
+    asked = replace(spec, passes=_passes(qnode), engine=in_engine, precision=precision)
     rows = Rows(None, where)
 
     def record(

@@ -19,6 +19,7 @@ from bellhop.circuits.derivatives.diff_method import (
 )
 from bellhop.circuits.gates.computed_controls import take_computed_values
 from bellhop.circuits.gates.device import (
+    has_engine,
     is_in_single_precision,
 )
 from bellhop.circuits.gates.gridsynth import take_computed_angles
@@ -36,7 +37,7 @@ from bellhop.circuits.pennylane.tape_transforms import (
 )
 from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.python_devices.run_on_python_device import run_on_python_device
-from bellhop.circuits.qnode.compiled_circuits import run_on_plugin
+from bellhop.circuits.qnode.compiled_circuits import engine_may_run, run_on_plugin
 from bellhop.circuits.qnode.default_qubit import run_default_qubit
 from bellhop.circuits.qnode.mitigation import current_mitigation
 from bellhop.circuits.recording.allocation import number_needed
@@ -119,13 +120,16 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _runs_as_tapes(qnode: qml.QNode) -> bool:
     """Tell whether a program calls the device: it is neither compiled nor part of programs.
 
-    So it does for states in single precision, which no compiled interface has, and for Hadamard
-    tests, which are other circuits, that PennyLane makes of tapes.
+    So it does for states in single precision that the engine does not run, since compiled
+    interfaces have states in double precision alone, and for Hadamard tests, which are other
+    circuits, that PennyLane makes of tapes.
     """
-    if is_in_program(qnode.device) or is_null_device(qnode.device):
+    device = qnode.device
+    if is_in_program(device) or is_null_device(device):
         return False
-    is_compiled = hasattr(qnode.device, "get_c_interface")
-    return not is_compiled or is_in_single_precision(qnode.device) or method_of(qnode) == HADAMARD
+    if not hasattr(device, "get_c_interface") or method_of(qnode) == HADAMARD:
+        return True
+    return is_in_single_precision(device) and not (has_engine(device) and engine_may_run())
 
 
 def _wire_map(
