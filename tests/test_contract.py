@@ -34,7 +34,8 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   %none = stablehlo.constant dense<> : tensor<0xi32>
   %b0 = "quantum.begin"(%p) {name = "d", site = "f.py:10", library = "l", factory = "F",
       kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64,
-      seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<1xf64>) -> tensor<2xui32>
+      seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64}
+      : (tensor<1xf64>) -> tensor<2xui32>
   %b1 = "quantum.gate"(%b0, %p, %zero, %none) {name = "RX", slots = array<i64: 0>,
       wires = array<i64: 0>}
       : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>

@@ -1,4 +1,4 @@
-"""States in single precision: by the device, by the program, in the engine and by called devices."""
+"""States in single precision: by the device or by the program, in the engine or not."""
 
 import jax
 import jax.numpy as jnp

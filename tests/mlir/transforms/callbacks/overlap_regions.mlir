@@ -18,7 +18,7 @@
 module @region attributes {bellhop.device = "cuda:0"} {}
 func.func public @main(%x: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
   %d = stablehlo.constant dense<> : tensor<0xf64>
-  %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   %s1, %e = "quantum.measure"(%s0, %d) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<0xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%s1) : (tensor<2xui32>) -> ()
   %n = stablehlo.negate %x : tensor<f64>
@@ -40,7 +40,7 @@ func.func public @main(%x: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
   %d = stablehlo.constant dense<> : tensor<0xf64>
   %y = "callback.call"(%x) {callee = @region_call, kind = "pure"} : (tensor<f64>) -> tensor<f64>
   %z = stablehlo.sine %y : tensor<f64>
-  %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   %s1, %e = "quantum.measure"(%s0, %d) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<0xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%s1) : (tensor<2xui32>) -> ()
   return %e, %z : tensor<f64>, tensor<f64>
@@ -56,7 +56,7 @@ module @region attributes {bellhop.device = "cuda:0"} {}
 func.func public @main(%x: tensor<f64>) -> tensor<f64> {
   %d = stablehlo.constant dense<> : tensor<0xf64>
   %y = "callback.call"(%x) {callee = @region_call, kind = "pure"} : (tensor<f64>) -> tensor<f64>
-  %s0 = "quantum.begin"(%y) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %s0 = "quantum.begin"(%y) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   %s1, %e = "quantum.measure"(%s0, %d) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<0xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%s1) : (tensor<2xui32>) -> ()
   return %e : tensor<f64>
@@ -71,7 +71,7 @@ func.func public @main(%x: tensor<f64>) -> tensor<f64> {
 module @region attributes {bellhop.device = "cuda:0"} {}
 func.func public @main(%x: tensor<f64>) -> tensor<f64> {
   %d = stablehlo.constant dense<> : tensor<0xf64>
-  %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   %s1, %e = "quantum.measure"(%s0, %d) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<0xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%s1) : (tensor<2xui32>) -> ()
   %y = "callback.call"(%e) {callee = @region_call, kind = "pure"} : (tensor<f64>) -> tensor<f64>
@@ -97,7 +97,7 @@ func.func public @main(%x: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
     stablehlo.return %p : tensor<i1>
   } do {
     %d = stablehlo.constant dense<> : tensor<0xf64>
-    %s0 = "quantum.begin"(%v) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+    %s0 = "quantum.begin"(%v) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
     %s1, %e = "quantum.measure"(%s0, %d) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<0xf64>) -> (tensor<2xui32>, tensor<f64>)
     "quantum.end"(%s1) : (tensor<2xui32>) -> ()
     stablehlo.return %e : tensor<f64>
@@ -117,7 +117,7 @@ func.func public @main(%x: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
 module @region attributes {bellhop.device = "cuda:0"} {}
 func.func public @main(%x: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
   %d = stablehlo.constant dense<> : tensor<0xf64>
-  %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64} : (tensor<f64>) -> tensor<2xui32>
+  %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   %s1, %e = "quantum.measure"(%s0, %d) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<0xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%s1) : (tensor<2xui32>) -> ()
   %n = "callback.call"(%x) {callee = @log, kind = "io"} : (tensor<f64>) -> tensor<f64>
