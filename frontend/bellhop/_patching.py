@@ -1,4 +1,4 @@
-"""Patches of other libraries: of JAX in ``_jax/patches/``, of PennyLane and malt where they serve.
+"""Patches of other libraries: of JAX in ``_jax/patches/``, of PennyLane in ``_pennylane/patches/``.
 
 A patch is a function that replaces something of a library, once::
 
@@ -21,7 +21,11 @@ from typing import Any
 from bellhop.errors import CompileError
 
 # Packages by the names of their modules, and which versions have what patches replace.
-_TRIED = {"jax": ("jax", ">=0.10,<0.12"), "malt": ("diastatic-malt", ">=2.15,<2.16")}
+_TRIED = {
+    "jax": ("jax", ">=0.10,<0.12"),
+    "malt": ("diastatic-malt", ">=2.15,<2.16"),
+    "pennylane": ("pennylane", ">=0.45,<0.46"),
+}
 
 _in_force: dict[str, str] = {}
 # A patch may install another one.

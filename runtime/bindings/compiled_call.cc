@@ -10,8 +10,10 @@
 #include "bindings/compiled_call.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/operators.h>
 #include <structmember.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <mutex>
@@ -20,41 +22,57 @@
 #include "ffi/runs.h"
 #include "interpreter/failures.h"
 
+namespace nb = nanobind;
+using namespace nb::literals;
+
 namespace bellhop {
 namespace {
 
+// What a call needs, as Python says it. Nothing in it changes, so that other threads
+// see all of it or none.
+struct FastCall {
+  nb::object jit;        // JAX's function
+  nb::object handle;     // its first argument, that of the table
+  nb::tuple contexts;    // objects, each followed by the `value` that it must have
+  nb::tuple unless;      // sets and lists, all of which must be empty
+  nb::tuple others;      // types of arguments that need _specially
+  nb::tuple special;     // types of results that need _specially
+  nb::object declared;   // None, or a tuple for each argument: dtype, shape, type of
+                         // scalars, and a tuple of the Python types that become one
+  Py_ssize_t most_runs;  // with so many under way, of all functions, _specially
+  bool waits;            // whether the run may be under way still when JAX returns
+  // How a run is made to begin at once, see is_ready:
+  nb::object arrays;        // the type of JAX's arrays
+  nb::object numpy_arrays;  // that of NumPy's
+  nb::object flatten;       // function: a tuple that begins with the leaves of a pytree
+  nb::object make_ready;    // function of args and kwargs: both, with arrays that are
+
+  auto objects() const {
+    return std::array{jit.ptr(),          handle.ptr(),  contexts.ptr(),  unless.ptr(),
+                      others.ptr(),       special.ptr(), declared.ptr(),  arrays.ptr(),
+                      numpy_arrays.ptr(), flatten.ptr(), make_ready.ptr()};
+  }
+  bool operator==(const FastCall& other) const {
+    return objects() == other.objects() && most_runs == other.most_runs &&
+           waits == other.waits;
+  }
+};
+
+int traverse_fast(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  for (PyObject* const held : nb::inst_ptr<FastCall>(self)->objects()) Py_VISIT(held);
+  return 0;
+}
+
+PyType_Slot fast_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_fast)},
+                            {0, nullptr}};
+
 struct CompiledCall {
   PyObject_HEAD
-      // A tuple of what a call needs; None if every call needs _specially. Python
-      // replaces the tuple as a whole, so that other threads never see half of a
-      // change.
+      // A FastCall; None if every call needs _specially. Python replaces it as a whole.
       PyObject* fast;
 };
-
-// The places in that tuple.
-enum Place : Py_ssize_t {
-  kJit,        // JAX's function
-  kFirst,      // its first argument, the handle of the table
-  kContexts,   // tuple of objects, each followed by the `value` that it must have
-  kUnless,     // tuple of sets and lists, all of which must be empty
-  kOthers,     // tuple of types of arguments that need _specially
-  kSpecial,    // tuple of types of results that need _specially
-  kDeclared,   // None, or a tuple for each argument: dtype, shape, type of scalars, and
-               // a tuple of the Python types that become such a scalar
-  kMostRuns,   // with so many runs under way, of all functions, a call needs _specially
-  kWaits,      // True if the run may still be under way when JAX returns
-  kReadiness,  // how a run is made to begin at once: see is_ready
-};
-
-// The places in the tuple there.
-enum Readiness : Py_ssize_t {
-  kArrays,     // the type of JAX's arrays
-  kNumpy,      // that of NumPy's
-  kFlatten,    // function: a tuple that begins with the leaves of a pytree
-  kMakeReady,  // function of args and kwargs: returns both, with arrays that are ready
-};
-
-PyObject* at(PyObject* fast, Place place) { return PyTuple_GET_ITEM(fast, place); }
 
 std::atomic<Py_ssize_t> runs{0};
 
@@ -128,7 +146,7 @@ PyMemberDef members[] = {{"_fast", T_OBJECT, offsetof(CompiledCall, fast), 0, nu
 
 // A new reference, as Python's own descriptor gives; null where there is none.
 PyObject* fast_of(PyObject* self) {
-  const nanobind::ft_object_guard others_wait(self);
+  const nb::ft_object_guard others_wait(self);
   return Py_XNewRef(of(self).fast);
 }
 
@@ -200,38 +218,41 @@ PyObject* as_declared(PyObject* declared, PyObject* args, PyObject* kwargs) {
 }
 
 // Whether the call is outside of JAX's transformations.
-bool is_at_top(PyObject* contexts) {
-  for (Py_ssize_t i = 0; i + 1 < PyTuple_GET_SIZE(contexts); i += 2) {
-    PyObject* now = PyObject_GetAttr(PyTuple_GET_ITEM(contexts, i), names->value);
+bool is_at_top(const nb::tuple& contexts) {
+  for (std::size_t i = 0; i + 1 < contexts.size(); i += 2) {
+    PyObject* now = PyObject_GetAttr(PyTuple_GET_ITEM(contexts.ptr(), i), names->value);
     if (now == nullptr) {
       PyErr_Clear();
       return false;
     }
     Py_DECREF(now);
-    if (now != PyTuple_GET_ITEM(contexts, i + 1)) return false;
+    if (now != PyTuple_GET_ITEM(contexts.ptr(), i + 1)) return false;
   }
   return true;
 }
 
-bool holds_any(PyObject* unless) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(unless); ++i) {
-    PyObject* items = PyTuple_GET_ITEM(unless, i);
+bool holds_any(const nb::tuple& unless) {
+  for (const nb::handle each : unless) {
+    PyObject* const items = each.ptr();
     if ((PyList_CheckExact(items) ? PyList_GET_SIZE(items) : PySet_GET_SIZE(items)) > 0)
       return true;
   }
   return false;
 }
 
+bool is_a(PyObject* object, nb::handle type) {
+  return Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(type.ptr()));
+}
+
 // Whether an object's type is one of some.
-bool is_one_of(PyObject* types, PyObject* object) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); ++i) {
-    if (Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(types, i))))
-      return true;
+bool is_one_of(const nb::tuple& types, PyObject* object) {
+  for (const nb::handle type : types) {
+    if (is_a(object, type)) return true;
   }
   return false;
 }
 
-bool has_other(PyObject* others, PyObject* args) {
+bool has_other(const nb::tuple& others, PyObject* args) {
   for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(args); ++j) {
     if (is_one_of(others, PyTuple_GET_ITEM(args, j))) return true;
   }
@@ -239,9 +260,9 @@ bool has_other(PyObject* others, PyObject* args) {
 }
 
 // Whether nothing but the number of runs asks for more.
-bool may_be_fast(PyObject* fast, PyObject* args) {
-  return !holds_any(at(fast, kUnless)) && !has_other(at(fast, kOthers), args) &&
-         is_at_top(at(fast, kContexts));
+bool may_be_fast(const FastCall& fast, PyObject* args) {
+  return !holds_any(fast.unless) && !has_other(fast.others, args) &&
+         is_at_top(fast.contexts);
 }
 
 // XLA copies smaller arrays of NumPy's before a call returns.
@@ -250,18 +271,14 @@ constexpr Py_ssize_t kCopiedLater = 64 * 1024;
 // Whether a leaf is there, or on its way: it is copied, or computed. A run that has to
 // wait for one runs on a thread of XLA's, of which there are as many as processors, and
 // not on its caller's. Callbacks that wait for one another there may wait for ever.
-bool is_ready(PyObject* readiness, PyObject* leaf) {
-  const auto is = [=](Readiness type) {
-    return Py_IS_TYPE(
-        leaf, reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(readiness, type)));
-  };
-  if (is(kArrays)) {
+bool is_ready(const FastCall& fast, PyObject* leaf) {
+  if (is_a(leaf, fast.arrays)) {
     PyObject* const ready = PyObject_CallMethodNoArgs(leaf, names->is_ready);
     if (ready == nullptr) PyErr_Clear();
     Py_XDECREF(ready);
     return ready == Py_True;
   }
-  if (!is(kNumpy)) return true;
+  if (!is_a(leaf, fast.numpy_arrays)) return true;
   PyObject* const bytes = PyObject_GetAttr(leaf, names->nbytes);
   const Py_ssize_t count = bytes == nullptr ? kCopiedLater : PyLong_AsSsize_t(bytes);
   if (PyErr_Occurred() != nullptr) PyErr_Clear();
@@ -273,34 +290,29 @@ bool is_scalar(PyObject* value) {
   return PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value);
 }
 
-bool are_ready(PyObject* readiness, PyObject* leaves) {
+bool are_ready(const FastCall& fast, PyObject* leaves) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(leaves); ++i) {
-    if (!is_ready(readiness, PyList_GET_ITEM(leaves, i))) return false;
+    if (!is_ready(fast, PyList_GET_ITEM(leaves, i))) return false;
   }
   return true;
 }
 
 // Whether a run may begin at once. False where that cannot be told.
-bool may_begin(PyObject* readiness, PyObject* args, PyObject* kwargs) {
-  const auto is_leaf = [=](PyObject* value) {
-    return is_scalar(value) ||
-           Py_IS_TYPE(value, reinterpret_cast<PyTypeObject*>(
-                                 PyTuple_GET_ITEM(readiness, kArrays))) ||
-           Py_IS_TYPE(value, reinterpret_cast<PyTypeObject*>(
-                                 PyTuple_GET_ITEM(readiness, kNumpy)));
+bool may_begin(const FastCall& fast, PyObject* args, PyObject* kwargs) {
+  const auto is_leaf = [&](PyObject* value) {
+    return is_scalar(value) || is_a(value, fast.arrays) ||
+           is_a(value, fast.numpy_arrays);
   };
-  const auto is_tree_ready = [=](PyObject* tree) {
-    PyObject* const flat =
-        PyObject_CallOneArg(PyTuple_GET_ITEM(readiness, kFlatten), tree);
+  const auto is_tree_ready = [&](PyObject* tree) {
+    PyObject* const flat = PyObject_CallOneArg(fast.flatten.ptr(), tree);
     if (flat == nullptr) PyErr_Clear();
-    const bool ready =
-        flat != nullptr && are_ready(readiness, PyTuple_GET_ITEM(flat, 0));
+    const bool ready = flat != nullptr && are_ready(fast, PyTuple_GET_ITEM(flat, 0));
     Py_XDECREF(flat);
     return ready;
   };
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
     PyObject* const arg = PyTuple_GET_ITEM(args, i);
-    if (!(is_leaf(arg) ? is_ready(readiness, arg) : is_tree_ready(arg))) return false;
+    if (!(is_leaf(arg) ? is_ready(fast, arg) : is_tree_ready(arg))) return false;
   }
   return kwargs == nullptr || is_tree_ready(kwargs);
 }
@@ -332,28 +344,27 @@ struct Outcome {
   bool asks_for_more = false;
 };
 
-Outcome call_fast(PyObject* self, PyObject* fast, PyObject* args, PyObject* kwargs) {
+Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kwargs) {
+  const FastCall& fast = *nb::inst_ptr<FastCall>(object);
   Outcome outcome;
   if (!may_be_fast(fast, args)) return outcome;
   const Run run;
-  if (run.others() >= PyLong_AsSsize_t(at(fast, kMostRuns))) return outcome;
-  PyObject* const taken = as_declared(at(fast, kDeclared), args, kwargs);
+  if (run.others() >= fast.most_runs) return outcome;
+  PyObject* const taken = as_declared(fast.declared.ptr(), args, kwargs);
   if (taken == nullptr) return outcome;
-  const bool begins =
-      at(fast, kWaits) != Py_True || may_begin(at(fast, kReadiness), taken, kwargs);
-  PyObject* const made =
-      begins ? nullptr
-             : PyObject_CallFunctionObjArgs(
-                   PyTuple_GET_ITEM(at(fast, kReadiness), kMakeReady), taken,
-                   kwargs == nullptr ? Py_None : kwargs, nullptr);
+  const bool begins = !fast.waits || may_begin(fast, taken, kwargs);
+  PyObject* const made = begins ? nullptr
+                                : PyObject_CallFunctionObjArgs(
+                                      fast.make_ready.ptr(), taken,
+                                      kwargs == nullptr ? Py_None : kwargs, nullptr);
   const RunsHere here;
   if (begins) {
     const Calling in_call;
-    outcome.result = call_jit(at(fast, kJit), at(fast, kFirst), taken, kwargs);
+    outcome.result = call_jit(fast.jit.ptr(), fast.handle.ptr(), taken, kwargs);
   } else if (made != nullptr) {
     const Calling in_call;
     outcome.result =
-        call_jit(at(fast, kJit), at(fast, kFirst), PyTuple_GET_ITEM(made, 0),
+        call_jit(fast.jit.ptr(), fast.handle.ptr(), PyTuple_GET_ITEM(made, 0),
                  kwargs == nullptr ? nullptr : PyTuple_GET_ITEM(made, 1));
   }
   Py_XDECREF(made);
@@ -364,9 +375,9 @@ Outcome call_fast(PyObject* self, PyObject* fast, PyObject* args, PyObject* kwar
   }
   // Where the call has compiled a program, it may wait, or print.
   PyObject* const now = fast_of(self);
-  outcome.asks_for_more = now != fast || (at(fast, kWaits) == Py_True && !here.any()) ||
-                          holds_any(at(fast, kUnless)) ||
-                          is_one_of(at(fast, kSpecial), outcome.result);
+  outcome.asks_for_more = now != object || (fast.waits && !here.any()) ||
+                          holds_any(fast.unless) ||
+                          is_one_of(fast.special, outcome.result);
   Py_XDECREF(now);
   return outcome;
 }
@@ -442,9 +453,20 @@ void forget_callers() {
   callers->all.push_back(&Calling::of_thread());
 }
 
-PyObject* compiled_call_type() {
+void define_compiled_call(nb::module_& m) {
   names = new Names;
-  return PyType_FromSpec(&spec);
+  nb::class_<FastCall>(m, "FastCall", nb::type_slots(fast_slots),
+                       "What a call of a compiled function needs.")
+      .def(nb::init<nb::object, nb::object, nb::tuple, nb::tuple, nb::tuple, nb::tuple,
+                    nb::object, Py_ssize_t, bool, nb::object, nb::object, nb::object,
+                    nb::object>(),
+           nb::kw_only(), "jit"_a, "handle"_a, "contexts"_a, "unless"_a, "others"_a,
+           "special"_a, "declared"_a.none(), "most_runs"_a, "waits"_a, "arrays"_a,
+           "numpy_arrays"_a, "flatten"_a, "make_ready"_a)
+      .def(nb::self == nb::self);
+  const nb::object type = nb::steal(PyType_FromSpec(&spec));
+  if (!type.is_valid()) throw nb::python_error();
+  m.attr("CompiledCall") = type;
 }
 
 }  // namespace bellhop

@@ -1,15 +1,15 @@
 // bindings/compiled_call.h: the call of a compiled function (QJIT.__call__) in C++.
 #pragma once
 
-#include <Python.h>
+#include <nanobind/nanobind.h>
 
 #include <vector>
 
 namespace bellhop {
 
-// The type `CompiledCall`, of which the type of compiled functions is a subclass (new
-// reference), or null with a Python error set.
-PyObject* compiled_call_type();
+// The type `CompiledCall`, of which the type of compiled functions is a subclass, and
+// that of what it needs. Throws nanobind's python_error.
+void define_compiled_call(nanobind::module_& m);
 
 // Runs of compiled functions, in calls of that type and elsewhere: those that begin and
 // end elsewhere, and how many are under way.

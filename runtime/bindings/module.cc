@@ -164,9 +164,7 @@ NB_MODULE(_runtime, m) {
   m.attr("CONTRACT") = BELLHOP_CONTRACT;
   set_run_cleanups({drop_pending, fail_bars, end_sessions});
 
-  const nb::object compiled_call = nb::steal(compiled_call_type());
-  if (!compiled_call.is_valid()) throw nb::python_error();
-  m.attr("CompiledCall") = compiled_call;
+  define_compiled_call(m);
 
   m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");
   m.def(

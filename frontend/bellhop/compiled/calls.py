@@ -1,6 +1,5 @@
 """How a compiled function is called: what ``CompiledCall`` leaves to Python."""
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +34,7 @@ from bellhop.transformations.transformed import Transformed
 from bellhop_runtime import (
     CallbackTable,
     CompiledCall,
+    FastCall,
     begin_run,
     end_run,
     profile_clock,
@@ -42,6 +42,8 @@ from bellhop_runtime import (
     runs_under_way,
     wait_for_taps,
 )
+
+_FLATTEN = jax.tree_util.default_registry.flatten
 
 
 class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
@@ -62,7 +64,6 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
         self._unless = (observers,)
         self._others = tuple(self._autograd_types)
         self._special_results = EffectsOnly, NotRun
-        self._readiness = ARRAY, np.ndarray, jax.tree_util.default_registry.flatten, ready
 
     def _choose_fast_calls(self) -> None:
         """Say what a call may leave to ``CompiledCall``: to JAX's fast call, and no more."""
@@ -75,21 +76,26 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
             or programs.print_later
             or programs.show_progress
         )
-        fast = (
-            *(
-                self._runner.jit,
-                self._runner.given_handle,
-                AT_TOP_LEVEL,
-                self._unless,
-                self._others,
-            ),
-            *(self._special_results, self._declared_leaves, RUNS_FOR_EACH_CLIENT),
-            *(programs.call_runtime, self._readiness),
-        )
         if not is_fast:
             self._fast = None
-        elif self._fast is None or not all(map(operator.is_, self._fast, fast)):
-            # In one piece, as other threads call meanwhile; not anew, or they would look again.
+            return
+        fast = FastCall(
+            jit=runner.jit,
+            handle=runner.given_handle,
+            contexts=AT_TOP_LEVEL,
+            unless=self._unless,
+            others=self._others,
+            special=self._special_results,
+            declared=self._declared_leaves,
+            most_runs=RUNS_FOR_EACH_CLIENT,
+            waits=programs.call_runtime,
+            arrays=ARRAY,
+            numpy_arrays=np.ndarray,
+            flatten=_FLATTEN,
+            make_ready=ready,
+        )
+        # In one piece, as other threads call meanwhile; not anew, or they would look again.
+        if self._fast != fast:
             self._fast = fast
 
     def _specially(self, begun: Any, failed: BaseException | None, args: Any, kwargs: Any) -> Any:

@@ -31,8 +31,8 @@ def _prepared() -> contextlib.AbstractContextManager[None]:
     change_functions()
     if "pennylane" not in sys.modules:
         return contextlib.nullcontext()
-    from bellhop.circuits.pennylane.nested_lists import lists_of_tracers
-    from bellhop.circuits.pennylane.thread_queues import separate_threads
+    from bellhop._pennylane.patches.nested_lists import lists_of_tracers
+    from bellhop._pennylane.patches.thread_queues import separate_threads
     from bellhop.circuits.qnode.interception import intercept_qnodes
 
     intercept_qnodes()

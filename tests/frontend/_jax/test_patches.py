@@ -102,7 +102,7 @@ def test_the_doctor_lists_what_autograph_and_circuits_replace():
 
 
 ROOT = Path(bellhop.__file__).parent
-FILES = [path for path in (ROOT / "_jax/patches").glob("*.py") if path.stem != "__init__"]
+FILES = [path for path in ROOT.glob("_*/patches/*.py") if path.stem != "__init__"]
 FILES.append(ROOT / "autograph/inner_arguments.py")
 
 

@@ -48,12 +48,12 @@ def run(read: Any, **begun: Any) -> Any:
     return program()
 
 
-def direction(state: Any, proxy: Any, parts: Any, number: int = 0, bits: int = 53) -> Any:
+def direction(state: Any, perturbation: Any, parts: Any, number: int = 0, bits: int = 53) -> Any:
     return call(
         "direction",
         f64(len(parts)),
         state,
-        proxy,
+        perturbation,
         parts,
         jnp.int32(FIRST + number),
         bits=np.int64(bits),
@@ -193,9 +193,9 @@ def test_in_directions(order: int, along: int, adjoint: bool, engine: bool) -> N
     """And by the static-count parameter, on which all values depend alike."""
 
     def read(state: Any, steps: Any) -> Any:
-        proxies = direction(state, jnp.zeros(2), PARTS)
-        first = jnp.stack([proxies] * along, axis=1)
-        crossed = jnp.stack([proxies[::-1], *[proxies] * (along - 1)], axis=1)
+        perturbations = direction(state, jnp.zeros(2), PARTS)
+        first = jnp.stack([perturbations] * along, axis=1)
+        crossed = jnp.stack([perturbations[::-1], *[perturbations] * (along - 1)], axis=1)
         rows = jnp.concatenate([first, crossed])
         return derivative(state, steps, rows, order=order, adjoint=adjoint)[1]
 
@@ -239,8 +239,8 @@ def test_directions_are_sums_that_stay_as_they_are() -> None:
         # After the place of the derivative, and of no gate at all.
         unused = direction(state, one, np.full((1, 5), 9.0), number=3)
         same = direction(state, begun, np.zeros((1, 3)))
-        proxies = jnp.concatenate([begun, one, other, more, unused, same, jnp.zeros(1)])
-        return derivative(state, steps, proxies[:, None])[1]
+        perturbations = jnp.concatenate([begun, one, other, more, unused, same, jnp.zeros(1)])
+        return derivative(state, steps, perturbations[:, None])[1]
 
     (a, b, c), (d, e, f) = PARTS
     expected = np.array([a, a + b + c, a + e + f, a + e + f + d, a + b + c, a, 0])
@@ -267,8 +267,8 @@ def of_other_rows(state: Any, _: Any) -> Any:
 def in_more_than_numbers_tell_apart(state: Any, steps: Any) -> Any:
     del steps
     for _ in range(3):
-        proxy = direction(state, jnp.zeros(1), PARTS[:1], bits=1)
-    return proxy
+        perturbation = direction(state, jnp.zeros(1), PARTS[:1], bits=1)
+    return perturbation
 
 
 def of_other_values(state: Any, steps: Any) -> Any:

@@ -54,8 +54,8 @@ def run(read: Any, *, engine: int = 0) -> Any:
     return program()
 
 
-def cotangents(state: Any, proxy: Any, number: int, rows: int, count: int) -> Any:
-    return call("cotangents", f64(rows, count), state, proxy, jnp.int32(number))
+def cotangents(state: Any, perturbation: Any, number: int, rows: int, count: int) -> Any:
+    return call("cotangents", f64(rows, count), state, perturbation, jnp.int32(number))
 
 
 @pytest.mark.parametrize("engine", [0, 1])
@@ -63,10 +63,10 @@ def test_products_with_the_derivative(engine: int) -> None:
     """Each angle turns about the same axis, so that all derivatives are those of the sum."""
 
     def read(state: Any) -> Any:
-        proxy = call("vjp", f64(2), state, COTANGENTS, jnp.int32(0), **BITS)
+        perturbation = call("vjp", f64(2), state, COTANGENTS, jnp.int32(0), **BITS)
         # Of the last two there are no gates.
-        both = cotangents(state, proxy, FIRST, 2, 4)
-        return jnp.concatenate([both, cotangents(state, proxy, FIRST + 1, 2, 1)], axis=1)
+        both = cotangents(state, perturbation, FIRST, 2, 4)
+        return jnp.concatenate([both, cotangents(state, perturbation, FIRST + 1, 2, 1)], axis=1)
 
     by_angle = np.array([-np.sin(SUM), -np.cos(SUM)])
     jacobian, found = run(read, engine=engine)
@@ -80,8 +80,10 @@ def test_a_sum_of_proxies_is_one_of_products() -> None:
     def read(state: Any) -> Any:
         first = call("vjp", f64(1), state, COTANGENTS[:1], jnp.int32(0), **BITS)
         second = call("vjp", f64(1), state, COTANGENTS[1:] + 0 * first, jnp.int32(0), **BITS)
-        proxies = [first + 0 * second, second, first + second, 0 * second]
-        return jnp.concatenate([cotangents(state, proxy, FIRST, 1, 2) for proxy in proxies])
+        perturbations = [first + 0 * second, second, first + second, 0 * second]
+        return jnp.concatenate(
+            [cotangents(state, perturbation, FIRST, 1, 2) for perturbation in perturbations]
+        )
 
     _, found = run(read)
     one, other = COTANGENTS @ np.array([-np.sin(SUM), -np.cos(SUM)])
@@ -91,8 +93,8 @@ def test_a_sum_of_proxies_is_one_of_products() -> None:
 
 def test_a_proxy_that_there_is_not() -> None:
     def read(state: Any) -> Any:
-        proxy = call("vjp", f64(1), state, COTANGENTS[:1], jnp.int32(0), **BITS)
-        return cotangents(state, proxy + 1, FIRST, 1, 2)
+        perturbation = call("vjp", f64(1), state, COTANGENTS[:1], jnp.int32(0), **BITS)
+        return cotangents(state, perturbation + 1, FIRST, 1, 2)
 
     with pytest.raises(RuntimeError, match="that were not asked for"):
         run(read)
@@ -100,10 +102,12 @@ def test_a_proxy_that_there_is_not() -> None:
 
 def test_more_products_than_a_proxy_names() -> None:
     def read(state: Any) -> Any:
-        proxy = jnp.zeros(1)
+        perturbation = jnp.zeros(1)
         for _ in range(25):
-            proxy = call("vjp", f64(1), state, COTANGENTS[:1] + 0 * proxy, jnp.int32(0), **BITS)
-        return proxy
+            perturbation = call(
+                "vjp", f64(1), state, COTANGENTS[:1] + 0 * perturbation, jnp.int32(0), **BITS
+            )
+        return perturbation
 
     with pytest.raises(
         RuntimeError, match="gates in a loop of unknown length is measured 25 times"

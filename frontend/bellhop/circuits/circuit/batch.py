@@ -39,12 +39,13 @@ from bellhop._jax.private import without_mesh
 from bellhop.base.equations import depending_on, evaluate, given_values, read
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.operations.measurement_primitives import (
+    MeasureOperands,
     derivative_p,
     measure_p,
     measure_vjp_p,
     measure_with_jacobian_p,
 )
-from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT, gates_p
+from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT, GateOperands, gates_p
 from bellhop.compiler.batching import for_each
 
 # The most parameters that are held at once, of all rows together: 64 MiB.
@@ -155,9 +156,10 @@ def rows_at_once(closed: ClosedJaxpr) -> int:
     """Return how many rows may run together, so that their parameters fit into memory."""
     numbers = max(
         (
-            sum(x.aval.size for x in eqn.invars[3:5])
+            measured.params.aval.size + measured.amplitudes.aval.size
             for eqn in closed.jaxpr.eqns
             if eqn.primitive in (measure_p, measure_with_jacobian_p, measure_vjp_p)
+            for measured in [_measured(eqn.primitive, eqn.invars)[0]]
         ),
         default=0,
     )
@@ -193,11 +195,12 @@ def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[A
             evaluate(jaxpr, list(group), values)
             continue
         for eqn in group:
-            operands = list(map(of, eqn.invars))
+            measured, others = _measured(eqn.primitive, list(map(of, eqn.invars)))
             # Makes the parameters depend on the row, although they may be the same for all rows.
             # Otherwise ``vmap`` would measure once.
-            operands[3] = jax.lax.select(row >= 0, operands[3], operands[3])
-            results = eqn.primitive.bind(*operands, **eqn.params)
+            params = jax.lax.select(row >= 0, measured.params, measured.params)
+            operands = measured._replace(params=params).flat()
+            results = eqn.primitive.bind(*operands, *others, **eqn.params)
             values.update(zip(eqn.outvars, results, strict=True))
     return list(map(of, jaxpr.outvars))
 
@@ -205,20 +208,27 @@ def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[A
 _MEASURING = (measure_p, measure_with_jacobian_p, measure_vjp_p, derivative_p)
 
 
+def _measured(primitive: Primitive, operands: Sequence[Any]) -> tuple[MeasureOperands, list[Any]]:
+    """Return what is measured, and the operands after that."""
+    n_others = 1 if primitive in (measure_vjp_p, derivative_p) else 0
+    n_measured = len(operands) - n_others
+    return MeasureOperands(*operands[:n_measured]), list(operands[n_measured:])
+
+
 def _rows_first(
-    operands: Sequence[Any], dims: Sequence[int | None], *, shared: Sequence[int] = (0,)
+    operands: Sequence[Any], dims: Sequence[int | None], shared: Sequence[int | None]
 ) -> list[Any]:
     """Move the mapped axis of each operand to the front.
 
     Args:
         operands: the operands of a primitive.
         dims: the mapped axis of each, or None.
-        shared: the numbers of the operands that all rows must share, such as the handle.
+        shared: those of the operands that all rows must share, such as the handle.
 
     Raises:
         RowsDivergeError: if one of these is mapped.
     """
-    if any(dims[number] is not None for number in shared):
+    if any(dim is not None for dim in shared):
         raise RowsDivergeError
     return [
         operand if dim is None else jnp.moveaxis(operand, dim, 0)
@@ -229,23 +239,29 @@ def _rows_first(
 def _gates_of_rows(
     operands: Sequence[Any], dims: Sequence[int | None], **params: Any
 ) -> tuple[Any, None]:
-    shared = (0, 2, *range(4, len(operands)))
-    return gates_p.bind(*_rows_first(operands, dims, shared=shared), **params), None
+    of = GateOperands(*dims)
+    shared = of.handle, of.offset, of.n_iterations
+    return gates_p.bind(*_rows_first(operands, dims, shared), **params), None
 
 
 def _measure_rows(
     primitive: Primitive, operands: Sequence[Any], dims: Sequence[int | None], **params: Any
 ) -> tuple[list[Any], list[int | None]]:
-    shared = (0,) if primitive is measure_vjp_p else (0, *range(5, len(operands)))
-    handle, coefficients, matrices, *rest = _rows_first(operands, dims, shared=shared)
-    if dims[1] is not None or dims[2] is not None:
+    of, of_others = _measured(primitive, dims)
+    shared = of.handle, of.perturbation, *([] if primitive is measure_vjp_p else of_others)
+    measured, others = _measured(primitive, _rows_first(operands, dims, shared))
+    if of.coefficients is not None or of.matrices is not None:
         # Lowering makes one vector of both, so if one of them is mapped, the other must be too.
-        rows = rest[0].shape[0]
+        rows = measured.params.shape[0]
         coefficients, matrices = (
             value if dim is not None else jnp.broadcast_to(value, (rows, *value.shape))
-            for value, dim in ((coefficients, dims[1]), (matrices, dims[2]))
+            for value, dim in (
+                (measured.coefficients, of.coefficients),
+                (measured.matrices, of.matrices),
+            )
         )
-    results = primitive.bind(handle, coefficients, matrices, *rest, **params)
+        measured = measured._replace(coefficients=coefficients, matrices=matrices)
+    results = primitive.bind(*measured.flat(), *others, **params)
     # A result without axes is the number of a derivative, which is the same for all rows.
     return results, [None] + [0 if value.ndim else None for value in results[1:]]
 

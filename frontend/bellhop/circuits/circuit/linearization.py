@@ -200,14 +200,16 @@ def _ended_by_vjp(transposed: ClosedJaxpr) -> ClosedJaxpr | None:
         return None
     (vjp,) = vjps
 
+    before, *others = vjp.invars
+
     def after(handle: Any) -> ClosedJaxpr:
-        moved = vjp.replace(invars=[handle, *vjp.invars[1:]])
+        moved = vjp.replace(invars=[handle, *others])
         eqns = [moved if eqn is vjp else eqn for eqn in jaxpr.eqns]
         outvars = [vjp.outvars[0], *jaxpr.outvars[1:]]
         closed = ClosedJaxpr(jaxpr.replace(eqns=eqns, outvars=outvars), transposed.consts)
         return without_unused(closed, [True] * len(outvars), [True] * len(closed.in_avals))[0]
 
-    ended = after(vjp.invars[0])
+    ended = after(before)
     if not any(eqn.primitive is measure_p for eqn in ended.jaxpr.eqns):
         return ended
     return after(next(eqn for eqn in jaxpr.eqns if eqn.primitive is measure_p).outvars[0])

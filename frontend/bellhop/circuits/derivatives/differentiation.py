@@ -52,8 +52,8 @@ from jax.interpreters import ad
 
 from bellhop.circuits.derivatives.diff_method import DIFFERENCES_OF_DIFFERENCES
 from bellhop.circuits.derivatives.dynamic_count import vjp_p
+from bellhop.circuits.derivatives.measurement_jvp import NOT_SAVED, MeasurementJvp, Place
 from bellhop.circuits.derivatives.observable_derivatives import Change
-from bellhop.circuits.derivatives.point import NOT_SAVED, Place, Point
 from bellhop.circuits.derivatives.tangents import (
     batch_as_rows,
     is_given,
@@ -61,6 +61,7 @@ from bellhop.circuits.derivatives.tangents import (
     zero_tangent,
 )
 from bellhop.circuits.operations.measurement_primitives import (
+    MeasureOperands,
     Measuring,
     derivative_p,
     directional_derivative_p,
@@ -71,6 +72,7 @@ from bellhop.circuits.operations.measurement_primitives import (
 )
 from bellhop.circuits.operations.state_primitives import (
     Amplitudes,
+    GateOperands,
     gates_p,
     mid_measure_p,
     restart_p,
@@ -95,7 +97,7 @@ def undifferentiable_gates(obstacle: str) -> AbstractContextManager[None]:
 def _gates_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, obstacle: str, **static: Any
 ) -> Any:
-    if type(tangents[1]) is not ad.Zero:
+    if type(GateOperands(*tangents).params) is not ad.Zero:
         reason = trace_state().obstacle or obstacle
         if reason:
             raise DifferentiableCompileError(reason)
@@ -116,47 +118,49 @@ without_tangents(steps_p)
 def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
     """Differentiate the measurements at the end of a circuit."""
     measuring = Measuring(**static)
-    point = Point.of(primals[1:], tangents[1:], measuring.with_means())
-    obstacle = point.measuring.differentiation.obstacle
-    if obstacle and point.moves:
+    moved = MeasureOperands(*tangents)
+    jvp = MeasurementJvp.of(MeasureOperands(*primals), moved, measuring.with_means())
+    obstacle = jvp.measuring.differentiation.obstacle
+    if obstacle and jvp.moves:
         raise DifferentiableCompileError(obstacle)
-    operands, own = (primals[0], *point.data), point.own(measuring).params()
-    by_gates = point.params_dot is not None or point.perturbation_dot is not None
-    by_vjp = measuring.differentiation.by_vjp and not point.has_more and point.moves_by_params_alone
-    if by_gates and not by_vjp and point.measuring.differentiation.is_adjoint:
+    operands, own = jvp.primals.flat(), jvp.own(measuring).params()
+    by_gates = jvp.params_dot is not None or jvp.perturbation_dot is not None
+    by_params_alone = set(jvp.given) == {"params"} and not jvp.has_more
+    by_vjp = measuring.differentiation.by_vjp and by_params_alone
+    if by_gates and not by_vjp and jvp.measuring.differentiation.is_adjoint:
         handle, *values, jacobian = measure_with_jacobian_p.bind(*operands, **own)
-        handle, dots = _moved_by_adjoint_method(handle, point, values, jacobian)
+        handle, dots = _moved_by_adjoint_method(handle, jvp, values, jacobian)
         return [handle, *values], [zero_tangent(handle), *dots]
     handle, *values = measure_p.bind(*operands, **own)
-    if not point.moves:
+    if not jvp.moves:
         return [handle, *values], [zero_tangent(value) for value in (handle, *values)]
     if by_vjp:
-        tangent = measure_tangent_p.bind(*primals, tangents[3], **static)
+        tangent = measure_tangent_p.bind(*primals, moved.params, **static)
         return [handle, *values], [zero_tangent(handle), *measuring.results(tangent)]
     saved, jacobian = NOT_SAVED, None
     if by_gates:
-        handle, jacobian, saved = _first_derivative(handle, point)
-    handle, dots = _moved_values(handle, point, values, jacobian, saved)
+        handle, jacobian, saved = _first_derivative(handle, jvp)
+    handle, dots = _moved_values(handle, jvp, values, jacobian, saved)
     return [handle, *values], [zero_tangent(handle), *dots]
 
 
-def _first_derivative(handle: Any, point: Point) -> tuple[Any, Any, Any]:
+def _first_derivative(handle: Any, jvp: MeasurementJvp) -> tuple[Any, Any, Any]:
     """Return the handle, the Jacobian, and the number of the derivative by the perturbation."""
-    measuring, keep = point.measuring, point.perturbation_dot is not None
-    basis = measuring.differentiation.basis(point.data[2].shape[-1])
-    handle, jacobian, saved = point.derivative(handle, measuring, 1, keep=keep, basis=basis)
+    measuring, keep = jvp.measuring, jvp.perturbation_dot is not None
+    basis = measuring.differentiation.basis(jvp.all_params)
+    handle, jacobian, saved = jvp.derivative(handle, measuring, 1, keep=keep, basis=basis)
     if basis is not None:
         jacobian = jacobian @ basis / len(basis)
     return handle, jacobian, saved
 
 
 def _moved_by_adjoint_method(
-    handle: Any, point: Point, values: Sequence[Any], jacobian: Any
+    handle: Any, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values, of which the device gave the Jacobian."""
     # The Jacobian of a variance by the adjoint method is its own, not that of its moment.
-    own = point.measuring.of(point.measuring.measurements[: len(values)])
-    by_gates, by_data = point.apart_from_data._replace(measuring=own), point.by_data_alone
+    own = jvp.measuring.of(jvp.measuring.measurements[: len(values)])
+    by_gates, by_data = jvp.apart_from_data._replace(measuring=own), jvp.by_data_alone
     handle, dots = _moved_values(handle, by_gates, values, jacobian, _BY_ADJOINT_METHOD)
     if by_data.moves:
         handle, more = _moved_values(handle, by_data, values, None)
@@ -165,24 +169,24 @@ def _moved_by_adjoint_method(
 
 
 def _moved_values(
-    handle: Any, point: Point, values: Sequence[Any], jacobian: Any, saved: Any = NOT_SAVED
+    handle: Any, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any, saved: Any = NOT_SAVED
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values.
 
     Args:
         handle: the handle of the state.
-        point: what is measured, with the mean of each variance at the end.
+        jvp: what is measured, with the mean of each variance at the end.
         values: the measured values, without these means.
         jacobian: by the parameters, if they have a tangent; that of a variance is of its moment.
         saved: the number of the first derivative by the perturbation, if the session keeps it.
     """
-    handle, dot = _moved(handle, point, 0, jacobian, saved)
-    dots = point.measuring.results(dot)
+    handle, dot = _moved(handle, jvp, 0, jacobian, saved)
+    dots = jvp.measuring.results(dot)
     n = len(values)
-    means = point.measuring.of(point.measuring.measurements[n:])
+    means = jvp.measuring.of(jvp.measuring.measurements[n:])
     if means.measurements:
-        handle, mean, _ = point.derivative(handle, means, 0)
-        for number, square in enumerate(point.measuring.squares()):
+        handle, mean, _ = jvp.derivative(handle, means, 0)
+        for number, square in enumerate(jvp.measuring.squares()):
             if square >= 0:
                 dots[number] -= 2 * mean[square - n] * dots[square]
     return handle, dots[:n]
@@ -191,85 +195,89 @@ def _moved_values(
 def _derivative_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, order: int, keep: bool, **static: Any
 ) -> Any:
-    basis = primals[5]
-    data, dots = ((*each[1:5], *each[6:]) for each in (primals, tangents))
-    point = Point.again(data, dots, Measuring(**static))
-    if basis.shape[0] > 0 and point.moves:
+    *measured, basis = primals
+    *dots, _ = tangents
+    jvp = MeasurementJvp.again(
+        MeasureOperands(*measured), MeasureOperands(*dots), Measuring(**static)
+    )
+    if basis.shape[0] > 0 and jvp.moves:
         # Derivatives along a basis are finite differences.
         raise DifferentiableCompileError(DIFFERENCES_OF_DIFFERENCES)
-    basis = None if point.has_more else basis
-    handle, derivative, saved = point.derivative(
-        primals[0], point.measuring, order, keep=keep, basis=basis
+    basis = None if jvp.has_more else basis
+    handle, derivative, saved = jvp.derivative(
+        jvp.primals.handle, jvp.measuring, order, keep=keep, basis=basis
     )
-    handle, dot = _moved_derivative(handle, point, order)
-    results = [handle, point.without_amplitudes(derivative, order), saved]
+    handle, dot = _moved_derivative(handle, jvp, order)
+    results = [handle, jvp.without_amplitudes(derivative, order), saved]
     return results, [zero_tangent(handle), dot, zero_tangent(saved)]
 
 
 def _with_jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
     measuring = Measuring(**static)
-    point = Point.again(primals[1:], tangents[1:], measuring.with_means())
-    own = point.own(measuring).params()
-    handle, *values, jacobian = measure_with_jacobian_p.bind(primals[0], *point.data, **own)
-    handle, dots = _moved_by_adjoint_method(handle, point, values, jacobian)
-    handle, dot = _moved_derivative(handle, point, 1)
+    jvp = MeasurementJvp.again(
+        MeasureOperands(*primals), MeasureOperands(*tangents), measuring.with_means()
+    )
+    own = jvp.own(measuring).params()
+    handle, *values, jacobian = measure_with_jacobian_p.bind(*jvp.primals.flat(), **own)
+    handle, dots = _moved_by_adjoint_method(handle, jvp, values, jacobian)
+    handle, dot = _moved_derivative(handle, jvp, 1)
     if measuring.means().measurements:
-        handle, dot = _with_jacobians_of_variances(handle, point, dot)
-    results = [handle, *values, point.without_amplitudes(jacobian, 1)]
+        handle, dot = _with_jacobians_of_variances(handle, jvp, dot)
+    results = [handle, *values, jvp.without_amplitudes(jacobian, 1)]
     return results, [zero_tangent(handle), *dots, dot]
 
 
-def _with_jacobians_of_variances(handle: Any, point: Point, dot: Any) -> tuple[Any, Any]:
+def _with_jacobians_of_variances(handle: Any, jvp: MeasurementJvp, dot: Any) -> tuple[Any, Any]:
     """Return the handle and the tangent of a Jacobian, of which ``dot`` has that of moments."""
-    of_means = point._replace(measuring=point.measuring.means())
-    handle, mean, _ = point.derivative(handle, of_means.measuring, 0)
-    handle, slope, _ = point.derivative(handle, of_means.measuring, 1)
+    of_means = jvp._replace(measuring=jvp.measuring.means())
+    handle, mean, _ = jvp.derivative(handle, of_means.measuring, 0)
+    handle, slope, _ = jvp.derivative(handle, of_means.measuring, 1)
     handle, mean_dot = _moved(handle, of_means, 0, slope)
     handle, slope_dot = _moved_derivative(handle, of_means, 1)
-    slope = point.without_amplitudes(slope, 1)
+    slope = jvp.without_amplitudes(slope, 1)
     of_squares = mean_dot[:, None] * slope + mean[:, None] * slope_dot
-    ends = list(itertools.accumulate(point.measuring.sizes()))
+    ends = list(itertools.accumulate(jvp.measuring.sizes()))
     n = len(ends) - len(mean)
-    for number, square in enumerate(point.measuring.squares()):
+    for number, square in enumerate(jvp.measuring.squares()):
         if square >= 0:
             dot = dot.at[ends[number] - 1].add(-2 * of_squares[square - n])
     return handle, dot[: ends[n - 1]]
 
 
-def _moved_derivative(handle: Any, point: Point, order: int) -> tuple[Any, Any]:
+def _moved_derivative(handle: Any, jvp: MeasurementJvp, order: int) -> tuple[Any, Any]:
     """Return the handle and the tangent of a derivative of some order."""
     more = None
-    if point.params_dot is not None:
-        handle, more, _ = point.derivative(handle, point.measuring, order + 1)
-    handle, dot = _moved(handle, point, order, more)
-    return handle, point.without_amplitudes(dot, order)
+    if jvp.params_dot is not None:
+        handle, more, _ = jvp.derivative(handle, jvp.measuring, order + 1)
+    handle, dot = _moved(handle, jvp, order, more)
+    return handle, jvp.without_amplitudes(dot, order)
 
 
 def _moved(
-    handle: Any, point: Point, order: int, more: Any, saved: Any = NOT_SAVED
+    handle: Any, jvp: MeasurementJvp, order: int, more: Any, saved: Any = NOT_SAVED
 ) -> tuple[Any, Any]:
     """Return the handle and the tangent of a derivative.
 
     Args:
         handle: the handle of the state.
-        point: what is measured, and the tangents.
+        jvp: what is measured, and the tangents.
         order: the order of the derivative; order 0 is the values themselves.
         more: the derivative of the next order, if the parameters have a tangent.
         saved: the number of the first derivative by the perturbation, if the session keeps it.
     """
-    width, n_params = sum(point.measuring.sizes()), point.data[2].shape[-1]
+    width, n_params = sum(jvp.measuring.sizes()), jvp.all_params
     dot = jnp.zeros((width, *[n_params] * order), real_type())
-    if point.params_dot is not None:
-        dot += more @ point.params_dot
-    if point.perturbation_dot is not None:
+    if jvp.params_dot is not None:
+        dot += more @ jvp.params_dot
+    if jvp.perturbation_dot is not None:
         handle, steps = steps_p.bind(handle)
-        directions = jnp.reshape(point.perturbation_dot, (1, 1))
+        directions = jnp.reshape(jvp.perturbation_dot, (1, 1))
         place = Place(steps, saved)
-        dot += point.along(handle, place, directions, point.measuring, order)[0]
-    changes, terms = point.changes()
+        dot += jvp.along(handle, place, directions, jvp.measuring, order)[0]
+    changes, terms = jvp.changes()
     if changes:
         handle, of_terms, _ = terms.derivative(handle, terms.measuring, order)
-        dot = _moved_by_data(dot, changes, of_terms, point.measuring, axis=0)
+        dot = _moved_by_data(dot, changes, of_terms, jvp.measuring, axis=0)
     return handle, dot
 
 
@@ -281,27 +289,29 @@ def _directional_derivative_jvp(
     is_saved: bool,
     **static: Any,
 ) -> Any:
-    handle, *data, steps, saved, directions = primals
-    point = Point.again(data, tangents[1:-3], Measuring(**static))
-    along = functools.partial(point.along, handle)
+    *measured, steps, saved, directions = primals
+    *dots, _, _, directions_dot = tangents
+    jvp = MeasurementJvp.again(
+        MeasureOperands(*measured), MeasureOperands(*dots), Measuring(**static)
+    )
+    handle = jvp.primals.handle
+    along = functools.partial(jvp.along, handle)
     here, again = Place(steps, saved if is_saved else NOT_SAVED), Place(steps)
-    value = along(here, directions, point.measuring, order)
+    value = along(here, directions, jvp.measuring, order)
     dot = jnp.zeros_like(value)
-    if is_given(tangents[-1]):
-        each = _with_tangent(directions, tangents[-1])
-        moved = along(here, each, point.measuring, order)
+    if is_given(directions_dot):
+        each = _with_tangent(directions, directions_dot)
+        moved = along(here, each, jvp.measuring, order)
         dot += jnp.sum(moved.reshape(-1, *value.shape), axis=0)
-    if point.perturbation_dot is not None:
-        dot += along(
-            again, _with_another(directions, point.perturbation_dot), point.measuring, order
-        )
-    if point.params_dot is not None:
-        dot += along(again, directions, point.measuring, order + 1) @ point.params_dot
-    changes, terms = point.changes()
+    if jvp.perturbation_dot is not None:
+        dot += along(again, _with_another(directions, jvp.perturbation_dot), jvp.measuring, order)
+    if jvp.params_dot is not None:
+        dot += along(again, directions, jvp.measuring, order + 1) @ jvp.params_dot
+    changes, terms = jvp.changes()
     if changes:
         of_terms = terms.along(handle, again, directions, terms.measuring, order)
-        dot = _moved_by_data(dot, changes, of_terms, point.measuring, axis=1)
-    return tuple(point.without_amplitudes(each, order) for each in (value, dot))
+        dot = _moved_by_data(dot, changes, of_terms, jvp.measuring, axis=1)
+    return tuple(jvp.without_amplitudes(each, order) for each in (value, dot))
 
 
 ad.primitive_jvps[measure_p] = _measure_jvp
@@ -347,14 +357,15 @@ def _with_another(directions: Any, direction: Any) -> Any:
     return jax.lax.concatenate([directions, column], 1)
 
 
-def _transpose(values_bar: Any, handle: Any, *operands: Any, is_saved: bool, **_: Any) -> list[Any]:
+def _transpose(values_bar: Any, *operands: Any, is_saved: bool, **_: Any) -> list[Any]:
     assert is_saved
-    *others, saved, _directions = operands
+    *measured, _steps, saved, _directions = operands
     directions_bar = None
     if type(values_bar) is not ad.Zero:
-        directions_bar = vjp_p.bind(handle, values_bar, saved)[:, None]
-    return [None] * (2 + len(others)) + [directions_bar]
+        handle = MeasureOperands(*measured).handle
+        directions_bar = vjp_p.bind(handle, saved, values_bar)[:, None]
+    return [*(None for _ in operands[:-1]), directions_bar]
 
 
-batch_as_rows(directional_derivative_p, 8)
+batch_as_rows(directional_derivative_p)
 ad.primitive_transposes[directional_derivative_p] = _transpose

@@ -55,7 +55,7 @@ from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import ir_type
 from bellhop.base.equations import equations_of, with_inner_jaxprs
-from bellhop.circuits.derivatives.tangents import batch_as_rows, without_tangents
+from bellhop.circuits.derivatives.tangents import batch_as_rows, without_tangents, zero_tangent
 from bellhop.circuits.precision import real_type
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects._precision import whole_bits
@@ -69,10 +69,10 @@ dynamic_count_p = Primitive("quantum_dynamic_count")
 # dynamic_count_tangent, its JVP: tangent of the perturbation f64[...], tangents of the parameters
 #   f64[..., n], session, number -> tangent of the perturbation f64[...]
 dynamic_count_tangent_p = Primitive("quantum_dynamic_count_tangent")
-# vjp: handle, cotangents f64[rows, values], number of the derivative i32[] -> cotangent of the
+# vjp: handle, number of the derivative i32[], cotangents f64[rows, values] -> cotangent of the
 #   perturbation f64[rows]
 vjp_p = Primitive("quantum_vjp")
-# cotangents: session, cotangent of the perturbation f64[rows], number i32[] -> f64[rows, n]
+# cotangents: session, number i32[], cotangent of the perturbation f64[rows] -> f64[rows, n]
 cotangents_p = Primitive("quantum_cotangents")
 # direction: session, perturbations f64[rows], parts f64[rows, n], number i32[] -> f64[rows]
 _direction_p = Primitive("quantum_direction")
@@ -160,13 +160,14 @@ def reads_the_session(circuit: ClosedJaxpr) -> bool:
 
 def _dynamic_count_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     perturbation = dynamic_count_p.bind(*primals)
-    dots = tangents[:2]
+    _, _, *place = primals
+    *dots, _, _ = tangents
     if all(type(dot) is ad.Zero for dot in dots):
-        return perturbation, dots[0]
+        return perturbation, zero_tangent(perturbation)
     given = [
         jnp.zeros(dot.aval.shape, real_type()) if type(dot) is ad.Zero else dot for dot in dots
     ]
-    return perturbation, dynamic_count_tangent_p.bind(*given, *primals[2:])
+    return perturbation, dynamic_count_tangent_p.bind(*given, *place)
 
 
 ad.primitive_jvps[dynamic_count_p] = _dynamic_count_jvp
@@ -178,19 +179,21 @@ mlir.register_lowering(dynamic_count_p, lambda _, perturbation, *__: [perturbati
 def _dynamic_count_tangent_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     # It is linear in its first two operands, which are added up.
     sum_ = dynamic_count_tangent_p.bind(*primals)
-    dots = tangents[:2]
+    _, _, *place = primals
+    *dots, _, _ = tangents
     if all(type(dot) is ad.Zero for dot in dots):
-        return sum_, dots[0]
-    return sum_, dynamic_count_tangent_p.bind(*map(ad.instantiate_zeros, dots), *primals[2:])
+        return sum_, zero_tangent(sum_)
+    return sum_, dynamic_count_tangent_p.bind(*map(ad.instantiate_zeros, dots), *place)
 
 
 def _dynamic_count_tangent_batch(args: Sequence[Any], dims: Sequence[Any]) -> Any:
     perturbation_dot, params_dot, session, number = args
-    assert dims[2] is dims[3] is None
+    dim_of_perturbation, dim_of_params, *of_place = dims
+    assert all(dim is None for dim in of_place)
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
     rows = [
         jnp.broadcast_to(dot, (size, *dot.shape)) if dim is None else jnp.moveaxis(dot, dim, 0)
-        for dot, dim in ((perturbation_dot, dims[0]), (params_dot, dims[1]))
+        for dot, dim in ((perturbation_dot, dim_of_perturbation), (params_dot, dim_of_params))
     ]
     return dynamic_count_tangent_p.bind(*rows, session, number), 0
 
@@ -211,7 +214,7 @@ def _dynamic_count_transpose(
     if type(perturbation_bar) is ad.Zero:
         return [None] * 4
     (n,) = params_dot.aval.shape
-    params_bar = cotangents_p.bind(session, perturbation_bar[None], number, n=n)[0]
+    params_bar = cotangents_p.bind(session, number, perturbation_bar[None], n=n)[0]
     return [perturbation_bar, params_bar, None, None]
 
 
@@ -224,19 +227,19 @@ ad.primitive_transposes[dynamic_count_tangent_p] = _dynamic_count_transpose
 
 
 @vjp_p.def_abstract_eval
-def _vjp_aval(_: Any, cotangents: Any, __: Any) -> Any:
+def _vjp_aval(_: Any, __: Any, cotangents: Any) -> Any:
     return ShapedArray(cotangents.shape[:1], real_type())
 
 
-batch_as_rows(vjp_p, 1)
+batch_as_rows(vjp_p)
 
 
 @cotangents_p.def_abstract_eval
-def _cotangents_aval(_: Any, perturbation_bar: Any, __: Any, *, n: int) -> Any:
+def _cotangents_aval(_: Any, __: Any, perturbation_bar: Any, *, n: int) -> Any:
     return ShapedArray((perturbation_bar.shape[0], n), real_type())
 
 
-batch_as_rows(cotangents_p, 1)
+batch_as_rows(cotangents_p)
 
 
 def _direction_lower(_ctx: Any, handle: Any, perturbations: Any, *others: Any) -> Any:
@@ -252,12 +255,14 @@ mlir.register_lowering(
 mlir.register_lowering(_recall_p, lambda _, *operands: quantum.recall(operands), cacheable=False)
 
 
-def _vjp_lower(ctx: Any, *operands: Any) -> Any:
+def _vjp_lower(ctx: Any, handle: Any, derivative: Any, cotangents: Any) -> Any:
     perturbation = ir_type(ctx, ctx.avals_out[0])
+    operands = [handle, cotangents, derivative]
     return quantum.vjp(operands, [perturbation], bits=whole_bits(perturbation))
 
 
-def _cotangents_lower(ctx: Any, *operands: Any, **_: Any) -> Any:
+def _cotangents_lower(ctx: Any, session: Any, number: Any, perturbation_bar: Any, **_: Any) -> Any:
+    operands = [session, perturbation_bar, number]
     return quantum.cotangents(operands, [ir_type(ctx, ctx.avals_out[0])])
 
 

@@ -10,7 +10,7 @@ of the sample back through the outcomes::
 
 is zero, and has the JVP ::
 
-    state gradient saved = quantum_score_gradient state params perturbation
+    state gradient saved = quantum_score_gradient state params [] perturbation
     state score = quantum_score state params [] perturbation
     score_dot = dot_general gradient params_dot
     more_dot = quantum_score_along state saved [perturbation_dot]
@@ -23,7 +23,7 @@ of the mean of ``f`` the covariance of ``f`` and the score.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,12 @@ from jax.interpreters import ad, mlir
 
 from bellhop._jax.private import ir_type
 from bellhop.circuits.derivatives.dynamic_count import vjp_p
-from bellhop.circuits.derivatives.tangents import batch_as_rows, is_given, zero_tangent
+from bellhop.circuits.derivatives.tangents import (
+    batch_as_rows,
+    is_given,
+    with_amplitudes_last,
+    zero_tangent,
+)
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.measure.statistics import Statistic
 from bellhop.circuits.operations.state_primitives import HANDLE
@@ -43,11 +48,24 @@ from bellhop.compiler.context import allow_our_dialects
 from bellhop.errors import DifferentiableCompileError
 from bellhop_mlir.dialects import quantum
 
-# score: handle, params f64[p], amplitudes f64[a], and the perturbation f64[] of dynamic-count
-#   parameters where there are such -> handle, f64[], always 0.0
+
+class ScoreOperands(NamedTuple):
+    """The operands of ``score``, named as those of ``measure``."""
+
+    handle: Any
+    params: Any
+    amplitudes: Any
+    perturbation: Any = None
+
+    def flat(self) -> list[Any]:
+        """Return them as arguments of ``bind``."""
+        return [operand for operand in self if operand is not None]
+
+
+# score: ``ScoreOperands`` -> handle, f64[], always 0.0
 score_p = Primitive("quantum_score")
-# score_gradient: handle, params f64[p], the perturbation -> handle, f64[p], and the number i32[]
-#   of the derivative by dynamic-count parameters, which the session keeps
+# score_gradient: the same -> handle, f64[p], and the number i32[] of the derivative by
+#   dynamic-count parameters, which the session keeps
 score_gradient_p = Primitive("quantum_score_gradient")
 # score_along: handle, that number, tangents of the perturbation f64[rows] -> f64[rows, 1]
 _score_along_p = Primitive("quantum_score_along")
@@ -125,21 +143,19 @@ def _zero_over_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def _score_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    handle, params, amplitudes, *perturbation = primals
     _, *dots = tangents
     if not any(map(is_given, dots)):
         handle, score = score_p.bind(*primals)
         return [handle, score], [zero_tangent(handle), zero_tangent(score)]
-    params_dot = ad.instantiate_zeros(dots[0])
-    if is_given(dots[1]):
-        # They are the last of the parameters, as in ``point``.
-        params = jnp.concatenate([params, amplitudes])
-        params_dot = jnp.concatenate([params_dot, dots[1]])
-    handle, gradient, saved = score_gradient_p.bind(handle, params, *perturbation)
-    handle, score = score_p.bind(handle, params, jnp.zeros(0, real_type()), *perturbation)
-    dot = gradient @ params_dot
-    for perturbation_dot in filter(is_given, dots[2:]):
-        dot += _score_along_p.bind(handle, saved, perturbation_dot[None])[0, 0]
+    operands, moved = ScoreOperands(*primals), ScoreOperands(*tangents)
+    moved = moved._replace(params=ad.instantiate_zeros(moved.params))
+    if is_given(moved.amplitudes):
+        operands, moved = map(with_amplitudes_last, (operands, moved))
+    handle, gradient, saved = score_gradient_p.bind(*operands.flat())
+    handle, score = score_p.bind(*operands._replace(handle=handle).flat())
+    dot = gradient @ moved.params
+    if moved.perturbation is not None and is_given(moved.perturbation):
+        dot += _score_along_p.bind(handle, saved, moved.perturbation[None])[0, 0]
     return [handle, score], [zero_tangent(handle), dot]
 
 
@@ -164,7 +180,7 @@ def _gradient_lower(ctx: Any, state: Any, *_: Any) -> Any:
 def _along_transpose(along_bar: Any, handle: Any, saved: Any, _: Any) -> list[Any]:
     if type(along_bar) is ad.Zero:
         return [None, None, None]
-    return [None, None, vjp_p.bind(handle, along_bar, saved)]
+    return [None, None, vjp_p.bind(handle, saved, along_bar)]
 
 
 def _along_lower(ctx: Any, state: Any, saved: Any, directions: Any) -> Any:
@@ -174,7 +190,7 @@ def _along_lower(ctx: Any, state: Any, saved: Any, directions: Any) -> Any:
 _score_along_p.def_abstract_eval(
     lambda _, __, directions: ShapedArray((*directions.shape, 1), real_type())
 )
-batch_as_rows(_score_along_p, 2)
+batch_as_rows(_score_along_p)
 ad.primitive_transposes[_score_along_p] = _along_transpose
 mlir.register_lowering(_score_along_p, _along_lower, cacheable=False)
 

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
+from bellhop.circuits.precision import real_type
+
 
 def is_given(tangent: Any) -> bool:
     """Tell whether a tangent is an array with elements, not a symbolic zero."""
@@ -22,6 +24,16 @@ def is_given(tangent: Any) -> bool:
 def zero_tangent(value: Any) -> Any:
     """Return the symbolic zero tangent of a value."""
     return ad.Zero(jax.typeof(value).to_tangent_aval())
+
+
+def with_amplitudes_last(operands: Any) -> Any:
+    """Return operands, or their tangents, whose amplitudes are the last of the parameters.
+
+    Args:
+        operands: a named tuple with ``params`` and ``amplitudes``.
+    """
+    params = jnp.concatenate([operands.params, operands.amplitudes])
+    return operands._replace(params=params, amplitudes=jnp.zeros(0, real_type()))
 
 
 def without_tangents(primitive: Primitive) -> None:
@@ -35,21 +47,22 @@ def without_tangents(primitive: Primitive) -> None:
     ad.primitive_jvps[primitive] = jvp
 
 
-def batch_as_rows(primitive: Primitive, place: int) -> None:
-    """Register a batching rule: a mapped axis of the only operand with rows makes more rows.
+def batch_as_rows(primitive: Primitive) -> None:
+    """Register a batching rule: a mapped axis of the last operand makes more rows of it.
+
+    All elements have the circuit in common, so no other operand is mapped.
 
     Args:
-        primitive: its result has an axis in front for the rows.
-        place: of the operand, whose first axis is that of rows.  All elements have the circuit in
-            common, so no other operand is mapped.
+        primitive: its last operand and its result have an axis in front for the rows.
     """
 
     def batch(operands: Sequence[Any], dims: Sequence[Any], **static: Any) -> tuple[Any, int]:
-        assert all(dim is None for number, dim in enumerate(dims) if number != place)
-        mapped = jnp.moveaxis(operands[place], dims[place], 0)
+        *others, directions = operands
+        *of_others, dim = dims
+        assert all(each is None for each in of_others)
+        mapped = jnp.moveaxis(directions, dim, 0)
         size, rows, *rest = mapped.shape
-        operands = [*operands[:place], mapped.reshape(size * rows, *rest), *operands[place + 1 :]]
-        result = primitive.bind(*operands, **static)
+        result = primitive.bind(*others, mapped.reshape(size * rows, *rest), **static)
         return result.reshape(size, rows, *result.shape[1:]), 0
 
     batching.primitive_batchers[primitive] = batch

@@ -14,28 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop._patching import patch
+from bellhop._pennylane.patches.controlled_operations import make_controlled_by
 from bellhop.tracing.state import current_circuit
 
-# Operations that are written with values of their controls.
-_CONTROLLED = (
-    qml.MultiControlledX,
-    qml.ControlledQubitUnitary,
-    qml.ops.ControlledOp,
-    qml.ops.Controlled,
-)
 
-
-@patch("PennyLane's controlled operations", "programs compute values of controls")
 def take_computed_values() -> None:
     """Let PennyLane's controlled operations be written with such values."""
-    for kind in _CONTROLLED:
-        kind.__new__ = _splitting(kind)
+    make_controlled_by(_splitting)
 
 
-def _splitting(kind: Any) -> Callable[..., Any]:
+def _splitting(kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     """Return what makes an operation, or one between flips where its values are computed."""
-    original = kind.__new__
     signature = inspect.signature(kind.__init__)
 
     @functools.wraps(original)

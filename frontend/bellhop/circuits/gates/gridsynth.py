@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop._patching import patch
+from bellhop._pennylane.patches.rs_decomposition import decompose_by, of_value
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.gates.control_flow import ControlFlow
 from bellhop.circuits.gates.wires import is_dynamic
@@ -32,28 +32,23 @@ _GATES = (
 _NAMES = tuple(make(0).name for make in _GATES)
 
 
-# PennyLane's own, which asks for the value of the angle.
-_of_value = qml.ops.rs_decomposition
-
 # What a program's array of gates has room for, besides what the algorithm needs for an error.
 _SPARE = 40
 
 
-@patch("qml.ops.rs_decomposition", "programs compute the angles")
 def take_computed_angles() -> None:
     """Let ``qml.ops.rs_decomposition`` take angles that the program computes."""
+    decompose_by(_rs_decomposition)
 
-    @functools.wraps(_of_value)
-    def rs_decomposition(op: Any, epsilon: float, is_qjit: bool = False, **options: Any) -> Any:
-        if not is_tracing():
-            return _of_value(op, epsilon, is_qjit, **options)
-        if not isinstance(op, qml.RZ | qml.PhaseShift) or not is_dynamic(op.data[0]):
-            return _of_value(op, epsilon, **options)
-        qml.QueuingManager.remove(op)
-        return [_found_by_program(op, epsilon, options), qml.GlobalPhase(0.0)]
 
-    for room in (qml.ops, qml.ops.op_math, qml.ops.op_math.decompositions):
-        room.rs_decomposition = rs_decomposition
+@functools.wraps(of_value)
+def _rs_decomposition(op: Any, epsilon: float, is_qjit: bool = False, **options: Any) -> Any:
+    if not is_tracing():
+        return of_value(op, epsilon, is_qjit, **options)
+    if not isinstance(op, qml.RZ | qml.PhaseShift) or not is_dynamic(op.data[0]):
+        return of_value(op, epsilon, **options)
+    qml.QueuingManager.remove(op)
+    return [_found_by_program(op, epsilon, options), qml.GlobalPhase(0.0)]
 
 
 def with_gridsynth(
@@ -84,7 +79,7 @@ def _decomposed(op: Any, epsilon: float, options: dict[str, Any]) -> list[Any]:
     if not isinstance(rotation, qml.RZ | qml.PhaseShift):
         return [op]
     if not is_dynamic(rotation.data[0]):
-        return list(_of_value(rotation, epsilon, **options))
+        return list(of_value(rotation, epsilon, **options))
     return [_found_by_program(rotation, epsilon, options)]
 
 
@@ -102,7 +97,7 @@ def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) ->
 
     def gridsynth(angle: Any) -> Any:
         with qml.QueuingManager.stop_recording():
-            *gates, phase = _of_value(kind(float(angle), wires=0), epsilon, **options)
+            *gates, phase = of_value(kind(float(angle), wires=0), epsilon, **options)
         codes = [_NAMES.index(gate.name) for gate in gates]
         padded = np.array(codes + [0] * (most - len(codes)), np.int32)
         return padded, np.int32(len(codes)), np.asarray(phase.data[0], real_type())

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from pennylane.operation import Operator
 
+from bellhop._pennylane.patches.shadow_seeds import given_seed
 from bellhop.circuits.measure.device_measurements import SnapshotMeans, Snapshots
 from bellhop.circuits.measure.observables import NamedFactor, Term, terms_of
 from bellhop.circuits.measure.pauli_words import as_words
 from bellhop.circuits.measure.process import Process
 from bellhop.circuits.measure.sampling import Rounds
-from bellhop.circuits.measure.shadow_seeds import given_seed
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic
 
 _FACTORS = {"PauliX": 0, "PauliY": 1, "PauliZ": 2}

@@ -1,8 +1,7 @@
 """The primitives that measure a circuit, and those that its derivatives are made of.
 
-All take the handle of the state, the coefficients and matrices of observables, and the parameters
-of the gates so far.  In a ``batch``, all operands but the handle may have a leading axis of rows,
-and all results but the handle have one.
+In a ``batch``, all operands but the handle may have a leading axis of rows, and all results but the
+handle have one.
 
 ``derivative`` is the derivative of order ``order`` of what is measured, by all of ``params``: of
 order 0 the values in one vector, of order 1 their Jacobian, of order 2 the Hessians.
@@ -12,7 +11,7 @@ several: the derivatives by parameters that only the run counts.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,9 +29,7 @@ from bellhop.circuits.precision import real_type
 from bellhop.compiler.context import allow_our_dialects
 from bellhop_mlir.dialects import quantum
 
-# measure: handle, coefficients f64[c], matrices f64[m], params f64[p], the amplitudes f64[a] that
-#   the state is prepared from where these are not among the parameters, and the perturbation
-#   f64[] of dynamic-count parameters where there are such -> handle, values...
+# measure: ``MeasureOperands`` -> handle, values...
 measure_p = Primitive("quantum_measure")
 # measure_with_jacobian: the same -> handle, values..., f64[values, p], by the adjoint method
 measure_with_jacobian_p = Primitive("quantum_measure_with_jacobian")
@@ -42,18 +39,43 @@ measure_tangent_p = Primitive("quantum_measure_tangent")
 # measure_vjp: the same without a perturbation, and cotangents f64[values] -> handle, f64[p], by
 #   the engine
 measure_vjp_p = Primitive("quantum_measure_vjp")
-# derivative: the same, with a basis f64[q, p] before the perturbation -> handle,
-#   f64[values, p, ..., p], and the number i32[] of the first derivative by dynamic-count
-#   parameters, where the session is to keep it; a basis that has rows stands for the parameters
+# derivative: the same, and a basis f64[q, p] -> handle, f64[values, p, ..., p], and the number
+#   i32[] of the first derivative by dynamic-count parameters, where the session is to keep it; a
+#   basis that has rows stands for the parameters
 derivative_p = Primitive("quantum_derivative")
-# directional_derivative: as measure, the step i32[] of the
-#   circuit at which it is taken, the number i32[] of a derivative that the session keeps there,
-#   directions f64[rows, k] -> f64[rows, values, p, ..., p]; it is not run where it is saved
+# directional_derivative: the same as of measure, the step i32[] of the circuit at which it is
+#   taken, the number i32[] of a derivative that the session keeps there, directions f64[rows, k]
+#   -> f64[rows, values, p, ..., p]; it is not run where it is saved
 directional_derivative_p = Primitive("quantum_directional_derivative")
 # steps: handle -> handle, the number i32[] of gates and projections recorded so far
 steps_p = Primitive("quantum_steps")
 
 _ALL_STEPS = -1
+
+
+class MeasureOperands(NamedTuple):
+    """What is measured, with which the operands of all primitives here begin.
+
+    Attributes:
+        handle: the handle of the state.
+        coefficients: of observables, f64[c].
+        matrices: of observables, f64[m].
+        params: of the gates so far, f64[p].
+        amplitudes: that the state is prepared from, f64[a]; none where they are among the
+            parameters.
+        perturbation: of dynamic-count parameters, f64[]; None where there are none.
+    """
+
+    handle: Any
+    coefficients: Any
+    matrices: Any
+    params: Any
+    amplitudes: Any
+    perturbation: Any = None
+
+    def flat(self) -> list[Any]:
+        """Return them as arguments of ``bind``."""
+        return [operand for operand in self if operand is not None]
 
 
 @dataclass(frozen=True)
@@ -122,14 +144,14 @@ class Measuring:
 def _measure_aval(
     *operands: Any, measurements: Sequence[Measurement], device: DeviceSpec, **_: Any
 ) -> list[Any]:
-    rows = operands[3].shape[:-1]
+    rows = MeasureOperands(*operands).params.shape[:-1]
     results = [measurement.result(device) for measurement in measurements]
     return [HANDLE, *(ShapedArray((*rows, *each.shape), each.dtype) for each in results)]
 
 
 @measure_with_jacobian_p.def_abstract_eval
 def _with_jacobian_aval(*operands: Any, **static: Any) -> list[Any]:
-    *rows, n_params = operands[3].shape
+    *rows, n_params = MeasureOperands(*operands).params.shape
     return [*_measure_aval(*operands, **static), _derivative(rows, n_params, 1, **static)]
 
 
@@ -140,7 +162,8 @@ def _measure_tangent_aval(*_: Any, **static: Any) -> ShapedArray:
 
 @measure_vjp_p.def_abstract_eval
 def _measure_vjp_aval(*operands: Any, **_: Any) -> list[Any]:
-    return [HANDLE, ShapedArray(operands[3].shape, real_type())]
+    *measured, _cotangents = operands
+    return [HANDLE, ShapedArray(MeasureOperands(*measured).params.shape, real_type())]
 
 
 def _derivative(rows: Sequence[int], n_params: int, order: int, **static: Any) -> ShapedArray:
@@ -152,16 +175,19 @@ def _derivative(rows: Sequence[int], n_params: int, order: int, **static: Any) -
 def _derivative_aval(*operands: Any, order: int, keep: bool, **static: Any) -> list[Any]:
     # Whatever has no rule is an error where it is differentiated.
     static["differentiation"].rules(order, 0, keep=keep)
-    *rows, n_params = operands[3].shape
-    derivative = _derivative(rows, operands[5].shape[0] or n_params, order, **static)
+    *measured, basis = operands
+    *rows, n_params = MeasureOperands(*measured).params.shape
+    derivative = _derivative(rows, basis.shape[0] or n_params, order, **static)
     return [HANDLE, derivative, ShapedArray((), np.dtype(np.int32))]
 
 
 @directional_derivative_p.def_abstract_eval
 def _directional_aval(*operands: Any, order: int, is_saved: bool, **static: Any) -> ShapedArray:
+    *measured, _steps, _saved, directions = operands
     if not is_saved:
-        static["differentiation"].rules(order, operands[8].shape[1], keep=False)
-    return _derivative(operands[8].shape[:1], operands[3].shape[-1], order, **static)
+        static["differentiation"].rules(order, directions.shape[1], keep=False)
+    n_params = MeasureOperands(*measured).params.shape[-1]
+    return _derivative(directions.shape[:1], n_params, order, **static)
 
 
 @steps_p.def_abstract_eval
@@ -170,61 +196,57 @@ def _steps_aval(_: Any) -> list[Any]:
 
 
 def _measure_lower(
-    ctx: Any,
-    state: Any,
-    coefficients: Any,
-    matrices: Any,
-    *others: Any,
-    measurements: tuple[Measurement, ...],
-    **_static: Any,
+    ctx: Any, *operands: Any, measurements: tuple[Measurement, ...], **_static: Any
 ) -> Any:
     allow_our_dialects(ctx)
-    data, code = data_and_code(coefficients, matrices, measurements)
+    has_cotangents = ctx.primitive is measure_vjp_p
+    cotangents = operands[-1:] if has_cotangents else ()
+    measured = MeasureOperands(*operands[:-1] if has_cotangents else operands)
+    data, code = data_and_code(measured.coefficients, measured.matrices, measurements)
     types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
-    cotangents = others[-1:] if ctx.primitive is measure_vjp_p else ()
     derivative = {measure_p: 0, measure_with_jacobian_p: 1, measure_vjp_p: 2}[ctx.primitive]
-    return quantum.measure([state, data, *cotangents], types, code=code, jacobian=derivative)
+    operands = measured.handle, data, *cotangents
+    return quantum.measure(operands, types, code=code, jacobian=derivative)
 
 
-def _derivative_lower(
+def _derivative_lower(ctx: Any, *operands: Any, keep: bool, **static: Any) -> list[Any]:
+    *measured, basis = operands
+    steps = mlir.ir_constant(np.int32(_ALL_STEPS))
+    directions = mlir.ir_constant(np.zeros((1, 0), real_type()))
+    along = MeasureOperands(*measured), basis, steps, directions
+    state, saved, derivative = _lower_derivative(ctx, ctx.avals_out[1], *along, keep=keep, **static)
+    return [state, derivative, saved]
+
+
+def _lower_derivative(
     ctx: Any,
-    state: Any,
-    coefficients: Any,
-    matrices: Any,
-    params: Any,
-    _amplitudes: Any,
+    result: Any,
+    measured: MeasureOperands,
     basis: Any,
-    *_perturbation: Any,
+    steps: Any,
+    directions: Any,
+    *,
     order: int,
     keep: bool,
-    steps: Any = None,
-    directions: Any = None,
     **static: Any,
-) -> list[Any]:
+) -> Sequence[Any]:
     measuring = Measuring(**static)
-    differentiation = measuring.differentiation
-    along = 0
-    if directions is None:
-        steps = mlir.ir_constant(np.int32(_ALL_STEPS))
-        directions = mlir.ir_constant(np.zeros((1, 0), real_type()))
-    else:
-        along = ir.RankedTensorType(directions.type).shape[1]
-    rules = differentiation.rules(order, along, keep=keep)
-    data, code = data_and_code(coefficients, matrices, measuring.measurements)
+    rules = measuring.differentiation.rules(
+        order, ir.RankedTensorType(directions.type).shape[1], keep=keep
+    )
+    data, code = data_and_code(measured.coefficients, measured.matrices, measuring.measurements)
     of_parameters = mlir.ir_constant(_without_copies(rules.of_parameters))
-    operands = [state, data, params, of_parameters, basis, steps, directions]
-    state, saved, derivative = quantum.derivative(
-        operands,
-        [ir_type(ctx, ctx.avals_out[0 if along else 1])],
+    return quantum.derivative(
+        [measured.handle, data, measured.params, of_parameters, basis, steps, directions],
+        [ir_type(ctx, result)],
         code=code,
         sizes=measuring.sizes(),
         squares=measuring.squares(),
         **rules.attributes(),
         order=order,
-        adjoint=differentiation.is_adjoint,
+        adjoint=measuring.differentiation.is_adjoint,
         keep=keep,
     )
-    return [derivative] if along else [state, derivative, saved]
 
 
 def _without_copies(numbers: np.ndarray) -> np.ndarray:
@@ -234,17 +256,18 @@ def _without_copies(numbers: np.ndarray) -> np.ndarray:
 
 
 def _directional_lower(ctx: Any, *operands: Any, is_saved: bool, **static: Any) -> list[Any]:
-    state, coefficients, matrices, params, amplitudes, perturbation, steps, saved, directions = (
-        operands
-    )
+    *others, steps, saved, directions = operands
+    measured = MeasureOperands(*others)
+    (result,) = ctx.avals_out
     if is_saved:
         row = ir.RankedTensorType(directions.type)
         rows = ir.RankedTensorType.get(row.shape[:1], row.element_type)
         directions = stablehlo.reshape(rows, directions)
-        return quantum.jvp([state, directions, saved], [ir_type(ctx, ctx.avals_out[0])])
-    no_basis = mlir.ir_constant(np.zeros((0, ir.RankedTensorType(params.type).shape[0])))
-    others = [state, coefficients, matrices, params, amplitudes, no_basis, perturbation]
-    return _derivative_lower(ctx, *others, keep=False, steps=steps, directions=directions, **static)
+        return quantum.jvp([measured.handle, directions, saved], [ir_type(ctx, result)])
+    n_params = ir.RankedTensorType(measured.params.type).shape[0]
+    along = mlir.ir_constant(np.zeros((0, n_params))), steps, directions
+    _, _, derivative = _lower_derivative(ctx, result, measured, *along, keep=False, **static)
+    return [derivative]
 
 
 def data_and_code(

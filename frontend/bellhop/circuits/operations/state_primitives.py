@@ -5,7 +5,7 @@ that data dependence is their order.  In a ``batch``, parameters may have a lead
 """
 
 import enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -46,8 +46,29 @@ class Amplitudes(enum.Enum):
     DIFFERENTIATED = enum.auto()
 
 
-# gates: handle, params f64[n], offset i32[], dynamic_wires i32[m] -> handle; a loop of them:
-#   handle, params f64[most * n], offset, dynamic_wires i32[most * m], iterations i32[] -> handle
+class GateOperands(NamedTuple):
+    """The operands of ``gates``.
+
+    Attributes:
+        handle: the handle of the state.
+        params: f64[n]; of a loop of gates f64[most * n].
+        offset: i32[], where they begin among the parameters of the circuit.
+        wires: that the program computes, i32[m]; of a loop of gates i32[most * m].
+        n_iterations: of a loop of gates, i32[]; None of gates that are applied once.
+    """
+
+    handle: Any
+    params: Any
+    offset: Any
+    wires: Any
+    n_iterations: Any = None
+
+    def flat(self) -> list[Any]:
+        """Return them as arguments of ``bind``."""
+        return [operand for operand in self if operand is not None]
+
+
+# gates: ``GateOperands`` -> handle
 gates_p = Primitive("quantum_gates")
 # mid_measure: handle, wire i32[] -> handle, outcome bool[]
 mid_measure_p = Primitive("quantum_mid_measure")
@@ -73,25 +94,18 @@ def _restart_aval(*_: Any) -> list[ShapedArray]:
 
 
 def _gates_lower(
-    ctx: Any,
-    state: Any,
-    params: Any,
-    offset: Any,
-    wires: Any,
-    *n_iterations: Any,
-    gates: tuple[Gate, ...],
-    amplitudes: Amplitudes,
-    **_: Any,
+    ctx: Any, *operands: Any, gates: tuple[Gate, ...], amplitudes: Amplitudes, **_: Any
 ) -> Any:
     allow_our_dialects(ctx)
+    state, params, offset, wires, n_iterations = GateOperands(*operands)
     if amplitudes is Amplitudes.DIFFERENTIATED:
         offset = mlir.ir_constant(np.int32(_LAST))
     if not lowering_state().records:
         # Nobody asks where the parameters stand, so loops need not count them.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
-    if n_iterations:
+    if n_iterations is not None:
         # Gates that the passes look at are those of one iteration.
-        return [quantum.gates(state, [params, offset, wires, *n_iterations], *encode(gates))]
+        return [quantum.gates(state, [params, offset, wires, n_iterations], *encode(gates))]
     params = as_double(params)
     if len(gates) > _MOST_TO_READ and not lowering_state().has_passes:
         return [quantum.gates(state, [params, offset, wires], *encode(gates))]

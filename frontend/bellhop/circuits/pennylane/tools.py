@@ -5,40 +5,28 @@ Those here know PennyLane's QNodes and Catalyst's class alone.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import pennylane as qml
 
-from bellhop._patching import patch
+from bellhop._pennylane.patches.functions_of_circuits import Tool, use_tools_by
 from bellhop.circuits.pennylane.specs_levels import has_several_levels, specs_at_levels
 from bellhop.control_flow.interpretation import unrolling
 from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing
 
-Tool = Callable[..., Any]
 
-
-@patch("qml.specs and other tools", "they take qjit functions")
 def let_tools_know(compiled: type) -> None:
     """Let PennyLane's functions take compiled functions, and run in them.
 
     Args:
         compiled: the class of compiled functions.
     """
-    for rooms, name in (
-        ((qml, qml.resource), "specs"),
-        ((qml.workflow,), "construct_tape"),
-        ((qml.workflow,), "construct_batch"),
-    ):
-        tool = _of_circuit(getattr(rooms[0], name), compiled)
-        for room in rooms:
-            setattr(room, name, tool)
-    qml.iterative_qpe = _with_unrolled_loops(qml.iterative_qpe)
+    use_tools_by(functools.partial(_of_circuit, compiled), _with_unrolled_loops)
 
 
-def _of_circuit(tool: Tool, compiled: type) -> Tool:
+def _of_circuit(compiled: type, tool: Tool) -> Tool:
     """Return a tool that takes compiled functions for the functions that they compile."""
 
     @functools.wraps(tool)

@@ -13,10 +13,10 @@ import numpy as np
 import pennylane as qml
 from pennylane.exceptions import AllocationError
 
+from bellhop._pennylane.patches.shadow_seeds import given_seed
 from bellhop.base.difference_step import difference_step
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of
 from bellhop.circuits.gates.device import is_in_single_precision
-from bellhop.circuits.measure.shadow_seeds import given_seed
 from bellhop.circuits.python_devices.derivatives import with_derivatives
 from bellhop.circuits.python_devices.process_results import ProcessResult
 from bellhop.circuits.python_devices.template import Template

@@ -37,7 +37,7 @@ from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.simulate import run_traced
 from bellhop.circuits.measure.device_measurements import Expval, Probs, Var
-from bellhop.circuits.operations.measurement_primitives import measure_p
+from bellhop.circuits.operations.measurement_primitives import MeasureOperands, measure_p
 from bellhop.circuits.operations.state_primitives import gates_p
 from bellhop.circuits.qnode.compiled_circuits import engine_may_run, trace_for_runtime
 from bellhop.errors import CompileError
@@ -95,7 +95,8 @@ def _suits(eqn: JaxprEqn, circuit: Jaxpr) -> bool:
     if eqn.primitive is not measure_p:
         return True
     matrices = circuit.replace(
-        outvars=[eqn.invars[2]], debug_info=circuit.debug_info._replace(result_paths=None)
+        outvars=[MeasureOperands(*eqn.invars).matrices],
+        debug_info=circuit.debug_info._replace(result_paths=None),
     )
     (are_computed,), _ = depending_on(matrices, [True] * len(circuit.invars))
     has_rules = UNKNOWN_FREQUENCIES not in params["differentiation"].frequencies

@@ -10,7 +10,8 @@ import pennylane as qml
 from pennylane.queuing import AnnotatedQueue, process_queue
 
 from bellhop._jax.patches.former_names import put_back_former_names
-from bellhop._patching import patch
+from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
+from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
 from bellhop.base.source import definition_site, function_name
 from bellhop.circuits.circuit.traced_circuit import QNodeCall, check_number_of_shots
 from bellhop.circuits.derivatives.diff_method import (
@@ -29,7 +30,6 @@ from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
 from bellhop.circuits.in_program.simulate import is_in_program, run_traced
 from bellhop.circuits.measure.process import is_measurement
-from bellhop.circuits.measure.shadow_seeds import note_drawn_seeds
 from bellhop.circuits.pennylane.tape_transforms import (
     NoTapeError,
     call_on_tape,
@@ -48,7 +48,6 @@ from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope, is_tracing
 
 
-@patch("QNode.__call__", "QNodes that a program calls are circuits of it")
 def intercept_qnodes() -> None:
     """Make QNodes that are called while we trace part of the program."""
     put_back_former_names()
@@ -56,15 +55,17 @@ def intercept_qnodes() -> None:
     take_computed_angles()
     note_drawn_seeds()
     measure_pauli_words()
-    original = qml.QNode.__call__
+    call_qnodes_by(_in_programs)
 
-    @functools.wraps(original)
+
+def _in_programs(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(uncompiled)
     def call(self: qml.QNode, *args: Any, **kwargs: Any) -> Any:
         if is_tracing():
             return call_qnode(self, args, kwargs)
-        return original(self, *args, **kwargs)
+        return uncompiled(self, *args, **kwargs)
 
-    qml.QNode.__call__ = call
+    return call
 
 
 @without_precision_warnings()

@@ -9,28 +9,28 @@ the state is projected on the eigenspace of the outcome, and superpositions in i
 """
 
 import itertools
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import pennylane as qml
 
-from bellhop._patching import patch
+from bellhop._pennylane.patches.pauli_measure import measure_by
 from bellhop.base.source import user_site
 from bellhop.circuits.recording.mid_circuit import measure_wire
 from bellhop.tracing.state import current_circuit, is_tracing
 
 
-@patch("qml.pauli_measure", "programs measure Pauli words")
 def measure_pauli_words() -> None:
     """Let programs measure Pauli words, however PennyLane's function was imported."""
-    module: Any = sys.modules[qml.ops.PauliMeasure.__module__]
-    uncompiled = module._pauli_measure_impl
+    measure_by(_in_programs)
 
+
+def _in_programs(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     def chosen(wires: Any, pauli_word: str, postselect: int | None = None) -> Any:
         call = _measured if is_tracing() else uncompiled
         return call(wires, pauli_word=pauli_word, postselect=postselect)
 
-    module._pauli_measure_impl = chosen
+    return chosen
 
 
 def _measured(wires: Any, pauli_word: str, postselect: int | None) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from tests.patience import PATIENCE
 
 import bellhop
-from bellhop.circuits.pennylane.thread_queues import separate_threads
+from bellhop._pennylane.patches.thread_queues import separate_threads
 
 WORKERS = 6
 

@@ -4,6 +4,12 @@ PennyLane has one stack for all threads.  A lock lets one thread record at a tim
 ``stop_recording()``, which operators and decompositions use everywhere, exchanges the stack without
 the lock.  So if two threads traced at once, gates got lost, and a thread whose queue was gone kept
 the lock for ever.
+
+Replaced: ``QueuingManager._active_contexts``, ``stop_recording`` and ``AnnotatedQueue._lock``.
+Versions: 0.45.
+Upstream: a stack in a context variable.
+Installed: when a program that may call QNodes is first traced.
+Test: ``test_threads_that_trace.py``.
 """
 
 import threading

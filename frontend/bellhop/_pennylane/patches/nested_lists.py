@@ -3,6 +3,12 @@
 PennyLane converts lists to arrays by NumPy, which fails for JAX's tracers.  So
 ``circuit([0.1, 0.2])`` would fail in a template, and so would a unitary written as rows of traced
 numbers.
+
+Replaced: ``Operator.__init__``, and autoray's ``array`` and ``asarray`` of lists.
+Versions: 0.45.
+Upstream: ``qml.math`` takes the library of what is in a list.
+Installed: while a program is traced, and no longer.
+Test: ``test_circuit_templates.py``.
 """
 
 import contextlib
@@ -16,6 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
+
+from bellhop._patching import original
 
 _lock = threading.Lock()
 _tracing = 0
@@ -40,14 +48,14 @@ def lists_of_tracers() -> Iterator[None]:
 
 
 def _put_in() -> None:
-    original = qml.operation.Operator.__init__
+    own = original(qml.operation.Operator, "__init__")
 
-    @functools.wraps(original)
+    @functools.wraps(own)
     def init(self: Any, *params: Any, **options: Any) -> None:
-        original(self, *map(as_array, params), **options)
+        own(self, *map(as_array, params), **options)
 
     qml.operation.Operator.__init__ = init
-    _taken_out.callback(setattr, qml.operation.Operator, "__init__", original)
+    _taken_out.callback(setattr, qml.operation.Operator, "__init__", own)
     for name in ("array", "asarray"):
         for backend in ("builtins", "numpy"):
             known = autoray.get_lib_fn(backend, name)

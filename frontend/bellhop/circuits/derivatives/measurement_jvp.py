@@ -1,6 +1,5 @@
-"""What is differentiated in a circuit: measurements, their data and its tangents."""
+"""What is differentiated in a circuit: measurements, their operands and the tangents of these."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,8 +9,9 @@ from jax.interpreters import ad
 
 from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO
 from bellhop.circuits.derivatives.observable_derivatives import Change, changes_by_data
-from bellhop.circuits.derivatives.tangents import is_given, zero_tangent
+from bellhop.circuits.derivatives.tangents import is_given, with_amplitudes_last, zero_tangent
 from bellhop.circuits.operations.measurement_primitives import (
+    MeasureOperands,
     Measuring,
     derivative_p,
     directional_derivative_p,
@@ -39,88 +39,95 @@ class Place(NamedTuple):
     saved: Any = NOT_SAVED
 
 
-class Point(NamedTuple):
+class MeasurementJvp(NamedTuple):
     """What is differentiated.
 
     Attributes:
-        data: coefficients and matrices of observables, the parameters, the amplitudes that are not
-            among them, and the perturbation if there is one.
-        dots: their tangents.
+        primals: the operands of the measurement.
+        tangents: of these.
         measuring: what is measured.
         n_params: how many parameters there were without the amplitudes.
     """
 
-    data: Sequence[Any]
-    dots: Sequence[Any]
+    primals: MeasureOperands
+    tangents: MeasureOperands
     measuring: Measuring
     n_params: int
 
     @classmethod
-    def of(cls, data: Sequence[Any], dots: Sequence[Any], measuring: Measuring) -> "Point":
-        """Return a point: where amplitudes have a tangent, they are the last parameters."""
-        n_params = data[2].shape[-1]
-        if not is_given(dots[3]):
-            return cls(data, dots, measuring, n_params)
+    def of(
+        cls, primals: MeasureOperands, tangents: MeasureOperands, measuring: Measuring
+    ) -> "MeasurementJvp":
+        """Return it: where amplitudes have a tangent, they are the last parameters."""
+        n_params = primals.params.shape[-1]
+        if not is_given(tangents.amplitudes):
+            return cls(primals, tangents, measuring, n_params)
         assert measuring.differentiation.by_amplitudes is not None
         measuring = replace(measuring, differentiation=measuring.differentiation.by_amplitudes)
-        empty = jnp.zeros(0, real_type())
-        data, dots = (
-            [*each[:2], jnp.concatenate([each[2], each[3]]), empty, *each[4:]]
-            for each in (data, [*dots[:2], ad.instantiate_zeros(dots[2]), *dots[3:]])
-        )
-        return cls(data, dots, measuring, n_params)
+        tangents = tangents._replace(params=ad.instantiate_zeros(tangents.params))
+        primals, tangents = map(with_amplitudes_last, (primals, tangents))
+        return cls(primals, tangents, measuring, n_params)
 
     @classmethod
-    def again(cls, data: Sequence[Any], dots: Sequence[Any], measuring: Measuring) -> "Point":
-        """Return the point of what is a derivative already.
+    def again(
+        cls, primals: MeasureOperands, tangents: MeasureOperands, measuring: Measuring
+    ) -> "MeasurementJvp":
+        """Return that of what is a derivative already.
 
         Raises:
             DifferentiableCompileError: where only now another method is needed.
         """
-        point = cls.of(data, dots, measuring)
-        if point.moves and point.measuring.differentiation.method == LIKELIHOOD_RATIO:
+        jvp = cls.of(primals, tangents, measuring)
+        differentiation = jvp.measuring.differentiation
+        if jvp.moves and differentiation.method == LIKELIHOOD_RATIO:
             raise DifferentiableCompileError(_TWICE)
-        if point.measuring.differentiation.method != measuring.differentiation.method:
+        if differentiation.method != measuring.differentiation.method:
             raise DifferentiableCompileError(
                 "it is differentiated by angles and then by the amplitudes of StatePrep, and the "
                 "runtime's engine does not run it. Use diff_method='parameter-shift'."
             )
-        if point.moves and point.measuring.differentiation.obstacle:
-            raise DifferentiableCompileError(point.measuring.differentiation.obstacle)
-        return point
+        if jvp.moves and differentiation.obstacle:
+            raise DifferentiableCompileError(differentiation.obstacle)
+        return jvp
 
     def own(self, measuring: Measuring) -> Measuring:
-        """Return what is measured with the differentiation of the point."""
+        """Return what is measured with the differentiation that this has."""
         return replace(measuring, differentiation=self.measuring.differentiation)
+
+    @property
+    def all_params(self) -> int:
+        """How many parameters there are."""
+        return self.primals.params.shape[-1]
 
     @property
     def has_more(self) -> bool:
         """Whether amplitudes have become parameters."""
-        return self.data[2].shape[-1] > self.n_params
+        return self.all_params > self.n_params
 
     def without_amplitudes(self, derivative: Any, order: int) -> Any:
         """Return the part of a derivative that is by the other parameters alone."""
         return derivative[(..., *[slice(self.n_params)] * order)] if self.has_more else derivative
 
     @property
-    def moves(self) -> bool:
-        """Whether any operand has a tangent other than zero."""
-        return any(map(is_given, self.dots))
+    def given(self) -> dict[str, Any]:
+        """The tangents other than zero, by name; the handle has none."""
+        _, *tangents = self.tangents._asdict().items()
+        return {name: dot for name, dot in tangents if dot is not None and is_given(dot)}
 
     @property
-    def moves_by_params_alone(self) -> bool:
-        """Whether only the parameters have a tangent."""
-        return [number for number, dot in enumerate(self.dots) if is_given(dot)] == [2]
+    def moves(self) -> bool:
+        """Whether any operand has a tangent other than zero."""
+        return bool(self.given)
 
     @property
     def params_dot(self) -> Any:
         """The tangent of the parameters; None where they have none."""
-        return self.dots[2] if is_given(self.dots[2]) else None
+        return self.given.get("params")
 
     @property
     def perturbation_dot(self) -> Any:
         """The tangent of the perturbation; None where it has none."""
-        return next(filter(is_given, self.dots[4:]), None)
+        return self.given.get("perturbation")
 
     def derivative(
         self,
@@ -141,33 +148,43 @@ class Point(NamedTuple):
             basis: the directions f64[q, p] of the derivative; None for the parameters themselves.
         """
         if basis is None:
-            basis = np.zeros((0, self.data[2].shape[-1]), real_type())
-        operands = *self.data[:4], basis, *self.data[4:]
+            basis = np.zeros((0, self.all_params), real_type())
+        operands = self.primals._replace(handle=handle).flat()
         static = measuring.run_again().params()
-        return derivative_p.bind(handle, *operands, order=order, keep=keep, **static)
+        return derivative_p.bind(*operands, basis, order=order, keep=keep, **static)
+
+    def _with_tangents_of(self, *names: str) -> "MeasurementJvp":
+        primals, tangents = self.primals._asdict(), self.tangents._asdict()
+        zeros = {
+            name: zero_tangent(primal)
+            for name, primal in primals.items()
+            if name not in names and primal is not None
+        }
+        return self._replace(tangents=MeasureOperands(**{**tangents, **zeros}))
 
     @property
-    def by_data_alone(self) -> "Point":
-        """The point, if only coefficients and matrices had tangents."""
-        return self._replace(dots=[*self.dots[:2], *map(zero_tangent, self.data[2:])])
+    def by_data_alone(self) -> "MeasurementJvp":
+        """The same, if only coefficients and matrices had tangents."""
+        return self._with_tangents_of("coefficients", "matrices")
 
     @property
-    def apart_from_data(self) -> "Point":
-        """The point, if coefficients and matrices had no tangents."""
-        return self._replace(dots=[*map(zero_tangent, self.data[:2]), *self.dots[2:]])
+    def apart_from_data(self) -> "MeasurementJvp":
+        """The same, if coefficients and matrices had no tangents."""
+        return self._with_tangents_of("params", "amplitudes", "perturbation")
 
-    def changes(self) -> tuple[list[Change], "Point"]:
+    def changes(self) -> tuple[list[Change], "MeasurementJvp"]:
         """Return how values change by the tangents of coefficients and of matrices.
 
-        The point that comes with the changes has the measurements whose values they need, one after
-        another, and then the means of variances among these.
+        What comes with the changes has the measurements whose values they need, one after another,
+        and then the means of variances among these.
         """
-        dots = [dot if is_given(dot) else None for dot in self.dots[:2]]
-        changes = list(changes_by_data(self.measuring.measurements, self.data[0], *dots))
+        dots = self.given.get("coefficients"), self.given.get("matrices")
+        before = self.primals.coefficients
+        changes = list(changes_by_data(self.measuring.measurements, before, *dots))
         terms = self.measuring.of([m for change in changes for m in change.measurements])
-        coefficients = [jnp.asarray(change.coefficients, real_type()) for change in changes]
-        data = [jnp.concatenate([self.data[0], *coefficients]), *self.data[1:]]
-        return changes, self._replace(data=data, measuring=terms.with_means())
+        more = [jnp.asarray(change.coefficients, real_type()) for change in changes]
+        primals = self.primals._replace(coefficients=jnp.concatenate([before, *more]))
+        return changes, self._replace(primals=primals, measuring=terms.with_means())
 
     def along(
         self, handle: Any, place: "Place", directions: Any, measuring: Measuring, order: int
@@ -182,8 +199,7 @@ class Point(NamedTuple):
             order: the order of the derivative by parameters.
         """
         return directional_derivative_p.bind(
-            handle,
-            *self.data,
+            *self.primals._replace(handle=handle).flat(),
             *place,
             directions,
             order=order,

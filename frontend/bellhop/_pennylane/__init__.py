@@ -1,0 +1,1 @@
+"""What of PennyLane is replaced."""

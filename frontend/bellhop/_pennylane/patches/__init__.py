@@ -1,0 +1,1 @@
+"""Replaced parts of PennyLane, a file each; see ``_patching``."""

@@ -1,0 +1,33 @@
+"""PennyLane's functions that look into a circuit, and know Catalyst's compiled functions alone.
+
+    qml.specs(bellhop.qjit(circuit))(0.3)    without this patch: no attribute of a QNode
+
+Replaced: ``qml.specs``, ``construct_tape``, ``construct_batch`` and ``iterative_qpe``.
+Versions: 0.45.
+Upstream: most of them take whatever is named ``QJIT`` and has a ``user_function``; these do not.
+Installed: when the first function is compiled.
+Test: ``tests/frontend/circuits/pennylane``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pennylane as qml
+
+from bellhop._patching import original, patch
+
+Tool = Callable[..., Any]
+
+
+@patch("qml.specs and other tools", "they take qjit functions")
+def use_tools_by(of_circuit: Callable[[Tool], Tool], of_loops: Callable[[Tool], Tool]) -> None:
+    """Replace functions that take a circuit, and one that fills a list in a loop."""
+    for modules, name in (
+        ((qml, qml.resource), "specs"),
+        ((qml.workflow,), "construct_tape"),
+        ((qml.workflow,), "construct_batch"),
+    ):
+        tool = of_circuit(original(modules[0], name))
+        for module in modules:
+            setattr(module, name, tool)
+    qml.iterative_qpe = of_loops(original(qml, "iterative_qpe"))
