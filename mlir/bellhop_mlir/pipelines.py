@@ -39,6 +39,8 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
 )
 # After these a program's regions are modules of their own, which are taken out of it.
 REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime, OverlapCalls)
+# The same in a program that is not for the CPU, which has no calls in two halves.
+DELEGATED_REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime,)
 _CALLS: tuple[type[Pass], ...] = (
     FuseCircuits,
     ConvertCallbackToRuntime,

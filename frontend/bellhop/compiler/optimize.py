@@ -37,6 +37,7 @@ from bellhop_mlir.passes import Pass
 from bellhop_mlir.pipelines import (
     CALLS,
     DELEGATED_CALLS,
+    DELEGATED_REGIONS,
     OPTIMIZATION,
     REGIONS,
     run_pipeline,
@@ -128,7 +129,7 @@ def optimize(
         if workers is not None:
             starting = (str(i) for i, target in enumerate(targets) if target.may_start)
             options[OverlapCalls] = {"ids": ",".join(starting)}
-        run(REGIONS, verified=True)
+        run(DELEGATED_REGIONS if delegates else REGIONS, verified=True)
         callbacks = [target.bind(workers) for target in targets] + take_regions(module, targets)
         if not delegates:
             table.set_program(key, callbacks)

@@ -1,6 +1,7 @@
 """What does not need a region runs beside it: shown by events that each waits for."""
 
 import gc
+import re
 import threading
 from functools import partial
 
@@ -284,4 +285,25 @@ def test_devices_that_launch_without_waiting(monkeypatch):
         return circuit(x) + y + same
 
     np.testing.assert_allclose(program(0.3), np.cos(0.3) + np.sin(0.3) + 0.9)
+    assert pending_regions() == 0
+
+
+@pytest.mark.gpu
+def test_region_in_a_region_on_a_gpu_stays_whole(gpu):
+    """A program for a GPU calls the host by JAX's callbacks, which have no halves."""
+    same = bellhop.pure_callback(lambda x: x, float)
+    outer = bellhop.accelerate(lambda x: far(x) + same(x), dev=gpu)
+    np.testing.assert_allclose(bellhop.qjit(lambda x: outer(x))(0.3), np.sin(0.3) + 0.3)
+
+
+@pytest.mark.gpu
+def test_regions_of_two_gpus_are_under_way_at_once():
+    gpus = jax.devices("gpu")
+    if len(gpus) < 2:
+        pytest.skip("JAX sees one GPU")
+    first, second = (bellhop.accelerate(lambda x: long_sine(x), dev=gpu) for gpu in gpus[:2])
+    value, text = stages(lambda x: first(x) + second(2 * x), 0.3)
+    np.testing.assert_allclose(value, np.sin(0.3) + np.sin(0.6))
+    halves = re.findall('kind = "(start|done)"', text)
+    assert halves == ["start", "start", "done", "done"]
     assert pending_regions() == 0
