@@ -37,20 +37,23 @@ def choose_platforms_of_jits(
 
     def lower(ctx: Any, *args: Any, name: str, **params: Any) -> Any:
         chosen = choose(name)
-        if chosen is not None:
-            platform, caches = chosen
-            old = ctx.module_context
-            if tuple(old.platforms) != (platform,):
-                # The caches of the module hold functions that were lowered for its own platform.
-                own, primitives = caches.setdefault(platform, ({}, {}))
-                ctx = ctx.replace(
-                    module_context=old.replace(
-                        platforms=(platform,),
-                        backend=None,
-                        lowering_cache=own,
-                        cached_primitive_lowerings=primitives,
-                    )
-                )
-        return lower_jit(ctx, *args, name=name, **params)
+        old = ctx.module_context
+        if chosen is None or tuple(old.platforms) == (chosen[0],):
+            return lower_jit(ctx, *args, name=name, **params)
+        platform, caches = chosen
+        # The caches of the module hold functions that were lowered for its own platform.
+        own, primitives = caches.setdefault(platform, ({}, {}))
+        inner = ctx.replace(
+            module_context=old.replace(
+                platforms=(platform,),
+                backend=None,
+                lowering_cache=own,
+                cached_primitive_lowerings=primitives,
+            )
+        )
+        results = lower_jit(inner, *args, name=name, **params)
+        if inner.tokens_out is not None:
+            ctx.set_tokens_out(inner.tokens_out)
+        return results
 
     mlir.register_lowering(jit_p, lower, cacheable=False)
