@@ -37,6 +37,8 @@ Each name, what it is for, and why no public name serves:
   program that calls itself during its first run, and ``Compiled.__call__`` always takes it.
 * ``partitioning``: whether the module that is being lowered is partitioned over devices, which a
   lowering rule can read only from its context.
+* ``callback_sharding``: how JAX annotates its own callbacks in a module that is partitioned.  The
+  public ``mlir.emit_python_callback`` takes the annotation, and nothing public makes it.
 * ``pxla._dce_jaxpr``: a cache that keeps programs, and so users' functions, for ever.  Public JAX
   clears all of its caches or none.
 * ``varying_axes`` and ``over_axes``: the mesh axes over which a value varies inside
@@ -208,6 +210,11 @@ def partitioning(context: mlir.ModuleContext) -> tuple[Partitioning, int]:
     if isinstance(axes, sharding_impls.ShardingContext) and axes.num_devices > 1:
         return Partitioning.AUTOMATIC, axes.num_devices
     return Partitioning.NONE, 1
+
+
+def callback_sharding(ctx: mlir.LoweringRuleContext) -> Any:
+    """Return the annotation of a callback: once with whole arrays, or on each device its part."""
+    return callback._callback_op_sharding(ctx.module_context.axis_context, None, ctx.avals_out)
 
 
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:

@@ -36,7 +36,7 @@ from bellhop.callbacks.partitioned import attempted
 from bellhop.callbacks.vmap_method import call_each, call_with_batch
 from bellhop.compiler.context import lowering_in_progress
 from bellhop.compiler.delegation import is_delegated, lower_by_jax
-from bellhop.compiler.plain_jit import lower_alone
+from bellhop.compiler.plain_jit import lower_alone, refuse_several_platforms
 from bellhop.compiler.target import CallbackTarget, flatten_arguments
 from bellhop.mesh.manual_axes import varying_as
 from bellhop.mesh.partitioning import is_partitioned, on_first_device
@@ -190,6 +190,8 @@ class Flavour:
         """Lower a call to our dialect, or in programs of JAX's own to what these can hold."""
         lowering = lowering_in_progress()
         kind = "tap" if target.asynchronous else self.kind
+        if lowering is None:
+            refuse_several_platforms(ctx.module_context, target)
         if target.partitioned and lowering is None and is_partitioned(ctx.module_context):
             # JAX's callback is one that XLA leaves to each device; there is no order among these.
             lower_by_jax(ctx, target, kind, operands, None)

@@ -8,7 +8,7 @@ import jax
 from bellhop._jax.private import run_compiled
 from bellhop.base.signature import describe
 from bellhop.base.static_arguments import Static
-from bellhop.compiler.failures import compiled
+from bellhop.compiler.failures import with_failures
 from bellhop.run.embedding import first_input
 from bellhop.run.runner import Runner
 
@@ -69,7 +69,7 @@ class Lowered(_Stage):
 
     def compile(self) -> Compiled:
         """Compile the program."""
-        executable = compiled(self._of_jax)
+        executable = with_failures(self._of_jax.compile)
         return Compiled(executable, self._function, self._pinned(executable))
 
 

@@ -25,7 +25,7 @@ from bellhop.base.declared_types import array_type
 from bellhop.base.source import qualified_name
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.context import lowering_in_progress
-from bellhop.compiler.functions_of_jax_callbacks import FunctionOfJax, exceptions_as_they_are
+from bellhop.compiler.functions_of_jax_callbacks import FunctionOfJax, call_by_us
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop_mlir._walk import named, source_line
@@ -55,8 +55,7 @@ def _emit(
     """
 
     def called(*leaves: Any) -> tuple[np.ndarray, ...]:
-        with exceptions_as_they_are():
-            return tuple(map(_canonical, function(*leaves)))
+        return tuple(map(_canonical, call_by_us(function, leaves)))
 
     called.__name__ = name = str(ctx.primitive)
     target = CallbackTarget(

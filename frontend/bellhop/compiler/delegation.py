@@ -1,9 +1,13 @@
 """Callbacks in programs for other devices than the CPU are JAX's own callbacks there.
 
-Our runtime calls Python on the host.  A program on a GPU or TPU calls it by JAX's
-``pure_callback``, ``io_callback``, ``debug.callback`` and ``buffer_callback``, which know the
-platform.  The user's function is wrapped as on the CPU: arrays are read-only, results are checked,
-and exceptions reach the caller unchanged.
+Our runtime calls Python on the host.  A program on a GPU or TPU calls it by the custom call that
+JAX lowers its own callbacks to there (``mlir.emit_python_callback``), whatever the flavour::
+
+    callback.call(%token, %x) {callee = @f, kind = "debug"}                         before
+    stablehlo.custom_call @xla_ffi_python_gpu_callback(%token, %x) {index = 0}      on a GPU
+
+and buffers by ``buffer_callback``.  The user's function is wrapped as on the CPU: arrays are
+read-only, results are checked, and exceptions reach the caller unchanged.
 """
 
 import contextlib
@@ -13,12 +17,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import numpy as np
-from jax.experimental import io_callback
 from jax.experimental.buffer_callback import buffer_callback
 from jax.extend.mlir.dialects import func
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
+from bellhop._jax.private import callback_sharding, without_mesh
+from bellhop.base.devices import host_device
 from bellhop.base.ir_types import aval_of
 from bellhop.compiler.context import lowering_state, lowering_with
 from bellhop.compiler.failures import raise_failures_of_plain_jits, told_by_number
@@ -83,23 +88,23 @@ class Delegates:
         type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         inputs, results = list(type_.inputs), list(type_.results)
         is_ordered = bool(inputs) and is_token(inputs[0])
-        avals = [aval_of(type_) for type_ in inputs[is_ordered:]]
-        out_avals = [aval_of(type_) for type_ in results[is_ordered:]]
-        if number < len(self._targets) and self._targets[number].writes:
-            target = cast("BufferTarget", self._targets[number])
-            find = cast("Callable[[], BufferTarget]", lambda: _alive(held)._targets[number])
-            delegate = _writing(target, find, out_avals, kind)
-        else:
-            if number < len(self._targets):
-                _check_delegated(self._targets[number])
-            run = _Run(lambda: _alive(held)._callbacks[number], out_avals, kind)
-            delegate = _returning(run, out_avals, kind, ordered=is_ordered)
+        inner = ctx.replace(
+            avals_in=[aval_of(type_) for type_ in inputs[is_ordered:]],
+            avals_out=[aval_of(type_) for type_ in results[is_ordered:]],
+        )
         block = function.regions[0].blocks.append(*inputs)
         with ir.InsertionPoint(block), function.location:
             operands = list(block.arguments)
             token = operands.pop(0) if is_ordered else None
-            inner = ctx.replace(avals_in=avals, avals_out=out_avals)
-            values, token = _lower(inner, delegate, operands, token)
+            if number < len(self._targets) and self._targets[number].writes:
+                target = cast("BufferTarget", self._targets[number])
+                find = cast("Callable[[], BufferTarget]", lambda: _alive(held)._targets[number])
+                values = _call_with_buffers(inner, target, find, kind, operands)
+            else:
+                if number < len(self._targets):
+                    _check_delegated(self._targets[number])
+                run = _Run(lambda: _alive(held)._callbacks[number], inner.avals_out, kind)
+                values, token = _call(inner, run, kind, operands, token)
             func.ReturnOp(values if token is None else [token, *values])
 
 
@@ -145,60 +150,61 @@ class _Run:
             Callback.tap(self._callback(), arguments)
             return ()
         results = [np.empty(aval.shape, aval.dtype) for aval in self._result_avals]
-        with told_by_number(self._plain_jit):
+        # As JAX does: the device of the program is busy until the call returns.
+        with told_by_number(self._plain_jit), jax.default_device(host_device()), without_mesh():
             self._callback()(arguments, results)
         return tuple(results)
 
 
-def _returning(
+def _call(
+    ctx: mlir.LoweringRuleContext,
     run: _Run,
-    result_avals: Sequence[jax.core.ShapedArray],
     kind: str,
+    operands: Sequence[ir.Value],
+    token: ir.Value | None,
     *,
-    ordered: bool,
     partitioned: bool = False,
-) -> Callable[..., Any]:
-    """Return the call by JAX of what returns its results."""
-    types = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in result_avals)
-    if KINDS[kind].is_pure:
-        return lambda *args: jax.pure_callback(run, types, *args)
-    if KINDS[kind].only_reports or partitioned:
-        # JAX's calls of each device return nothing.
-        assert not types
-
-        def report(*args: Any) -> None:
-            run(*args)
-
-        def call(*args: Any) -> tuple[()]:
-            jax.debug.callback(report, *args, ordered=ordered, partitioned=partitioned)
-            return ()
-
-        return call
-    return lambda *args: io_callback(run, types, *args, ordered=ordered)
+) -> tuple[list[ir.Value], ir.Value | None]:
+    """Emit JAX's custom call of what returns its results."""
+    results, token, _ = mlir.emit_python_callback(
+        ctx,
+        run,
+        token,
+        list(operands),
+        ctx.avals_in,
+        ctx.avals_out,
+        has_side_effect=not KINDS[kind].is_pure,
+        returns_token=token is not None,
+        partitioned=partitioned,
+        sharding=callback_sharding(ctx),
+    )
+    return list(results), token
 
 
-def _writing(
+def _call_with_buffers(
+    ctx: mlir.LoweringRuleContext,
     target: "BufferTarget",
     find: Callable[[], "BufferTarget"],
-    result_avals: Sequence[jax.core.ShapedArray],
     kind: str,
+    operands: Sequence[ir.Value],
     *,
     plain_jit: bool = False,
-) -> Callable[..., Any]:
-    """Return the call by JAX of what writes its results."""
+) -> list[ir.Value]:
+    """Lower the call by JAX of what writes its results."""
 
     def run(context: Any, out: Sequence[Any], *args: Any) -> None:
         with told_by_number(plain_jit):
             find().write(context, out, args)
 
-    types = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in result_avals)
-    return buffer_callback(
+    call = buffer_callback(
         run,
-        types,
+        tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_out),
         has_side_effect=not KINDS[kind].is_pure,
         input_output_aliases=dict(target.aliases),
         command_buffer_compatible=target.command_buffer_compatible,
     )
+    inner = ctx.replace(tokens_in=mlir.TokenSet(), tokens_out=None)
+    return list(mlir.lower_fun(call, multiple_results=True)(inner, *operands))
 
 
 def lower_by_jax(
@@ -214,36 +220,13 @@ def lower_by_jax(
         the results, and the next token where there is one.
     """
     raise_failures_of_plain_jits()
+    # Keys are arrays of words to a program.
+    ctx = ctx.replace(avals_in=[aval_of(operand.type) for operand in operands])
     if target.writes:
         writing = cast("BufferTarget", target)
-        delegate = _writing(writing, lambda: writing, ctx.avals_out, kind, plain_jit=True)
-    else:
-        _check_delegated(target)
-        callback = target.bind()
-        run = _Run(lambda: callback, ctx.avals_out, kind, plain_jit=True)
-        delegate = _returning(
-            run,
-            ctx.avals_out,
-            kind,
-            ordered=token is not None,
-            partitioned=target.partitioned,
-        )
-    return _lower(ctx, delegate, operands, token)
-
-
-def _lower(
-    ctx: mlir.LoweringRuleContext,
-    function: Callable[..., Any],
-    operands: Sequence[ir.Value],
-    token: ir.Value | None,
-) -> tuple[list[ir.Value], ir.Value | None]:
-    lowered = mlir.lower_fun(lambda *args: tuple(function(*args)), multiple_results=True)
-    if token is None:
-        inner = ctx.replace(tokens_in=mlir.TokenSet(), tokens_out=None)
-        return list(lowered(inner, *operands)), None
-    # JAX orders its own effects by their own tokens.
-    specs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_in]
-    (effect,) = jax.make_jaxpr(function)(*specs).effects
-    inner = ctx.replace(tokens_in=mlir.TokenSet({effect: token}), tokens_out=None)
-    results = list(lowered(inner, *operands))
-    return results, inner.tokens_out.get(effect)
+        values = _call_with_buffers(ctx, writing, lambda: writing, kind, operands, plain_jit=True)
+        return values, token
+    _check_delegated(target)
+    callback = target.bind()
+    run = _Run(lambda: callback, ctx.avals_out, kind, plain_jit=True)
+    return _call(ctx, run, kind, operands, token, partitioned=target.partitioned)

@@ -2,14 +2,16 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import jax
 
 from bellhop._jax.patches.runtime_error import raise_what_failed
 from bellhop.errors import CircuitError
 from bellhop_runtime import keep_failure, take_failure
+
+T = TypeVar("T")
 
 # What a failed run raises: cached calls take a path of JAX's that raises ValueError.
 RUN_ERRORS = (jax.errors.JaxRuntimeError, ValueError)
@@ -24,16 +26,13 @@ def python_failure(error: Exception) -> BaseException | None:
     return _waiting(_FAILURE.match(str(error)))
 
 
-def compiled(lowered: Any) -> Any:
-    """Return JAX's ``Compiled`` of its ``Lowered``.
+def with_failures(step: Callable[[], T]) -> T:
+    """Do something that may run a program of ours, and raise what failed there itself.
 
     XLA begins calls without operands while it compiles, and has what failed as of a run.
-
-    Args:
-        lowered: JAX's.
     """
     try:
-        return lowered.compile()
+        return step()
     except RUN_ERRORS as error:
         failure = python_failure(error)
         if failure is None:

@@ -2,12 +2,11 @@
 
 Where JAX runs what was traced, under its transformations or in a plain ``jax.jit``, it carries only
 the text of an exception; so that text is a number (``failures``).  Where we do, the exception comes
-as it is.  In circuits they make no gates.
+as it is, around JAX's code, which would log it.  In circuits they make no gates.
 """
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,21 +17,24 @@ from bellhop.tracing.state import is_tracing
 
 
 class _Thread(threading.local):
-    # Whether a program of ours is calling a function of JAX's.
-    is_ours = False
+    # Gets what a function of JAX's raises, where a program of ours is calling it.
+    failures: list[BaseException] | None = None
 
 
 _thread = _Thread()
 
 
-@contextlib.contextmanager
-def exceptions_as_they_are() -> Iterator[None]:
-    """Let the function that is called next raise its exceptions: who calls it is ours."""
-    _thread.is_ours = True
+def call_by_us(function: Callable[..., Any], leaves: Sequence[Any]) -> Any:
+    """Call what JAX made of a function, and raise the function's own exceptions."""
+    failures: list[BaseException] = []
+    _thread.failures = failures
     try:
-        yield
+        results = function(*leaves)
     finally:
-        _thread.is_ours = False
+        _thread.failures = None
+    if failures:
+        raise failures[0]
+    return results
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,16 @@ class FunctionOfJax:
         function = self.function
         if self.circuit is not None:
             function = WithoutGates(function, self.circuit)
-        is_ours, _thread.is_ours = _thread.is_ours, False
-        if is_ours:
+        failures, _thread.failures = _thread.failures, None
+        if failures is None:
+            with told_by_number(plain_jit=True):
+                return function(*args, **kwargs)
+        try:
             return function(*args, **kwargs)
-        with told_by_number(plain_jit=True):
-            return function(*args, **kwargs)
+        except BaseException as error:
+            failures.append(error)
+            # Nobody looks at these results; to JAX they are a pytree of arrays.
+            return ()
 
 
 def change_functions() -> None:

@@ -67,6 +67,30 @@ def calls_python(kept: Any) -> bool:
     return isinstance(kept, _ModulePrograms) and bool(kept.table.callbacks)
 
 
+def refuse_several_platforms(context: mlir.ModuleContext, what: object) -> None:
+    """Refuse what is lowered for no process, or for no platform, in particular.
+
+    Args:
+        context: of a program of JAX's own.
+        what: which callback or circuit it calls, for errors.
+
+    Raises:
+        NotImplementedError: for ``jax.export``, and for several platforms at once.
+    """
+    if context.lowering_parameters.for_export:
+        raise NotImplementedError(
+            f"jax.export of a program with bellhop's callbacks and circuits ({what}): what they "
+            "call is not in the module. Compile it with bellhop.qjit, and use f.save(path) and "
+            "bellhop.load(path)."
+        )
+    if len(context.platforms) > 1:
+        raise NotImplementedError(
+            f"a program with bellhop's callbacks and circuits ({what}) is lowered for "
+            f"{', '.join(context.platforms)} at once, and each calls Python in a way of its own. "
+            "Use lower(lowering_platforms=(platform,)) for each by itself."
+        )
+
+
 def lower_alone(
     ctx: mlir.LoweringRuleContext,
     primitive: Primitive,
@@ -78,18 +102,12 @@ def lower_alone(
     Equal ones in a module are one program, which is called in several places.
     """
     context = ctx.module_context
+    refuse_several_platforms(context, params.get("target") or f"circuit {params.get('name')}")
     if set(context.platforms) != {"cpu"}:
         raise NotImplementedError(
             f"bellhop's callbacks and circuits outside qjit run on the CPU, and this program is "
             f"compiled for {', '.join(context.platforms)}. Call it inside bellhop.qjit, "
             "or under jax.default_device(jax.devices('cpu')[0])."
-        )
-    if context.lowering_parameters.for_export:
-        what = params.get("target") or f"circuit {params.get('name')}"
-        raise NotImplementedError(
-            f"jax.export of a program with bellhop's callbacks and circuits ({what}): what they "
-            "call is not in the module. Compile it with bellhop.qjit, and use f.save(path) and "
-            "bellhop.load(path)."
         )
     if is_partitioned(context):
         return on_first_device(ctx, functools.partial(primitive.bind, **params), operands)

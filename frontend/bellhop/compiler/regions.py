@@ -23,7 +23,7 @@ from bellhop.base.devices import (
 from bellhop.base.ir_types import aval_of
 from bellhop.compiler.code import Program, table_handle
 from bellhop.compiler.delegation import is_delegated
-from bellhop.compiler.failures import RUN_ERRORS, compiled, python_failure
+from bellhop.compiler.failures import with_failures
 from bellhop.compiler.optimize import optimize
 from bellhop.compiler.program import program_p
 from bellhop.errors import CompileError
@@ -99,7 +99,7 @@ class Region:
 
     def __call__(self, *arguments: np.ndarray) -> Any:
         """Run the region: each argument to the device once, each result back once."""
-        return self._take(lambda: self.launch(arguments))
+        return self._fetch(with_failures(lambda: self.launch(arguments)))
 
     def start(self, *arguments: np.ndarray) -> Callable[[], Any]:
         """Start the region and return a function that waits for its results.
@@ -109,22 +109,14 @@ class Region:
         if target_platform(self.target) == "cpu":
             # Executables of the CPU run in the thread that calls them.
             return _threads().submit(self, *arguments).result
-        launched = self.launch(arguments)
+        launched = with_failures(lambda: self.launch(arguments))
         for result in launched:
             result.copy_to_host_async()
-        return lambda: self._take(lambda: launched)
+        return lambda: self._fetch(launched)
 
-    def _take(self, results: Callable[[], Sequence[jax.Array]]) -> Any:
-        try:
-            arrays = tuple(map(np.asarray, results()))
-        except RUN_ERRORS as error:
-            failure = python_failure(error)
-            if failure is None:
-                raise
-        else:
-            return arrays[0] if self._is_single else arrays
-        # Outside the handler, so that XLA's account of it is not the context.
-        raise failure
+    def _fetch(self, launched: Sequence[jax.Array]) -> Any:
+        arrays = with_failures(lambda: tuple(map(np.asarray, launched)))
+        return arrays[0] if self._is_single else arrays
 
     def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
         """Move the arguments to the device and start there; return the results to be.
@@ -147,7 +139,7 @@ class Region:
 def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Some donated buffers were not usable")
-        return compiled(region.lower(*arguments))
+        return with_failures(region.lower(*arguments).compile)
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from bellhop._jax.private import run_compiled
 from bellhop.base.devices import host_device
 from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.compiler.code import table_handle
-from bellhop.compiler.failures import compiled
+from bellhop.compiler.failures import with_failures
 from bellhop.compiler.placement import (
     Elsewhere,
     are_together,
@@ -219,7 +219,7 @@ class Runner:
         self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
     ) -> Any:
         """Return JAX's ``Compiled``, of values or of abstract values."""
-        return compiled(self.lower(static, args, kwargs, handle))
+        return with_failures(self.lower(static, args, kwargs, handle).compile)
 
     def trace(self, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
         """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""

@@ -96,9 +96,14 @@ def test_jax_refuses_buffers_on_a_tpu():
         jax.jit(FLAVOURS["buffer"][0]()).trace(X).lower(lowering_platforms=("tpu",))
 
 
-def test_program_for_two_platforms_is_refused():
-    with pytest.raises(NotImplementedError, match="this program is compiled for cpu, cuda"):
-        jax.jit(FLAVOURS["pure"][0]()).trace(X).lower(lowering_platforms=("cpu", "cuda"))
+@pytest.mark.parametrize("platforms", [("cpu", "cuda"), ("cuda", "tpu", "cpu")])
+@pytest.mark.parametrize("flavour", [*FLAVOURS, "debug"])
+def test_program_for_several_platforms_is_refused_by_name(flavour, platforms):
+    callback = FLAVOURS[flavour][0]() if flavour in FLAVOURS else bellhop.debug.callback(print)
+    with pytest.raises(
+        NotImplementedError, match=rf"callback .* is lowered for {', '.join(platforms)} at once"
+    ):
+        jax.jit(callback).trace(X).lower(lowering_platforms=platforms)
 
 
 def test_debug_callbacks_run_in_order(form):

@@ -58,6 +58,9 @@ def _order(block: ir.Block, before: ir.Value | None) -> None:
             _return_each_once(op, token, block)
             continue
         taken = [place for place, value in enumerate(op.operands) if is_token(value.type)]
+        if token is None and taken:
+            # The first effect of a program that makes its tokens: that of a region.
+            token = op.operands[taken[0]]
         for place in taken:
             op.operands[place] = token
         for region in op.regions:
@@ -69,7 +72,11 @@ def _order(block: ir.Block, before: ir.Value | None) -> None:
 
 def _return_each_once(end: ir.Operation, token: ir.Value, block: ir.Block) -> None:
     """Return a token, and in the place of each further one another that comes after it."""
-    first, *others = [place for place, value in enumerate(end.operands) if is_token(value.type)]
+    places = [place for place, value in enumerate(end.operands) if is_token(value.type)]
+    if not places:
+        # A region that makes its tokens keeps them.
+        return
+    first, *others = places
     own = [value for value in block.arguments if is_token(value.type)]
     end.operands[first] = token
     for place, given in zip(others, own[1:], strict=True):

@@ -31,7 +31,7 @@ class CanonicalizeRegions(Pass):
 
     A constant of a region is in its executable and so on its device from when the program is
     compiled; an operand would be moved at each call.  Results that nothing uses are not
-    fetched.
+    fetched, but for a token: the last effects of a program give theirs to nobody.
 
     Preconditions: none.
     """
@@ -54,7 +54,8 @@ def _specialise(
     results = list(region.results)
     constants = [is_constant(value) for value in operands]
     first = [operands.index(value) for value in operands]
-    used = [i for i, result in enumerate(results) if any(True for _ in result.uses)]
+    token = next((i for i, result in enumerate(results) if callback.is_token(result.type)), None)
+    used = [i for i, result in enumerate(results) if i == token or any(True for _ in result.uses)]
     kept = [i for i in range(len(operands)) if not constants[i] and first[i] == i]
     if len(kept) == len(operands) and len(used) == len(results):
         return

@@ -47,3 +47,24 @@ func.func public @main(%a: !stablehlo.token, %x: tensor<f64>) -> !stablehlo.toke
   %1 = "callback.call"(%a, %x) {callee = @f, kind = "io"} : (!stablehlo.token, tensor<f64>) -> !stablehlo.token
   return %1 : !stablehlo.token
 }
+
+// -----
+// TEST: a_program_makes_its_tokens
+
+"callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> (), python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
+// CHECK-LABEL: func.func public @main
+func.func public @main(%x: tensor<f64>) {
+  // CHECK: %[[A:.+]] = stablehlo.create_token
+  // CHECK: %[[ONE:.+]]:2 = "callback.accelerate"(%[[A]], %[[A]],
+  // CHECK: "callback.call"(%[[ONE]]#0,
+  // CHECK: return
+  %a = stablehlo.create_token : !stablehlo.token
+  %b = stablehlo.create_token : !stablehlo.token
+  %1:2 = "callback.accelerate"(%a, %b, %x) {callee = @accelerate_cpu_1__f, device = "cpu:1"} : (!stablehlo.token, !stablehlo.token, tensor<f64>) -> (!stablehlo.token, !stablehlo.token)
+  %2 = "callback.call"(%1#1, %x) {callee = @f, kind = "debug"} : (!stablehlo.token, tensor<f64>) -> !stablehlo.token
+  return
+}
+func.func private @accelerate_cpu_1__f(%a: !stablehlo.token, %b: !stablehlo.token, %x: tensor<f64>) -> (!stablehlo.token, !stablehlo.token) {
+  %1 = "callback.call"(%b, %x) {callee = @f, kind = "debug"} : (!stablehlo.token, tensor<f64>) -> !stablehlo.token
+  return %a, %1 : !stablehlo.token, !stablehlo.token
+}

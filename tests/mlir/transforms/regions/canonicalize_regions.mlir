@@ -88,3 +88,19 @@ func.func private @accelerate_cuda_0__f(%x: tensor<f64>) -> tensor<f64> {
   %s = stablehlo.sine %x : tensor<f64>
   return %s : tensor<f64>
 }
+
+// -----
+// TEST: a_token_is_returned_though_nothing_takes_it
+
+"callback.func"() {sym_name = "p", function_type = (tensor<f64>) -> (), python = "p", site = "f.py:1", id = 0 : i64} : () -> ()
+// CHECK: "callback.accelerate"(%{{.+}}, %{{.+}}) {{.*}} : (!stablehlo.token, tensor<f64>) -> !stablehlo.token
+// CHECK: func.func private @accelerate_cuda_0__f_0(%{{.+}}: !stablehlo.token, %{{.+}}: tensor<f64>) -> !stablehlo.token
+func.func public @main(%x: tensor<f64>) {
+  %t = stablehlo.create_token : !stablehlo.token
+  %r:2 = "callback.accelerate"(%t, %x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} : (!stablehlo.token, tensor<f64>) -> (!stablehlo.token, tensor<f64>)
+  return
+}
+func.func private @accelerate_cuda_0__f(%t: !stablehlo.token, %x: tensor<f64>) -> (!stablehlo.token, tensor<f64>) {
+  %r = "callback.call"(%t, %x) {callee = @p, kind = "debug"} : (!stablehlo.token, tensor<f64>) -> !stablehlo.token
+  return %r, %x : !stablehlo.token, tensor<f64>
+}
