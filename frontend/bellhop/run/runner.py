@@ -92,7 +92,8 @@ class Runner:
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Compile, unless another thread does."""
         self._traces.wait_for(signature_of(of_first_input(first)[1], args, kwargs))
-        return compiled(self._choice.use(lambda jit: jit.lower(first, *args, **kwargs)))
+        lowered = self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
+        return with_failures(lowered.compile)
 
     def _new_handle(self) -> Any:
         if len(jax.local_devices(backend="cpu")) > 1:

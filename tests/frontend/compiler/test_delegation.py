@@ -269,7 +269,7 @@ def test_exception_and_print_in_a_region_on_a_gpu(capsys):
 
     def region(x):
         bellhop.debug.print("before {}", x[1])
-        return bellhop.pure_callback(look, VECTOR)(jnp.sin(x))
+        return bellhop.io_callback(look, VECTOR, ordered=True)(jnp.sin(x))
 
     with pytest.raises(LookupError, match="nothing there"):
         bellhop.qjit(bellhop.accelerate(region, dev="gpu"))(X)
