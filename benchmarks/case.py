@@ -81,6 +81,8 @@ class Case:
     unit: str = "call"
     #: CPU devices that the process must show JAX.
     devices: int = 1
+    #: Values may differ by this much, and by as large a part of them.
+    tolerance: float = 1e-9
     targets: tuple[Target, ...] = ()
 
 

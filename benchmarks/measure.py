@@ -19,7 +19,6 @@ import numpy as np
 from benchmarks.case import LIMIT, SIMULATORS, Case
 from benchmarks.client import Client, WorkerError
 
-TOLERANCE = 1e-9
 # OpenMP's threads spin for some milliseconds after their last region.
 SETTLE_S = 0.02
 
@@ -145,7 +144,7 @@ class Measurement:
         wrong = [
             f"{name} {_show(value)}"
             for name, value in values.items()
-            if not _agree(value, reference)
+            if not _agree(value, reference, self.result.case.tolerance)
         ]
         if wrong:
             self.result.wrong = f"not {_show(reference)}: {', '.join(wrong)}"
@@ -172,9 +171,9 @@ class Measurement:
         return min(rounds, max(3, affordable))
 
 
-def _agree(value: np.ndarray, reference: np.ndarray) -> bool:
+def _agree(value: np.ndarray, reference: np.ndarray, tolerance: float) -> bool:
     return value.shape == reference.shape and np.allclose(
-        value, reference, rtol=TOLERANCE, atol=TOLERANCE
+        value, reference, rtol=tolerance, atol=tolerance
     )
 
 

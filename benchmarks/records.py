@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.case import Case, Target
-from benchmarks.measure import TOLERANCE, Outcome, Result, Settings
+from benchmarks.measure import Outcome, Result, Settings
 
 RESULTS = Path(__file__).resolve().parent / "results"
 _PARTIAL = "-partial"
@@ -66,11 +66,11 @@ def save(
         "machine": machine(),
         "versions": versions,
         "settings": vars(settings),
-        "tolerance": TOLERANCE,
         "cases": [
             {
                 "name": result.case.name,
                 "title": result.case.title,
+                "tolerance": result.case.tolerance,
                 "limit": result.case.limit,
                 "items": result.case.items,
                 "unit": result.case.unit,

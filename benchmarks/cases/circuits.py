@@ -8,6 +8,8 @@ PennyLane's default.qubit under `jax.jit`, differentiated by backpropagation.
 
 Limit: Lightning's own time, approximated through its Python bindings, which
 costs up to a microsecond for each gate; small circuits can be faster than that.
+
+Those in single precision stand beside the same in double precision.
 """
 
 from __future__ import annotations
@@ -62,13 +64,13 @@ def _jax(wires: int, gradient: bool) -> Program:
     return synchronous(jax.jit(jax.grad(circuit) if gradient else circuit), ring_angles(wires))
 
 
-def _qjit(api: Any, wires: int, gradient: bool) -> Program:
+def _qjit(api: Any, wires: int, gradient: bool, **options: Any) -> Program:
     circuit = ring_circuit("lightning.qubit", wires, diff_method="adjoint")
 
     def program(angles: Any) -> Any:
         return (api.grad(circuit) if gradient else circuit)(angles)
 
-    return synchronous(api.qjit(program), ring_angles(wires))
+    return synchronous(api.qjit(program, **options), ring_angles(wires))
 
 
 def _limit(wires: int, gradient: bool) -> Program:
@@ -104,4 +106,32 @@ def _case(wires: int, gradient: bool) -> Case:
     )
 
 
-CASES = [_case(wires, gradient) for gradient in (False, True) for wires in SIZES]
+def _in_precision(precision: str, wires: int, gradient: bool) -> Program:
+    import bellhop
+
+    return _qjit(bellhop, wires, gradient, precision=precision)
+
+
+def _single_precision_case(wires: int, gradient: bool) -> Case:
+    what = "adjoint gradient" if gradient else "circuit"
+    return Case(
+        name=f"single-precision-{'gradient' if gradient else 'circuit'}-{wires}",
+        title=f"{what} in single precision, {wires} qubits",
+        limit="the same in double precision; half of its bytes, so half of its time",
+        builders={
+            "bellhop": lambda: _in_precision("single", wires, gradient),
+            LIMIT: lambda: _in_precision("double", wires, gradient),
+        },
+        targets=(Target(LIMIT, 1.7),),
+        tolerance=1e-5,
+    )
+
+
+CASES = [
+    *(_case(wires, gradient) for gradient in (False, True) for wires in SIZES),
+    *(
+        _single_precision_case(wires, gradient)
+        for gradient in (False, True)
+        for wires in (18, 20, 22, 24)
+    ),
+]
