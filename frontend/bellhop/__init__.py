@@ -7,7 +7,16 @@ are how they reach Python and other devices; QNodes run on PennyLane Lightning.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bellhop.base.config import configure_jax, configure_taps, engine_of_environment
+from bellhop._versions import warn_of_unknown_jax
+
+# Before what of JAX may be missing in an unknown version.
+warn_of_unknown_jax()
+
+from bellhop.base.config import (  # noqa: E402
+    configure_jax,
+    configure_taps,
+    engine_of_environment,
+)
 
 configure_jax()
 configure_taps()

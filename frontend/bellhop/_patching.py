@@ -18,14 +18,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from bellhop._versions import SUPPORTED
 from bellhop.errors import CompileError
 
-# Packages by the names of their modules, and which versions have what patches replace.
-_TRIED = {
-    "jax": ("jax", ">=0.10,<0.12"),
-    "malt": ("diastatic-malt", ">=2.15,<2.16"),
-    "pennylane": ("pennylane", ">=0.45,<0.46"),
-}
+# Packages by the names of their modules.
+_PACKAGES = {"jax": "jax", "malt": "diastatic-malt", "pennylane": "pennylane"}
 
 _in_force: dict[str, str] = {}
 # A patch may install another one.
@@ -66,10 +63,10 @@ def original(owner: Any, name: str) -> Any:
     except AttributeError as error:
         place = getattr(owner, "__name__", str(owner))
         library = getattr(owner, "__module__", place).partition(".")[0]
-        package, versions = _TRIED[library]
+        package = _PACKAGES[library]
         raise CompileError(
             f"{package} {importlib.metadata.version(package)} has no {place}.{name}, "
-            f"which bellhop has to replace. Install {package}{versions}."
+            f"which bellhop has to replace. Install {package}{SUPPORTED[package]}."
         ) from error
 
 

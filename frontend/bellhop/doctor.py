@@ -15,6 +15,7 @@ from rich.table import Table
 import bellhop
 from bellhop._jax.private import cpu_dispatch_is_asynchronous
 from bellhop._patching import in_force
+from bellhop._versions import SUPPORTED, is_supported
 from bellhop.base.config import engine_of_environment
 from bellhop.base.devices import all_devices
 from bellhop_runtime import engine_limits
@@ -92,13 +93,17 @@ def _versions() -> Finding:
         except importlib.metadata.PackageNotFoundError:
             if package in _PACKAGES:
                 installed[package] = "missing"
-    missing = [package for package, version in installed.items() if version == "missing"]
+    wrong = [
+        f'"{package}{SUPPORTED.get(package, "")}"'
+        for package, version in installed.items()
+        if version == "missing" or not is_supported(package, version)
+    ]
     text = ", ".join(f"{package} {version}" for package, version in installed.items())
     return Finding(
         "versions",
-        not missing,
+        not wrong,
         f"Python {platform.python_version()} ({_gil()}), {text}",
-        f"Install what is missing: pip install {' '.join(missing)}",
+        f"Install what is missing, or not a version that is supported: pip install {' '.join(wrong)}",
     )
 
 

@@ -57,16 +57,17 @@ def test_a_wrong_result_is_a_failure(monkeypatch):
     assert "The result is 2.0 and should be 3.0" in screen
 
 
-def test_a_missing_package_is_named(monkeypatch):
+def test_a_missing_package_and_an_unknown_version_are_named(monkeypatch):
     def version(package):
-        if package == "pennylane-lightning":
+        if package == "pennylane":
             raise doctor.importlib.metadata.PackageNotFoundError(package)
-        return "1.0"
+        return {"pennylane-lightning": "0.46.1"}.get(package) or installed(package)
 
+    installed = doctor.importlib.metadata.version
     monkeypatch.setattr(doctor.importlib.metadata, "version", version)
     finding = doctor._versions()
     assert finding.works is False
-    assert finding.advice.endswith("pip install pennylane-lightning")
+    assert finding.advice.endswith('pip install "pennylane>=0.45,<0.46" "pennylane-lightning>=0.45,<0.46"')
 
 
 @pytest.mark.subprocess

@@ -1,4 +1,4 @@
-"""The private names of JAX that are used as they are, for jax 0.10 and 0.11.
+"""The private names of JAX that are used as they are, for jax 0.10 to 0.12.
 
 Two examples.  ``dce`` removes dead code from a jaxpr, here from that of
 ``lambda x, y: (sin(x), 2.0 * y)``.  ``transpose_jaxpr`` transposes a linear jaxpr, here that of

@@ -8,7 +8,7 @@
 Replaced: ``bind`` of the primitives of ``jax.pure_callback``, ``io_callback``, ``debug.callback``
 and ``buffer_callback``.  The function is changed there, since JAX's later steps (transformations
 and lowering) no longer know the program and the circuit.
-Versions: 0.10 and 0.11.
+Versions: 0.10 to 0.12.
 Upstream: a hook for what is traced.
 Installed: when a program is first traced.
 Test: ``test_gates_in_callbacks.py`` and ``test_eager_transformations.py``.

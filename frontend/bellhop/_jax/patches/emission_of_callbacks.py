@@ -8,7 +8,7 @@
 Replaced: ``emit_python_callback``, by which JAX lowers its callbacks.  JAX's custom call finds its
 function by a number in the executable of the module that was lowered.  Our module becomes a part of
 another executable, which has no such function.  Outside our programs JAX's own function runs.
-Versions: 0.10 and 0.11.
+Versions: 0.10 to 0.12.
 Upstream: public lowering rules, or functions that are not numbered by the executable.
 Installed: when a program is first lowered.
 Test: ``test_callbacks_of_jax.py``.

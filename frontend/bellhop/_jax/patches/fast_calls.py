@@ -13,7 +13,7 @@ Replaced: ``pjit._get_fastpath_data``, ``MeshExecutable.create_cpp_call`` and
 any failure.  A run may start after the call has returned; if the ``jit`` is dropped meanwhile, its
 callbacks are freed before they are called.  And the token that a failed run on several devices
 leaves behind would make every later run with the same effect fail.
-Versions: 0.10 and 0.11.
+Versions: 0.10 to 0.12.
 Upstream: fast calls that raise ``JaxRuntimeError``, and tokens of failed runs that JAX drops.  JAX
 has no public option to avoid the fast path.
 Installed: when one of our calls is first lowered in a plain ``jax.jit``.

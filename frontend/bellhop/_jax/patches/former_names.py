@@ -5,10 +5,10 @@ On jax 0.11::
     jax.core.is_concrete(1.0)     AttributeError before, True after put_back_former_names()
 
 Replaced: ``jax.core.is_concrete`` and ``jax.core.concrete_or_error`` are defined again.
-Versions: 0.11.
+Versions: 0.11 and 0.12.
 Upstream: PennyLane tests for ``jax.core.Tracer`` instead.
 Installed: when a program with PennyLane is first traced.
-Test: ``tests/frontend/circuits`` on jax 0.11.
+Test: ``tests/frontend/circuits`` on jax 0.11 and 0.12.
 """
 
 import jax

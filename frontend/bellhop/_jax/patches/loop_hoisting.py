@@ -11,7 +11,7 @@ Both hoist loop-invariant equations, even those with effects.  Both also drop th
 ``jax.custom_jvp`` functions in the loop, without which it has no second derivative.  A loop that
 calls no Python and has no such function of ours is still split by JAX.  JAX's own callbacks count
 as Python, since a program of ours may hold them.
-Versions: 0.10 and 0.11.
+Versions: 0.10 to 0.12.
 Upstream: effect types that say whether an equation may be hoisted.
 Installed: when a program, or one of our calls, is first traced.
 Test: ``test_reported_jax.py``.

@@ -6,7 +6,7 @@ In a program for the CPU that calls ``accelerate(f, dev=gpu)``, JAX's lowering r
     platforms=("cuda",)    in the nested jit of f; JAX alone: ("cpu",)
 
 Replaced: the lowering rule of ``jit``.  Any ``jit`` that is no region is lowered by JAX's rule.
-Versions: 0.10 and 0.11.
+Versions: 0.10 to 0.12.
 Upstream: public JAX lowers a module for one platform, or all of it for several.
 Installed: by the first ``accelerate``.
 Test: ``tests/frontend/accelerate``, on a machine with a GPU.

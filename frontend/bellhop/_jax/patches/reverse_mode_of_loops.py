@@ -9,7 +9,7 @@ Replaced: the transpose rule of ``while_p``.  JAX's raises an error, and outside
 it still does.  Before jax 0.10.2 also its JVP rule, which fails where the arguments of the
 condition have no names.  A loop that reverse mode has split has such a condition, so the rule is
 needed for second derivatives.
-Versions: 0.10 and 0.11.
+Versions: 0.10 to 0.12.
 Upstream: nothing for the transpose rule; JAX refers users to ``jax.custom_vjp``.
 Installed: by the first derivative that needs it.
 Test: ``test_derivatives_of_long_loops.py``, ``test_higher_derivatives_in_dynamic_loops.py``.

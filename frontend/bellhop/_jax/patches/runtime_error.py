@@ -7,7 +7,7 @@ For ``jax.jit(lambda x: bellhop.pure_callback(f, float)(x))(1.0)``, where ``f`` 
     with it               KeyError: 'no'
 
 Replaced: ``jax.errors.JaxRuntimeError.__new__``, which XLA's C++ calls with the text of the error.
-Versions: 0.10 and 0.11.
+Versions: 0.10 to 0.12.
 Upstream: FFI handlers whose errors carry a Python object.
 Installed: when one of our calls is first lowered in a plain ``jax.jit``.
 Test: ``test_exceptions_in_plain_jit.py``.

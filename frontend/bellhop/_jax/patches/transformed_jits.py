@@ -15,7 +15,7 @@ run.  For a program that the fast path does not take, it does so during every ru
 calls the same program would then be refused, and one that waits for a thread which calls it would
 wait for ever.  Programs that call no Python still take the fast path; the exceptions behind its
 ``ValueError`` texts are found here.
-Versions: 0.10 and 0.11.
+Versions: 0.10 to 0.12.
 Upstream: a cache that locks no entry while a program runs.
 Installed: when a qjit function is first transformed outside of any program.
 Test: ``test_eager_transformations.py``.

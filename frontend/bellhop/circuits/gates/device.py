@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pennylane as qml
 
+from bellhop._versions import SUPPORTED, is_supported
 from bellhop.circuits.precision import is_double
 from bellhop.errors import CompileError
 from bellhop.tracing.state import current_options
-
-# The plugin interface is C++: only versions that were tried are known to have its layout.
-_TESTED_LIGHTNING = ("0.45",)
 
 
 @dataclass(frozen=True)
@@ -72,11 +70,12 @@ def check_version(name: str) -> None:
         return
     package = _lightning_package(name)
     version = importlib.metadata.version(package)
-    if not version.startswith(tuple(f"{tested}." for tested in _TESTED_LIGHTNING)):
+    # Each package of Lightning's has the interface of the version that it is of.
+    if not is_supported("pennylane-lightning", version):
+        supported = SUPPORTED["pennylane-lightning"]
         raise CompileError(
-            f"{package} {version} is not a version that bellhop was tested with "
-            f"({', '.join(_TESTED_LIGHTNING)}), and its compiled interface may differ. Install "
-            f"{package}=={_TESTED_LIGHTNING[-1]}.*."
+            f"{package} {version} is not a version that bellhop was tested with ({supported}), and "
+            f'its compiled interface may differ. Install it by pip install "{package}{supported}".'
         )
 
 
