@@ -29,9 +29,18 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-# A stamp for each set of extras: the package is built again when its sources change.
+# The package, built once for all sets of extras, and again when its sources change.
+$(VENV)/wheel: $(BIN)/python $(SOURCES)
+	rm -rf $@
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $@.new . \
+	  -Ccmake.define.BELLHOP_WERROR=$(WERROR)
+	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps $@.new/*.whl
+	mv $@.new $@
+
+# A stamp for each set of extras.
 $(VENV)/.installed-%: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet ".[$*]" -Ccmake.define.BELLHOP_WERROR=$(WERROR)
+	$(MAKE) $(VENV)/wheel
+	$(BIN)/python -m pip install --quiet "$$(echo $(VENV)/wheel/*.whl)[$*]"
 	@touch $@
 
 demo: $(VENV)/.installed-demo

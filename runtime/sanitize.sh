@@ -14,10 +14,11 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/sanitize-${sanitizers%%,*}
 cmake=${CMAKE:-cmake}
 
+# Each file by itself, which tries that it includes what it uses.
 # With -O2 and all of -g the compiler takes more than twice as long over what sanitizers add.
 "$cmake" -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1 -D_GLIBCXX_ASSERTIONS -Wno-maybe-uninitialized" \
-  -DPython_EXECUTABLE="$python" -DBELLHOP_SANITIZE="$sanitizers" > /dev/null
+  -DPython_EXECUTABLE="$python" -DBELLHOP_SANITIZE="$sanitizers" -DBELLHOP_UNITY=OFF > /dev/null
 "$cmake" --build "$build" --parallel "$(nproc)"
 
 # The layout that is installed otherwise: Python from the sources, and the module beside it.

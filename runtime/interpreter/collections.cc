@@ -15,7 +15,7 @@ namespace nb = nanobind;
 
 namespace {
 
-constexpr std::chrono::milliseconds kLook{1};
+constexpr std::chrono::milliseconds kLookForCollection{1};
 constexpr std::chrono::seconds kPatience{10};
 
 std::atomic<uint64_t> collections{0};
@@ -41,7 +41,7 @@ void collect_garbage() {
     }
     if (begun_here != before || std::chrono::steady_clock::now() > deadline) return;
     const NoGil no_gil;
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kLookForCollection);
   }
 }
 

@@ -9,7 +9,7 @@
 namespace bellhop {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{1};
+constexpr std::chrono::milliseconds kLookForCalls{1};
 
 // A call counts itself before it looks at the other, and the end of the process closes
 // before it looks at the count: one of them sees the other.
@@ -32,7 +32,7 @@ bool close_calls() {
   while (under_way.load() > 0) {
     {
       NoGil no_gil;
-      std::this_thread::sleep_for(kLook);
+      std::this_thread::sleep_for(kLookForCalls);
     }
     if (PyErr_CheckSignals() != 0) return false;
   }

@@ -12,7 +12,7 @@
 namespace bellhop {
 namespace {
 
-using Kind = Measurement::Kind;
+using MeasurementKind = Measurement::Kind;
 
 std::string describe(const Measurement& measurement, std::size_t position) {
   static constexpr std::array kNames = {"expval",    "var",           "probs",
@@ -257,21 +257,21 @@ void MeasurementList::measure(Session& session, std::span<const double> data,
         [&] { return describe(measurement, i); },
         [&] {
           switch (measurement.kind) {
-            case Kind::kExpval:
+            case MeasurementKind::kExpval:
               return measure_expval(session, measurement, data, outputs[i]);
-            case Kind::kVar:
+            case MeasurementKind::kVar:
               return measure_var(session, measurement, data, outputs[i]);
-            case Kind::kProbs:
+            case MeasurementKind::kProbs:
               return measure_probs(session, measurement, outputs[i]);
-            case Kind::kState:
+            case MeasurementKind::kState:
               return measure_state(session, outputs[i]);
-            case Kind::kSample:
+            case MeasurementKind::kSample:
               return measure_samples(session, measurement, samples, outputs[i]);
-            case Kind::kFrequencies:
+            case MeasurementKind::kFrequencies:
               return measure_frequencies(session, measurement, samples, outputs[i]);
-            case Kind::kSnapshots:
+            case MeasurementKind::kSnapshots:
               return measure_snapshots(*session.device, measurement, data, outputs[i]);
-            case Kind::kSnapshotMeans:
+            case MeasurementKind::kSnapshotMeans:
               return measure_snapshot_means(*session.device, measurement, data,
                                             outputs[i]);
           }
@@ -281,14 +281,14 @@ void MeasurementList::measure(Session& session, std::span<const double> data,
   // changes the state.
   bool variances = false;
   for (std::size_t i = 0; i < measurements_.size(); ++i) {
-    if (measurements_[i].kind == Kind::kVar) {
+    if (measurements_[i].kind == MeasurementKind::kVar) {
       variances = true;
     } else {
       take(i);
     }
   }
   for (std::size_t i = 0; variances && i < measurements_.size(); ++i) {
-    if (measurements_[i].kind == Kind::kVar) take(i);
+    if (measurements_[i].kind == MeasurementKind::kVar) take(i);
   }
 }
 

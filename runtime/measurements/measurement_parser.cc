@@ -8,7 +8,7 @@
 namespace bellhop {
 namespace {
 
-using Kind = ObservableStep::Kind;
+using StepKind = ObservableStep::Kind;
 
 // Deeper nesting than any program writes, and far from the end of the stack.
 constexpr int kMaxDepth = 200;
@@ -60,7 +60,7 @@ void read_observable(CodeReader& reader, std::vector<ObservableStep>& steps,
   const std::int64_t code = reader.next_below(8, "an observable");
   switch (code) {
     case 5: {
-      step.kind = Kind::kHermitian;
+      step.kind = StepKind::kHermitian;
       step.wires = read_wires(reader, reader.next_count("the number of wires"));
       if (step.wires.size() > 24) reader.fail("a Hermitian has too many wires");
       step.data =
@@ -69,7 +69,7 @@ void read_observable(CodeReader& reader, std::vector<ObservableStep>& steps,
     }
     case 6:
     case 7: {
-      step.kind = code == 6 ? Kind::kTensor : Kind::kCombination;
+      step.kind = code == 6 ? StepKind::kTensor : StepKind::kCombination;
       step.operands = reader.next_count("the number of operands");
       if (step.operands == 0) reader.fail("an observable made of nothing");
       if (code == 7) step.data = read_data_index(reader, step.operands, used);
@@ -77,7 +77,7 @@ void read_observable(CodeReader& reader, std::vector<ObservableStep>& steps,
         read_observable(reader, steps, used, depth + 1);
       }
       // Plugins refuse a product of one factor.
-      if (step.kind == Kind::kTensor && step.operands == 1) return;
+      if (step.kind == StepKind::kTensor && step.operands == 1) return;
       break;
     }
     default:
@@ -92,11 +92,11 @@ std::vector<PauliTerm> as_pauli_sum(const std::vector<ObservableStep>& steps) {
   std::vector<PauliTerm> terms;
   for (const ObservableStep& step : steps) {
     switch (step.kind) {
-      case Kind::kNamed:
+      case StepKind::kNamed:
         if (step.id == ObsId::Hadamard) return {};
         terms.push_back({PauliTerm::kOne, step.wires, {step.id}});
         break;
-      case Kind::kTensor: {
+      case StepKind::kTensor: {
         PauliTerm product;
         for (auto term = terms.end() - static_cast<std::ptrdiff_t>(step.operands);
              term != terms.end(); ++term) {
@@ -113,13 +113,13 @@ std::vector<PauliTerm> as_pauli_sum(const std::vector<ObservableStep>& steps) {
         terms.push_back(std::move(product));
         break;
       }
-      case Kind::kCombination:
+      case StepKind::kCombination:
         if (&step != &steps.back()) return {};
         for (std::size_t i = 0; i < step.operands; ++i) {
           terms[i].coefficient = static_cast<std::int64_t>(step.data + i);
         }
         break;
-      case Kind::kHermitian:
+      case StepKind::kHermitian:
         return {};
     }
   }

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint8_t kX = 0;
 constexpr std::uint8_t kY = 1;
 // In a word, in place of a basis.
-constexpr std::int64_t kIdentity = 3;
+constexpr std::int64_t kIdentityBasis = 3;
 
 // Brings the basis of a wire to the computational one, or back.
 void rotate(Device& device, QubitIdType qubit, std::uint8_t basis, bool back) {
@@ -86,7 +86,7 @@ double value_of(std::span<const std::int64_t> word,
                 std::span<const std::uint8_t> bases) {
   double value = 1;
   for (std::size_t i = 0; i < word.size(); ++i) {
-    if (word[i] == kIdentity) continue;
+    if (word[i] == kIdentityBasis) continue;
     if (word[i] != bases[i]) return 0;
     value *= outcomes[i] == 1 ? -3 : 3;
   }

@@ -8,7 +8,7 @@
 namespace bellhop::engine {
 namespace {
 
-using Kind = Factor::Kind;
+using FactorKind = Factor::Kind;
 
 Matrix2 matrix_of(const Factor& factor) {
   Matrix2 m;
@@ -36,8 +36,8 @@ Factor fixed(const Matrix2& u) {
 }
 
 void join(std::vector<Factor>& factors, const Factor& factor) {
-  if (factor.kind == Kind::kFixed && !factors.empty() &&
-      factors.back().kind == Kind::kFixed) {
+  if (factor.kind == FactorKind::kFixed && !factors.empty() &&
+      factors.back().kind == FactorKind::kFixed) {
     factors.back() = fixed(matrix_of(factor) * matrix_of(factors.back()));
   } else {
     factors.push_back(factor);
@@ -48,17 +48,17 @@ Operation::Form form_of(const std::vector<Factor>& factors) {
   using Form = Operation::Form;
   bool is_diagonal = true, is_real = true;
   for (const Factor& factor : factors) {
-    const bool is_fixed = factor.kind == Kind::kFixed;
+    const bool is_fixed = factor.kind == FactorKind::kFixed;
     const auto is_zero = [](double value) { return value == 0; };
-    is_diagonal &= factor.kind == Kind::kZ || factor.kind == Kind::kPhase ||
+    is_diagonal &= factor.kind == FactorKind::kZ || factor.kind == FactorKind::kPhase ||
                    (is_fixed && factor.real[1] == 0 && factor.real[2] == 0 &&
                     factor.imag[1] == 0 && factor.imag[2] == 0);
-    is_real &= factor.kind == Kind::kY ||
+    is_real &= factor.kind == FactorKind::kY ||
                (is_fixed && std::ranges::all_of(factor.imag, is_zero));
   }
   if (is_diagonal) return Form::kDiagonal;
   if (!is_real) return Form::kGeneral;
-  const bool is_flip = factors.size() == 1 && factors[0].kind == Kind::kFixed &&
+  const bool is_flip = factors.size() == 1 && factors[0].kind == FactorKind::kFixed &&
                        factors[0].real[0] == 0 && factors[0].real[3] == 0 &&
                        factors[0].real[1] == 1 && factors[0].real[2] == 1;
   return is_flip ? Form::kFlip : Form::kReal;

@@ -14,7 +14,7 @@
 namespace bellhop::engine {
 namespace {
 
-using Kind = Factor::Kind;
+using FactorKind = Factor::Kind;
 
 std::atomic<std::size_t> made_so_far{0};
 
@@ -124,7 +124,7 @@ class Planner {
       return add_named(controlled->base);
     }
     if (const WireGate* known = find_wire_gate(name)) {
-      if (known->axis != Kind::kFixed) {
+      if (known->axis != FactorKind::kFixed) {
         return add_on_wire({angle(known->axis, known->scale)});
       }
       const Matrix2& matrix = known->matrix;
@@ -132,20 +132,20 @@ class Planner {
     }
     if (name == "Identity") return true;
     if (name == "Rot") {
-      return add_on_wire(
-          {angle(Kind::kZ, 0.5, 0), angle(Kind::kY, 0.5, 1), angle(Kind::kZ, 0.5, 2)});
+      return add_on_wire({angle(FactorKind::kZ, 0.5, 0), angle(FactorKind::kY, 0.5, 1),
+                          angle(FactorKind::kZ, 0.5, 2)});
     }
-    if (name == "GlobalPhase") return add_phase(0, 0, angle(Kind::kPhase, -1));
+    if (name == "GlobalPhase") return add_phase(0, 0, angle(FactorKind::kPhase, -1));
     if (name == "IsingXX") return add_rotation("XX");
     if (name == "IsingYY") return add_rotation("YY");
     if (name == "IsingZZ") return add_rotation("ZZ");
     if (name == "MultiRZ") return add_rotation(std::string(wires_.size(), 'Z'));
     if (name == "PauliRot") return add_rotation(gate_->pauli_word.front());
-    if (name == "IsingXY") return add_exchange({angle(Kind::kX, -0.5)});
+    if (name == "IsingXY") return add_exchange({angle(FactorKind::kX, -0.5)});
     if (name == "SWAP") return add_exchange({fixed(kPauliX)});
     if (name == "PSWAP") {
       return add_exchange(
-          {angle(Kind::kPhase, 1), fixed(kPauliX), angle(Kind::kPhase, 1)});
+          {angle(FactorKind::kPhase, 1), fixed(kPauliX), angle(FactorKind::kPhase, 1)});
     }
     if (name.starts_with("SingleExcitation")) return add_excitation(name.substr(16));
     if (name.starts_with("DoubleExcitation")) return add_excitation(name.substr(16));
@@ -153,7 +153,7 @@ class Planner {
   }
 
   // The factor of a parameter, or a fixed one where that is a constant.
-  Factor angle(Kind kind, double scale, std::size_t index = 0) const {
+  Factor angle(FactorKind kind, double scale, std::size_t index = 0) const {
     Factor factor;
     factor.kind = kind;
     factor.scale = (gate_->inverse ? -scale : scale) * gate_->scale;
@@ -189,12 +189,12 @@ class Planner {
       all |= bit(wires_[i]);
       if (i >= half) low |= bit(wires_[i]);
     }
-    add_pairs(all, all, low, {angle(Kind::kY, 0.5)});
+    add_pairs(all, all, low, {angle(FactorKind::kY, 0.5)});
     if (sign.empty()) return true;
     const double scale = sign == "Plus" ? 0.5 : -0.5;
-    add_phase(0, 0, angle(Kind::kPhase, scale));
-    add_phase(all, low, angle(Kind::kPhase, -scale));
-    return add_phase(all, all ^ low, angle(Kind::kPhase, -scale));
+    add_phase(0, 0, angle(FactorKind::kPhase, scale));
+    add_phase(all, low, angle(FactorKind::kPhase, -scale));
+    return add_phase(all, all ^ low, angle(FactorKind::kPhase, -scale));
   }
 
   bool add_pairs(std::uint64_t flips, std::uint64_t mask, std::uint64_t value,
@@ -223,11 +223,11 @@ class Planner {
       on |= wire;
     }
     Factor factor;
-    factor.kind = Kind::kX;  // any that is not fixed
+    factor.kind = FactorKind::kX;  // any that is not fixed
     factor.scale = (gate_->inverse ? -0.5 : 0.5) * gate_->scale;
     const std::int64_t slot = gate_->slots[0];
     if (slot < 0) {
-      factor.kind = Kind::kFixed;  // its angle stands in `scale`
+      factor.kind = FactorKind::kFixed;  // its angle stands in `scale`
       factor.scale *= plan_.constants_[static_cast<std::size_t>(-1 - slot)];
     } else {
       factor.slot = first_slot_ + static_cast<std::size_t>(slot);

@@ -9,7 +9,7 @@
 namespace bellhop::engine {
 namespace {
 
-using Kind = Operation::Kind;
+using OperationKind = Operation::Kind;
 
 // The lowest bits are in each tile, so that it is gathered from whole lines of the
 // cache, four at a time.
@@ -24,14 +24,16 @@ struct Reach {
 };
 
 Reach reach_of(const Operation& operation) {
-  if (operation.kind == Kind::kState) return {~std::uint64_t{0}, ~std::uint64_t{0}, 0};
+  if (operation.kind == OperationKind::kState)
+    return {~std::uint64_t{0}, ~std::uint64_t{0}, 0};
   std::uint64_t mixed = operation.flips;
   for (std::size_t t = 0; t < operation.targets; ++t) {
     mixed |= std::uint64_t{1} << operation.bits[t];
   }
   const std::uint64_t all = mixed | operation.mask | operation.signs;
   const std::uint64_t inside = mixed;
-  if (operation.kind == Kind::kPairs && operation.form == Operation::Form::kDiagonal) {
+  if (operation.kind == OperationKind::kPairs &&
+      operation.form == Operation::Form::kDiagonal) {
     mixed = 0;
   }
   return {inside, mixed, all & ~mixed};
@@ -103,7 +105,8 @@ class Grouping {
   }
 
   void add(Group& group, Operation operation) const {
-    if (operation.kind == Kind::kMatrix || operation.kind == Kind::kState) {
+    if (operation.kind == OperationKind::kMatrix ||
+        operation.kind == OperationKind::kState) {
       std::vector<std::uint8_t>& bits = group.targets.emplace_back();
       for (std::size_t t = 0; t < operation.targets; ++t) {
         const std::uint64_t bit = std::uint64_t{1} << operation.bits[t];
@@ -111,7 +114,7 @@ class Grouping {
       }
       operation.bits = bits.data();
       if (!operation.is_constant) {
-        const bool is_matrix = operation.kind == Kind::kMatrix;
+        const bool is_matrix = operation.kind == OperationKind::kMatrix;
         const std::size_t entries = std::size_t{2}
                                     << (is_matrix ? 2 : 1) * operation.targets;
         const std::size_t first = std::exchange(operation.entries, group.slots.size());

@@ -10,7 +10,7 @@
 namespace bellhop::engine {
 namespace {
 
-using Kind = ObservableStep::Kind;
+using StepKind = ObservableStep::Kind;
 // By their ObsId.
 constexpr const Matrix2* kMatrices[] = {&kIdentity, &kPauliX, &kPauliY, &kPauliZ,
                                         &kHadamard};
@@ -71,21 +71,21 @@ class Application {
   std::ptrdiff_t apply(std::ptrdiff_t last, const Amplitudes& state, std::size_t free) {
     const ObservableStep& step = observable_.steps[static_cast<std::size_t>(last)];
     switch (step.kind) {
-      case Kind::kNamed:
+      case StepKind::kNamed:
         apply_matrix(step.wires,
                      reinterpret_cast<const double*>(
                          kMatrices[static_cast<std::size_t>(step.id)]->data()),
                      state);
         return last - 1;
-      case Kind::kHermitian:
+      case StepKind::kHermitian:
         apply_matrix(step.wires,
                      observable_.data.of(observable_.row).data() + step.data, state);
         return last - 1;
-      case Kind::kTensor:
+      case StepKind::kTensor:
         --last;
         for (std::size_t i = 0; i < step.operands; ++i) last = apply(last, state, free);
         return last;
-      case Kind::kCombination:
+      case StepKind::kCombination:
         return apply_sum(step, last - 1, state, free);
     }
     return last - 1;
@@ -123,8 +123,9 @@ class Application {
 }  // namespace
 
 bool differs_by_row(const std::vector<ObservableStep>& steps) {
-  return std::ranges::any_of(
-      steps, [](const ObservableStep& step) { return step.kind == Kind::kHermitian; });
+  return std::ranges::any_of(steps, [](const ObservableStep& step) {
+    return step.kind == StepKind::kHermitian;
+  });
 }
 
 void real_overlap(const States& states, const Amplitudes& bra, const Amplitudes& ket,

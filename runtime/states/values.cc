@@ -13,7 +13,7 @@
 namespace bellhop::engine {
 namespace {
 
-using Kind = Measurement::Kind;
+using MeasurementKind = Measurement::Kind;
 
 // Which outcome of `wires` amplitude i of a state of `qubits` has, of all where there
 // are none; the first wire is the highest bit of an outcome.
@@ -56,10 +56,13 @@ class Measurer {
     };
     const auto weight_of = [&](std::size_t lane) { return weight(0, lane); };
     const Measurement& measurement = measuring_.measurements.measurements()[i];
-    if (measurement.kind == Kind::kProbs) return add_projections(i, weight, into);
-    if (measurement.kind == Kind::kState) return add_amplitudes(weight, into);
-    if (measurement.kind == Kind::kFrequencies) return add_samples(i, weight, into);
-    if (measurement.kind == Kind::kExpval) {
+    if (measurement.kind == MeasurementKind::kProbs)
+      return add_projections(i, weight, into);
+    if (measurement.kind == MeasurementKind::kState)
+      return add_amplitudes(weight, into);
+    if (measurement.kind == MeasurementKind::kFrequencies)
+      return add_samples(i, weight, into);
+    if (measurement.kind == MeasurementKind::kExpval) {
       return engine::add(observable(i), fill(weight_of), states_, ket_, into, free);
     }
     // O O ket - 2 <O> O ket
@@ -95,22 +98,22 @@ class Measurer {
 
   void measure(std::size_t i, std::size_t free) {
     switch (measuring_.measurements.measurements()[i].kind) {
-      case Kind::kExpval: {
+      case MeasurementKind::kExpval: {
         Lanewise value;
         expectation(observable(i), states_, ket_, free, value);
         return write_number(i, value);
       }
-      case Kind::kVar:
+      case MeasurementKind::kVar:
         return write_variance(i, free);
-      case Kind::kProbs:
+      case MeasurementKind::kProbs:
         return write_probabilities(i);
-      case Kind::kState:
+      case MeasurementKind::kState:
         return write_state(i);
-      case Kind::kSample:
-      case Kind::kFrequencies:
+      case MeasurementKind::kSample:
+      case MeasurementKind::kFrequencies:
         return write_drawn(i);
-      case Kind::kSnapshots:
-      case Kind::kSnapshotMeans:
+      case MeasurementKind::kSnapshots:
+      case MeasurementKind::kSnapshotMeans:
         return;  // never the engine's, see choice.cc
     }
   }
@@ -265,7 +268,7 @@ class Measurer {
       const auto bit = [&](std::size_t shot, std::size_t wire) {
         return ((samples_[lane][shot] >> (qubits - 1 - wire)) & 1) != 0;
       };
-      if (measurement.kind == Kind::kSample) {
+      if (measurement.kind == MeasurementKind::kSample) {
         write_samples(measurement, qubits, sampling_.shots, bit,
                       std::span(static_cast<std::uint8_t*>(out.data), out.size));
       } else {
@@ -331,7 +334,7 @@ std::vector<Amplitudes> bras_of(States& states, const Measuring& measuring,
       measurer.add_bra(i, is_it, next(), free);
     }
     if (measuring.outputs.empty()) continue;
-    if (all[i].kind == Kind::kExpval) {
+    if (all[i].kind == MeasurementKind::kExpval) {
       measurer.write_overlap(i, bras.back());
     } else {
       measurer.measure(i, free);

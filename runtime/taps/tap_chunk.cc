@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kAlignment = alignof(void*);
 
 // A loop may tap in several places; with more than these, layouts are written again.
-constexpr int kLooks = 8;
+constexpr int kLooksAtChunks = 8;
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
 
@@ -68,7 +68,7 @@ void TapChunk::Layout::point_to(std::byte* data) {
 TapChunk::Layout* TapChunk::layout_of(const std::shared_ptr<Callback>& callback,
                                       std::span<const BufferView> arguments) {
   Layout* found = last_;
-  for (int look = 0; found != nullptr && look < kLooks; ++look) {
+  for (int look = 0; found != nullptr && look < kLooksAtChunks; ++look) {
     if (found->is_of(callback.get(), arguments)) return found;
     found = found->previous;
   }

@@ -17,7 +17,7 @@ constexpr size_t kLargeBytes = kChunkBytes / 4;
 // An idle consumer looks this often for this many times before it sleeps: a producer
 // that has to wake it pays for a system call.
 constexpr std::chrono::microseconds kLook{1000};
-constexpr int kLooks = 20;
+constexpr int kLooksAtQueue = 20;
 
 // So long at most a producer waits without a look for signals.
 constexpr std::chrono::milliseconds kWait{50};
@@ -175,7 +175,8 @@ TapChunk* TapQueue::take() {
   const auto is_finished = [this] {
     return is_closed_ && issued_bytes_ == consumed_bytes_.load();
   };
-  for (int look = 0; look < kLooks && head_ == nullptr && !is_finished(); ++look) {
+  for (int look = 0; look < kLooksAtQueue && head_ == nullptr && !is_finished();
+       ++look) {
     work_.wait_for(lock, kLook);
   }
   while (head_ == nullptr && !is_finished()) {
