@@ -3,15 +3,18 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 WERROR ?= OFF
+# One of each version of CPython that is here and has a PennyLane.
+PYTHONS = $(shell .ci/pythons 3.11 3.12 3.13)
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test test-rest test-full test-gpu test-long durations stress soak fuzz sanitize docs linkcheck lint format bench wheel clean
+.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long durations stress soak fuzz sanitize docs linkcheck lint format bench wheel clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run every behaviour once: at most 5 minutes on two cores"
 	@echo "make test-full  the same, and then what it leaves out: at most 15 minutes"
 	@echo "make test-gpu  what is marked gpu, on a GPU or on a stand-in for one"
-	@echo "make test-long  what that leaves out, sanitizers, both ends of the supported JAX"
+	@echo "make test-optional  what needs PyTorch, Kokkos, Qrack, Graphviz, in an environment with them"
+	@echo "make test-long  what these leave out, sanitizers, both ends of the supported JAX and the middle"
 	@echo "make durations  record what quick tests take, for make lint"
 	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once"
 	@echo "make soak    run millions of callbacks and look at the memory that they leave"
@@ -30,17 +33,18 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 # The package, built once for all sets of extras, and again when its sources change.
-$(VENV)/wheel: $(BIN)/python $(SOURCES)
-	rm -rf $@
+WHEEL := $(VENV)/wheel
+$(WHEEL): $(BIN)/python $(SOURCES)
+	rm -rf $@ $@.new
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $@.new . \
 	  -Ccmake.define.BELLHOP_WERROR=$(WERROR)
-	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps $@.new/*.whl
 	mv $@.new $@
 
 # A stamp for each set of extras.
 $(VENV)/.installed-%: $(BIN)/python $(SOURCES)
-	$(MAKE) $(VENV)/wheel
-	$(BIN)/python -m pip install --quiet "$$(echo $(VENV)/wheel/*.whl)[$*]"
+	$(MAKE) $(WHEEL)
+	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps $(WHEEL)/*.whl
+	$(BIN)/python -m pip install --quiet "$$(echo $(WHEEL)/*.whl)[$*]"
 	@touch $@
 
 demo: $(VENV)/.installed-demo
@@ -59,10 +63,24 @@ test: $(VENV)/.installed-dev
 test-rest: $(VENV)/.installed-dev
 	$(PYTEST) -m "not long and not ($(QUICK))"
 
+# What `needs` something that the two above do not install, in an environment that has all of it.
+# Later releases of PyTorch bring gigabytes of CUDA with them.
+OPTIONAL := build/optional
+test-optional:
+	$(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) $(OPTIONAL)/.installed-dev
+	$(OPTIONAL)/bin/python -m pip install --quiet torch==2.13.0 stim quimb \
+	  "$$(echo $(WHEEL)/*.whl)[kokkos]"
+	$(OPTIONAL)/bin/python -m pip install --quiet --no-deps pennylane-qrack-cpu pyqrack-cpu
+	BELLHOP_TESTS_HAVE_ALL=1 $(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) test-needs
+
+test-needs: $(VENV)/.installed-dev
+	$(PYTEST) -m "needs and not gpu and not long"
+
 # One after the other, also under make -j.
 test-full:
 	$(MAKE) test
 	$(MAKE) test-rest
+	$(MAKE) test-optional
 
 # With the GPU as JAX's default device, and with the CPU; without a GPU, on tests/standin.
 test-gpu: $(VENV)/.installed-dev
@@ -72,14 +90,17 @@ test-gpu: $(VENV)/.installed-dev
 test-long: $(VENV)/.installed-dev
 	$(PYTEST) -m long
 	$(MAKE) sanitize
-	$(MAKE) $(JAX_ENDS:%=test-with-jax-%)
+	$(MAKE) $(JAX_VERSIONS:%=test-with-jax-%)
 
-# Both ends of the supported JAX, each in an environment of its own.
-JAX_ENDS := 0.10.0 0.11.0
-test-with-jax-%: $(BIN)/python
-	$(MAKE) VENV=build/jax-$* build/jax-$*/.installed-dev
-	build/jax-$*/bin/python -m pip install --quiet jax==$* jaxlib==$*
-	$(MAKE) VENV=build/jax-$* test-full
+# Both ends of the supported JAX and the middle, each in an environment of its own: the first release
+# of 0.10 on the oldest Python that is here, and what is newest of the others on the newest.
+JAX_VERSIONS := 0.10.0 0.11 0.12
+test-with-jax-%:
+	$(MAKE) VENV=build/jax-$* PYTHON=$(if $(filter 0.10%,$*),$(firstword $(PYTHONS)),$(lastword \
+	  $(PYTHONS))) WHEEL=build/jax-$*/wheel build/jax-$*/.installed-dev
+	build/jax-$*/bin/python -m pip install --quiet "jax~=$*.0" "jaxlib~=$*.0"
+	$(MAKE) VENV=build/jax-$* test
+	$(MAKE) VENV=build/jax-$* test-rest
 
 durations: $(VENV)/.installed-dev
 	$(PYTEST) --record-durations -m "$(QUICK)"

@@ -24,7 +24,7 @@ from collections.abc import Callable  # noqa: E402
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
-from tests import durations, tiers  # noqa: E402
+from tests import durations, needs, tiers  # noqa: E402
 from tests.patience import PATIENCE  # noqa: E402
 from tests.standin.fixtures import busy, counts, delay, gpu  # noqa: E402, F401
 
@@ -59,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tiers.mark(items)
+    needs.skip_what_lacks_something(items)
     _skip_where_there_is_no_gpu(items)
 
 

@@ -1,13 +1,13 @@
 """Every public name has a docstring with an example, which runs as it stands."""
 
 import doctest
-import importlib.util
 import inspect
 import re
 from pathlib import Path
 
 import jax
 import pytest
+from tests.needs import PYTORCH, params
 from tests.public_api import documented, with_examples
 
 REFERENCE = Path(__file__).parents[1] / "doc" / "reference.md"
@@ -34,10 +34,10 @@ def as_it_was(own_directory):
         jax.config.update(name, value)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", params(EXAMPLES, {name: PYTORCH for name in EXAMPLES if "torch" in name.lower()})
+)
 def test_the_example_runs_and_shows_what_it_says(name, as_it_was):
-    if "torch" in name.lower() and importlib.util.find_spec("torch") is None:
-        pytest.skip("needs PyTorch")
     tests = _examples(name)
     assert tests, f"{name} has no example in its docstring"
     shown = [example.want for test in tests for example in test.examples if example.want]

@@ -17,7 +17,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 import pytest
 
 # Cells that run only on some machines or in some tiers must not stand for those that run in all.
-_CONDITIONAL = ("gpu", "skipif", "subprocess", "memory", "hessian", "large")
+_CONDITIONAL = ("gpu", "needs", "skipif", "subprocess", "memory", "hessian", "large")
 # Fixtures that start an interpreter.
 _STARTS_A_PROCESS = {"run_script"}
 

@@ -103,7 +103,7 @@ def _versions() -> Finding:
         "versions",
         not wrong,
         f"Python {platform.python_version()} ({_gil()}), {text}",
-        f"Install what is missing, or not a version that is supported: pip install {' '.join(wrong)}",
+        f"Install versions that are supported: pip install {' '.join(wrong)}",
     )
 
 

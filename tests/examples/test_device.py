@@ -1,18 +1,15 @@
 """The device of the examples: any device with a compiled interface runs, or says why not."""
 
-import shutil
 import sys
 from pathlib import Path
 
 import pennylane as qml
 import pytest
+from tests.needs import COMPILER
 
 import bellhop
 
-pytestmark = [
-    pytest.mark.subprocess,
-    pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler"),
-]
+pytestmark = [pytest.mark.subprocess, COMPILER.mark]
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,9 @@ def test_a_missing_package_and_an_unknown_version_are_named(monkeypatch):
     monkeypatch.setattr(doctor.importlib.metadata, "version", version)
     finding = doctor._versions()
     assert finding.works is False
-    assert finding.advice.endswith('pip install "pennylane>=0.45,<0.46" "pennylane-lightning>=0.45,<0.46"')
+    assert finding.advice.endswith(
+        'pip install "pennylane>=0.45,<0.46" "pennylane-lightning>=0.45,<0.46"'
+    )
 
 
 @pytest.mark.subprocess

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.needs import PYTORCH
 
 import bellhop
 from bellhop.circuits.gates.device import check_version
@@ -172,8 +173,10 @@ def test_an_outcome_that_does_not_happen():
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf")
+@PYTORCH.mark
 def test_torch_functions():
-    torch = pytest.importorskip("torch")
+    import torch
+
     raises("must return tensors, numbers,", bellhop.call_torch(lambda x: "text"), 1.0)
     half = bellhop.call_torch(lambda x: torch.zeros(2, dtype=torch.complex32))
     raises("JAX has no arrays of type", half, 1.0)

@@ -44,7 +44,6 @@ def _run(folder):
 
 @pytest.mark.subprocess
 def test_a_second_process_compiles_nothing_of_the_main_job(tmp_path):
-    pytest.importorskip("optax")
     _, misses, first = _run(tmp_path)
     assert misses > 0
     hits, second_misses, second = _run(tmp_path)

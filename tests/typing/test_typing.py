@@ -52,7 +52,6 @@ def _basedpyright(files, folder):
 @pytest.fixture(scope="module", params=[_mypy, _basedpyright], ids=["mypy", "pyright"])
 def checked(request, tmp_path_factory):
     """Check code as users write it, and the same with wrong lines at its end, in one run."""
-    pytest.importorskip(request.param.__name__[1:])
     folder = tmp_path_factory.mktemp("typed")
     right, wrong = folder / "right.py", folder / "wrong.py"
     accepted = USER_CODE.read_text()

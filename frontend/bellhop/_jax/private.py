@@ -51,6 +51,7 @@ Each name, what it is for, and why no public name serves:
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform the jaxpr
   that a primitive carries.  The public ``jax.jvp`` and ``jax.linearize`` take functions, and
   evaluate them.
+* ``without_high_primitives``: what a ``jit`` of JAX does about high-level primitives.
 * ``transpose_jaxpr`` and ``dce``: transpose a jaxpr, and remove its dead code.  The public
   ``jax.linear_transpose`` evaluates the equations that are not linear, such as gates.
 * ``equation_of`` and ``without_wrapping``: what computes a traced value, and the constant that it
@@ -137,6 +138,17 @@ def dce(
     """
     jaxpr, needed = partial_eval.dce_jaxpr(closed.jaxpr, list(used), list(keep))
     return ClosedJaxpr(jaxpr, closed.consts), list(needed)
+
+
+def without_high_primitives(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a jaxpr with JAX's high-level primitives replaced by what they stand for.
+
+    Since jax 0.12 ``jnp.searchsorted`` and others are such primitives.  Only a ``jit`` replaces
+    them when it is lowered, where it sees them: not in a jaxpr that a primitive of ours carries.
+    """
+    if not getattr(closed.jaxpr, "is_high", False):
+        return closed
+    return partial_eval.lower_jaxpr2(closed)
 
 
 def transpose_jaxpr(

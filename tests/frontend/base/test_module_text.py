@@ -25,7 +25,6 @@ def function():
 
 @pytest.mark.parametrize("stage", ["mlir", "mlir_opt"])
 def test_modules_are_strings_in_colours(function, stage):
-    pytest.importorskip("pygments")
     text = getattr(function, stage)
     assert isinstance(text, str)
     assert text + "" == str(text)
@@ -36,7 +35,8 @@ def test_modules_are_strings_in_colours(function, stage):
 
 
 def test_the_lexer_knows_every_character(function):
-    token = pytest.importorskip("pygments.token")
+    from pygments import token
+
     from bellhop.base.module_text import _lexer
 
     kinds = {kind for kind, _ in _lexer().get_tokens(function.mlir)}

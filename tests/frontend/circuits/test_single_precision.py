@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.needs import PYTORCH
 
 import bellhop
 
@@ -218,8 +219,10 @@ def test_a_loss_of_32_bits_is_carried(device: str) -> None:
     assert values[0] > values[1] > values[2] == last
 
 
+@PYTORCH.mark
 def test_layers_of_32_bits_around_a_circuit() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     torch.manual_seed(0)
     before, after = torch.nn.Linear(3, 2), torch.nn.Linear(1, 1)
     circuit = bellhop.to_torch(node(expval))

@@ -1,6 +1,5 @@
 """draw: boxes for what is outside the host's own computation, and what flows between."""
 
-import shutil
 import subprocess
 
 import jax
@@ -8,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.needs import GRAPHVIZ
 
 import bellhop
 from bellhop.drawing import draw as draw_module
@@ -203,7 +203,7 @@ def test_files_of_text(drawing, tmp_path):
         drawing.save(tmp_path / "program.jpeg")
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz")
+@GRAPHVIZ.mark
 def test_graphviz_takes_the_text(drawing):
     run = subprocess.run(["dot", "-Tsvg"], input=drawing.dot, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

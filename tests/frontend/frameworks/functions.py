@@ -2,9 +2,9 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
+from tests.needs import PYTORCH
 
-torch = pytest.importorskip("torch")
+torch = PYTORCH.imported()
 
 X = np.array([0.3, -1.2, 2.0])
 Y = np.array([0.5, 0.7, -0.2])

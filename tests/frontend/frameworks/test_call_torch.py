@@ -8,10 +8,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests.frontend.frameworks.functions import X, Y, jax_function, torch_function
+from tests.needs import PYTORCH
 
 import bellhop
 
-torch = pytest.importorskip("torch")
+torch = PYTORCH.imported()
+pytestmark = PYTORCH.mark
 
 STRUCT = jax.ShapeDtypeStruct
 

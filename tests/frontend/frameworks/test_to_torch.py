@@ -6,10 +6,12 @@ import numpy as np
 import pennylane as qml
 import pytest
 from tests.frontend.frameworks.functions import NOT_HOLOMORPHIC, X, Y, jax_function, loss, network
+from tests.needs import PYTORCH
 
 import bellhop
 
-torch = pytest.importorskip("torch")
+torch = PYTORCH.imported()
+pytestmark = PYTORCH.mark
 
 
 def test_values_and_pytrees():

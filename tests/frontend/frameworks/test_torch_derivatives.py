@@ -12,10 +12,12 @@ from tests.frontend.frameworks.functions import (
     loss,
     torch_function,
 )
+from tests.needs import PYTORCH
 
 import bellhop
 
-torch = pytest.importorskip("torch")
+torch = PYTORCH.imported()
+pytestmark = PYTORCH.mark
 
 DERIVATIVES = {
     "grad": jax.grad,

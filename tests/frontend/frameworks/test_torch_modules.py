@@ -5,10 +5,12 @@ import numpy as np
 import pennylane as qml
 import pytest
 from tests.frontend.frameworks.functions import X, network
+from tests.needs import PYTORCH
 
 import bellhop
 
-torch = pytest.importorskip("torch")
+torch = PYTORCH.imported()
+pytestmark = PYTORCH.mark
 
 
 def test_gradients_of_a_module_are_those_of_torch(form):

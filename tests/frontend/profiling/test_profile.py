@@ -10,6 +10,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from tests.frontend.profiling.profiled import FLAVOURS, HERE, circuit, ignore, line_of, looped, slow
+from tests.needs import PYTORCH
 from tests.patience import PATIENCE, join, run_at_once, wait_until
 
 import bellhop
@@ -157,8 +158,10 @@ def test_delegated_callbacks():
     assert by_kind(p)["pure_callback"].calls == 1
 
 
+@PYTORCH.mark
 def test_torch():
-    torch = pytest.importorskip("torch")
+    import torch
+
     f = bellhop.qjit(bellhop.call_torch(torch.sin))
     f(jnp.ones(3))
     with bellhop.profile() as p:

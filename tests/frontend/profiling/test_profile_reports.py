@@ -85,7 +85,8 @@ def test_an_empty_trace(tmp_path):
 
 
 def test_an_empty_plot():
-    matplotlib = pytest.importorskip("matplotlib")
+    import matplotlib
+
     matplotlib.use("Agg")
     with bellhop.profile() as p:
         pass
@@ -93,7 +94,8 @@ def test_an_empty_plot():
 
 
 def test_plot():
-    matplotlib = pytest.importorskip("matplotlib")
+    import matplotlib
+
     matplotlib.use("Agg")
     f = looped(slow, 3)
     f(0.0)

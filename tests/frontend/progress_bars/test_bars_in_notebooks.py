@@ -1,11 +1,9 @@
 """Bars in a notebook: widgets of tqdm's, which end where their loops did."""
 
+import nbclient
+import nbformat
 import pytest
 from tests.patience import PATIENCE
-
-nbclient = pytest.importorskip("nbclient")
-nbformat = pytest.importorskip("nbformat")
-pytest.importorskip("ipywidgets")
 
 LOOPS = """
 import bellhop

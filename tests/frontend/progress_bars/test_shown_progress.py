@@ -52,8 +52,8 @@ def test_a_file_gets_the_end_alone(run_script, tmp_path):
 
 @pytest.mark.subprocess
 def test_a_terminal_sees_it_move():
-    pty = pytest.importorskip("pty")
     import fcntl
+    import pty
     import termios
 
     try:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.needs import PYTORCH
 from tests.patience import PATIENCE, run_at_once
 
 import bellhop
@@ -205,8 +206,9 @@ def test_catalyst_644_programs_inside_callbacks_to_depth_three():
         np.testing.assert_allclose(first(x), np.cos(2 * np.cos(x)), atol=1e-12)
 
 
+@PYTORCH.mark
 def test_pytorch_151328_a_compiled_function_of_another_framework_inside_a_callback():
-    torch = pytest.importorskip("torch")
+    import torch
 
     @bellhop.pure_callback
     def layer(x) -> jax.ShapeDtypeStruct((1000,), np.float64):

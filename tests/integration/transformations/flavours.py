@@ -3,7 +3,6 @@
 A new flavour is one more entry of ``FLAVOURS``.
 """
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from tests.needs import PYTORCH, Need
 
 import bellhop
 from bellhop import host_callback
@@ -34,7 +34,7 @@ class Flavour:
             is for one form alone.
         keeps_order: whether calls keep program order.
         vmap_methods: the methods that call once for a batch, where it has them.
-        needs: the package that it needs, where it needs one.
+        needs: what it needs, where that is not always there.
     """
 
     name: str
@@ -42,12 +42,12 @@ class Flavour:
     differs: Outcomes = field(default_factory=dict)
     keeps_order: bool = True
     vmap_methods: tuple[str, ...] = ()
-    needs: str | None = None
+    needs: Need | None = None
 
     @property
     def runs_here(self) -> bool:
-        """Whether the package that it needs is there."""
-        return self.needs is None or importlib.util.find_spec(self.needs) is not None
+        """Whether what it needs is there."""
+        return self.needs is None or self.needs.is_here
 
 
 def _pure(log: Log, vmap_method: str = "sequential") -> Any:
@@ -259,5 +259,5 @@ FLAVOURS = (
         | dict.fromkeys(DERIVATIVES, NO_HOST_CALL_DERIVATIVE)
         | dict.fromkeys((*MAPPED, "vmap of cond"), NO_HOST_CALL_VMAP),
     ),
-    Flavour("call_torch", _torch, WITH_DERIVATIVES, vmap_methods=METHODS, needs="torch"),
+    Flavour("call_torch", _torch, WITH_DERIVATIVES, vmap_methods=METHODS, needs=PYTORCH),
 )

@@ -13,6 +13,7 @@ import pennylane as qml
 import pytest
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
+from tests.needs import PYTORCH
 from tests.patience import PATIENCE, join, run_at_once
 
 import bellhop
@@ -44,7 +45,7 @@ def pure():
 
 
 def torch_double():
-    torch = pytest.importorskip("torch")
+    import torch
 
     def double_tensor(x):
         return torch.from_numpy(double(x.numpy()))
@@ -120,7 +121,11 @@ NO_VMAP = {
     ("ordered io_callback", "vmap in a loop"),
     ("host_callback.call", "vmap in a loop"),
 }
-CASES = [case for f in FLAVOURS for p in PROGRAMS if (case := (f, p)) not in NO_VMAP]
+CASES = [
+    pytest.param(*case, marks=[PYTORCH.mark] * (case[0] == "call_torch"))
+    for case in itertools.product(FLAVOURS, PROGRAMS)
+    if case not in NO_VMAP
+]
 
 
 def in_threads(work):

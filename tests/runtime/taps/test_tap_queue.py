@@ -12,6 +12,7 @@ from pathlib import Path
 import jax.ffi
 import numpy as np
 import pytest
+from tests.needs import COMPILER
 from tests.patience import PATIENCE, join, run_at_once, wait_until
 
 import bellhop_runtime as runtime
@@ -350,12 +351,11 @@ int main() {
 """
 
 
+@COMPILER.mark
 @pytest.mark.subprocess
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_queue_has_no_races_and_no_leaks(sanitizer, tmp_path):
     compiler = shutil.which("c++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
     source, program = tmp_path / "stress.cc", tmp_path / "stress"
     source.write_text(STRESS)
     command = [compiler, "-std=c++20", "-O1", "-g", f"-fsanitize={sanitizer}", "-pthread"]

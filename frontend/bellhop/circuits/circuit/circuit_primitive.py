@@ -37,7 +37,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import batching, mlir
 
-from bellhop._jax.private import hold_weakly_in_caches
+from bellhop._jax.private import hold_weakly_in_caches, without_high_primitives
 from bellhop.base.equations import equations_of
 from bellhop.circuits.circuit.batch import (
     Batch,
@@ -209,7 +209,7 @@ def _lower(
         closed = through_tree(closed)
     with lowering_with(records=bool(derivative_order), has_passes=bool(device.passes)):
         state, *results = mlir.core_call_lowering(
-            inner, state, *operands, name=symbol, call_jaxpr=closed
+            inner, state, *operands, name=symbol, call_jaxpr=without_high_primitives(closed)
         )
     if inner.tokens_out is not None:
         ctx.set_tokens_out(inner.tokens_out)

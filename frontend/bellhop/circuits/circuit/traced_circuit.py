@@ -9,7 +9,7 @@ import jax
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 
-from bellhop._jax.private import dce
+from bellhop._jax.private import dce, without_high_primitives
 from bellhop.base.source import named_after
 from bellhop.circuits.circuit.drawn_run import as_drawn_run
 from bellhop.circuits.circuit.randomness import Randomness
@@ -249,6 +249,7 @@ def _trace_once(
         return [circuit.handle, *asked.weights, *scores, *results.values()]
 
     closed = jax.make_jaxpr(named_after(call.qnode.func, run))(HANDLE_STRUCT, *inputs)
+    closed = without_high_primitives(closed)
     # Wires that turned out to be known were computed all the same.
     closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
     return once(closed)

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from tests.needs import PYTORCH, params
 
 import bellhop
 
@@ -55,10 +56,9 @@ class Oscillator:
 
 
 def class_with(name):
-    """Return the class whose method has this name; PyTorch may not be installed."""
+    """Return the class whose method has this name: only one needs PyTorch."""
     if name != "torch":
         return Oscillator
-    pytest.importorskip("torch")
 
     class TorchOscillator(Oscillator):
         @bellhop.call_torch
@@ -69,7 +69,9 @@ def class_with(name):
 
 
 @pytest.mark.parametrize("where", [bellhop.qjit, jax.jit, lambda f: f])
-@pytest.mark.parametrize("name", ["by_rules", "by_jvp", "io", "ordered", "torch"])
+@pytest.mark.parametrize(
+    "name", params(["by_rules", "by_jvp", "io", "ordered", "torch"], {"torch": PYTORCH})
+)
 def test_each_instance_has_its_own(name, where):
     made_by = class_with(name)
 
@@ -79,7 +81,7 @@ def test_each_instance_has_its_own(name, where):
     np.testing.assert_allclose(where(f)(0.3), np.sin(0.6) + np.sin(0.9))
 
 
-@pytest.mark.parametrize("name", ["by_rules", "by_jvp", "torch"])
+@pytest.mark.parametrize("name", params(["by_rules", "by_jvp", "torch"], {"torch": PYTORCH}))
 def test_derivative_of_a_method(name):
     f = bellhop.qjit(bellhop.grad(getattr(class_with(name)(2.0), name)))
     np.testing.assert_allclose(f(0.3), 2 * np.cos(0.6))

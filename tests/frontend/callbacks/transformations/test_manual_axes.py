@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
+from tests.needs import PYTORCH, params
 
 import bellhop
 
@@ -44,14 +45,15 @@ def by_jvp():
 
 
 def by_torch():
-    torch = pytest.importorskip("torch")
+    import torch
+
     return bellhop.call_torch(lambda w, x: w * torch.sin(x))
 
 
 RULES = [by_fwd_and_bwd, by_jvp, by_torch]
 
 
-@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("rules", params(RULES, {by_torch: PYTORCH}))
 def test_derivative_of_what_differs(sharded, rules):
     f = rules()
     run = sharded(lambda x: f(3.0, x))
@@ -60,7 +62,7 @@ def test_derivative_of_what_differs(sharded, rules):
     np.testing.assert_allclose(jax.jacrev(gradient)(X), np.diag(-3 * np.sin(X)), atol=1e-12)
 
 
-@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("rules", params(RULES, {by_torch: PYTORCH}))
 def test_derivative_of_what_is_the_same_on_all_devices(sharded, rules):
     f = rules()
     total = sharded(

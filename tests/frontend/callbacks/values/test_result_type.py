@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.needs import PYTORCH, params
 
 import bellhop
 from bellhop import host_callback
@@ -248,7 +249,7 @@ FLAVOURS = {
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("flavour", params(FLAVOURS, {"call_torch": PYTORCH}))
 def test_a_shape_that_no_array_has_is_refused_where_it_is_declared(flavour, shape):
     def f(x=0.0):
         return x

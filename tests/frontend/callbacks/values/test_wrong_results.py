@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.needs import PYTORCH
 
 import bellhop
 
@@ -65,7 +66,11 @@ def leaked_tracer():
         (lambda: [[1.0], [2.0, 3.0]], r"a list, .*inhomogeneous"),
         (lambda: jax.random.key(0), r"key<fry>\[\], .*key_data"),
         (leaked_tracer, r"float64\[\], .*traced array"),
-        (lambda: torch_value(requires_grad=True), r"torch.float64\[3\], .*detach"),
+        pytest.param(
+            lambda: torch_value(requires_grad=True),
+            r"torch.float64\[3\], .*detach",
+            marks=PYTORCH.mark,
+        ),
     ],
     ids=["ragged list", "random key", "tracer", "tensor with derivative"],
 )
@@ -77,7 +82,8 @@ def test_what_is_no_array_is_named_with_the_reason(value, message):
 
 
 def torch_value(**options):
-    torch = pytest.importorskip("torch")
+    import torch
+
     return torch.ones(3, dtype=torch.float64, **options)
 
 
@@ -89,6 +95,7 @@ def test_mask_is_not_lost(value):
         bellhop.qjit(lambda: bellhop.pure_callback(np.sum, float)(value))()
 
 
+@PYTORCH.mark
 def test_tensor_of_torch_is_an_array():
     np.testing.assert_array_equal(call(torch_value(), STRUCT((3,), float)), np.ones(3))
     with pytest.raises(TypeError, match=r"returned float64\[3\], declared float32\[3\]"):

@@ -1,6 +1,5 @@
 """One selection of circuits on each of PennyLane's compiled simulators that is installed."""
 
-import importlib.util
 import os
 import subprocess
 from functools import partial
@@ -10,17 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.needs import KOKKOS
 from tests.patience import run_at_once
 
 import bellhop
 from bellhop_runtime import _runtime
 
-HAS_KOKKOS = importlib.util.find_spec("pennylane_lightning.lightning_kokkos") is not None
-NEEDS_KOKKOS = pytest.mark.skipif(not HAS_KOKKOS, reason="pennylane-lightning-kokkos")
-
 
 @pytest.fixture(
-    params=["lightning.qubit", pytest.param("lightning.kokkos", marks=NEEDS_KOKKOS)],
+    params=["lightning.qubit", pytest.param("lightning.kokkos", marks=KOKKOS.mark)],
 )
 def device_name(request):
     return request.param
@@ -235,7 +232,7 @@ def test_option_that_does_not_reach_the_plugin(device_name):
         bellhop.qjit(qml.QNode(lambda: qml.probs(), device))()
 
 
-@NEEDS_KOKKOS
+@KOKKOS.mark
 def test_options_of_kokkos():
     from pennylane_lightning.lightning_kokkos_ops import InitializationSettings
 
@@ -244,7 +241,7 @@ def test_options_of_kokkos():
         bellhop.qjit(qml.QNode(lambda: qml.probs(), device))()
 
 
-@NEEDS_KOKKOS
+@KOKKOS.mark
 def test_two_plugins_in_one_process(run_script):
     """Compiled and not, in any order, from several threads at first; and the process ends well."""
     printed = run_script(

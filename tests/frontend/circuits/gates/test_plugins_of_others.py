@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.needs import QRACK
 
 import bellhop
 
-pytest.importorskip("pennylane_qrack")
+QRACK.imported()
+pytestmark = QRACK.mark
 
 X = jnp.array([0.37, 0.58, 0.79])
 GATES = (

@@ -12,6 +12,7 @@ from tests.frontend.circuits.python_devices.counting_device import (
     CountingDevice,
     as_numpy,
 )
+from tests.needs import QUIMB, STIM
 
 import bellhop
 
@@ -80,19 +81,17 @@ DEVICES = {
     "default.qutrit": qutrits,
     "default.qutrit.mixed": qutrits,
 }
-# quimb compiles for seconds when it is first used.
-CASES = [
-    pytest.param(name, marks=pytest.mark.large) if name == "default.tensor" else name
-    for name in DEVICES
-]
-NEEDS = {"default.clifford": "stim", "default.tensor": "quimb"}
+NEEDS = {
+    "default.clifford": [STIM.mark],
+    # quimb compiles for seconds when it is first used.
+    "default.tensor": [QUIMB.mark, pytest.mark.large],
+}
+CASES = [pytest.param(name, marks=NEEDS.get(name.split()[-1], [])) for name in DEVICES]
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_values(name):
     device = name.split()[-1]
-    if device in NEEDS:
-        pytest.importorskip(NEEDS[device])
     made = CalledMixed(wires=2) if device == "derived.mixed" else qml.device(device, wires=2)
     assert_as_uncompiled(qml.QNode(DEVICES[name], made), 0.3)
 

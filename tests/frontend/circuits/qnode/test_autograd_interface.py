@@ -6,6 +6,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from pennylane import numpy as pnp
+from tests.needs import PYTORCH
 
 import bellhop
 
@@ -60,8 +61,10 @@ def test_derivatives_of_higher_order_by_several_arguments_and_of_trees():
         qml.grad(lambda x: bellhop.qjit(lambda *, x: x.sum())(x=x))(x)
 
 
+@PYTORCH.mark
 def test_tensors_of_torch_and_layers_name_what_takes_them():
-    torch = pytest.importorskip("torch")
+    import torch
+
     f = bellhop.qjit(lambda x: x)
     with pytest.raises(TypeError, match="Call it from PyTorch by bellhop.to_torch"):
         f(torch.ones(2))

@@ -49,7 +49,7 @@ func.func public @main(%x: tensor<f64>, %n: tensor<i32>) -> tensor<f64> {
   // CHECK-NEXT: stablehlo.custom_call @bellhop_callback(%[[T]],
   // CHECK: do {
   // CHECK-NEXT: "stablehlo.case"(%[[N]])
-  // CHECK: func.call @middle(%{{.+}}, %[[T]]) {no_inline}
+  // CHECK: func.call @middle(%{{.+}}, %[[T]]) {{.*}}no_inline
   // CHECK: stablehlo.custom_call @bellhop_callback(%[[T]],
   // CHECK: call @leaf(%{{.+}}, %[[T]])
   // CHECK: call @other(%{{[a-z0-9]+}}) : (tensor<f64>) -> tensor<f64>
@@ -60,7 +60,7 @@ func.func public @main(%x: tensor<f64>, %n: tensor<i32>) -> tensor<f64> {
       stablehlo.return %t : tensor<i1>
     } do {
       %b = "stablehlo.case"(%n) ({
-        %c = func.call @middle(%i) {no_inline} : (tensor<f64>) -> tensor<f64>
+        %c = "func.call"(%i) <{callee = @middle, no_inline}> : (tensor<f64>) -> tensor<f64>
         stablehlo.return %c : tensor<f64>
       }, {
         %d = "callback.call"(%i) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
