@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -typ
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run every behaviour once: at most 5 minutes on two cores"
-	@echo "make test-full  the same, and then what it leaves out: at most 15 minutes"
+	@echo "make test-full  the same, and then what it leaves out: at most 18 minutes"
 	@echo "make test-gpu  what is marked gpu, on a GPU or on a stand-in for one"
 	@echo "make test-optional  what needs PyTorch, Kokkos, Qrack, Graphviz, in an environment with them"
 	@echo "make test-long  what these leave out, sanitizers, both ends of the supported JAX and the middle"

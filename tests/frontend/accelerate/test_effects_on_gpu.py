@@ -203,7 +203,8 @@ def test_print_in_both_branches(on, print_, same, capfd):
 @pytest.mark.parametrize("beside", ["alone", "a circuit"])
 @pytest.mark.parametrize("flavour", ["pure", "io", "ordered io", "debug", "buffer", "jax pure"])
 def test_exception_is_the_object_itself(on, flavour, beside, capfd, caplog):
-    qml = pytest.importorskip("pennylane")
+    import pennylane as qml
+
     error = LookupError("nothing there")
     log, fails = Log(), [True]
 
