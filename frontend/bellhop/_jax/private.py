@@ -33,6 +33,8 @@ Each name, what it is for, and why no public name serves:
 * ``functions_held_for``: the Python objects that JAX keeps alive for a lowered program, which its
   module does not name.
 * ``source_info_util``: the user's ``file:line`` of an equation, which JAX puts into locations.
+* ``bind_equation`` and ``within_equation``: evaluate one equation of a jaxpr with its place in the
+  user's source.  The public ``eval_jaxpr`` evaluates all of a jaxpr's.
 * ``run_compiled``: runs a compiled program without JAX's C++ fast path.  That path refuses a
   program that calls itself during its first run, and ``Compiled.__call__`` always takes it.
 * ``partitioning``: whether the module that is being lowered is partitioned over devices, which a
@@ -149,6 +151,22 @@ def without_high_primitives(closed: ClosedJaxpr) -> ClosedJaxpr:
     if not getattr(closed.jaxpr, "is_high", False):
         return closed
     return partial_eval.lower_jaxpr2(closed)
+
+
+@contextlib.contextmanager
+def within_equation(eqn: Any) -> Iterator[None]:
+    """Trace what stands for an equation with its place in the user's source, and its options."""
+    names = source_info_util.current_name_stack() + eqn.source_info.name_stack
+    traceback = eqn.source_info.traceback
+    with source_info_util.user_context(traceback, name_stack=names), eqn.ctx.manager:
+        yield
+
+
+def bind_equation(eqn: Any, *operands: Any) -> Sequence[Any]:
+    """Evaluate an equation with other operands; return its results."""
+    params = eqn.primitive.get_bind_params(eqn.params)
+    results = eqn.primitive.bind(*operands, **params)
+    return results if eqn.primitive.multiple_results else [results]
 
 
 def transpose_jaxpr(

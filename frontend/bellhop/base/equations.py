@@ -1,10 +1,9 @@
-"""Going through the equations of a jaxpr, and evaluating it a few of them at a time."""
+"""Going through the equations of a jaxpr."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jax.extend.core.primitives import cond_p, scan_p, while_p
 
@@ -118,32 +117,6 @@ def with_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr
     return eqn.replace(params=params)
 
 
-def given_values(jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any]) -> dict[Any, Any]:
-    """Return the values of a jaxpr's variables before its first equation, for ``evaluate``."""
-    return dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *inputs), strict=True))
-
-
-def evaluate(jaxpr: Any, equations: Sequence[Any], values: dict[Any, Any]) -> None:
-    """Evaluate a run of equations of a jaxpr.
-
-    Args:
-        jaxpr: the jaxpr that they are of.
-        equations: in order.
-        values: those of the variables; the results are added.
-    """
-    inputs = list(dict.fromkeys(inputs_of(equations)))
-    outputs = [var for eqn in equations for var in eqn.outvars]
-    part = jaxpr.replace(
-        constvars=inputs,
-        invars=[],
-        outvars=outputs,
-        eqns=equations,
-        debug_info=jaxpr.debug_info.with_unknown_names(),
-    )
-    results = eval_jaxpr(part, [values[var] for var in inputs])
-    values.update(zip(outputs, results, strict=True))
-
-
 def inputs_of(equations: Sequence[Any]) -> Iterator[Any]:
     """Yield the variables that a run of equations reads and does not make."""
     made: set[Any] = set()
@@ -152,8 +125,3 @@ def inputs_of(equations: Sequence[Any]) -> Iterator[Any]:
             if not isinstance(atom, Literal) and atom not in made:
                 yield atom
         made.update(eqn.outvars)
-
-
-def read(atom: Any, values: dict[Any, Any]) -> Any:
-    """Return the value of a variable or a literal."""
-    return atom.val if isinstance(atom, Literal) else values[atom]

@@ -16,10 +16,11 @@ import jax
 import numpy as np
 from jax import lax
 from jax.core import Tracer
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr
 from jax.extend.core.primitives import jit_p
 
 from bellhop._jax.private import equation_of, without_wrapping
+from bellhop.base.rewriting import interpret_by
 
 # A wire is computed by fewer equations, and from smaller arrays; to look at more takes time.
 _MOST_EQUATIONS = 200
@@ -159,17 +160,14 @@ def _evaluate(eqn: Any, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _evaluate_jaxpr(closed: Any, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-    jaxpr = closed.jaxpr
-    values: dict[Any, np.ndarray] = dict(zip(jaxpr.invars, operands, strict=True))
-    for var, const in zip(jaxpr.constvars, closed.consts, strict=True):
-        values[var] = _constant(const)
+    def of_numbers(eqn: Any, *operands: Any) -> list[np.ndarray]:
+        # A literal is a number of Python's.
+        dtypes = (atom.aval.dtype for atom in eqn.invars)
+        return _evaluate(eqn, list(map(np.asarray, operands, dtypes)))
 
-    def read(atom: Any) -> np.ndarray:
-        return np.asarray(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else values[atom]
-
-    for eqn in jaxpr.eqns:
-        values.update(zip(eqn.outvars, _evaluate(eqn, list(map(read, eqn.invars))), strict=True))
-    return list(map(read, jaxpr.outvars))
+    numbers = ClosedJaxpr(closed.jaxpr, list(map(_constant, closed.consts)))
+    results = interpret_by(numbers, lambda _: of_numbers, *operands)
+    return list(map(np.asarray, results, (aval.dtype for aval in closed.out_avals)))
 
 
 def _div(_: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:

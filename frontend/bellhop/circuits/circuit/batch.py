@@ -23,7 +23,6 @@ run one after another.
 """
 
 import functools
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,11 +31,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr, Primitive
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
 from jax.interpreters import batching
 
-from bellhop._jax.private import without_mesh
-from bellhop.base.equations import depending_on, evaluate, given_values, read
+from bellhop._jax.private import bind_equation, without_mesh
+from bellhop.base.equations import depending_on
+from bellhop.base.rewriting import interpret
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.operations.measurement_primitives import (
     MeasureOperands,
@@ -187,22 +187,15 @@ def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[A
         row: the number of the row, which is mapped.
         inputs: the inputs of the row.
     """
-    jaxpr = closed.jaxpr
-    values = given_values(jaxpr, closed.consts, (handle, *inputs))
-    of = functools.partial(read, values=values)
-    for measures, group in itertools.groupby(jaxpr.eqns, lambda eqn: eqn.primitive in _MEASURING):
-        if not measures:
-            evaluate(jaxpr, list(group), values)
-            continue
-        for eqn in group:
-            measured, others = _measured(eqn.primitive, list(map(of, eqn.invars)))
-            # Makes the parameters depend on the row, although they may be the same for all rows.
-            # Otherwise ``vmap`` would measure once.
-            params = jax.lax.select(row >= 0, measured.params, measured.params)
-            operands = measured._replace(params=params).flat()
-            results = eqn.primitive.bind(*operands, *others, **eqn.params)
-            values.update(zip(eqn.outvars, results, strict=True))
-    return list(map(of, jaxpr.outvars))
+
+    def measured(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        named, others = _measured(eqn.primitive, list(operands))
+        # Makes the parameters depend on the row, although they may be the same for all rows.
+        # Otherwise ``vmap`` would measure once.
+        params = jax.lax.select(row >= 0, named.params, named.params)
+        return bind_equation(eqn, *named._replace(params=params).flat(), *others)
+
+    return interpret(closed, dict.fromkeys(_MEASURING, measured), handle, *inputs)
 
 
 _MEASURING = (measure_p, measure_with_jacobian_p, measure_vjp_p, derivative_p)

@@ -24,12 +24,12 @@ from typing import Any, NamedTuple
 
 import jax
 from jax.core import eval_jaxpr
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
 from jax.interpreters import ad
 
 from bellhop._jax.private import jvp_jaxpr, partial_eval_jaxpr_nounits
-from bellhop.base.equations import evaluate, given_values, read, with_inner_jaxprs
+from bellhop.base.rewriting import rewrite
 from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
@@ -95,7 +95,7 @@ class Linearized(NamedTuple):
         """
         known, linear, n_residuals, moved = self
         if is_mapped:
-            linear = _with_selections(linear)
+            linear = rewrite(linear, {cond_p: _selected})
         if not linear.out_avals or not (is_summed or has_loop_of_unknown_length(linear)):
 
             def tangents_by(residuals: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
@@ -132,31 +132,14 @@ class Linearized(NamedTuple):
         return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
 
 
-def _with_selections(linear: ClosedJaxpr) -> ClosedJaxpr:
-    """Return linear equations that select where they have conditionals.
+def _selected(eqn: JaxprEqn, index: Any, *operands: Any) -> list[Any]:
+    """Compute all branches of a conditional in linear equations, and select.
 
     JAX cannot transpose what ``vmap`` makes of a conditional on a residual: it stops gradients by
     tangents, so that the branch that is not taken does no harm.
     """
-    jaxpr = linear.jaxpr
-    jaxpr = jaxpr.replace(eqns=[with_inner_jaxprs(eqn, _with_selections) for eqn in jaxpr.eqns])
-    if not any(eqn.primitive is cond_p for eqn in jaxpr.eqns):
-        is_same = jaxpr.eqns == linear.jaxpr.eqns
-        return linear if is_same else ClosedJaxpr(jaxpr, linear.consts)
-
-    def run(*inputs: Any) -> list[Any]:
-        values = given_values(jaxpr, linear.consts, inputs)
-        for eqn in jaxpr.eqns:
-            if eqn.primitive is not cond_p:
-                evaluate(jaxpr, [eqn], values)
-                continue
-            index, *operands = (read(atom, values) for atom in eqn.invars)
-            each = [eval_jaxpr(b.jaxpr, b.consts, *operands) for b in eqn.params["branches"]]
-            chosen = [jax.lax.select_n(index, *cases) for cases in zip(*each, strict=True)]
-            values.update(zip(eqn.outvars, chosen, strict=True))
-        return [read(atom, values) for atom in jaxpr.outvars]
-
-    return jax.make_jaxpr(run)(*linear.in_avals)
+    each = [eval_jaxpr(b.jaxpr, b.consts, *operands) for b in eqn.params["branches"]]
+    return [jax.lax.select_n(index, *cases) for cases in zip(*each, strict=True)]
 
 
 def tangents_of(results: Sequence[Any], dots: Sequence[Any], moved: Sequence[bool]) -> list[Any]:

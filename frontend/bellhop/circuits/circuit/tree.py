@@ -42,7 +42,7 @@ import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.base.equations import equations_of, evaluate, given_values, read
+from bellhop.base.equations import equations_of
 from bellhop.circuits.derivatives.dynamic_count import (
     after_p,
     dynamic_count_tangent_p,
@@ -163,15 +163,17 @@ def _with_all_that_is_read(
     """
     closed = jax.make_jaxpr(function)(*inputs)
     jaxpr = closed.jaxpr
-    values = given_values(jaxpr, closed.consts, inputs)
-    evaluate(jaxpr, jaxpr.eqns, values)
     reads = [
-        values[var]
+        var
         for eqn in jaxpr.eqns
         if any(_is_handle(atom.aval) for atom in eqn.invars)
         for var in eqn.outvars
     ]
-    return [read(atom, values) for atom in jaxpr.outvars], reads
+    every = jaxpr.replace(
+        outvars=[*jaxpr.outvars, *reads], debug_info=jaxpr.debug_info._replace(result_paths=None)
+    )
+    values = eval_jaxpr(every, closed.consts, *inputs)
+    return values[: len(jaxpr.outvars)], values[len(jaxpr.outvars) :]
 
 
 def _by_columns(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> list[Any]:

@@ -20,19 +20,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive
 from jax.extend.core.primitives import cond_p, while_p
 from jax.interpreters import ad, batching, mlir
 
-from bellhop.base.equations import (
-    equations_of,
-    evaluate,
-    given_values,
-    inner_jaxprs,
-    inputs_of,
-    read,
-    with_inner_jaxprs,
-)
+from bellhop.base.equations import equations_of, inner_jaxprs, inputs_of, with_inner_jaxprs
+from bellhop.base.rewriting import Rules, rewrite
 from bellhop.circuits.derivatives.tangents import without_tangents
 
 # outcome: the outcomes of a run, how many measurements there were -> one outcome, one more
@@ -40,6 +34,9 @@ _outcome_p = Primitive("quantum_outcome")
 _outcome_p.multiple_results = True
 # state: x -> x, in which outcomes may be summed over
 _state_p = Primitive("quantum_state")
+# In a jaxpr on its way through ``with_sums`` alone: a span, and an outcome in one.
+_span_p = Primitive("quantum_span_of_outcomes")
+_summed_outcome_p = Primitive("quantum_summed_outcome")
 
 # So many outcomes are gone through at once at most: a circuit runs twice as often for each.
 MOST_OUTCOMES = 12
@@ -69,21 +66,8 @@ def with_sums(closed: ClosedJaxpr) -> ClosedJaxpr:
     if not spans and jaxpr.eqns == closed.jaxpr.eqns:
         return closed
 
-    def run(*inputs: Any) -> list[Any]:
-        values = given_values(jaxpr, closed.consts, inputs)
-        ends = {span.equations[-1]: span for span in spans}
-        inside = {eqn for span in spans for eqn in span.equations}
-        for eqn in jaxpr.eqns:
-            if eqn in ends:
-                ends[eqn].add_up(jaxpr, values)
-            elif eqn not in inside:
-                evaluate(jaxpr, [eqn], values)
-            elif eqn.primitive is _outcome_p:
-                # The next outcome takes its place.
-                values[eqn.outvars[1]] = read(eqn.invars[1], values)
-        return [read(atom, values) for atom in jaxpr.outvars]
-
-    return jax.make_jaxpr(run)(*closed.in_avals)
+    spanned = jaxpr.replace(eqns=_with_spans(jaxpr, spans))
+    return rewrite(ClosedJaxpr(spanned, closed.consts), _SUMS)
 
 
 def has_uncounted(jaxpr: Jaxpr) -> bool:
@@ -116,23 +100,51 @@ class _Span:
     equations: Sequence[JaxprEqn]
     outcomes: Sequence[JaxprEqn]
 
-    def add_up(self, jaxpr: Jaxpr, values: dict[Any, Any]) -> None:
-        """Add the state to values: the sum over all outcomes."""
+    def as_equation(self, jaxpr: Jaxpr) -> JaxprEqn:
+        """Return it as one equation, which gives the state and the place after each outcome."""
         *inside, last = [eqn for eqn in self.equations if eqn.primitive is not _outcome_p]
-        [state] = last.outvars
         bits = [eqn.outvars[0] for eqn in self.outcomes]
-        made = {var for eqn in inside for var in eqn.outvars}.union(bits)
-        given = {atom: values[atom] for atom in inputs_of([*inside, last]) if atom not in made}
+        given = [var for var in dict.fromkeys(inputs_of([*inside, last])) if var not in bits]
+        body = jaxpr.replace(
+            constvars=(),
+            invars=[*bits, *given],
+            outvars=last.outvars,
+            eqns=[*inside, last],
+            debug_info=jaxpr.debug_info.with_unknown_names(),
+        )
+        return last.replace(
+            primitive=_span_p, invars=given, params={"body": body, "n_outcomes": len(bits)}
+        )
 
-        def add(total: Any, combination: Any) -> Any:
-            own = dict(given)
-            own.update((bit, (combination >> number) & 1) for number, bit in enumerate(bits))
-            evaluate(jaxpr, [*inside, last], own)
-            return total + own[state], None
 
-        zero = jnp.zeros(state.aval.shape, state.aval.dtype)
-        combinations = jnp.arange(2 ** len(bits), dtype=bits[0].aval.dtype)
-        values[state], _ = jax.lax.scan(add, zero, combinations)
+def _with_spans(jaxpr: Jaxpr, spans: Sequence[_Span]) -> list[JaxprEqn]:
+    """Return the equations of a jaxpr, where each span is one."""
+    ends = {span.equations[-1]: span for span in spans}
+    inside = {eqn for span in spans for eqn in span.equations}
+    equations: list[JaxprEqn] = []
+    for eqn in jaxpr.eqns:
+        if eqn in ends:
+            equations.append(ends[eqn].as_equation(jaxpr))
+        elif eqn not in inside:
+            equations.append(eqn)
+        elif eqn.primitive is _outcome_p:
+            equations.append(eqn.replace(primitive=_summed_outcome_p))
+    return equations
+
+
+def _add_up(eqn: JaxprEqn, *given: Any) -> list[Any]:
+    """Return the state behind a span: the sum over all outcomes."""
+    body, n_outcomes = eqn.params["body"], eqn.params["n_outcomes"]
+    dtype = body.invars[0].aval.dtype
+
+    def add(total: Any, combination: Any) -> Any:
+        bits = [(combination >> number) & 1 for number in range(n_outcomes)]
+        [state] = eval_jaxpr(body, (), *bits, *given)
+        return total + state, None
+
+    [state] = body.outvars
+    zero = jnp.zeros(state.aval.shape, state.aval.dtype)
+    return [jax.lax.scan(add, zero, jnp.arange(2**n_outcomes, dtype=dtype))[0]]
 
 
 def _spans(jaxpr: Jaxpr) -> list[_Span]:
@@ -172,6 +184,12 @@ def _outcome(outcomes: Any, place: Any) -> list[Any]:
 def _outcome_batch(args: Sequence[Any], dims: Sequence[Any]) -> Any:
     return jax.vmap(_outcome, in_axes=tuple(dims))(*args), [0, 0]
 
+
+# The next outcome takes the place of one that is summed over.
+_SUMS: Rules = {
+    _span_p: _add_up,
+    _summed_outcome_p: lambda _, outcomes, place: (jnp.zeros_like(outcomes), place),
+}
 
 _outcome_p.def_impl(_outcome)
 _outcome_p.def_abstract_eval(lambda outcomes, place: [outcomes, place])

@@ -17,19 +17,18 @@ is rewritten before anything differentiates, batches or lowers it.  ``vector_pla
 equations that become one.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive
 from jax.extend.core.primitives import jit_p
 
-from bellhop.base.equations import evaluate, given_values, inputs_of, read, with_inner_jaxprs
+from bellhop.base.equations import with_inner_jaxprs
+from bellhop.base.rewriting import rewrite
 from bellhop.circuits.vectorize.pack import pack_p
-from bellhop.circuits.vectorize.vector_plans import Plan, Planner
+from bellhop.circuits.vectorize.vector_plans import Planner
 
 
 def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -53,57 +52,42 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
         if all(map(lambda new, old: new is old, equations, jaxpr.eqns)):
             return closed
         return ClosedJaxpr(jaxpr.replace(eqns=equations), closed.consts)
-    steps = _live_steps(equations, plans, jaxpr.outvars)
+    # A plan reads other variables than the ``pack`` whose vector it computes.
+    planned = [
+        eqn.replace(
+            primitive=_planned_p,
+            invars=(reads := list(dict.fromkeys(plans[number].inputs()))),
+            params={"plan": plans[number], "reads": reads, "size": len(eqn.invars)},
+        )
+        if number in plans
+        else eqn
+        for number, eqn in enumerate(equations)
+    ]
+    live = jaxpr.replace(eqns=_live(planned, jaxpr.outvars))
+    return rewrite(ClosedJaxpr(live, closed.consts), {_planned_p: _as_planned})
 
-    def run(*args: Any) -> list[Any]:
-        values = given_values(jaxpr, closed.consts, args)
 
-        of = functools.partial(read, values=values)
-        for step in steps:
-            if isinstance(step, int):
-                values[equations[step].outvars[0]] = _broadcast(
-                    plans[step].evaluate(of), len(equations[step].invars)
-                )
-            else:
-                evaluate(jaxpr, step, values)
-        return [of(atom) for atom in jaxpr.outvars]
+# ``pack`` with a plan, in a jaxpr on its way through ``vectorized`` alone.
+_planned_p = Primitive("planned_pack")
 
-    return jax.make_jaxpr(run)(*closed.in_avals)
+
+def _as_planned(eqn: JaxprEqn, *operands: Any) -> list[Any]:
+    values = dict(zip(eqn.params["reads"], operands, strict=True))
+    vector = eqn.params["plan"].evaluate(values.__getitem__)
+    # All elements may be equal, which are one number then.
+    return [vector if np.ndim(vector) else jnp.broadcast_to(vector, (eqn.params["size"],))]
 
 
 def _with_vectorized_parts(eqn: Any) -> Any:
     return eqn if eqn.primitive is jit_p else with_inner_jaxprs(eqn, vectorized)
 
 
-def _live_steps(
-    equations: Sequence[Any], plans: dict[int, "Plan"], outvars: Sequence[Any]
-) -> list[int | list[Any]]:
-    """Return what the new jaxpr evaluates, in order, without what is no longer used.
-
-    Returns:
-        for each ``pack`` that has a plan, its number among the equations; between them, lists of
-        equations that stay as they are.
-    """
-    live = {var for var in outvars if not isinstance(var, Literal)}
-    steps: list[int | list[Any]] = []
-    for number in reversed(range(len(equations))):
-        eqn = equations[number]
-        if not (eqn.effects or any(var in live for var in eqn.outvars)):
-            continue
-        if number in plans:
-            live.update(plans[number].inputs())
-            steps.append(number)
-            continue
-        live.update(inputs_of([eqn]))
-        if not steps or isinstance(steps[-1], int):
-            steps.append([])
-        steps[-1].append(eqn)  # type: ignore[union-attr]
-    for step in steps:
-        if isinstance(step, list):
-            step.reverse()
-    return steps[::-1]
-
-
-def _broadcast(value: Any, count: int) -> Any:
-    """Return the value of a plan as a vector, although all elements may be equal."""
-    return value if np.ndim(value) else jnp.broadcast_to(value, (count,))
+def _live(equations: Sequence[JaxprEqn], outvars: Sequence[Any]) -> list[JaxprEqn]:
+    """Return the equations whose results are used, and those with effects."""
+    used = {var for var in outvars if not isinstance(var, Literal)}
+    live: list[JaxprEqn] = []
+    for eqn in reversed(equations):
+        if eqn.effects or not used.isdisjoint(eqn.outvars):
+            used.update(var for var in eqn.invars if not isinstance(var, Literal))
+            live.append(eqn)
+    return live[::-1]

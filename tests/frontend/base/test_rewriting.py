@@ -1,0 +1,62 @@
+"""The interpreter of jaxprs: equations with rules, at any depth, and those without."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import eval_jaxpr
+from jax.extend.core import Primitive
+from jax.lax import sin_p, while_p
+
+from bellhop.base.equations import equations_of
+from bellhop.base.rewriting import interpret, interpret_by, rewrite
+
+RULES = {sin_p: lambda _, x: [jnp.cos(x)]}
+
+
+def nested(x: Any, n: Any) -> Any:
+    step = lambda i, y: jax.lax.cond(i > 0, lambda: jnp.sin(y), lambda: 2 * y)
+    return jax.lax.fori_loop(0, n, step, jnp.sin(x)) + jnp.exp(x)
+
+
+def expected(x: float, n: int) -> float:
+    y = np.cos(x)
+    for i in range(n):
+        y = np.cos(y) if i > 0 else 2 * y
+    return y + np.exp(x)
+
+
+def test_rules_apply_in_loops_and_branches() -> None:
+    closed = jax.make_jaxpr(nested)(0.3, 3)
+    changed = rewrite(closed, RULES)
+    assert all(eqn.primitive is not sin_p for eqn in equations_of(changed.jaxpr))
+    for n in (0, 1, 4):
+        (value,) = eval_jaxpr(changed.jaxpr, changed.consts, 0.3, n)
+        np.testing.assert_allclose(value, expected(0.3, n))
+
+
+def test_a_jaxpr_without_rules_stays_itself() -> None:
+    closed = jax.make_jaxpr(nested)(0.3, 3)
+    assert rewrite(closed, {}) is closed
+    assert rewrite(closed, {Primitive("other"): lambda _: []}) is closed
+
+
+def test_only_what_has_a_rule_at_its_own_level() -> None:
+    skipped = lambda eqn, *operands: operands[-len(eqn.outvars) :]
+    closed = jax.make_jaxpr(nested)(0.3, 3)
+    (value,) = interpret(closed, {while_p: skipped}, 0.3, 3)
+    np.testing.assert_allclose(value, np.sin(0.3) + np.exp(0.3))
+
+
+def test_values_that_are_none_of_jaxs() -> None:
+    closed = jax.make_jaxpr(lambda x, y: x * y + 2.0)(0.3, 0.4)
+    text = lambda eqn, *operands: [f"({eqn.primitive} {' '.join(map(str, operands))})"]
+    assert interpret_by(closed, lambda _: text, "a", "b") == ["(add (mul a b) 2.0)"]
+
+
+def test_lines_of_the_users_source_stay() -> None:
+    closed = rewrite(jax.make_jaxpr(nested)(0.3, 3), RULES)
+    assert "test_rewriting.py" in jax.jit(
+        lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args)
+    ).lower(0.3, 3).as_text(debug_info=True)
