@@ -68,7 +68,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
     circuit = current_circuit()
     if circuit is None or not _is_function(fn):
         return create_adjoint_op(fn, lazy)
-    from bellhop.circuits.recording.nested import invert
+    from bellhop.circuits.recording.functions import invert
 
     @functools.wraps(fn)
     def inverse(*args: Any, **kwargs: Any) -> Any:
@@ -145,14 +145,14 @@ def ctrl(
             work_wire_type=work_wire_type,
         )
         return between(flips, made) if flips else made
-    from bellhop.circuits.recording import nested
+    from bellhop.circuits.recording.functions import control as apply_controlled
 
     @functools.wraps(op)
     def controlled(*args: Any, **kwargs: Any) -> Any:
         circuit = current_circuit()
         circuit.flush_active("ctrl")
         circuit.apply(flips)
-        applied = nested.control(circuit, control, known, lambda: op(*args, **kwargs))
+        applied = apply_controlled(circuit, control, known, lambda: op(*args, **kwargs))
         circuit.apply(flips)
         return applied
 

@@ -4,22 +4,29 @@ A decomposition is a list of operations, and what stands in a ``QuantumTape`` in
 by that.  So a loop or conditional there is an operation until the circuit applies it.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import pennylane as qml
-
-# Applies control flow to a circuit.
-Play = Callable[[Any], Any]
+from jax.extend.core import ClosedJaxpr
 
 
 class ControlFlow(qml.operation.Operation):
-    """A loop or conditional, as an operation."""
+    """A loop or conditional, as an operation.
+
+    Args:
+        gates: its jaxpr.
+        operands: the inputs of that.
+        kept: what was kept of its values, which have been computed.
+        wires: those that it acts on.
+    """
 
     num_params = 0
 
-    def __init__(self, play: Play, wires: Any) -> None:
-        self._hyperparameters = {"play": play}
+    def __init__(
+        self, gates: ClosedJaxpr, operands: Sequence[Any], kept: Sequence[Any], wires: Any
+    ) -> None:
+        self._hyperparameters = {"gates": gates, "operands": list(operands), "kept": list(kept)}
         super().__init__(wires=wires)
 
 

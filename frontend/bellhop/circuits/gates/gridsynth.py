@@ -110,12 +110,11 @@ def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) ->
         branches = [lambda make=make: make(wire) and None for make in _GATES]
 
         def body(carried: Any, iteration: Any) -> Any:
-            # Of a circuit that is inverted or controlled, another one runs the loop.
-            chosen = Branches("gridsynth", codes[iteration], _NAMES, branches)
-            current_circuit().branch(chosen)
+            circuit.branch(Branches("gridsynth", codes[iteration], _NAMES, branches))
             return carried
 
         circuit.for_loop(jnp.asarray(count, int), body, ())
         qml.GlobalPhase(phase)
 
-    return ControlFlow(play, rotation.wires)
+    operation, _ = current_circuit().as_operation(play)
+    return operation

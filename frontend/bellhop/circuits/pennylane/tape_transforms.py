@@ -27,7 +27,7 @@ from bellhop.circuits.gates.rewrites import (
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.gate_parameters import GateParameters
-from bellhop.circuits.recording.queue import QueuedCircuit
+from bellhop.circuits.recording.functions import NestingCircuit
 from bellhop.circuits.recording.unrolling import UnrolledLoops
 from bellhop.control_flow.steps import Branches
 from bellhop.errors import CompileError
@@ -145,7 +145,7 @@ def _qnode_of(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
     return changed if tape.shots == qnode.shots else qml.set_shots(changed, tape.shots)
 
 
-class _Tape(UnrolledLoops, QueuedCircuit):
+class _Tape(UnrolledLoops, NestingCircuit):
     """Puts operations on a tape, of which those that know wires hold no computed ones."""
 
     def __init__(self, where: str, what: str, *, knows_wires: bool = False) -> None:

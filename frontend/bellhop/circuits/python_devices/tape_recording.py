@@ -18,7 +18,7 @@ from bellhop.circuits.python_devices.template import (
     part_of,
     with_computed_wires,
 )
-from bellhop.circuits.recording.nested import NestingCircuit, apply_control_flow
+from bellhop.circuits.recording.functions import NestingCircuit, apply_control_flow
 from bellhop.circuits.recording.unrolling import UnrolledLoops
 from bellhop.control_flow.steps import Branches, traced_branches
 from bellhop.errors import CompileError
@@ -42,6 +42,10 @@ class RecordedCircuit(UnrolledLoops, NestingCircuit):
         self.operands: dict[int, Any] = {}
         self._n_operands = 0
         self._n_mid_measured = 0
+
+    def labels(self) -> Sequence[Any]:
+        """Return the wires of the device."""
+        return tuple(self._device_wires or ())
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Append operations."""

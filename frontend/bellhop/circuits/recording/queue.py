@@ -14,7 +14,7 @@ the circuit's methods ``apply`` and ``for_loop`` are called as it says on the ri
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -78,10 +78,12 @@ class QueuedCircuit:
         is_one_shot: whether it is meant to be run for each shot.
         runs_alone: whether the runtime runs it for each shot.
         needs_measurements: whether a measurement that is not returned is an error.
+        unrolls: whether Python runs loops of known length.
     """
 
     is_one_shot = runs_alone = False
-    needs_measurements: ClassVar[bool] = True
+    unrolls: bool = False
+    needs_measurements: bool = True
 
     def __init__(self, where: str, rows: Rows, precision: Precision | None = None) -> None:
         self.where = self._where = where
@@ -92,6 +94,10 @@ class QueuedCircuit:
         self._flushed: list[Any] = []
         # Functions that change the operations before they are applied, in this order.
         self.rewrites: list[Rewrite] = []
+
+    def labels(self) -> Sequence[Any]:
+        """Return the wires of the circuit, as far as they are known."""
+        return ()
 
     def apply(self, operations: list[Any]) -> None:
         """Apply operations to the state, in order."""

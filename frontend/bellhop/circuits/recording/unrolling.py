@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 class UnrolledLoops:
     """The ``for_loop`` and ``while_loop`` of a circuit that becomes a tape."""
 
+    unrolls = True
+
     def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
         """Run a loop of known length; return the carried values."""
         if not isinstance(n_iterations, int):

@@ -5,7 +5,7 @@ circuit applies ``qml.X(a)`` to wire 2 of the device.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from bellhop.base.source import user_site
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.recording.allocation import Allocations
-from bellhop.circuits.recording.nested import NestingCircuit
+from bellhop.circuits.recording.functions import NestingCircuit
 
 
 class WiredCircuit(NestingCircuit):
@@ -29,6 +29,10 @@ class WiredCircuit(NestingCircuit):
         super().__init__(where, rows)
         self.wires = wires
         self._allocations = Allocations(wires, where)
+
+    def labels(self) -> Sequence[Any]:
+        """Return the wires of the circuit."""
+        return self.wires.labels
 
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""

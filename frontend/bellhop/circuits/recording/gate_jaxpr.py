@@ -1,0 +1,183 @@
+"""Quantum functions as jaxprs: gates are equations with an effect, which read and make no state.
+
+The function that ``qml.adjoint`` gets in ::
+
+    def f(y):
+        qml.RX(y, 0)
+        return bellhop.for_loop(0, 3)(lambda i, z: (qml.CRY(z, [0, 1]), z * i)[1])(y)
+
+    qml.ctrl(lambda: qml.adjoint(f)(2 * x), control=2)()
+
+is traced once, to ::
+
+    { lambda ; x. let
+        y = mul 2.0 x
+        quantum_region[kind=adjoint body={ lambda ; y. let
+            quantum_operation[RX] y
+            _ = quantum_for_loop[length=3 body={ lambda ; i z. let
+                quantum_operation[CRY] z
+                a = mul z i
+              in (a,) }] y
+          in () }] y
+      in () }
+
+Conditionals and ``while`` loops are JAX's own equations.  ``gate_replay`` plays such a jaxpr on a
+circuit, forwards, backwards or controlled, as often as one likes: the user's function is not run
+again.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.core import eval_jaxpr
+from jax.extend.core import ClosedJaxpr, Effect, JaxprEqn, Primitive
+
+from bellhop._jax.private import convert_constvars_jaxpr, register_effect
+from bellhop.base.equations import equations_of
+from bellhop.circuits.recording.traced_operators import TracedOperator
+
+
+class _Gates(Effect):
+    """The effect of gates, by which JAX neither drops nor moves them."""
+
+    def __str__(self) -> str:
+        return "Gates"
+
+
+register_effect(_Gates)
+GATES = _Gates()
+
+# operands: what is traced in the operation -> ()
+operation_p = Primitive("quantum_operation")
+# operands: those of the body, and what is traced in the controls -> ()
+region_p = Primitive("quantum_region")
+# operands: constants, carried values, and the number of iterations unless that is known -> carried
+for_loop_p = Primitive("quantum_for_loop")
+for _primitive in (operation_p, region_p, for_loop_p):
+    _primitive.multiple_results = True
+
+
+@operation_p.def_effectful_abstract_eval
+def _operation(*_: Any, **__: Any) -> Any:
+    return [], {GATES}
+
+
+@region_p.def_effectful_abstract_eval
+def _region(*_: Any, body: ClosedJaxpr, **__: Any) -> Any:
+    return [], body.effects
+
+
+@for_loop_p.def_effectful_abstract_eval
+def _for_loop(*_: Any, body: ClosedJaxpr, **__: Any) -> Any:
+    return body.out_avals, body.effects
+
+
+def has_gates(eqn: JaxprEqn) -> bool:
+    """Tell whether there are gates in an equation."""
+    return GATES in eqn.effects
+
+
+def has_other_effects(eqn: JaxprEqn) -> bool:
+    """Tell whether an equation calls Python, say, whether there are gates in it or not."""
+    return bool(eqn.effects - {GATES})
+
+
+@dataclass(frozen=True, eq=False)
+class GateJaxpr:
+    """A quantum function as traced.
+
+    Attributes:
+        closed: takes ``operands``; returns the leaves of what the function returned.
+        operands: the values of the program around it that it reads.
+        tree: the structure of what it returned.
+    """
+
+    closed: ClosedJaxpr
+    operands: Sequence[Any]
+    tree: Any = None
+
+    def wires(self) -> list[Any] | None:
+        """Return the wires of all operations; None where some are traced."""
+        found: list[Any] = []
+        for eqn in equations_of(self.closed.jaxpr):
+            operator = eqn.params.get("operator" if eqn.primitive is operation_p else "controls")
+            if not isinstance(operator, TracedOperator):
+                continue
+            if operator.wires is None:
+                return None
+            found += operator.wires
+        return found
+
+
+def traced(function: Callable[..., Any], *args: Any) -> GateJaxpr:
+    """Trace a function whose result are arrays; what it closes over becomes operands."""
+    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
+    jaxpr = convert_constvars_jaxpr(closed)
+    return GateJaxpr(ClosedJaxpr(jaxpr, ()), closed.consts, jax.tree.structure(shapes))
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A ``quantum_for_loop`` with the values of its operands.
+
+    Attributes:
+        body: takes constants, the number of an iteration and carried values; returns the next ones.
+        constants: those of the body.
+        carried: those of the first iteration.
+        length: how many iterations there are: a number, or a tracer if the program computes it.
+    """
+
+    body: ClosedJaxpr
+    constants: Sequence[Any]
+    carried: tuple[Any, ...]
+    length: Any
+
+    @classmethod
+    def of(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "Loop":
+        """Return the loop of an equation."""
+        length, rest = eqn.params["length"], list(operands)
+        if length is None:
+            length = rest.pop()
+        n = eqn.params["n_consts"]
+        return cls(eqn.params["body"], rest[:n], tuple(rest[n:]), length)
+
+
+@dataclass(frozen=True)
+class While:
+    """A ``while`` of JAX's with the values of its operands; its attributes are a loop's."""
+
+    goes_on: Callable[[Sequence[Any]], Any]
+    body: ClosedJaxpr
+    constants: Sequence[Any]
+    carried: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "While":
+        """Return the loop of an equation."""
+        ends = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+        rest = iter(operands)
+        of_condition, of_body = (list(itertools.islice(rest, n)) for n in ends)
+        condition = eqn.params["cond_jaxpr"]
+
+        def goes_on(carried: Sequence[Any]) -> Any:
+            return eval_jaxpr(condition.jaxpr, condition.consts, *of_condition, *carried)[0]
+
+        return cls(goes_on, eqn.params["body_jaxpr"], of_body, tuple(rest))
+
+
+def region_of(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[GateJaxpr, Any]:
+    """Return the function of a ``quantum_region``, and its controls and their values, if any."""
+    body, controls = eqn.params["body"], eqn.params["controls"]
+    n = len(body.in_avals)
+    return (
+        GateJaxpr(body, operands[:n]),
+        None if controls is None else controls.with_values(operands[n:]),
+    )
+
+
+def branches_of(eqn: JaxprEqn) -> Iterator[ClosedJaxpr]:
+    """Yield the branches of a ``cond`` of JAX's."""
+    yield from eqn.params["branches"]

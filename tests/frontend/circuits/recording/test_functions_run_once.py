@@ -1,0 +1,187 @@
+"""User code in adjoint and ctrl of functions: run once, and its effects happen once and in order."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+
+import bellhop
+
+FLOW = {
+    "adjoint": lambda f: bellhop.adjoint(f)(),
+    "ctrl": lambda f: bellhop.ctrl(f, control=1)(),
+    "both": lambda f: bellhop.adjoint(lambda: bellhop.ctrl(f, control=1)())(),
+    "twice": lambda f: bellhop.adjoint(lambda: bellhop.adjoint(f)())(),
+}
+
+
+def compiled(body: Callable[[Any], Any]) -> Any:
+    @bellhop.qjit
+    @qml.qnode(qml.device("lightning.qubit", wires=3))
+    def circuit(x: Any) -> Any:
+        qml.Hadamard(1)
+        body(x)
+        return qml.state()
+
+    return circuit
+
+
+def state_of(body: Callable[[float], Any], x: float) -> Any:
+    @qml.qnode(qml.device("default.qubit", wires=3))
+    def circuit() -> Any:
+        qml.Hadamard(1)
+        body(x)
+        return qml.state()
+
+    return circuit()
+
+
+def test_nested_adjoints_of_conditionals() -> None:
+    runs = []
+
+    def level(depth: int, x: Any) -> None:
+        runs.append(depth)
+        if depth == 0:
+            qml.RX(x, 0)
+            return
+        down = lambda: level(depth - 1, x)
+        bellhop.adjoint(bellhop.cond(x > 0.1, down, lambda: qml.X(0) and None))()
+
+    circuit = compiled(lambda x: level(8, x))
+    np.testing.assert_allclose(circuit(0.3), state_of(lambda x: qml.RX(x, 0), 0.3), atol=1e-9)
+    assert runs == [8, 7, 6, 5, 4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("kind", FLOW)
+def test_user_code_and_effects_once(kind: str) -> None:
+    """Loops that carry values, a conditional with a value, and calls among gates."""
+    runs: list[str] = []
+    calls: list[tuple[str, float]] = []
+
+    def note(name: str) -> Any:
+        def called(x: Any) -> Any:
+            calls.append((name, round(float(x), 6)))
+            return np.float64(x)
+
+        return bellhop.io_callback(called, jax.ShapeDtypeStruct((), float))
+
+    def function(x: Any) -> None:
+        runs.append("function")
+
+        @bellhop.for_loop(0, 3)
+        def loop(i: Any, y: Any) -> Any:
+            runs.append("loop")
+            z = note("loop")(y)
+            qml.RX(z, wires=0)
+            qml.CRY(y * i, wires=[0, 2])
+            return y * 2
+
+        y = loop(x)
+
+        def taken() -> Any:
+            runs.append("branch")
+            z = note("branch")(y)
+            qml.RZ(z, wires=0)
+            return z + 1
+
+        w = bellhop.cond(x > 0, taken, lambda: (qml.X(0), jnp.asarray(0.0))[1])()
+        qml.RY(w, wires=0)
+        note("end")(w)
+
+    def reference(x: float) -> None:
+        for i in range(3):
+            qml.RX(x, wires=0)
+            qml.CRY(x * i, wires=[0, 2])
+            x = x * 2
+        qml.RZ(x, wires=0)
+        qml.RY(x + 1, wires=0)
+
+    by_hand = {
+        "adjoint": lambda x: qml.adjoint(reference)(x),
+        "ctrl": lambda x: qml.ctrl(reference, control=1)(x),
+        "both": lambda x: qml.adjoint(qml.ctrl(reference, control=1))(x),
+        "twice": reference,
+    }
+    circuit = compiled(lambda x: FLOW[kind](lambda: function(x)))
+    np.testing.assert_allclose(circuit(0.1), state_of(by_hand[kind], 0.1), atol=1e-9)
+    assert runs == ["function", "loop", "branch"]
+    assert calls == [("loop", 0.1), ("loop", 0.2), ("loop", 0.4), ("branch", 0.8), ("end", 1.8)]
+
+
+@pytest.mark.parametrize("kind", ["adjoint", "ctrl"])
+def test_loops_of_computed_length(kind: str) -> None:
+    runs: list[str] = []
+    calls: list[float] = []
+
+    def function(x: Any) -> None:
+        @bellhop.while_loop(lambda y: y < 1)
+        def loop(y: Any) -> Any:
+            runs.append("loop")
+            bellhop.debug.callback(lambda y: calls.append(round(float(y), 6)))(y)
+            qml.RX(y, wires=0)
+            qml.CRY(y / 2, wires=[0, 2])
+            return y * 2
+
+        qml.RY(loop(x), wires=0)
+
+    def reference(x: float) -> None:
+        while x < 1:
+            qml.RX(x, wires=0)
+            qml.CRY(x / 2, wires=[0, 2])
+            x = x * 2
+        qml.RY(x, wires=0)
+
+    by_hand = {"adjoint": qml.adjoint(reference), "ctrl": qml.ctrl(reference, control=1)}
+    circuit = compiled(lambda x: FLOW[kind](lambda: function(x)))
+    np.testing.assert_allclose(circuit(0.2), state_of(by_hand[kind], 0.2), atol=1e-9)
+    assert runs == ["loop"]
+    assert calls == [0.2, 0.4, 0.8]
+
+
+def test_a_call_whose_result_is_needed_again() -> None:
+    @bellhop.io_callback
+    def read(x) -> float:
+        return x
+
+    def function(x: Any) -> None:
+        bellhop.while_loop(lambda y: y < 1)(lambda y: (qml.RX(read(y), wires=0), y * 2)[1])(x)
+
+    with pytest.raises(bellhop.CompileError, match="a call with side effects returns what gates"):
+        compiled(lambda x: FLOW["adjoint"](lambda: function(x)))(0.2)
+
+
+def test_control_flow_in_a_decomposition() -> None:
+    """A tape collects it, and the circuit gets its gates later."""
+    runs: list[str] = []
+    calls: list[float] = []
+
+    class Turned(qml.operation.Operation):
+        num_wires = 1
+
+        @staticmethod
+        def compute_decomposition(theta: Any, wires: Any) -> Any:
+            with qml.tape.QuantumTape() as tape:
+
+                @bellhop.for_loop(0, 2)
+                def loop(i: Any, y: Any) -> Any:
+                    runs.append("loop")
+                    bellhop.debug.callback(lambda y: calls.append(round(float(y), 6)))(y)
+                    qml.RX(y, wires=wires)
+                    return y * 2
+
+                qml.RZ(loop(theta), wires=wires)
+            return tape.operations
+
+    def reference(x: float) -> None:
+        for angle in (x, 2 * x):
+            qml.RX(angle, wires=0)
+        qml.RZ(4 * x, wires=0)
+
+    circuit = compiled(lambda x: Turned(x, wires=0))
+    np.testing.assert_allclose(circuit(0.2), state_of(reference, 0.2), atol=1e-9)
+    assert runs == ["loop"]
+    assert calls == [0.2, 0.4]
