@@ -1,4 +1,4 @@
-"""User code in adjoint and ctrl of functions: run once, and its effects happen once and in order."""
+"""User code in adjoint and ctrl of functions runs once; its effects happen once and in order."""
 
 from collections.abc import Callable
 from typing import Any
