@@ -68,7 +68,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
     circuit = current_circuit()
     if circuit is None or not _is_function(fn):
         return create_adjoint_op(fn, lazy)
-    from bellhop.circuits.recording.functions import invert
+    from bellhop.circuits.recording.inverted_functions import invert
 
     @functools.wraps(fn)
     def inverse(*args: Any, **kwargs: Any) -> Any:
@@ -145,7 +145,7 @@ def ctrl(
             work_wire_type=work_wire_type,
         )
         return between(flips, made) if flips else made
-    from bellhop.circuits.recording.functions import control as apply_controlled
+    from bellhop.circuits.recording.inverted_functions import control as apply_controlled
 
     @functools.wraps(op)
     def controlled(*args: Any, **kwargs: Any) -> Any:

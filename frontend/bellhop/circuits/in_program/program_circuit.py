@@ -20,7 +20,7 @@ from bellhop.circuits.gates.gates import check_is_gate
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.simulator import naming
 from bellhop.circuits.operations.wire_faults import WireFaults
-from bellhop.circuits.recording.functions import apply_control_flow
+from bellhop.circuits.recording.inverted_functions import apply_control_flow
 from bellhop.circuits.recording.wired import WiredCircuit
 from bellhop.control_flow.branches import choose
 from bellhop.control_flow.for_loop import repeat

@@ -27,7 +27,7 @@ from bellhop.circuits.gates.rewrites import (
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.gate_parameters import GateParameters
-from bellhop.circuits.recording.functions import NestingCircuit
+from bellhop.circuits.recording.inverted_functions import NestingCircuit
 from bellhop.circuits.recording.unrolling import UnrolledLoops
 from bellhop.control_flow.steps import Branches
 from bellhop.errors import CompileError

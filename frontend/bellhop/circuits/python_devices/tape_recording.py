@@ -18,7 +18,7 @@ from bellhop.circuits.python_devices.template import (
     part_of,
     with_computed_wires,
 )
-from bellhop.circuits.recording.functions import NestingCircuit, apply_control_flow
+from bellhop.circuits.recording.inverted_functions import NestingCircuit, apply_control_flow
 from bellhop.circuits.recording.unrolling import UnrolledLoops
 from bellhop.control_flow.steps import Branches, traced_branches
 from bellhop.errors import CompileError

@@ -41,7 +41,7 @@ from bellhop.circuits.qnode.compiled_circuits import engine_may_run, run_on_plug
 from bellhop.circuits.qnode.default_qubit import run_default_qubit
 from bellhop.circuits.qnode.mitigation import current_mitigation
 from bellhop.circuits.recording.allocation import number_needed
-from bellhop.circuits.recording.functions import fold
+from bellhop.circuits.recording.inverted_functions import fold
 from bellhop.circuits.recording.pauli_measurement import measure_pauli_words
 from bellhop.control_flow.interpretation import unrolling
 from bellhop.errors import CompileError

@@ -34,7 +34,7 @@ from bellhop.circuits.measure.device_measurements import Expval, Frequencies, Pr
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.observable_code import factors_of, is_diagonal, wires_of
 from bellhop.circuits.measure.process import is_measurement
-from bellhop.circuits.recording.functions import control
+from bellhop.circuits.recording.inverted_functions import control
 from bellhop.circuits.recording.recording import Circuit
 from bellhop.control_flow.steps import Branches
 

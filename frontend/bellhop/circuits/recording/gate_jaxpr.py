@@ -40,15 +40,15 @@ from bellhop.base.equations import equations_of
 from bellhop.circuits.recording.traced_operators import TracedOperator
 
 
-class _Gates(Effect):
+class _GateEffect(Effect):
     """The effect of gates, by which JAX neither drops nor moves them."""
 
     def __str__(self) -> str:
         return "Gates"
 
 
-register_effect(_Gates)
-GATES = _Gates()
+register_effect(_GateEffect)
+GATES = _GateEffect()
 
 # operands: what is traced in the operation -> ()
 operation_p = Primitive("quantum_operation")
@@ -120,7 +120,7 @@ def traced(function: Callable[..., Any], *args: Any) -> GateJaxpr:
 
 
 @dataclass(frozen=True)
-class Loop:
+class ForLoop:
     """A ``quantum_for_loop`` with the values of its operands.
 
     Attributes:
@@ -136,7 +136,7 @@ class Loop:
     length: Any
 
     @classmethod
-    def of(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "Loop":
+    def of(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "ForLoop":
         """Return the loop of an equation."""
         length, rest = eqn.params["length"], list(operands)
         if length is None:
@@ -146,7 +146,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class While:
+class WhileLoop:
     """A ``while`` of JAX's with the values of its operands; its attributes are a loop's."""
 
     goes_on: Callable[[Sequence[Any]], Any]
@@ -155,7 +155,7 @@ class While:
     carried: tuple[Any, ...]
 
     @classmethod
-    def of(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "While":
+    def of(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "WhileLoop":
         """Return the loop of an equation."""
         ends = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
         rest = iter(operands)

@@ -29,9 +29,9 @@ from jax.extend.core.primitives import cond_p, while_p
 from bellhop._jax.private import bind_equation
 from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.circuits.recording.gate_jaxpr import (
+    ForLoop,
     GateJaxpr,
-    Loop,
-    While,
+    WhileLoop,
     branches_of,
     for_loop_p,
     has_gates,
@@ -43,6 +43,7 @@ from bellhop.circuits.recording.gate_jaxpr import (
 from bellhop.circuits.recording.iterations import numbers_of
 from bellhop.control_flow.steps import Branches
 from bellhop.errors import CompileError
+from bellhop.tracing.state import current_circuit
 
 # Takes operations, and returns those in their place.
 Change = Callable[[Sequence[Any]], Sequence[Any]]
@@ -50,15 +51,21 @@ Change = Callable[[Sequence[Any]], Sequence[Any]]
 
 @dataclass(frozen=True)
 class Player:
-    """Applies gates to a circuit.
+    """Applies gates to the current circuit.
+
+    That may be another one for the branches of a conditional: one that controls them by the wires
+    of measurements which it defers.
 
     Args:
-        circuit: the circuit.
         change: changes the operations before.
     """
 
-    circuit: Any
     change: Change = lambda operations: operations
+
+    @property
+    def circuit(self) -> Any:
+        """The current circuit."""
+        return current_circuit()
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations."""
@@ -75,7 +82,7 @@ class Player:
                 [qml.ctrl(op, control=wires, control_values=values) for op in operations]
             )
 
-        return Player(self.circuit, change)
+        return Player(change)
 
     def play(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
         """Evaluate a jaxpr with gates, and apply these; return its results."""
@@ -119,14 +126,14 @@ class Player:
         return []
 
     def _for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        loop = Loop.of(eqn, operands)
+        loop = ForLoop.of(eqn, operands)
         body = lambda carried, number: tuple(
             self.play(loop.body, *loop.constants, number, *carried)
         )
         return self.circuit.for_loop(loop.length, body, loop.carried)
 
     def _while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        loop = While.of(eqn, operands)
+        loop = WhileLoop.of(eqn, operands)
         body = lambda carried: tuple(self.play(loop.body, *loop.constants, *carried))
         return self.circuit.while_loop(loop.goes_on, body, loop.carried)
 
@@ -308,7 +315,7 @@ class _Evaluation:
         return results
 
     def _for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        loop = Loop.of(eqn, self._known(operands))
+        loop = ForLoop.of(eqn, self._known(operands))
 
         def run(number: Any, carried: Sequence[Any], kept: Any = None) -> Evaluated:
             inputs = [*loop.constants, number, *carried]
@@ -342,7 +349,7 @@ class _Evaluation:
         return results
 
     def _while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        loop = While.of(eqn, self._known(operands))
+        loop = WhileLoop.of(eqn, self._known(operands))
 
         def run(carried: Sequence[Any], kept: Any = None) -> Evaluated:
             return evaluate(loop.body, [*loop.constants, *carried], self.where, kept)

@@ -62,7 +62,7 @@ from bellhop.circuits.operations.state_primitives import (
     mid_measure_p,
 )
 from bellhop.circuits.precision import real_type
-from bellhop.circuits.recording.functions import apply_control_flow
+from bellhop.circuits.recording.inverted_functions import apply_control_flow
 from bellhop.circuits.recording.iterations import Use
 from bellhop.circuits.recording.pending import PendingRuns
 from bellhop.circuits.recording.shadows_of_one_shot import taken_alone

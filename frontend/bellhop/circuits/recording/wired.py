@@ -13,7 +13,7 @@ from bellhop.base.source import user_site
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.recording.allocation import Allocations
-from bellhop.circuits.recording.functions import NestingCircuit
+from bellhop.circuits.recording.inverted_functions import NestingCircuit
 
 
 class WiredCircuit(NestingCircuit):

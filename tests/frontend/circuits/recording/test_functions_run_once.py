@@ -185,3 +185,22 @@ def test_control_flow_in_a_decomposition() -> None:
     np.testing.assert_allclose(circuit(0.2), state_of(reference, 0.2), atol=1e-9)
     assert runs == ["loop"]
     assert calls == [0.2, 0.4]
+
+
+def test_a_deferred_outcome_decides_in_a_controlled_function() -> None:
+    """The gates of the conditional are controlled by the measured wire too."""
+
+    def body(x: Any) -> None:
+        qml.RX(x, wires=0)
+        outcome = bellhop.measure(0)
+        bellhop.ctrl(lambda: bellhop.cond(outcome, lambda: qml.RY(x, 2) and None)(), control=1)()
+
+    @bellhop.qjit
+    @qml.qnode(qml.device("lightning.qubit", wires=3))
+    def circuit(x: Any) -> Any:
+        qml.X(1)
+        body(x)
+        return qml.expval(qml.Z(2))
+
+    one = np.sin(0.7) ** 2
+    np.testing.assert_allclose(circuit(1.4), 1 - one + one * np.cos(1.4), atol=1e-9)

@@ -50,7 +50,7 @@ class NestingCircuit(QueuedCircuit):
 
     def region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
         """Apply the adjoint of a function, or the function with controls."""
-        Player(self).play_region(gates, controls)
+        Player().play_region(gates, controls)
 
     def as_operation(self, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
         """Return control flow as an operation, and its values.
@@ -218,13 +218,14 @@ class Applied(Gates):
     def operations(self) -> list[Any]:
         """The operations in order, without those in loops and conditionals."""
         collected = _Collected()
-        player, gates = Player(collected), self._gates
+        player, gates = Player(), self._gates
         # The calls of Python in the function have been made.
         evaluated = evaluate(gates.closed, gates.operands, self._circuit.where, NOTHING_KEPT)
-        if self._controls is None:
-            evaluated.apply(player, backwards=True)
-        else:
-            evaluated.apply(player.controlled(*self._controls), backwards=False)
+        with circuit_scope(collected):
+            if self._controls is None:
+                evaluated.apply(player, backwards=True)
+            else:
+                evaluated.apply(player.controlled(*self._controls), backwards=False)
         return collected.operations
 
     @property
@@ -304,7 +305,7 @@ def fold(function: Callable[..., Any], times: int) -> Callable[..., Any]:
             gates = tracing.gates_of(lambda: hand_on(function(*args, **kwargs)))
             for _ in range(times):
                 circuit.region(gates, None)
-                Player(circuit).play(gates.closed, *gates.operands)
+                Player().play(gates.closed, *gates.operands)
         return result
 
     return folded
@@ -317,7 +318,7 @@ def _without_preparations(operations: Sequence[Any]) -> list[Any]:
 def apply_control_flow(circuit: NestingCircuit, op: Any) -> None:
     """Apply a ``ControlFlow``, an operation that stands for a loop or conditional, to a circuit."""
     with circuit_scope(circuit), circuit.queue():
-        _apply(Player(circuit), op, backwards=False)
+        _apply(Player(), op, backwards=False)
 
 
 def _apply(player: Player, op: Any, *, backwards: bool) -> None:
