@@ -67,12 +67,13 @@ def _operation(*_: Any, **__: Any) -> Any:
 
 @region_p.def_effectful_abstract_eval
 def _region(*_: Any, body: ClosedJaxpr, **__: Any) -> Any:
-    return [], body.effects
+    # Where there are no gates it is nothing that JAX knows either.
+    return [], {GATES, *body.effects}
 
 
 @for_loop_p.def_effectful_abstract_eval
 def _for_loop(*_: Any, body: ClosedJaxpr, **__: Any) -> Any:
-    return body.out_avals, body.effects
+    return body.out_avals, {GATES, *body.effects}
 
 
 def has_gates(eqn: JaxprEqn) -> bool:

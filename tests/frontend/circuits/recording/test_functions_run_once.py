@@ -204,3 +204,22 @@ def test_a_deferred_outcome_decides_in_a_controlled_function() -> None:
 
     one = np.sin(0.7) ** 2
     np.testing.assert_allclose(circuit(1.4), 1 - one + one * np.cos(1.4), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["adjoint", "ctrl"])
+def test_loops_and_functions_without_gates(kind: str) -> None:
+    calls: list[int] = []
+
+    def function(x: Any) -> None:
+        note = bellhop.debug.callback(lambda i: calls.append(int(i)))
+        y = bellhop.for_loop(0, 3)(lambda i, y: (note(i), y * 2)[1])(x)
+        FLOW[kind](lambda: note(7))
+        qml.RX(y, wires=0)
+
+    by_hand = {"adjoint": qml.adjoint, "ctrl": lambda gate: qml.ctrl(gate, control=1)}
+    circuit = compiled(lambda x: FLOW[kind](lambda: function(x)))
+    expected = state_of(lambda x: by_hand[kind](qml.RX(8 * x, wires=0)), 0.1)
+    np.testing.assert_allclose(circuit(0.1), expected, atol=1e-9)
+    assert calls == [0, 1, 2, 7]
+    slope = bellhop.qjit(bellhop.grad(lambda x: jnp.real(circuit(x)[0])))(0.1)
+    assert np.isfinite(slope)
