@@ -195,10 +195,11 @@ def accelerate(
     Args:
         func: the function of pytrees of arrays.
         dev: a ``jax.Device``; ``"platform"`` or ``"platform:id"``; a list of these, over which
-            the region then runs sharded along the first axes of its arguments; or a
-            ``jax.sharding.Sharding`` of its arguments.  Arguments that a sharding does not fit
-            are copied to each of its devices.  None is JAX's default device when the program is
-            compiled.
+            the region then runs sharded along the first axes of its arguments, as over a
+            ``jax.sharding.Mesh``; or a ``jax.sharding.Sharding`` of its arguments.  Arguments
+            that a sharding does not fit are copied to each of its devices.  The function may
+            hold a ``jax.shard_map`` or ``with_sharding_constraint`` over as many devices.
+            None is JAX's default device when the program is compiled.
         jit_options: ``static_argnums``, ``static_argnames``, ``donate_argnums`` and
             ``donate_argnames``, as ``jax.jit`` takes them.  Inside ``qjit`` the arguments that
             reach another device are copies already, and are always donated there.

@@ -22,7 +22,7 @@ def resolve_target(dev: Any) -> Target:
     """Return what a user's ``dev`` means now.
 
     Args:
-        dev: None, a device, the name of a platform or of a device, a sharding, or a
+        dev: None, a device, the name of a platform or of a device, a sharding, a mesh, or a
             sequence of devices.
 
     Raises:
@@ -36,6 +36,8 @@ def resolve_target(dev: Any) -> Target:
         return dev
     if isinstance(dev, Sharding):
         return next(iter(dev.device_set)) if len(dev.device_set) == 1 else dev
+    if isinstance(dev, Mesh):
+        return resolve_target(NamedSharding(dev, PartitionSpec(dev.axis_names)))
     if isinstance(dev, str):
         return _device_of_name(dev)
     if (
@@ -51,7 +53,7 @@ def resolve_target(dev: Any) -> Target:
         return NamedSharding(Mesh(np.array(devices), ("devices",)), PartitionSpec("devices"))
     raise TypeError(
         "accelerate takes dev=None, a jax.Device or the name of one, a list of them, or a "
-        f"jax.sharding.Sharding, got {dev!r}."
+        f"jax.sharding.Sharding or Mesh, got {dev!r}."
     )
 
 
@@ -104,6 +106,11 @@ def target_platform(target: Target) -> str:
     """Return the platform that regions for a target are lowered for, e.g. ``cuda``."""
     device = target if isinstance(target, jax.Device) else next(iter(target.device_set))
     return raw_platform(device)
+
+
+def number_of_devices(target: Target) -> int:
+    """Return how many devices a target has."""
+    return 1 if isinstance(target, jax.Device) else len(target.device_set)
 
 
 def describe_target(target: Target) -> str:

@@ -24,6 +24,8 @@ from jax.interpreters.mlir import ir
 from bellhop._jax.private import ir_type
 from bellhop.base.module_text import Snapshot
 from bellhop.compiler.delegation import Delegates
+from bellhop_mlir._meshes import meshes
+from bellhop_mlir._walk import string
 from bellhop_runtime import CallbackTable
 
 if TYPE_CHECKING:
@@ -111,9 +113,23 @@ def merge(ctx: mlir.LoweringRuleContext, code: Code) -> str:
         delegates = code.delegates()
         assert delegates is not None, "a region keeps the functions that it calls"
         delegates.define(ctx, module)
+    _merge_meshes(context, module)
     return mlir.merge_mlir_modules(
         context.module, "bellhop_main", module, dst_symtab=context.symbol_table
     )
+
+
+def _merge_meshes(context: mlir.ModuleContext, module: ir.Module) -> None:
+    """Move the meshes of a program into JAX's module, whose ``merge_mlir_modules`` takes none."""
+    for mesh in meshes(module):
+        name = string(mesh, "sym_name")
+        new, number = name, 0
+        while new in context.symbol_table or new in ir.SymbolTable(module.operation):
+            new, number = f"{name}_{number}", number + 1
+        ir.SymbolTable.replace_all_symbol_uses(name, new, module.operation)
+        ir.SymbolTable.set_symbol_name(mesh, new)
+        mesh.move_before(context.module.body.operations[0].operation)
+        context.symbol_table.insert(mesh)
 
 
 def call(

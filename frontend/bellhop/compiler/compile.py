@@ -16,14 +16,11 @@ and returns the ``Program`` (``compiler/code.py``) that ``optimize`` makes of it
 custom calls in place of our operations.
 """
 
-import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr
-from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import forget_lowering, without_mesh
 from bellhop.base.devices import device_name, host_device
@@ -81,7 +78,6 @@ def compile_program(
         gathered.finish()
     forget_lowering(traced.jaxpr)
     stopwatch.lap("lowering", module)
-    _check_devices(module)
     out_avals = tuple(traced.jaxpr.out_avals)
     try:
         return optimize(
@@ -99,17 +95,3 @@ def compile_program(
         )
     except PassError as error:
         raise CompileError(str(error)) from error
-
-
-def _check_devices(module: ir.Module) -> None:
-    """Refuse a program that is to be partitioned over devices."""
-    for op in module.body.operations:
-        if op.operation.name != "sdy.mesh":
-            continue
-        sizes = [int(size) for size in re.findall(r'"=(\d+)', str(op.operation))]
-        if math.prod(sizes) > 1:
-            raise CompileError(
-                f"a qjit program runs on one host device, and this one holds a jax.shard_map or a "
-                f"sharding over {math.prod(sizes)}. Partition it from outside: jax.jit in place of "
-                "qjit, around jax.shard_map of a function of QNodes and callbacks."
-            )

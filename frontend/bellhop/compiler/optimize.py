@@ -27,11 +27,20 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop.base.code_generation import FEW, HAS_BOTH, repeats_kernels
+from bellhop.base.devices import (
+    describe_target,
+    device_name,
+    host_device,
+    number_of_devices,
+    target_of_name,
+)
 from bellhop.base.module_text import ModuleText, Snapshot
 from bellhop.base.workers import Workers
 from bellhop.compiler.code import Code, Program
 from bellhop.compiler.delegation import Delegates
 from bellhop.compiler.instruments import Stopwatch
+from bellhop.errors import CompileError
+from bellhop_mlir._meshes import meshes, size
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.pipelines import (
@@ -130,6 +139,7 @@ def optimize(
             starting = (str(i) for i, target in enumerate(targets) if target.may_start)
             options[OverlapCalls] = {"ids": ",".join(starting)}
         run(DELEGATED_REGIONS if delegates else REGIONS, verified=True)
+        _check_meshes(module, device)
         callbacks = [target.bind(workers) for target in targets] + take_regions(module, targets)
         if not delegates:
             table.set_program(key, callbacks)
@@ -143,6 +153,25 @@ def optimize(
             repeats_kernels=_repeats_kernels(optimized, module),
         )
         return Program(code, jaxpr, lowered, optimized, stages, tuple(targets), kept, concurrent)
+
+
+def _check_meshes(module: ir.Module, device: str) -> None:
+    """Refuse a program that is to be partitioned over other devices than it runs on."""
+    count = number_of_devices(target_of_name(device))
+    for mesh in meshes(module):
+        if size(mesh) in (1, count):
+            continue
+        if device == device_name(host_device()):
+            raise CompileError(
+                f"a qjit program runs on one host device, and this one holds a jax.shard_map or a "
+                f"sharding over {size(mesh)}. Partition it from outside: jax.jit in place of "
+                "qjit, around jax.shard_map of a function of QNodes and callbacks."
+            )
+        raise CompileError(
+            f"accelerate: a region on {describe_target(target_of_name(device))} holds a "
+            f"jax.shard_map or a sharding over {size(mesh)} devices. Use "
+            "accelerate(dev=jax.sharding.NamedSharding(mesh, spec)) with a mesh of these devices."
+        )
 
 
 def _repeats_kernels(optimized: str, module: ir.Module) -> bool:

@@ -39,6 +39,7 @@ SHARDED = {
     "tuple reversed": lambda: tuple(reversed(both())),
     "array": lambda: np.array(both()),
     "sharding": lambda: NamedSharding(Mesh(np.array(both()), ("x",)), PartitionSpec("x")),
+    "mesh": lambda: Mesh(np.array(both()), ("x",)),
     "second axis": lambda: NamedSharding(Mesh(np.array(both()), ("y",)), PartitionSpec(None, "y")),
     "replicated": lambda: NamedSharding(Mesh(np.array(both()), ("x",)), PartitionSpec()),
 }
@@ -72,6 +73,46 @@ def test_sharded_region_under_transformations():
     np.testing.assert_allclose(bellhop.qjit(jax.grad(sharded))(X), jax.grad(f)(X), rtol=1e-12)
     batched = bellhop.qjit(lambda x: jax.vmap(jax.grad(sharded))(x))
     np.testing.assert_allclose(batched(X), jax.vmap(jax.grad(f))(X), rtol=1e-12)
+
+
+def constrained(mesh):
+    split = NamedSharding(mesh, PartitionSpec(None, "x"))
+    return lambda x: jnp.sum(jax.lax.with_sharding_constraint(jnp.sin(x), split) ** 2)
+
+
+def mapped(mesh):
+    spec = PartitionSpec("x")
+
+    def part(x):
+        scale = 1.0 + jax.lax.axis_index("x")
+        return scale * x + jax.lax.psum(jnp.sum(x**2), "x")
+
+    over = jax.shard_map(part, mesh=mesh, in_specs=spec, out_specs=spec)
+    return lambda x: jnp.sum(over(x) ** 2)
+
+
+@pytest.mark.parametrize("dev", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("make", [constrained, mapped])
+def test_sharded_region_partitions_itself(make, dev, runs):
+    devices = jax.devices(dev)[:2]
+    if len(devices) < 2:
+        pytest.skip("JAX sees one device")
+    # The region is spread over the devices in one order, its function in the other.
+    mesh, reverse = (Mesh(np.array(order), ("x",)) for order in (devices, devices[::-1]))
+    function = make(reverse)
+    region = bellhop.accelerate(lambda x: function(x) - 2 * function(x + 0), dev=mesh)
+    value = bellhop.qjit(lambda x: jax.value_and_grad(lambda x: region(jnp.cos(x)))(x))(X)
+    expected = jax.value_and_grad(lambda x: -function(jnp.cos(x)))(X)
+    for observed, reference in zip(value, expected, strict=True):
+        np.testing.assert_allclose(observed, reference, rtol=1e-12)
+    assert {frozenset(places) for *_, places in runs} == {frozenset(devices)}
+
+
+@pytest.mark.parametrize("make", [constrained, mapped])
+def test_region_that_partitions_itself_over_others_is_refused(make):
+    region = bellhop.accelerate(make(Mesh(np.array(both()), ("x",))), dev="cpu:1")
+    with pytest.raises(bellhop.CompileError, match=r"region on cpu:1 holds a .* over 2 devices"):
+        bellhop.qjit(lambda x: region(x))(X)
 
 
 def test_sharded_region_on_its_own():

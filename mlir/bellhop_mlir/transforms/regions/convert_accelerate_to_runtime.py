@@ -10,6 +10,7 @@ from bellhop_mlir._call_graph import (
     reachable,
 )
 from bellhop_mlir._functions import narrow
+from bellhop_mlir._meshes import drop_unused_meshes, meshes
 from bellhop_mlir._purity import impure_functions
 from bellhop_mlir._walk import (
     fresh_symbol,
@@ -57,7 +58,8 @@ class ConvertAccelerateToRuntime(Pass):
     out and compiles each for its device; the number of the declaration is where its
     executable stands in the program's table.  A region with ordered effects, which takes a
     token and returns the next one, becomes an ordered call of a module that makes a token of
-    its own: its effects are ordered in it, and it is among those of the program.
+    its own: its effects are ordered in it, and it is among those of the program.  Meshes, over
+    which a region partitions itself, move with it.
 
     Args:
         first_id: the first number that is free in that table.
@@ -93,6 +95,7 @@ class ConvertAccelerateToRuntime(Pass):
             replace(op.operation, list(call.results))
         if regions:
             drop_unused_functions(module)
+            drop_unused_meshes(module)
         return bool(regions)
 
     def _nest(self, module: ir.Module, region: callback.AccelerateOp) -> str:
@@ -121,6 +124,9 @@ class ConvertAccelerateToRuntime(Pass):
                 clone.attributes["sym_visibility"] = ir.StringAttr.get("public")
                 _make_token(clone)
             called |= {symbol(call) for call in named(clone, "callback.call")}
+        for mesh in meshes(module):
+            mesh.clone(ip=ir.InsertionPoint.at_block_begin(body))
+        drop_unused_meshes(nested)
         for name in sorted(called):
             declarations[name].operation.clone(ip=ir.InsertionPoint.at_block_begin(body))
         type_ = function_type(by_name[region.callee])

@@ -252,3 +252,24 @@ func.func private @circuit(%x: tensor<f64>) -> tensor<f64> {
   "quantum.end"(%s0) : (tensor<2xui32>) -> ()
   return %x : tensor<f64>
 }
+
+// -----
+// TEST: a_mesh_moves_with_the_region
+
+// CHECK-LABEL: module
+// CHECK-NOT: sdy.mesh
+// CHECK: module @region_accelerate_sharding_1__f
+// CHECK: sdy.mesh @mesh
+// CHECK-NOT: sdy.mesh
+// CHECK: sdy.sharding_constraint %{{.+}} <@mesh, [{"x"}]>
+// CHECK: func.func public @main
+sdy.mesh @mesh = <["x"=2]>
+sdy.mesh @unused = <["y"=2]>
+func.func public @main(%x: tensor<4xf64>) -> tensor<4xf64> {
+  %y = "callback.accelerate"(%x) {callee = @accelerate_sharding_1__f, device = "sharding:1"} : (tensor<4xf64>) -> tensor<4xf64>
+  return %y : tensor<4xf64>
+}
+func.func private @accelerate_sharding_1__f(%x: tensor<4xf64>) -> tensor<4xf64> {
+  %y = sdy.sharding_constraint %x <@mesh, [{"x"}]> : tensor<4xf64>
+  return %y : tensor<4xf64>
+}

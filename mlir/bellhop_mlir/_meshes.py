@@ -1,0 +1,40 @@
+"""The meshes of a module, over which operations of it are partitioned: ``sdy.mesh @mesh``."""
+
+import math
+import re
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import functions, operations, string
+
+_AXIS = re.compile(r'"=(\d+)')
+
+
+def meshes(module: ir.Module | ir.Operation) -> list[ir.Operation]:
+    """Return the meshes of a module."""
+    operation = module.operation
+    found = [op.operation for op in operation.regions[0].blocks[0].operations]
+    return [op for op in found if op.name == "sdy.mesh"]
+
+
+def size(mesh: ir.Operation) -> int:
+    """Return how many devices a mesh has."""
+    return math.prod(int(axis) for axis in _AXIS.findall(str(mesh)))
+
+
+def drop_unused_meshes(module: ir.Module | ir.Operation) -> None:
+    """Erase the meshes that no function of a module refers to."""
+    found = meshes(module)
+    if not found:
+        return
+    # An attribute that refers to one is opaque to MLIR's Python API.
+    texts = [
+        str(value)
+        for function in functions(module).values()
+        for op in (function, *operations(function))
+        for name, value in op.attributes.items()
+        if name in ("arg_attrs", "res_attrs") or "sharding" in name
+    ]
+    for mesh in found:
+        reference = re.compile(rf'@"?{re.escape(string(mesh, "sym_name"))}"?\b')
+        if not any(map(reference.search, texts)):
+            mesh.erase()
