@@ -10,6 +10,7 @@ from typing import TextIO
 from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.pipelines import PASSES, PIPELINE, run_pipeline
+from bellhop_mlir.tokens import verify_text
 
 _PASS = re.compile(r"(?P<name>[\w-]+)(\{(?P<options>[^}]*)\})?$")
 
@@ -42,6 +43,7 @@ def parse_pass(text: str) -> Pass:
 
 def optimize(text: str, passes: Sequence[Pass]) -> str:
     """Return a module's text after ``passes``."""
+    verify_text(text)
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         run_pipeline(module, passes)

@@ -1,12 +1,11 @@
-"""The text of a module that anybody may have written: what it may hold before it is compiled.
+"""A module that anybody may have written: what it may hold before it is compiled.
 
-MLIR's parser and XLA trust their input: nesting ends their stacks, calls that go in circles or
-multiply never end, and some custom calls take an address from the program.  So a module is
-parsed here, and refused where it is none that the optimising passes could have left.
+XLA trusts its input: calls that go in circles or multiply never end, and some custom calls take an
+address from the program.  So a module is parsed here, and refused where it is none that the
+optimising passes could have left.
 """
 
 import math
-import re
 from collections.abc import Iterator
 
 from bellhop_mlir import dialects
@@ -17,9 +16,8 @@ from bellhop_mlir.dialects import callback
 from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_mlir.errors import VerificationError
 from bellhop_mlir.lapack import verify_call
+from bellhop_mlir.tokens import verify_text
 
-# Brackets in one another.  The parser's stack ends at some thousands; programs have dozens.
-_DEEPEST = 400
 # Bytes of one value, and operations after every call is inlined: no machine has room for more.
 _LARGEST_VALUE = 2**48
 _MOST_OPERATIONS = 2**24
@@ -42,11 +40,6 @@ _REFUSED = (
 # Those of other kinds are made by later passes.
 _KINDS = [kind.name for kind in KINDS.values() if kind.is_traced]
 
-_TOKEN = re.compile(
-    r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[<>]=|[][(){}<>]|^\s*[#!][\w.]+ *=|\{-#', re.M
-)
-_CLOSING = {")": "(", "]": "[", "}": "{", ">": "<"}
-
 
 def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
     """Return a module, if it is one that may be compiled.
@@ -59,7 +52,7 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
     Raises:
         VerificationError: saying what it is not.
     """
-    _verify_nesting(text)
+    verify_text(text, may_name_attributes=False)
     try:
         with make_context(), ir.Location.unknown():
             module = ir.Module.parse(text)
@@ -73,22 +66,6 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
         # The bindings have no classes for some attributes and types.
         raise VerificationError(f"it is no module of MLIR: {error}") from error
     return module
-
-
-def _verify_nesting(text: str) -> None:
-    """Refuse what would end the parser's stack; it looks at no more than brackets."""
-    depths = dict.fromkeys(_CLOSING.values(), 0)
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if token in depths:
-            depths[token] += 1
-            if sum(depths.values()) > _DEEPEST:
-                raise VerificationError(f"its brackets are nested deeper than {_DEEPEST}")
-        elif token in _CLOSING:
-            depths[_CLOSING[token]] -= 1
-        elif token.lstrip()[0] in "#!{":
-            # By names for attributes, what is nested looks flat.
-            raise VerificationError(f"it defines {token.strip()}, which programs do not")
 
 
 def _verify_allowed(op: ir.Operation) -> None:

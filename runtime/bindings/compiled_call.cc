@@ -383,6 +383,7 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
 }
 
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  const FailuresOfCall failures;
   PyObject* const fast = fast_of(self);
   Outcome outcome;
   if (fast != nullptr && fast != Py_None) outcome = call_fast(self, fast, args, kwargs);

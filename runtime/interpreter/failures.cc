@@ -11,48 +11,65 @@
 namespace bellhop {
 namespace {
 
-// XLA reports one failure of a run, and nobody comes for others: only the newest wait.
-constexpr size_t kWaiting = 64;
+// XLA reports one failure of a run, and nobody comes for others: of one call on its own
+// thread only the newest wait, and so they do of what fails elsewhere: on threads of
+// XLA's, and in a plain jax.jit.
+constexpr size_t kWaitingInCall = 64;
+constexpr size_t kWaitingElsewhere = 4096;
+
+thread_local constinit FailuresOfCall* this_call = nullptr;
 
 template <typename T>
 class Waiting {
  public:
+  using Owner = const FailuresOfCall*;
+
   // Returns what has waited too long.
   std::optional<T> add(int64_t number, T failure) {
     const std::lock_guard lock(mutex_);
-    entries_.emplace_back(number, std::move(failure));
-    if (entries_.size() <= kWaiting) return std::nullopt;
-    return remove(entries_.begin());
+    entries_.push_back({number, this_call, std::move(failure)});
+    const size_t most = this_call == nullptr ? kWaitingElsewhere : kWaitingInCall;
+    if (entries_.size() <= most) return std::nullopt;
+    const auto count = std::ranges::count(entries_, this_call, &Entry::owner);
+    if (static_cast<size_t>(count) <= most) return std::nullopt;
+    return remove(std::ranges::find(entries_, this_call, &Entry::owner));
   }
 
   std::optional<T> take(int64_t number) {
     const std::lock_guard lock(mutex_);
-    const auto entry = find(number);
+    const auto entry = std::ranges::find(entries_, number, &Entry::number);
+    return entry == entries_.end() ? std::nullopt : std::optional(remove(entry));
+  }
+
+  std::optional<T> take_any(Owner owner) {
+    const std::lock_guard lock(mutex_);
+    const auto entry = std::ranges::find(entries_, owner, &Entry::owner);
     return entry == entries_.end() ? std::nullopt : std::optional(remove(entry));
   }
 
   // Returns what `share` makes of it, before anybody else can take it.
   auto look(int64_t number, auto&& share) {
     const std::lock_guard lock(mutex_);
-    const auto entry = find(number);
-    return entry == entries_.end() ? std::nullopt : std::optional(share(entry->second));
+    const auto entry = std::ranges::find(entries_, number, &Entry::number);
+    return entry == entries_.end() ? std::nullopt
+                                   : std::optional(share(entry->failure));
   }
 
  private:
-  using Entries = std::deque<std::pair<int64_t, T>>;
+  struct Entry {
+    int64_t number;
+    Owner owner;
+    T failure;
+  };
 
-  typename Entries::iterator find(int64_t number) {
-    return std::ranges::find(entries_, number, &Entries::value_type::first);
-  }
-
-  T remove(typename Entries::iterator entry) {
-    T failure = std::move(entry->second);
+  T remove(typename std::deque<Entry>::iterator entry) {
+    T failure = std::move(entry->failure);
     entries_.erase(entry);
     return failure;
   }
 
   std::mutex mutex_;
-  Entries entries_;
+  std::deque<Entry> entries_;
 };
 
 // Leaked: a program may fail while the process ends.
@@ -69,14 +86,30 @@ int64_t new_number() {
 
 }  // namespace
 
+FailuresOfCall::FailuresOfCall() : outer_(this_call) { this_call = this; }
+
+FailuresOfCall::~FailuresOfCall() {
+  this_call = outer_;
+  if (!has_any_) return;
+  while (messages.take_any(this)) {
+  }
+  while (const auto exception = exceptions.take_any(this)) Py_DECREF(*exception);
+}
+
+void FailuresOfCall::add_one() {
+  if (this_call != nullptr) this_call->has_any_ = true;
+}
+
 int64_t keep_failure(PyObject* exception) {
   const int64_t number = new_number();
+  FailuresOfCall::add_one();
   if (const auto oldest = exceptions.add(number, exception)) Py_DECREF(*oldest);
   return number;
 }
 
 int64_t keep_failure(std::string message) {
   const int64_t number = new_number();
+  FailuresOfCall::add_one();
   messages.add(number, std::move(message));
   return number;
 }

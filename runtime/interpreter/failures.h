@@ -12,6 +12,23 @@ namespace bellhop {
 // caller is to see, so what failed waits here under a number that the text names. Ids
 // of runs will not do: two executables of the same text may share them.
 
+// A call of a compiled function, for as long as it lasts: what fails meanwhile on its
+// thread is its own, waits for it, and goes with it. Needs the GIL.
+class FailuresOfCall {
+ public:
+  FailuresOfCall();
+  ~FailuresOfCall();
+  FailuresOfCall(const FailuresOfCall&) = delete;
+  FailuresOfCall& operator=(const FailuresOfCall&) = delete;
+
+  // Says that there is one, of this thread's call if it is in one.
+  static void add_one();
+
+ private:
+  FailuresOfCall* const outer_;
+  bool has_any_ = false;
+};
+
 // Steals `exception`, of a callback; returns its number. Needs the GIL.
 int64_t keep_failure(PyObject* exception);
 

@@ -152,3 +152,41 @@ def test_tool_runs_as_a_process() -> None:
     )
     assert done.returncode == 1
     assert done.stderr.startswith("bellhop-opt: Unable to parse module assembly")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[" * 20_000, "nested deeper than 400"),
+        ("module attributes {a = " + "[" * 500 + "]" * 500 + "} {}", "nested deeper than 400"),
+        (
+            "#a0 = [1]\n" + "".join(f"#a{i + 1} = [#a{i}]\n" for i in range(20_000)) + "module {}",
+            "nested deeper than 400",
+        ),
+        (
+            f"module attributes {{a = {'9' * 100_000} : i64}} {{}}",
+            "it has a number of more than 80 digits",
+        ),
+        (
+            f"func.func @f(%x: tensor<{'9' * 100_000}xf64>) {{ return }}",
+            "it has a number of more than 80 digits",
+        ),
+        (
+            f"module attributes {{a = 0x{'f' * 100_000} : i64}} {{}}",
+            "it has a number of more than 80 digits",
+        ),
+    ],
+    ids=["brackets", "attributes", "names", "number", "shape", "hexadecimal"],
+)
+def test_text_that_would_end_the_parser_is_refused(text: str, what: str) -> None:
+    status, output, diagnostics = run("--verify-only", text=text)
+    assert (status, output) == (1, "")
+    assert what in diagnostics
+
+
+def test_names_of_attributes_long_strings_and_locations_are_read() -> None:
+    text = (
+        '#loc = loc("a.py":1:2)\n#loc1 = loc(callsite(#loc at #loc))\n!t = tensor<1xf64>\n'
+        f'module attributes {{a.b = "{"1" * 1000}", a.c = dense<1.0> : !t}} {{}} loc(#loc1)'
+    )
+    assert run("--verify-only", text=text)[0] == 0

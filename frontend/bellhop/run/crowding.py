@@ -6,25 +6,39 @@ use JAX, would wait for ever.  When a part of that number is running, further pr
 clients of their own, as many as are needed.
 """
 
+import contextlib
 import threading
+from collections.abc import Iterator
 
 import jax
 
 from bellhop._jax.private import make_cpu_client
-from bellhop_runtime import runs_under_way
 
 # The rest of the 32 is for what callbacks compute with JAX themselves.
 RUNS_FOR_EACH_CLIENT = 24
 
-_devices: list[jax.Device] = []
-_making = threading.Lock()
+
+class _Client:
+    def __init__(self) -> None:
+        self.device = make_cpu_client().local_devices()[0]
+        self.runs = 0
 
 
-def spare_device() -> jax.Device:
-    """Return a CPU device with room for the run that began last."""
-    place = (runs_under_way() - 1) // RUNS_FOR_EACH_CLIENT - 1
-    while len(_devices) <= place:
-        with _making:
-            if len(_devices) <= place:
-                _devices.append(make_cpu_client().local_devices()[0])
-    return _devices[max(place, 0)]
+_clients: list[_Client] = []
+_choosing = threading.Lock()
+
+
+@contextlib.contextmanager
+def spare_device() -> Iterator[jax.Device]:
+    """Lend a CPU device with room for one more run."""
+    with _choosing:
+        client = next((each for each in _clients if each.runs < RUNS_FOR_EACH_CLIENT), None)
+        if client is None:
+            client = _Client()
+            _clients.append(client)
+        client.runs += 1
+    try:
+        yield client.device
+    finally:
+        with _choosing:
+            client.runs -= 1

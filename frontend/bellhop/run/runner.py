@@ -203,9 +203,9 @@ class Runner:
         """Run where there is room, and bring the results to where they are otherwise."""
         args, kwargs = gathered((args, kwargs))
         chosen = committed_devices((args, kwargs))
-        device = spare_device()
-        args, kwargs = moved((args, kwargs), device)
-        results = self.run_aside(static, args, kwargs, device)
+        with spare_device() as device:
+            args, kwargs = moved((args, kwargs), device)
+            results = self.run_aside(static, args, kwargs, device)
         return moved(results, chosen.pop()) if chosen else moved_freely(results)
 
     def lower(self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None) -> Any:

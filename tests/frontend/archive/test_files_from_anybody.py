@@ -131,6 +131,10 @@ def nested(depth):
 
 MODULES = {
     "brackets": (f"module attributes {{a.b = {nested(100_000)}}} {{}}", "brackets are nested"),
+    "digits": (
+        f"module attributes {{a.b = {'7' * 100_000} : i64}} {{}}",
+        "it has a number of more than 80 digits",
+    ),
     "aliases": (
         "#a = [1]\nmodule attributes {a.b = #a} {}",
         "it defines #a =, which programs do not",

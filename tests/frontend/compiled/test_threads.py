@@ -4,6 +4,7 @@ import functools
 import os
 import random
 import threading
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import pytest
 from tests.patience import PATIENCE, run_at_once
 
 import bellhop
+from bellhop_runtime import keep_failure, take_failure
 
 
 def test_eight_signatures_of_one_function_are_traced_at_the_same_time():
@@ -215,6 +217,60 @@ def test_more_threads_than_processors_meet_in_callbacks_with_arrays_that_are_on_
     results = []
     run_at_once(*[lambda: results.append(float(f(make())))] * threads)
     assert results == [MEET] * threads
+
+
+def test_sixty_threads_meet_in_callbacks_that_raise(run_script):
+    """As many programs at once as several clients of XLA's run, and as many exceptions."""
+    script = """
+import os, threading
+os.environ["XLA_FLAGS"] = ""
+import bellhop
+
+barrier, right = threading.Barrier(60, timeout=250), []
+
+def callback(x):
+    barrier.wait()
+    raise KeyError(float(x))
+
+f = bellhop.qjit(lambda x: bellhop.pure_callback(callback, float)(x))
+
+def work(number):
+    for _ in range(2):
+        try:
+            f(float(number))
+        except KeyError as error:
+            right.append(error.args == (number,))
+
+threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(60)]
+[thread.start() for thread in threads]
+[thread.join(250) for thread in threads]
+print(right == [True] * 120)
+"""
+    assert run_script(script) == "True\n"
+
+
+def test_an_exception_waits_while_a_hundred_others_do():
+    """Of 64 that waited, the oldest was dropped for the next."""
+    numbers = [keep_failure(KeyError(number)) for number in range(100)]
+    assert [take_failure(number).args for number in numbers] == [(n,) for n in range(100)]
+
+
+class Failed(Exception):
+    """Can be referred to weakly."""
+
+
+def test_what_fails_in_a_call_and_nobody_takes_goes_with_the_call():
+    kept = []
+
+    def callback(x):
+        error = Failed()
+        kept.append((keep_failure(error), weakref.ref(error)))
+        return x
+
+    assert bellhop.qjit(lambda x: bellhop.pure_callback(callback, float)(x))(1.0) == 1.0
+    ((number, reference),) = kept
+    assert reference() is None
+    assert take_failure(number) is None
 
 
 def test_rows_on_threads_call_the_function_that_maps_them():

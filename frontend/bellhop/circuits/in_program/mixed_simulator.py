@@ -190,7 +190,7 @@ class MixedSimulator(Simulator):
         """Return the sum of all words by their means."""
         return matrix_of(_partial_trace(state, qubits), len(qubits))
 
-    def state(self, state: Any, *, is_mixture: bool) -> Any:
+    def state(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return the density matrix of all qubits."""
         return self.density_matrix(state, range(state.ndim))
 

@@ -90,12 +90,12 @@ class PureSimulator(Simulator):
         rows = by_outcome(state, qubits, state.ndim)
         return rows @ jnp.conj(rows).T
 
-    def state(self, state: Any, *, is_mixture: bool) -> Any:
+    def state(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return the vector."""
         if is_mixture:
             raise state_of_mixture(self.where)
-        # All that is measured is divided by its probability later.
-        return jnp.ravel(state) * jnp.sqrt(self.weight(state))
+        vector = jnp.ravel(state)
+        return vector * jnp.sqrt(self.weight(state)) if is_divided else vector
 
 
 def is_applied(op: Any) -> bool:

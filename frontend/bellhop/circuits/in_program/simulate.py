@@ -144,7 +144,9 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
             _, faults, *values = once(jnp.uint32(0), nothing_drawn)
             return results.finish(wire_faults.checked(values, faults, None))
         weights, faults, values = of_all_branches(nothing_drawn)
-        total = possible(jnp.sum(weights))
+        # Of a state that is not normalized, the probabilities of all outcomes are more or less than
+        # one; only of those that were chosen are results means.
+        total = possible(jnp.sum(weights)) if postselects else jnp.ones(())
         is_accepted: Any = None
         drops = postselects and drops_shots(qnode)
         if method == SINGLE_BRANCH:

@@ -255,6 +255,7 @@ class _StateValues(ExactValues):
         self._circuit = circuit
         self._simulator = circuit.simulator
         self._is_mixture = circuit.has_mid_circuit and not is_single
+        self._is_divided = is_single
 
     def weight(self) -> Take:
         return lambda _: self._circuit.weight()
@@ -283,7 +284,9 @@ class _StateValues(ExactValues):
         return lambda _: self._simulator.density_matrix(self._circuit.state, qubits)
 
     def state(self, name: str) -> Take:
-        state = self._simulator.state(self._circuit.state, is_mixture=self._is_mixture)
+        state = self._simulator.state(
+            self._circuit.state, is_mixture=self._is_mixture, is_divided=self._is_divided
+        )
         return lambda _: state
 
     def answers(self) -> None:

@@ -113,8 +113,14 @@ class Simulator(ABC):
         """Return the density matrix of qubits."""
 
     @abstractmethod
-    def state(self, state: Any, *, is_mixture: bool) -> Any:
-        """Return a state as ``qml.state`` does, of a circuit that may be a mixture of several."""
+    def state(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
+        """Return a state as ``qml.state`` does.
+
+        Args:
+            state: that of the circuit.
+            is_mixture: whether it is one of several that are mixed.
+            is_divided: whether the result is divided by the state's weight later.
+        """
 
     def qubits_of(self, op: Any) -> tuple[Any, ...]:
         """Return the qubits of an operation, of which the program may compute some."""

@@ -290,3 +290,37 @@ def test_error_names_the_circuit(name: str) -> None:
     where = r"the QNode 'failing' \(.*test_default_qubit\.py:\d+\)"
     with pytest.raises(bellhop.CompileError, match=f"{where}.*{re.escape(message)}"):
         bellhop.qjit(failing)(0.3)
+
+
+@pytest.mark.parametrize("device", ["default.qubit", "default.mixed"])
+@pytest.mark.parametrize("measures", [False, True])
+@pytest.mark.parametrize("prepared", ["amplitudes", "matrix"])
+def test_a_state_that_is_not_normalized_is_left_so(
+    assert_close: Any, device: str, measures: bool, prepared: str
+) -> None:
+    @qml.qnode(qml.device(device, wires=2))
+    def circuit(values):
+        if prepared == "matrix":
+            qml.QubitUnitary(jnp.diag(values), wires=0, unitary_check=False)
+        else:
+            qml.StatePrep(values, wires=0, validate_norm=False)
+        qml.RY(0.3, wires=0)
+        if measures:
+            qml.measure(1)
+            return qml.expval(qml.Z(0)), qml.probs(wires=0), qml.density_matrix(0)
+        return qml.state(), qml.expval(qml.Z(0)), qml.var(qml.Z(0)), qml.density_matrix(0)
+
+    values = jnp.array([0.5, 0.0])
+    for result, expected in zip(bellhop.qjit(circuit)(values), circuit(values), strict=True):
+        assert_close(result, expected)
+
+
+def test_the_state_of_a_drawn_outcome_is_normalized() -> None:
+    @bellhop.qjit
+    @qml.qnode(qml.device("default.qubit", wires=2), mcm_method="single-branch-statistics")
+    def circuit(x):
+        qml.RY(x, wires=0)
+        qml.measure(0)
+        return qml.state()
+
+    np.testing.assert_allclose(np.linalg.norm(circuit(0.4)), 1.0)
