@@ -4,6 +4,7 @@ import importlib.metadata
 import platform
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -17,10 +18,12 @@ from bellhop._jax.private import cpu_dispatch_is_asynchronous
 from bellhop._patching import in_force
 from bellhop._versions import SUPPORTED, is_supported
 from bellhop.base.config import engine_of_environment
-from bellhop.base.devices import all_devices
+from bellhop.base.devices import all_devices, device_name, host_device
 from bellhop_runtime import engine_limits
 
 _PACKAGES = ("pennylane-bellhop", "jax", "jaxlib", "numpy", "pennylane", "pennylane-lightning")
+# Of which the fastest says what a crossing takes.
+_CALLS = 20
 _OPTIONAL = ("pennylane-lightning-kokkos", "torch", "optax")
 
 
@@ -78,7 +81,11 @@ def _findings() -> Iterator[Finding]:
     yield _settings()
     yield _try("callback", "call a Python function", _run_callback)
     for device in all_devices():
-        yield _try(f"region on {device}", device.device_kind, lambda: _run_region(device))  # noqa: B023
+        yield _try(
+            f"region on {device_name(device)}",
+            device.device_kind,
+            lambda: _run_region(device),  # noqa: B023
+        )
     yield from _circuits()
     yield _engine()
     yield _compiler()
@@ -127,13 +134,13 @@ def _settings() -> Finding:
     )
 
 
-def _try(topic: str, detail: str, program: Callable[[], None]) -> Finding:
-    """Run a program; whatever it raises is the finding."""
+def _try(topic: str, detail: str, program: Callable[[], str | None]) -> Finding:
+    """Run a program; what it returns is part of the finding, and so is whatever it raises."""
     try:
-        program()
+        more = program()
     except Exception as error:
         return Finding(topic, False, detail, f"{type(error).__name__}: {_first_line(error)}")
-    return Finding(topic, True, detail)
+    return Finding(topic, True, f"{detail}, {more}" if more else detail)
 
 
 def _first_line(error: Exception) -> str:
@@ -150,9 +157,19 @@ def _run_callback() -> None:
     _expect(bellhop.qjit(lambda x: double(x))(np.float32(1.5)), 3.0)
 
 
-def _run_region(device: jax.Device) -> None:
-    double = bellhop.accelerate(lambda x: 2 * x, dev=device)
-    _expect(bellhop.qjit(lambda x: double(x))(np.float32(1.5)), 3.0)
+def _run_region(device: jax.Device) -> str | None:
+    """Run a region; return how long a call of it takes, where it is on a device of its own."""
+    double = bellhop.qjit(lambda x: bellhop.accelerate(lambda x: 2 * x, dev=device)(x))
+    x = np.float32(1.5)
+    _expect(double(x), 3.0)
+    if device == host_device():
+        return None
+    took = []
+    for _ in range(_CALLS):
+        begin = time.perf_counter()
+        double(x)
+        took.append(time.perf_counter() - begin)
+    return f"there and back in {1e6 * min(took):.0f} us"
 
 
 def _circuits() -> Iterator[Finding]:

@@ -34,6 +34,8 @@ struct FastCall {
   nb::object jit;        // JAX's function
   nb::object handle;     // its first argument, that of the table
   nb::tuple contexts;    // objects, each followed by the `value` that it must have
+  nb::tuple defaults;    // the same, of what may be another one from call to call
+  nb::tuple settings;    // objects, each followed by its `value` during the call
   nb::tuple unless;      // sets and lists, all of which must be empty
   nb::tuple others;      // types of arguments that need _specially
   nb::tuple special;     // types of results that need _specially
@@ -48,9 +50,10 @@ struct FastCall {
   nb::object make_ready;    // function of args and kwargs: both, with arrays that are
 
   auto objects() const {
-    return std::array{jit.ptr(),          handle.ptr(),  contexts.ptr(),  unless.ptr(),
-                      others.ptr(),       special.ptr(), declared.ptr(),  arrays.ptr(),
-                      numpy_arrays.ptr(), flatten.ptr(), make_ready.ptr()};
+    return std::array{jit.ptr(),       handle.ptr(), contexts.ptr(),     defaults.ptr(),
+                      settings.ptr(),  unless.ptr(), others.ptr(),       special.ptr(),
+                      declared.ptr(),  arrays.ptr(), numpy_arrays.ptr(), flatten.ptr(),
+                      make_ready.ptr()};
   }
   bool operator==(const FastCall& other) const {
     return objects() == other.objects() && most_runs == other.most_runs &&
@@ -158,6 +161,8 @@ struct Names {
   PyObject* shape = PyUnicode_InternFromString("shape");
   PyObject* weak_type = PyUnicode_InternFromString("weak_type");
   PyObject* value = PyUnicode_InternFromString("value");
+  PyObject* swap_local = PyUnicode_InternFromString("swap_local");
+  PyObject* set_local = PyUnicode_InternFromString("set_local");
   PyObject* nbytes = PyUnicode_InternFromString("nbytes");
   PyObject* is_ready = PyUnicode_InternFromString("is_ready");
   PyObject* specially = PyUnicode_InternFromString("_specially");
@@ -217,8 +222,8 @@ PyObject* as_declared(PyObject* declared, PyObject* args, PyObject* kwargs) {
   return all;
 }
 
-// Whether the call is outside of JAX's transformations.
-bool is_at_top(const nb::tuple& contexts) {
+// Whether JAX's state is what it must be.
+bool is_in_state(const nb::tuple& contexts) {
   for (std::size_t i = 0; i + 1 < contexts.size(); i += 2) {
     PyObject* now = PyObject_GetAttr(PyTuple_GET_ITEM(contexts.ptr(), i), names->value);
     if (now == nullptr) {
@@ -230,6 +235,43 @@ bool is_at_top(const nb::tuple& contexts) {
   }
   return true;
 }
+
+// JAX's state in this thread is another one for as long as it lasts. No error may be
+// set where it begins and ends.
+class Settings {
+ public:
+  explicit Settings(const nb::tuple& pairs)
+      : pairs_(pairs.ptr()), former_(pairs.size()) {
+    for (; set_ < PyTuple_GET_SIZE(pairs_); set_ += 2) {
+      former_[set_] =
+          PyObject_CallMethodOneArg(PyTuple_GET_ITEM(pairs_, set_), names->swap_local,
+                                    PyTuple_GET_ITEM(pairs_, set_ + 1));
+      if (former_[set_] == nullptr) {
+        PyErr_Clear();
+        return;
+      }
+    }
+  }
+  ~Settings() {
+    for (Py_ssize_t i = set_ - 2; i >= 0; i -= 2) {
+      PyObject* const state = PyTuple_GET_ITEM(pairs_, i);
+      PyObject* const done =
+          PyObject_CallMethodOneArg(state, names->set_local, former_[i]);
+      if (done == nullptr) PyErr_WriteUnraisable(state);
+      Py_XDECREF(done);
+      Py_DECREF(former_[i]);
+    }
+  }
+  Settings(const Settings&) = delete;
+  Settings& operator=(const Settings&) = delete;
+
+  bool all_hold() const { return set_ == PyTuple_GET_SIZE(pairs_); }
+
+ private:
+  PyObject* pairs_;
+  SmallArray<PyObject*, 4> former_;
+  Py_ssize_t set_ = 0;
+};
 
 bool holds_any(const nb::tuple& unless) {
   for (const nb::handle each : unless) {
@@ -262,7 +304,7 @@ bool has_other(const nb::tuple& others, PyObject* args) {
 // Whether nothing but the number of runs asks for more.
 bool may_be_fast(const FastCall& fast, PyObject* args) {
   return !holds_any(fast.unless) && !has_other(fast.others, args) &&
-         is_at_top(fast.contexts);
+         is_in_state(fast.contexts) && is_in_state(fast.defaults);
 }
 
 // XLA copies smaller arrays of NumPy's before a call returns.
@@ -358,21 +400,22 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
                                       fast.make_ready.ptr(), taken,
                                       kwargs == nullptr ? Py_None : kwargs, nullptr);
   const RunsHere here;
-  if (begins) {
+  if (begins || made != nullptr) {
     const Calling in_call;
-    outcome.result = call_jit(fast.jit.ptr(), fast.handle.ptr(), taken, kwargs);
-  } else if (made != nullptr) {
-    const Calling in_call;
-    outcome.result =
-        call_jit(fast.jit.ptr(), fast.handle.ptr(), PyTuple_GET_ITEM(made, 0),
-                 kwargs == nullptr ? nullptr : PyTuple_GET_ITEM(made, 1));
+    const Settings settings(fast.settings);
+    if (settings.all_hold()) {
+      PyObject* const named =
+          begins || kwargs == nullptr ? kwargs : PyTuple_GET_ITEM(made, 1);
+      outcome.result = call_jit(fast.jit.ptr(), fast.handle.ptr(),
+                                begins ? taken : PyTuple_GET_ITEM(made, 0), named);
+      if (outcome.result == nullptr) outcome.failed = take_exception();
+    }
+  } else {
+    outcome.failed = take_exception();
   }
   Py_XDECREF(made);
   Py_DECREF(taken);
-  if (outcome.result == nullptr) {
-    outcome.failed = take_exception();
-    return outcome;
-  }
+  if (outcome.result == nullptr) return outcome;
   // Where the call has compiled a program, it may wait, or print.
   PyObject* const now = fast_of(self);
   outcome.asks_for_more = now != object || (fast.waits && !here.any()) ||
@@ -459,11 +502,11 @@ void define_compiled_call(nb::module_& m) {
   nb::class_<FastCall>(m, "FastCall", nb::type_slots(fast_slots),
                        "What a call of a compiled function needs.")
       .def(nb::init<nb::object, nb::object, nb::tuple, nb::tuple, nb::tuple, nb::tuple,
-                    nb::object, Py_ssize_t, bool, nb::object, nb::object, nb::object,
-                    nb::object>(),
-           nb::kw_only(), "jit"_a, "handle"_a, "contexts"_a, "unless"_a, "others"_a,
-           "special"_a, "declared"_a.none(), "most_runs"_a, "waits"_a, "arrays"_a,
-           "numpy_arrays"_a, "flatten"_a, "make_ready"_a)
+                    nb::tuple, nb::tuple, nb::object, Py_ssize_t, bool, nb::object,
+                    nb::object, nb::object, nb::object>(),
+           nb::kw_only(), "jit"_a, "handle"_a, "contexts"_a, "defaults"_a, "settings"_a,
+           "unless"_a, "others"_a, "special"_a, "declared"_a.none(), "most_runs"_a,
+           "waits"_a, "arrays"_a, "numpy_arrays"_a, "flatten"_a, "make_ready"_a)
       .def(nb::self == nb::self);
   const nb::object type = nb::steal(PyType_FromSpec(&spec));
   if (!type.is_valid()) throw nb::python_error();

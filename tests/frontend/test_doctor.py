@@ -1,9 +1,11 @@
 """``python -m bellhop doctor``."""
 
 import io
+import re
 import subprocess
 import sys
 
+import jax
 import pytest
 from rich.console import Console
 from tests.patience import PATIENCE
@@ -35,6 +37,21 @@ def test_a_good_installation(monkeypatch):
     monkeypatch.setenv("BELLHOP_ENGINE", "plugin")
     assert "not used: BELLHOP_ENGINE=plugin" in _screen(monkeypatch)[1]
     assert "no  " not in screen
+
+
+def test_a_crossing_is_timed(monkeypatch):
+    _, screen = _screen(monkeypatch)
+    (here,) = (line for line in screen.splitlines() if "region on cpu:0" in line)
+    (other,) = (line for line in screen.splitlines() if "region on cpu:1" in line)
+    assert "there and back" not in here
+    assert re.search(r"there and back in \d+ us", other)
+
+
+@pytest.mark.gpu
+def test_devices_of_all_platforms_are_tried(monkeypatch):
+    _, screen = _screen(monkeypatch)
+    for device in (*jax.devices("gpu"), *jax.devices("cpu")):
+        assert f"ok  region on {device.platform}:{device.id}" in screen
 
 
 def test_what_fails_is_named_with_advice(monkeypatch):

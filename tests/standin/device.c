@@ -21,7 +21,7 @@
 
 typedef void* (*Function)(void*);  // returns an error, or NULL
 
-enum { MOST_FUNCTIONS = 512 };
+enum { MOST_FUNCTIONS = 512, MOST_DEVICES = 64 };
 
 typedef struct {
   size_t size;
@@ -128,17 +128,28 @@ typedef struct {
   int id;
 } Id;
 
-static Function device_id, device_string;
+static Function device_id, device_string, device_debug_string;
 
-static void* show_device(void* given) {
-  enum { MOST = 64, LENGTH = 32 };
-  static char names[MOST][LENGTH];
+// JAX shows these: one for repr, and one for str.
+static void* shown_as(Function function, void* given, const char* format, char* text) {
+  enum { LENGTH = 32 };
   Name* args = given;
   Id id = {sizeof id, NULL, args->subject, 0};
   void* error = device_id(&id);
-  if (error || id.id >= MOST) return error ? error : device_string(given);
-  snprintf(names[id.id], LENGTH, "StandinDevice(id=%d)", id.id);
-  return named(device_string, args, names[id.id]);
+  if (error) return error;
+  char* mine = text + id.id % MOST_DEVICES * LENGTH;
+  snprintf(mine, LENGTH, format, id.id);
+  return named(function, args, mine);
+}
+
+static void* show_device(void* args) {
+  static char texts[MOST_DEVICES * 32];
+  return shown_as(device_string, args, "StandinDevice(id=%d)", texts);
+}
+
+static void* show_device_shortly(void* args) {
+  static char texts[MOST_DEVICES * 32];
+  return shown_as(device_debug_string, args, "standin:%d", texts);
 }
 
 // ---- memory
@@ -420,6 +431,8 @@ const void* GetPjrtApi(void) {
   replace("Client_Compile_Args", 20, compile, &compile_in_client);
   replace("Client_BufferFromHostBuffer_Args", 22, from_host, &buffer_from_host);
   replace("DeviceDescription_Kind_Args", 26, show_kind, &device_kind);
+  replace("DeviceDescription_DebugString_Args", 27, show_device_shortly,
+          &device_debug_string);
   replace("DeviceDescription_ToString_Args", 28, show_device, &device_string);
   replace("LoadedExecutable_Execute_Args", 55, execute, &execute_in_client);
   replace("Buffer_CopyToDevice_Args", 69, counted_copy_to_device, &copy_to_device);

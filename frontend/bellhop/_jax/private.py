@@ -50,6 +50,9 @@ Each name, what it is for, and why no public name serves:
 * ``array.ArrayImpl``: makes an array that is not committed to its device.  ``jax.device_put``
   commits an array when it is given a device, and a copy by NumPy loses the weak type.
 * ``raw_platform``: the platform that JAX lowers for: ``cuda``, where the public name is ``gpu``.
+* ``host_by_default`` and ``default_device_of_user``: the device that JAX takes by default while a
+  program of ours is traced or runs.  ``jax.default_device`` sets one, but does not say whether the
+  user did, and C++ sets state by methods of JAX's.
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform the jaxpr
   that a primitive carries.  The public ``jax.jvp`` and ``jax.linearize`` take functions, and
   evaluate them.
@@ -97,6 +100,41 @@ AT_TOP_LEVEL = (
     *(core.trace_state_strong_ref, core.eval_trace),
     *(core.axis_env_state, core.top_axis_env),
 )
+
+
+# JAX's default device, while a program of ours is traced or runs where the user's is on another
+# platform: an object of its own, which JAX takes for the name of the platform that it equals.
+_HOST = "".join(("c", "pu"))
+# What the user's is meanwhile.  JAX keeps what it traces apart by it.
+_instead_of = jax.make_user_context(None)
+DEFAULT_DEVICE = jax.default_device
+
+
+def default_device_of_user() -> Any:
+    """Return what ``jax.default_device`` is, as the user set it."""
+    default = DEFAULT_DEVICE.value
+    return _instead_of.value if default is _HOST else default
+
+
+def host_by_default(default: Any) -> tuple[Any, ...]:
+    """Return objects of JAX's state, each followed by its value with the host as default device.
+
+    Args:
+        default: what ``jax.default_device`` is otherwise.
+    """
+    return _instead_of._obj, default, DEFAULT_DEVICE, _HOST
+
+
+@contextlib.contextmanager
+def state_of_jax(values: Sequence[Any]) -> Iterator[None]:
+    """Set objects, each followed by its value, in this thread and inside of the ``with`` block."""
+    pairs = zip(values[::2], values[1::2], strict=True)
+    former = [(state, state.swap_local(value)) for state, value in pairs]
+    try:
+        yield
+    finally:
+        for state, value in reversed(former):
+            state.set_local(value)
 
 
 def is_transformed_eagerly() -> bool:

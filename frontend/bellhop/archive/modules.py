@@ -12,7 +12,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop.archive.libraries import device_of, plugin_of
 from bellhop.archive.schema import Malformed
-from bellhop.base.devices import device_name
+from bellhop.base.devices import all_devices, available_devices, device_name
 from bellhop.base.ir_types import aval_of
 from bellhop.base.module_text import parse
 from bellhop.compiler.target import CallbackTarget
@@ -122,9 +122,8 @@ def _are(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:
 
 
 def _check_device(name: str) -> None:
-    there_are = [device_name(each) for each in (*jax.devices(), *jax.devices("cpu"))]
-    if name not in there_are:
-        raise Malformed(f"a region of it runs on {name}, and there are {', '.join(there_are)} here")
+    if name not in map(device_name, all_devices()):
+        raise Malformed(f"a region of it runs on {name}, and there are {available_devices()} here")
 
 
 def _make_local(begin: ir.Operation) -> None:

@@ -4,11 +4,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import jax
+import jax.extend
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
-from bellhop._jax.private import raw_platform
+from bellhop._jax.private import default_device_of_user, raw_platform
 
 # Where a region runs: one device, or several under a sharding.
 Target: TypeAlias = jax.Device | Sharding
@@ -16,6 +16,9 @@ Target: TypeAlias = jax.Device | Sharding
 # A program names a sharding by a number made from what it is, so that it is the same
 # number in every process; this is what the number stands for.
 _shardings: dict[int, Sharding] = {}
+# Devices that JAX has not under their names: those of another client, whose platform says that it
+# is the same.
+_unnamed: list[jax.Device] = []
 
 
 def resolve_target(dev: Any) -> Target:
@@ -30,9 +33,14 @@ def resolve_target(dev: Any) -> Target:
         TypeError: where ``dev`` is no device at all.
     """
     if dev is None:
-        default = jax.config.jax_default_device
+        default = default_device_of_user()
         dev = jax.local_devices()[0] if default is None else default
     if isinstance(dev, jax.Device):
+        if dev.process_index != jax.process_index():
+            raise ValueError(
+                f"accelerate: {dev} is a device of process {dev.process_index}, and this is "
+                f"process {jax.process_index()}; here there are {available_devices()}."
+            )
         return dev
     if isinstance(dev, Sharding):
         return next(iter(dev.device_set)) if len(dev.device_set) == 1 else dev
@@ -61,19 +69,25 @@ def _device_of_name(name: str) -> jax.Device:
     platform, _, number = name.partition(":")
     try:
         # JAX takes the empty name for its default.
-        devices = {device.id: device for device in jax.devices(platform or "''")}
-        return devices[int(number)] if number else devices[min(devices)]
+        devices = {device.id: device for device in jax.local_devices(backend=platform or "''")}
+        return devices[int(number)] if number else next(iter(devices.values()))
     except (RuntimeError, KeyError, ValueError) as error:
-        there_are = ", ".join(device_name(device) for device in all_devices())
         raise ValueError(
-            f"accelerate: there is no device '{name}'; there are {there_are}."
+            f"accelerate: there is no device '{name}'; there are {available_devices()}."
         ) from error
 
 
 def all_devices() -> list[jax.Device]:
-    """Return the devices of JAX's default backend and those of the CPU, which it leaves out."""
-    devices = list(jax.devices())
-    return devices + [device for device in jax.devices("cpu") if device not in devices]
+    """Return the devices of this process: those of JAX's default backend, then of the others."""
+    devices = list(jax.local_devices())
+    for platform in jax.extend.backend.backends():
+        devices += [each for each in jax.local_devices(backend=platform) if each not in devices]
+    return devices
+
+
+def available_devices() -> str:
+    """Return the names of the devices of this process, for errors."""
+    return ", ".join(map(device_name, all_devices()))
 
 
 def device_name(device: jax.Device) -> str:
@@ -82,9 +96,14 @@ def device_name(device: jax.Device) -> str:
 
 
 def target_name(target: Target) -> str:
-    """Return how programs name a target: ``platform:id``, or ``sharding:number``."""
+    """Return how programs name a target: ``platform:id``, ``device:0`` or ``sharding:number``."""
     if isinstance(target, jax.Device):
-        return device_name(target)
+        name = device_name(target)
+        if _device_named(name) is target:
+            return name
+        if target not in _unnamed:
+            _unnamed.append(target)
+        return f"device:{_unnamed.index(target)}"
     mesh = getattr(target, "mesh", None)
     devices = sorted(target.device_set, key=lambda d: d.id) if mesh is None else mesh.devices.flat
     text = f"{target!r} {[device_name(device) for device in devices]}"
@@ -99,7 +118,20 @@ def target_of_name(name: str) -> Target:
     kind, _, number = name.partition(":")
     if kind == "sharding":
         return _shardings[int(number)]
-    return next(device for device in jax.devices(kind) if device.id == int(number))
+    if kind == "device":
+        return _unnamed[int(number)]
+    device = _device_named(name)
+    assert device is not None, f"{name} was named when there was such a device"
+    return device
+
+
+def _device_named(name: str) -> jax.Device | None:
+    kind, _, number = name.partition(":")
+    try:
+        devices = jax.devices(kind)
+    except RuntimeError:
+        return None
+    return next((device for device in devices if device.id == int(number)), None)
 
 
 def target_platform(target: Target) -> str:

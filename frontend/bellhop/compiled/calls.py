@@ -24,7 +24,7 @@ from bellhop.compiler.failures import (
     raise_failures_of_plain_jits,
 )
 from bellhop.compiler.instruments import RUN, Stopwatch, observers, recordings
-from bellhop.compiler.placement import ready
+from bellhop.compiler.placement import ready, state_on_host
 from bellhop.control_flow.interpretation import is_recording
 from bellhop.run.crowding import RUNS_FOR_EACH_CLIENT
 from bellhop.run.embedding import EffectsOnly, wait_for
@@ -79,10 +79,13 @@ class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
         if not is_fast:
             self._fast = None
             return
+        defaults, settings = state_on_host()
         fast = FastCall(
             jit=runner.jit,
             handle=runner.given_handle,
             contexts=AT_TOP_LEVEL,
+            defaults=defaults,
+            settings=settings,
             unless=self._unless,
             others=self._others,
             special=self._special_results,

@@ -14,6 +14,7 @@ from bellhop.compiler.compile import compile_program
 from bellhop.tracing.options import CompileOptions
 from bellhop.tracing.state import ASKS_FOR_VALUE, compiling
 from bellhop.transformations.traced import traced
+from bellhop.transformations.transformed import ON_HOST
 from bellhop_runtime import CallbackTable
 
 
@@ -61,7 +62,7 @@ class TracedFunction:
             arrays, tree = result_arrays(f"qjit of {self.where}", result)
             return jax.tree.unflatten(tree, arrays)
 
-        transformed.__name__ = self.name
+        transformed.__name__ = self.name + ON_HOST
         return jax.jit(transformed)
 
     def run_uncompiled(self, static: Static, args: Any, kwargs: Any) -> Any:

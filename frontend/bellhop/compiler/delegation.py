@@ -219,14 +219,46 @@ def lower_by_jax(
     Returns:
         the results, and the next token where there is one.
     """
-    raise_failures_of_plain_jits()
-    # Keys are arrays of words to a program.
-    ctx = ctx.replace(avals_in=[aval_of(operand.type) for operand in operands])
     if target.writes:
+        raise_failures_of_plain_jits()
         writing = cast("BufferTarget", target)
+        ctx = _of_words(ctx, operands)
         values = _call_with_buffers(ctx, writing, lambda: writing, kind, operands, plain_jit=True)
         return values, token
     _check_delegated(target)
-    callback = target.bind()
-    run = _Run(lambda: callback, ctx.avals_out, kind, plain_jit=True)
-    return _call(ctx, run, kind, operands, token, partitioned=target.partitioned)
+    return lower_to_call(ctx, target.bind(), kind, operands, token, partitioned=target.partitioned)
+
+
+def lower_to_call(
+    ctx: mlir.LoweringRuleContext,
+    call: Callable[[list[np.ndarray], list[np.ndarray]], None],
+    kind: str,
+    operands: Sequence[ir.Value],
+    token: ir.Value | None,
+    *,
+    partitioned: bool = False,
+) -> tuple[list[ir.Value], ir.Value | None]:
+    """Lower to a call of Python in a program of JAX's own, which then keeps it alive.
+
+    Args:
+        ctx: that of a rule.
+        call: takes arguments, and arrays that it writes the results into.
+        kind: one of ``bellhop_mlir.dialects.callback_kinds``.
+        operands: those of the rule.
+        token: that before the call, or None.
+        partitioned: whether each device of a partitioned program calls with its own part.
+
+    Returns:
+        the results, and the next token where there is one.
+    """
+    raise_failures_of_plain_jits()
+    run = _Run(lambda: call, ctx.avals_out, kind, plain_jit=True)
+    ctx = _of_words(ctx, operands)
+    return _call(ctx, run, kind, operands, token, partitioned=partitioned)
+
+
+def _of_words(
+    ctx: mlir.LoweringRuleContext, operands: Sequence[ir.Value]
+) -> mlir.LoweringRuleContext:
+    """Return a context in which keys are what they are to a program, arrays of words."""
+    return ctx.replace(avals_in=[aval_of(operand.type) for operand in operands])

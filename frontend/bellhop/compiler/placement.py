@@ -8,7 +8,7 @@ anything runs; then arguments are gathered, and it runs on the host.
 
 import operator
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import jax
@@ -16,17 +16,47 @@ import numpy as np
 from jax.interpreters import mlir
 
 from bellhop._jax.dispatch import copied
-from bellhop._jax.private import mesh_is_set, partitioning, uncommitted, without_mesh
-from bellhop.base.devices import host_device, resolve_target
+from bellhop._jax.private import (
+    DEFAULT_DEVICE,
+    host_by_default,
+    mesh_is_set,
+    partitioning,
+    state_of_jax,
+    uncommitted,
+    without_mesh,
+)
+from bellhop.base.devices import host_device
 
 
 class Elsewhere(Exception):
     """A program would not run on one device of the host."""
 
 
-def _default_is_elsewhere() -> bool:
-    default = resolve_target(None)
-    return not (isinstance(default, jax.Device) and default.platform == "cpu")
+# Objects of JAX's state, each followed by a value.
+State = tuple[Any, ...]
+
+
+_states: dict[int, tuple[State, State]] = {}
+
+
+def state_on_host() -> tuple[State, State]:
+    """Return what JAX's state is, and what to set for a program of ours to run on the host.
+
+    Both are about JAX's default device; they are the same objects each time.
+    """
+    default = DEFAULT_DEVICE.value
+    # By identity: bellhop's own default equals a name that the user may give.
+    found = _states.get(id(default))
+    if found is None:
+        to_set = host_by_default(default) if _is_elsewhere(default) else ()
+        found = _states[id(default)] = (DEFAULT_DEVICE, default), to_set
+    return found
+
+
+def _is_elsewhere(default: Any) -> bool:
+    device = jax.local_devices()[0] if default is None else default
+    platform = device.partition(":")[0] if isinstance(device, str) else device.platform
+    return platform != "cpu"
 
 
 def refuse_context_elsewhere() -> None:
@@ -34,7 +64,7 @@ def refuse_context_elsewhere() -> None:
 
     JAX traces a function anew where one of these is another.
     """
-    if mesh_is_set() or _default_is_elsewhere():
+    if mesh_is_set() or _is_elsewhere(DEFAULT_DEVICE.value):
         raise Elsewhere
 
 
@@ -44,12 +74,17 @@ def refuse_lowering_elsewhere(context: mlir.ModuleContext) -> None:
         raise Elsewhere
 
 
+def default_on_host() -> AbstractContextManager[None]:
+    """Let JAX choose a device of the host for what is committed to none."""
+    # To JAX's caches, a default that is set is not the same as one that was never set.
+    _, to_set = state_on_host()
+    return state_of_jax(to_set) if to_set else nullcontext()
+
+
 @contextmanager
 def on_host() -> Iterator[None]:
-    """Let JAX choose a device of the host for programs whose arguments are not committed."""
-    # To JAX's caches, a default that is set is not the same as one that was never set.
-    on_cpu = jax.default_device(host_device()) if _default_is_elsewhere() else nullcontext()
-    with without_mesh(), on_cpu:
+    """Trace and run programs whose arguments are not committed on a device of the host."""
+    with without_mesh(), default_on_host():
         yield
 
 

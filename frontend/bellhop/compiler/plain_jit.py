@@ -5,6 +5,8 @@ callback compiles a program of it alone, merges that into JAX's module, and emit
 
     %0 = call @bellhop_main(%x, %zeros) : (tensor<f64>, tensor<2xui32>) -> tensor<f64>
     %1 = stablehlo.multiply %cst, %0
+
+In a program for another device it runs on the host (``host_calls``).
 """
 
 import functools
@@ -22,6 +24,7 @@ from bellhop.base.callers_context import keep_context
 from bellhop.compiler.code import Code, call, merge, table_handle
 from bellhop.compiler.compile import compile_program
 from bellhop.compiler.failures import raise_failures_of_plain_jits
+from bellhop.compiler.host_calls import HostCall, host_call, lower_host_call
 from bellhop.mesh.partitioning import is_partitioned, on_first_device
 from bellhop_runtime import CallbackTable
 
@@ -36,6 +39,7 @@ class _ModulePrograms:
     def __init__(self) -> None:
         self.table = CallbackTable(published=True)
         self.merged: dict[Hashable, tuple[Code, str, list[Effect]]] = {}
+        self.on_host: dict[Hashable, tuple[HostCall, Any]] = {}
 
     def __reduce__(self) -> Any:
         names = sorted(f"{each.description} ({each.site})" for each in self.table.callbacks)
@@ -103,17 +107,15 @@ def lower_alone(
     """
     context = ctx.module_context
     refuse_several_platforms(context, params.get("target") or f"circuit {params.get('name')}")
-    if set(context.platforms) != {"cpu"}:
-        raise NotImplementedError(
-            f"bellhop's callbacks and circuits outside qjit run on the CPU, and this program is "
-            f"compiled for {', '.join(context.platforms)}. Call it inside bellhop.qjit, "
-            "or under jax.default_device(jax.devices('cpu')[0])."
-        )
     if is_partitioned(context):
         return on_first_device(ctx, functools.partial(primitive.bind, **params), operands)
     programs = _ModulePrograms.of(context)
     avals = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_in)
     key = primitive, tuple(sorted(params.items())), avals
+    if set(context.platforms) != {"cpu"}:
+        if key not in programs.on_host:
+            programs.on_host[key] = host_call(primitive, params, avals)
+        return lower_host_call(ctx, *programs.on_host[key], operands)
     if key not in programs.merged:
         program = compile_program(
             lambda *args: primitive.bind(*args, **params), avals, programs.table

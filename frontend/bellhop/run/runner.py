@@ -16,6 +16,7 @@ from bellhop.compiler.placement import (
     Elsewhere,
     are_together,
     committed_devices,
+    default_on_host,
     gathered,
     moved,
     moved_freely,
@@ -149,7 +150,8 @@ class Runner:
                     failed = None
             if gathers and begun is None:
                 return self._run_gathered(static, args, kwargs)
-            return self._run(begun, static, args, kwargs)
+            with default_on_host():
+                return self._run(begun, static, args, kwargs)
         except RecursionError as error:
             # JAX's C++ refuses a program that it is compiling; all else has frames of its own.
             if not _is_raised_here(error):
@@ -197,7 +199,8 @@ class Runner:
         handle = self.handle if device is None else moved(self.handle, device)
         executable = self.compile(static, args, kwargs, handle)
         (handle, *args), kwargs = ready((handle, *args), kwargs)
-        return run_compiled(executable, first_input(handle, static), *args, **kwargs)
+        with default_on_host():
+            return run_compiled(executable, first_input(handle, static), *args, **kwargs)
 
     def run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run where there is room, and bring the results to where they are otherwise."""

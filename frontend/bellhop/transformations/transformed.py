@@ -17,6 +17,7 @@ from bellhop._jax.patches.transformed_jits import run_without_entries
 from bellhop.base.equations import equations_of
 from bellhop.base.static_arguments import Static
 from bellhop.compiler.failures import python_failure
+from bellhop.compiler.placement import default_on_host, gathered
 from bellhop.compiler.plain_jit import calls_python
 
 
@@ -38,10 +39,11 @@ class Transformed:
         self._is_used = True
         jit = self._jit
         if jit is None:
-            run_without_entries(_is_ours, calls_python, python_failure)
+            run_without_entries(_is_ours, calls_python, python_failure, gathered, default_on_host)
             jit = self._jit = self._make()
             _keep_in_view(self)
-        return jit(static, *args, **kwargs)
+        with default_on_host():
+            return jit(static, *args, **kwargs)
 
     def forget_unless_used(self) -> None:
         """Forget what nobody called since this was asked last."""
@@ -50,10 +52,16 @@ class Transformed:
         self._is_used = False
 
 
-def _is_ours(jaxpr: Any) -> bool:
-    """Tell whether something of ours is in a jaxpr."""
+# How the name of the ``jax.jit`` ends: that of each of its derivatives does too.
+ON_HOST = " on the host"
+
+
+def _is_ours(name: str, jaxpr: Any) -> bool:
+    """Tell whether a ``jit`` is one of a function's, or something of ours is in it."""
     ours = "bellhop_", "quantum_"
-    return any(eqn.primitive.name.startswith(ours) for eqn in equations_of(jaxpr))
+    return name.endswith(ON_HOST) or any(
+        eqn.primitive.name.startswith(ours) for eqn in equations_of(jaxpr)
+    )
 
 
 _in_view: set[weakref.ref[Transformed]] = set()

@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from tests.processes import run_in_two_processes
 
 import bellhop
+from bellhop._jax.private import make_cpu_client
 from bellhop.compiler.regions import Region
 
 X = np.arange(8.0).reshape(4, 2)
@@ -137,6 +139,53 @@ def test_equal_shardings_have_one_name_and_others_another():
     )
     assert target_name(first) == target_name(again) != target_name(reverse)
     assert target_of_name(target_name(reverse)) == reverse
+
+
+def test_device_of_another_client_is_not_taken_for_its_namesake(runs):
+    client = make_cpu_client()
+    (first, *_), host = client.local_devices(), both()[0]
+    assert (first.platform, first.id) == (host.platform, host.id)
+    f = bellhop.qjit(lambda x: bellhop.accelerate(jnp.sin, dev=first)(x))
+    for _ in range(2):
+        np.testing.assert_allclose(f(X), np.sin(X))
+    assert [target for _, target, _ in runs] == [first] * 2
+    # Nor is it part of the program.
+    assert all(target.client is client for _, target, _ in runs)
+    both_of_a_name = bellhop.qjit(
+        lambda x: (bellhop.accelerate(jnp.sin, dev=first)(x), bellhop.accelerate(jnp.cos)(x))
+    )
+    np.testing.assert_allclose(both_of_a_name(X), (np.sin(X), np.cos(X)))
+
+
+@pytest.mark.gpu
+def test_errors_list_the_devices_of_all_platforms(gpu):
+    with pytest.raises(ValueError, match="there is no device 'tpu'") as raised:
+        bellhop.accelerate(jnp.sin, dev="tpu")
+    for device in (gpu, *both()):
+        assert f"{device.platform}:{device.id}" in str(raised.value)
+
+
+@pytest.mark.subprocess
+def test_names_are_those_of_the_own_process():
+    program = """
+from bellhop.base.devices import resolve_target
+own = jax.local_devices()[0]
+other = next(device for device in devices if device.process_index != own.process_index)
+assert resolve_target("cpu") == resolve_target(None) == resolve_target(f"cpu:{own.id}") == own
+for dev in (f"cpu:{other.id}", other):
+    try:
+        bellhop.accelerate(jnp.sin, dev=dev)
+    except ValueError as error:
+        assert f"there are cpu:{own.id}" in str(error), error
+        assert isinstance(dev, str) or "is a device of process" in str(error)
+    else:
+        raise AssertionError("not refused")
+value = bellhop.qjit(lambda x: bellhop.accelerate(jnp.sin, dev="cpu")(x))(1.0)
+assert value.devices() == {own}
+print("RESULT", float(value))
+"""
+    for line in run_in_two_processes(program):
+        assert float(line.split()[1]) == pytest.approx(np.sin(1.0))
 
 
 def test_device_twice_in_a_list_is_an_error():

@@ -52,9 +52,13 @@ def test_method(dev):
     f = bellhop.qjit(lambda x: models[0].apply(x) + models[1].apply(x, shift=1))
     assert f(1.0) == 6.0
     assert bellhop.qjit(jax.grad(lambda x: models[1].apply(x)))(1.0) == 3.0
-    traces.clear()
-    assert [models[0].apply(2.0), models[0].apply(3.0), models[1].apply(2.0)] == [4.0, 6.0, 6.0]
-    assert traces == [], "traced once for each instance"
+    for first in (True, False):
+        traces.clear()
+        calls = [models[0].apply(2.0), models[0].apply(3.0), models[1].apply(2.0)]
+        assert calls == [4.0, 6.0, 6.0]
+        # Where JAX's default device is a GPU, it is another one than in a program of ours.
+        is_other = first and jax.default_backend() != "cpu"
+        assert len(traces) == len(models) * is_other, "traced once for each instance"
     references = [weakref.ref(model) for model in models]
     models.clear()
     gc.collect()

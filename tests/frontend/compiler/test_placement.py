@@ -61,9 +61,8 @@ def test_crowded_programs_commit_as_others():
 
 def test_where_jax_prefers_another_platform_programs_run_on_the_host(monkeypatch):
     # As on a machine with a GPU: JAX's default is elsewhere unless it is told.
-    monkeypatch.setattr(
-        placement, "_default_is_elsewhere", lambda: jax.config.jax_default_device is None
-    )
+    monkeypatch.setattr(placement, "_is_elsewhere", lambda default: default is None)
+    monkeypatch.setattr(placement, "_states", {})
     traces = []
 
     @bellhop.qjit

@@ -101,6 +101,14 @@ class Buffer:
     def __array__(self, dtype=None, copy=None):
         return self._array
 
+    def __dlpack__(self, **options):
+        # NumPy hands over no memory that is read only.
+        array = self._array if self.writeable else self._array.copy()
+        return array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
 
 class _Context:
     """What JAX tells a ``buffer_callback`` of its run: no stream is here."""
