@@ -12,6 +12,8 @@
 #include "callbacks/invocation.h"
 #include "callbacks/pending_regions.h"
 #include "circuit/session.h"
+#include "devices/device_pool.h"
+#include "devices/error.h"
 #include "engine/choice.h"
 #include "engine/rows.h"
 #include "ffi/registry.h"
@@ -249,6 +251,18 @@ NB_MODULE(_runtime, m) {
       },
       "The qubits of the largest circuits that the engine runs of Lightning's devices "
       "on the CPU and on GPUs, and how many numbers it works on at a time.");
+  m.def(
+      "most_qubits_in_engine",
+      [](const std::string& library, const std::string& factory,
+         const std::string& kwargs) -> std::size_t {
+        try {
+          return engine::most_qubits(DevicePool::get(library, factory, kwargs));
+        } catch (const CircuitError&) {
+          return 0;  // a run says what is wrong with it
+        }
+      },
+      "library"_a, "factory"_a, "kwargs"_a,
+      "The qubits of the largest circuits of a plugin that the engine runs.");
   m.def("plans_made", &engine::plans_made, "How many plans of gates the engine made.");
   m.def("pending_regions", &pending_regions, "How many started regions wait now.");
   m.def("release_run", &release_run, "run_id"_a,

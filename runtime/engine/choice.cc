@@ -172,10 +172,11 @@ bool runs(const Session& session, const Measuring& measuring,
 }  // namespace
 
 bool suits(const Beginning& beginning) {
-  const std::size_t most =
-      beginning.pool.is_in_host_memory() ? kMostQubits : kMostQubitsOnGpus;
-  return beginning.engine && beginning.pool.is_lightning() && beginning.qubits > 0 &&
-         (beginning.qubits <= most || has_no_other(beginning));
+  return beginning.engine && beginning.pool.is_lightning() && beginning.qubits > 0;
+}
+
+std::size_t most_qubits(const DevicePool& pool) {
+  return pool.is_in_host_memory() ? kMostQubits : kMostQubitsOnGpus;
 }
 
 bool may_wait(const Session& session) {

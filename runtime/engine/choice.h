@@ -16,9 +16,12 @@ constexpr std::size_t kMostQubits = 32;
 // Of plugins on a GPU; not measured.
 constexpr std::size_t kMostQubitsOnGpus = 12;
 
-// Whether the gates of a circuit that begins like this may wait for the engine: whether
-// the engine can run a circuit of this size, for this device, faster than the plugin.
+// Whether the gates of a circuit that begins like this wait for the engine, as the
+// compiler has decided.
 bool suits(const Beginning& beginning);
+
+// How large the circuits of a plugin are that the engine runs faster, for the compiler.
+std::size_t most_qubits(const DevicePool& pool);
 
 // Whether the last gates of a session may wait with those before them. The engine must
 // be able to apply them and, if derivatives will be asked for, to differentiate them.

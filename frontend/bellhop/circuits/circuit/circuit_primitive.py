@@ -27,7 +27,6 @@ circuit is lowered.
 """
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +37,6 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import batching, mlir
 
 from bellhop._jax.private import hold_weakly_in_caches, without_high_primitives
-from bellhop.base.equations import equations_of
 from bellhop.circuits.circuit.batch import (
     Batch,
     batched,
@@ -49,19 +47,17 @@ from bellhop.circuits.circuit.batch import (
     rows_together,
 )
 from bellhop.circuits.circuit.randomness import Randomness
+from bellhop.circuits.circuit.runner import record_of, runner_of
 from bellhop.circuits.circuit.tree import through_tree
-from bellhop.circuits.derivatives.score import score_gradient_p
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.memory import check_result_fits
-from bellhop.circuits.operations.measurement_primitives import is_adjoint, plugin_differentiates
 from bellhop.circuits.operations.seeds import random_effect
-from bellhop.circuits.operations.state_primitives import HANDLE, Amplitudes, gates_p
+from bellhop.circuits.operations.state_primitives import HANDLE
 from bellhop.compiler.batching import call_one_by_one
 from bellhop.compiler.context import allow_our_dialects, lowering_in_progress, lowering_with
 from bellhop.compiler.plain_jit import lower_alone
 from bellhop.mesh.manual_axes import varying_as
 from bellhop_mlir.dialects import quantum
-from bellhop_runtime import engine_limits
 
 circuit_p = Primitive("quantum_circuit")
 circuit_p.multiple_results = True
@@ -183,6 +179,7 @@ def _lower(
     is_drawn = randomness.is_drawn
     seeds = quantum.seed([], circuit=lowering.number_random_circuit()) if is_drawn else []
     asked = {"passes": " ".join(device.passes)} if device.passes else {}
+    runner = runner_of(closed, device, derivative_order, randomness)
     (state,) = quantum.begin(
         [*seeds, *operands],
         library=device.library,
@@ -190,11 +187,12 @@ def _lower(
         kwargs=device.kwargs,
         qubits=device.qubits,
         shots=device.shots,
-        record=_record(closed) if derivative_order else 0,
+        record=record_of(closed) if derivative_order else 0,
         tree=randomness.tree(derivative_order),
         seeded=is_drawn,
         rows=0 if batch is None else batch.rows,
-        engine=device.engine,
+        engine=runner.is_engine,
+        runner=str(runner),
         precision=device.precision,
         name=name,
         site=body.site,
@@ -215,54 +213,6 @@ def _lower(
         ctx.set_tokens_out(inner.tokens_out)
     quantum.end([state])
     return results
-
-
-def is_for_engine(
-    *,
-    body: CircuitBody,
-    device: DeviceSpec,
-    derivative_order: int,
-    randomness: Randomness,
-    **_: Any,
-) -> bool:
-    """Tell whether the runtime's engine is to run a circuit, and not the device's plugin.
-
-    What a run can find out besides, ``runtime/engine/choice.cc`` does.
-
-    Args:
-        body: of the circuit.
-        device: that of the circuit.
-        derivative_order: how often it was differentiated.
-        randomness: what it does about random outcomes.
-    """
-    closed = body.closed
-    measured = [eqn.params.get("measurements", ()) for eqn in equations_of(closed.jaxpr)]
-    if not (device.engine and all(m.in_engine for m in itertools.chain(*measured))):
-        return False
-    on_cpu, on_gpus, _lanes = engine_limits()
-    record = _record(closed) if derivative_order else 0
-    has_no_other = record == 3 or (record == 2 and randomness is Randomness.TREE)
-    most = on_gpus if device.name == "lightning.gpu" else on_cpu
-    return device.qubits <= most or has_no_other
-
-
-def _has(closed: ClosedJaxpr, primitive: Primitive) -> bool:
-    return any(eqn.primitive is primitive for eqn in equations_of(closed.jaxpr))
-
-
-def _record(closed: ClosedJaxpr) -> int:
-    """Return the runtime's ``record`` attribute of a circuit that is differentiated."""
-    if _has(closed, score_gradient_p):
-        return 3
-    equations = list(equations_of(closed.jaxpr))
-    adjoint = list(filter(is_adjoint, equations))
-    if not adjoint:
-        return 1
-    by_amplitudes = any(
-        eqn.primitive is gates_p and eqn.params["amplitudes"] is Amplitudes.DIFFERENTIATED
-        for eqn in equations
-    )
-    return 2 if not by_amplitudes and all(map(plugin_differentiates, adjoint)) else 3
 
 
 mlir.register_lowering(circuit_p, _lower, cacheable=False)

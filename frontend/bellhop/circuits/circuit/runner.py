@@ -1,0 +1,96 @@
+"""Who runs a circuit: the runtime's engine, or the plugin of its device.
+
+It is decided here, when the circuit is lowered, and stands in the module::
+
+    %0 = "quantum.begin"(%x) {engine = 1 : i64, runner = "engine", ...}
+    %0 = "quantum.begin"(%x) {engine = 0 : i64, runner = "plugin: it has engine='plugin'", ...}
+
+The runtime keeps to it.  What only a run knows comes on top: a loop that has called for gates too
+often goes on with the plugin, and so does what is wrong, whose error is the plugin's.
+"""
+
+import itertools
+from typing import Any, NamedTuple
+
+from jax.extend.core import ClosedJaxpr, Primitive
+
+from bellhop.base.equations import equations_of
+from bellhop.circuits.circuit.randomness import Randomness
+from bellhop.circuits.derivatives.score import score_gradient_p
+from bellhop.circuits.gates.device import DeviceSpec
+from bellhop.circuits.operations.measurement_primitives import is_adjoint, plugin_differentiates
+from bellhop.circuits.operations.state_primitives import Amplitudes, gates_p
+from bellhop_runtime import most_qubits_in_engine
+
+
+class Runner(NamedTuple):
+    """Who runs a circuit.
+
+    Attributes:
+        obstacle: why the engine does not; empty where it does.
+    """
+
+    obstacle: str
+
+    @property
+    def is_engine(self) -> bool:
+        """Whether the engine runs it."""
+        return not self.obstacle
+
+    def __str__(self) -> str:
+        """Return what stands in the module."""
+        return "engine" if self.is_engine else f"plugin: {self.obstacle}"
+
+
+def runner_of(
+    closed: ClosedJaxpr, device: DeviceSpec, derivative_order: int, randomness: Randomness
+) -> Runner:
+    """Decide who runs a circuit.
+
+    Args:
+        closed: the jaxpr of a run.
+        device: that of the circuit.
+        derivative_order: how often it was differentiated.
+        randomness: what it does about random outcomes.
+    """
+    if not device.engine:
+        could = device.name.startswith(("lightning.", "default.qubit"))
+        return Runner("it has engine='plugin'" if could else f"{device.name} has no other")
+    measured = [eqn.params.get("measurements", ()) for eqn in equations_of(closed.jaxpr)]
+    if not all(measurement.in_engine for measurement in itertools.chain(*measured)):
+        return Runner("it measures classical shadows, whose bases differ from shot to shot")
+    most = most_qubits_in_engine(device.library, device.factory, device.kwargs)
+    if device.qubits > most and not _is_alone(closed, derivative_order, randomness):
+        return Runner(f"it has more than {most} qubits")
+    return Runner("")
+
+
+def _is_alone(closed: ClosedJaxpr, derivative_order: int, randomness: Randomness) -> bool:
+    """Tell whether only the engine has the derivative: through outcomes, amplitudes and scores."""
+    record = record_of(closed) if derivative_order else 0
+    return record == 3 or (record == 2 and randomness is Randomness.TREE)
+
+
+def record_of(closed: ClosedJaxpr) -> int:
+    """Return the runtime's ``record`` attribute of a circuit that is differentiated."""
+    if _has(closed, score_gradient_p):
+        return 3
+    equations = list(equations_of(closed.jaxpr))
+    adjoint = list(filter(is_adjoint, equations))
+    if not adjoint:
+        return 1
+    by_amplitudes = any(
+        eqn.primitive is gates_p and eqn.params["amplitudes"] is Amplitudes.DIFFERENTIATED
+        for eqn in equations
+    )
+    return 2 if not by_amplitudes and all(map(plugin_differentiates, adjoint)) else 3
+
+
+def _has(closed: ClosedJaxpr, primitive: Primitive) -> bool:
+    return any(eqn.primitive is primitive for eqn in equations_of(closed.jaxpr))
+
+
+def runner_of_circuit(params: dict[str, Any]) -> Runner:
+    """Decide it for an equation of a circuit, given its parameters."""
+    names = ("device", "derivative_order", "randomness")
+    return runner_of(params["body"].closed, *(params[name] for name in names))
