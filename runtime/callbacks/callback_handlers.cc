@@ -81,7 +81,7 @@ XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
 }
 
 // Threading: as above; the region goes on, without the GIL, when it has returned.
-// Ownership: arguments are copied; what waits for the results is kept under the ticket.
+// Ownership: arguments are copied; what waits for the results is kept under the future.
 XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
   return calling(frame, [&](const Call& call) {
     Buffers arguments = arguments_of(*frame);
@@ -89,21 +89,21 @@ XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
     PyObject* finish = nullptr;
     PyObject* exception = start(call.callback, arguments.span(), &finish);
     if (exception != nullptr) return call.end(exception);
-    const uint64_t ticket = keep_pending(run_id(*frame), finish);
-    std::memcpy(static_cast<XLA_FFI_Buffer*>(frame->rets.rets[0])->data, &ticket,
-                sizeof(ticket));
+    const uint64_t future = keep_pending(run_id(*frame), finish);
+    std::memcpy(static_cast<XLA_FFI_Buffer*>(frame->rets.rets[0])->data, &future,
+                sizeof(future));
     return call.end(nullptr);
   });
 }
 
 // Threading: as above; waits for the region without the GIL.
-// Ownership: takes what waits under the ticket; the anchors after it are not read.
+// Ownership: takes what waits under the future; the anchors after it are not read.
 XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
   return calling(frame, [&](const Call& call) {
-    uint64_t ticket = 0;
-    std::memcpy(&ticket, static_cast<XLA_FFI_Buffer*>(frame->args.args[1])->data,
-                sizeof(ticket));
-    PyObject* pending = take_pending(ticket);
+    uint64_t future = 0;
+    std::memcpy(&future, static_cast<XLA_FFI_Buffer*>(frame->args.args[1])->data,
+                sizeof(future));
+    PyObject* pending = take_pending(future);
     if (pending == nullptr) {
       return error(frame->api,
                    "bellhop: " + call.callback.description +

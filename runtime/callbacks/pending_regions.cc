@@ -29,9 +29,9 @@ uint64_t keep_pending(int64_t run_id, PyObject* finish) {
   return newest;
 }
 
-PyObject* take_pending(uint64_t ticket) {
+PyObject* take_pending(uint64_t future) {
   const std::lock_guard lock(mutex);
-  const auto found = waiting.find(ticket);
+  const auto found = waiting.find(future);
   if (found == waiting.end()) return nullptr;
   PyObject* finish = found->second.finish;
   waiting.erase(found);

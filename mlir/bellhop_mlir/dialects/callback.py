@@ -27,7 +27,7 @@ from bellhop_mlir.dialects._signature import Signature
 from bellhop_mlir.dialects.callback_kinds import KINDS, CallbackKind
 from bellhop_mlir.errors import VerificationError
 
-TICKET = "tensor<2xui32>"
+FUTURE = "tensor<2xui32>"
 # How many iterations a loop has, to a call of kind progress that does not know.
 UNKNOWN_TOTAL = -1
 # Marks a pure call that no optimiser may move out of the loop that it stands in.
@@ -270,12 +270,12 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
     type_ = declared[callee].function_type
     operands, results = types(op.operands)[skipped:], types(op.results)[skipped:]
     if kind == "start":
-        type_ = ir.FunctionType.get(type_.inputs, [ir.Type.parse(TICKET)])
+        type_ = ir.FunctionType.get(type_.inputs, [ir.Type.parse(FUTURE)])
     elif kind == "progress":
         operands = operands[:2]
     elif kind == "done":
-        # What follows the ticket are anchors, of any type.
-        type_ = ir.FunctionType.get([ir.Type.parse(TICKET)], type_.results)
+        # What follows the future are anchors, of any type.
+        type_ = ir.FunctionType.get([ir.Type.parse(FUTURE)], type_.results)
         operands = operands[:1]
     _compare_types(op.operation, type_, ir.FunctionType.get(operands, results))
     _verify_aliases(op, declared[callee].function_type)

@@ -46,8 +46,8 @@ class OverlapCalls(Pass):
     A block is put into the order in which one thread gets furthest (``_schedule.py``).  Data
     dependence says so to XLA, whose CPU backend runs custom calls of small programs one after
     another and in an order of its own: what is done while calls are under way, be it a circuit, a
-    callback, a loop or a matrix product, becomes a function that takes their tickets and gives
-    them back; a wait takes the tickets of what was started, and a result of what was done and
+    callback, a loop or a matrix product, becomes a function that takes their futures and gives
+    them back; a wait takes the futures of what was started, and a result of what was done and
     of the wait before it.
 
     A call stays whole where nothing long enough is beside it, and so does a region that takes
@@ -129,8 +129,8 @@ class _Order:
         self._split = set(self._accompanied())
         self._parts: list[OperationGroup] = []
         self._beside: list[OperationGroup] = []
-        # The tickets of the calls under way.
-        self._tickets: dict[int, ir.Value] = {}
+        # The futures of the calls under way.
+        self._futures: dict[int, ir.Value] = {}
         self._stretch: list[ir.Operation] = []
         self._stretch_cost = 0.0
 
@@ -166,7 +166,7 @@ class _Order:
                 started.append(step.place)
             else:
                 self._end_stretch()
-                behind = [self._tickets[i] for i in started if i in self._tickets]
+                behind = [self._futures[i] for i in started if i in self._futures]
                 started = []
                 waited = self._wait(step.place, behind, waited)
         self._end_stretch(self._ops[-1])
@@ -187,16 +187,16 @@ class _Order:
         self._end_stretch()
         op = self._ops[place]
         with ir.InsertionPoint(self._ops[-1]), op.location:
-            ticket = ir.Type.parse(callback.TICKET)
-            call = callback.call(symbol(op), "start", list(op.operands), [ticket])
-        self._tickets[place] = call.operation.results[0]
+            future = ir.Type.parse(callback.FUTURE)
+            call = callback.call(symbol(op), "start", list(op.operands), [future])
+        self._futures[place] = call.operation.results[0]
         self._parts.append(OperationGroup([call.operation]))
 
     def _wait(self, place: int, behind: list[ir.Value], waited: list[ir.Value]) -> list[ir.Value]:
         """Wait for a call, behind others that began and a wait; return a result of it."""
         op = self._ops[place]
-        ticket = self._tickets.pop(place)
-        operands = [ticket, *(other for other in behind if other != ticket), *waited]
+        future = self._futures.pop(place)
+        operands = [future, *(other for other in behind if other != future), *waited]
         with ir.InsertionPoint(self._ops[-1]), op.location:
             call = callback.call(symbol(op), "done", operands, types(op.results))
         replace(op, list(call.results))
@@ -205,9 +205,9 @@ class _Order:
 
     def _end_stretch(self, *terminator: ir.Operation) -> None:
         """Make a part of what was done since the last start or wait."""
-        is_beside = self._tickets and self._stretch_cost >= WORTHWHILE
+        is_beside = self._futures and self._stretch_cost >= WORTHWHILE
         if is_beside:
-            self._pass_tickets()
+            self._pass_futures()
         part = OperationGroup([*self._stretch, *terminator])
         if part.operations:
             self._parts.append(part)
@@ -215,12 +215,12 @@ class _Order:
             self._beside.append(part)
         self._stretch, self._stretch_cost = [], 0.0
 
-    def _pass_tickets(self) -> None:
+    def _pass_futures(self) -> None:
         """Let the waits for what is under way come after this stretch, which comes after starts."""
         with ir.InsertionPoint(self._ops[-1]), self._stretch[0].location:
-            zero = stablehlo.constant(ir.Attribute.parse(f"dense<0> : {callback.TICKET}"))
+            zero = stablehlo.constant(ir.Attribute.parse(f"dense<0> : {callback.FUTURE}"))
             self._stretch.append(zero.owner)
-            for place, ticket in self._tickets.items():
-                passed = stablehlo.or_(ticket, zero)
+            for place, future in self._futures.items():
+                passed = stablehlo.or_(future, zero)
                 self._stretch.append(passed.owner)
-                self._tickets[place] = passed
+                self._futures[place] = passed

@@ -82,7 +82,7 @@ class _Fusible:
         """Return the circuit that an operation begins, if it is one that can be fused."""
         if any(ir.IntegerAttr(begin.attributes[name]).value for name in _ZERO):
             return None
-        if any(map(_is_ticket, begin.operands)):
+        if any(map(_is_future, begin.operands)):
             return None
         state, block = begin.results[0], begin.block
         call = _only_user(state, "func.call", block)
@@ -134,7 +134,7 @@ def _only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation | No
     return users[0] if is_it else None
 
 
-def _is_ticket(anchor: ir.Value) -> bool:
+def _is_future(anchor: ir.Value) -> bool:
     """Tell whether it is that of a region, which is to start before the circuit."""
     op = producer(anchor)
     return op is not None and op.name == "callback.call" and callback.CallOp(op).kind == "start"
