@@ -198,11 +198,11 @@ def _box(eqn: Any) -> tuple[BoxKind, list[str]] | None:
 def _circuit(params: dict[str, Any], name: str) -> list[str]:
     """Return the lines of a circuit: its name, device, derivatives, and what is to run it."""
     # With PennyLane, which draws nothing of a program without circuits.
-    from bellhop.circuits.circuit.runner import runner_of_circuit
+    from bellhop.circuits.circuit.backend import backend_of_circuit
 
     device, batch, order = params["device"], params["batch"], params["derivative_order"]
     qubits = f"{device.qubits} qubit{'s' if device.qubits != 1 else ''}"
-    runner = "for the engine" if runner_of_circuit(params).is_engine else "for the plugin"
+    runner = "for the engine" if backend_of_circuit(params).is_engine else "for the plugin"
     primitives = {eqn.primitive.name for eqn in equations_of(params["body"].closed.jaxpr)}
     if name == "quantum_circuit_tangent":
         runner = f"derivative along a tangent, {runner}"

@@ -37,6 +37,7 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import batching, mlir
 
 from bellhop._jax.private import hold_weakly_in_caches, without_high_primitives
+from bellhop.circuits.circuit.backend import backend_of, record_of
 from bellhop.circuits.circuit.batch import (
     Batch,
     batched,
@@ -47,7 +48,6 @@ from bellhop.circuits.circuit.batch import (
     rows_together,
 )
 from bellhop.circuits.circuit.randomness import Randomness
-from bellhop.circuits.circuit.runner import record_of, runner_of
 from bellhop.circuits.circuit.tree import through_tree
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.memory import check_result_fits
@@ -179,7 +179,7 @@ def _lower(
     is_drawn = randomness.is_drawn
     seeds = quantum.seed([], circuit=lowering.number_random_circuit()) if is_drawn else []
     asked = {"passes": " ".join(device.passes)} if device.passes else {}
-    runner = runner_of(closed, device, derivative_order, randomness)
+    backend = backend_of(closed, device, derivative_order, randomness)
     (state,) = quantum.begin(
         [*seeds, *operands],
         library=device.library,
@@ -191,8 +191,8 @@ def _lower(
         tree=randomness.tree(derivative_order),
         seeded=is_drawn,
         rows=0 if batch is None else batch.rows,
-        engine=runner.is_engine,
-        runner=str(runner),
+        engine=backend.is_engine,
+        backend=str(backend),
         precision=device.precision,
         name=name,
         site=body.site,

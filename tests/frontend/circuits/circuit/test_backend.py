@@ -22,8 +22,8 @@ def circuit_on(device, measure=lambda: qml.expval(qml.Z(1)), shots=None):
     return qml.set_shots(circuit, shots) if shots else circuit
 
 
-def runners_of(function):
-    return re.findall(r'runner = "([^"]*)"', function.mlir)
+def backends_of(function):
+    return re.findall(r'backend = "([^"]*)"', function.mlir)
 
 
 def ran(function, *args):
@@ -37,14 +37,14 @@ def ran(function, *args):
 def test_the_engine(name):
     f = bellhop.qjit(circuit_on(DEVICES[name]))
     np.testing.assert_allclose(f(0.3), np.cos(0.3))
-    assert runners_of(f) == ["engine"]
+    assert backends_of(f) == ["engine"]
     assert ran(f, 0.3) == {"circuit, engine"}
 
 
 def test_the_plugin_by_option():
     f = bellhop.qjit(circuit_on(DEVICES["lightning.qubit"]), engine="plugin")
     np.testing.assert_allclose(f(0.3), np.cos(0.3))
-    assert runners_of(f) == ["plugin: it has engine='plugin'"]
+    assert backends_of(f) == ["plugin: it has engine='plugin'"]
     assert ran(f, 0.3) == {"circuit"}
 
 
@@ -52,8 +52,8 @@ def test_the_plugin_for_shadows():
     shadow = circuit_on(DEVICES["lightning.qubit"], lambda: qml.classical_shadow([0, 1]), 10)
     f = bellhop.qjit(shadow)
     f(0.3)
-    (runner,) = runners_of(f)
-    assert runner.startswith("plugin: it measures classical shadows")
+    (backend,) = backends_of(f)
+    assert backend.startswith("plugin: it measures classical shadows")
     assert ran(f, 0.3) == {"circuit"}
 
 
@@ -61,4 +61,4 @@ def test_a_derivative_says_it_anew():
     f = bellhop.qjit(lambda x: (circuit(x), bellhop.grad(circuit)(x)))
     circuit = circuit_on(DEVICES["lightning.qubit"])
     f(0.3)
-    assert runners_of(f) == ["engine", "engine"]
+    assert backends_of(f) == ["engine", "engine"]

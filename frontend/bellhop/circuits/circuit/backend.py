@@ -2,8 +2,8 @@
 
 It is decided here, when the circuit is lowered, and stands in the module::
 
-    %0 = "quantum.begin"(%x) {engine = 1 : i64, runner = "engine", ...}
-    %0 = "quantum.begin"(%x) {engine = 0 : i64, runner = "plugin: it has engine='plugin'", ...}
+    %0 = "quantum.begin"(%x) {engine = 1 : i64, backend = "engine", ...}
+    %0 = "quantum.begin"(%x) {engine = 0 : i64, backend = "plugin: it has engine='plugin'", ...}
 
 The runtime keeps to it.  What only a run knows comes on top: a loop that has called for gates too
 often goes on with the plugin, and so does what is wrong, whose error is the plugin's.
@@ -23,7 +23,7 @@ from bellhop.circuits.operations.state_primitives import Amplitudes, gates_p
 from bellhop_runtime import most_qubits_in_engine
 
 
-class Runner(NamedTuple):
+class Backend(NamedTuple):
     """Who runs a circuit.
 
     Attributes:
@@ -42,9 +42,9 @@ class Runner(NamedTuple):
         return "engine" if self.is_engine else f"plugin: {self.obstacle}"
 
 
-def runner_of(
+def backend_of(
     closed: ClosedJaxpr, device: DeviceSpec, derivative_order: int, randomness: Randomness
-) -> Runner:
+) -> Backend:
     """Decide who runs a circuit.
 
     Args:
@@ -55,14 +55,14 @@ def runner_of(
     """
     if not device.engine:
         could = device.name.startswith(("lightning.", "default.qubit"))
-        return Runner("it has engine='plugin'" if could else f"{device.name} has no other")
+        return Backend("it has engine='plugin'" if could else f"{device.name} has no other")
     measured = [eqn.params.get("measurements", ()) for eqn in equations_of(closed.jaxpr)]
     if not all(measurement.in_engine for measurement in itertools.chain(*measured)):
-        return Runner("it measures classical shadows, whose bases differ from shot to shot")
+        return Backend("it measures classical shadows, whose bases differ from shot to shot")
     most = most_qubits_in_engine(device.library, device.factory, device.kwargs)
     if device.qubits > most and not _is_alone(closed, derivative_order, randomness):
-        return Runner(f"it has more than {most} qubits")
-    return Runner("")
+        return Backend(f"it has more than {most} qubits")
+    return Backend("")
 
 
 def _is_alone(closed: ClosedJaxpr, derivative_order: int, randomness: Randomness) -> bool:
@@ -90,7 +90,7 @@ def _has(closed: ClosedJaxpr, primitive: Primitive) -> bool:
     return any(eqn.primitive is primitive for eqn in equations_of(closed.jaxpr))
 
 
-def runner_of_circuit(params: dict[str, Any]) -> Runner:
+def backend_of_circuit(params: dict[str, Any]) -> Backend:
     """Decide it for an equation of a circuit, given its parameters."""
     names = ("device", "derivative_order", "randomness")
-    return runner_of(params["body"].closed, *(params[name] for name in names))
+    return backend_of(params["body"].closed, *(params[name] for name in names))
