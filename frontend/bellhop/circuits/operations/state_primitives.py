@@ -63,10 +63,6 @@ class GateOperands(NamedTuple):
     wires: Any
     n_iterations: Any = None
 
-    def flat(self) -> list[Any]:
-        """Return them as arguments of ``bind``."""
-        return [operand for operand in self if operand is not None]
-
 
 # gates: ``GateOperands`` -> handle
 gates_p = Primitive("quantum_gates")
