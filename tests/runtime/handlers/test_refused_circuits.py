@@ -118,6 +118,12 @@ def test_jacobian_of_wrong_shape(rows, columns, message):
     check_still_right()
 
 
+def test_another_precision():
+    with pytest.raises(RuntimeError, match="A circuit's precision: expected 32 or 64, got 16"):
+        jax.jit(lambda: end(begin(1, precision=16)))()
+    check_still_right()
+
+
 @pytest.mark.parametrize(
     ("attribute", "cotangents", "engine", "message"),
     [
