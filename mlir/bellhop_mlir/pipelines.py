@@ -21,6 +21,7 @@ from bellhop_mlir.transforms.regions.canonicalize_regions import CanonicalizeReg
 from bellhop_mlir.transforms.regions.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.regions.fuse_accelerate import FuseAccelerate
 from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
+from bellhop_mlir.transforms.regions.keep_on_device import KeepOnDevice
 from bellhop_mlir.transforms.regions.outline_regions import OutlineRegions
 from bellhop_mlir.transforms.straight_line.outline_scalars import OutlineScalars
 from bellhop_mlir.transforms.straight_line.split_long_blocks import SplitLongBlocks
@@ -38,8 +39,8 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
     CanonicalizeRegions,
 )
 # After these a program's regions are modules of their own, which are taken out of it.
-REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime, OverlapCalls)
-# The same in a program that is not for the CPU, which has no calls in two halves.
+REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime, KeepOnDevice, OverlapCalls)
+# The same in a program that is not for the CPU, which has no calls in two halves and no tickets.
 DELEGATED_REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime,)
 _CALLS: tuple[type[Pass], ...] = (
     FuseCircuits,

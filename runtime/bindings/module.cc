@@ -264,7 +264,24 @@ NB_MODULE(_runtime, m) {
       "library"_a, "factory"_a, "kwargs"_a,
       "The qubits of the largest circuits of a plugin that the engine runs.");
   m.def("plans_made", &engine::plans_made, "How many plans of gates the engine made.");
-  m.def("pending_regions", &pending_regions, "How many started regions wait now.");
+  m.def("pending_regions", &pending_regions,
+        "How many started regions, and arrays on devices, wait now.");
+  m.def(
+      "hold",
+      [](nb::object value) {
+        return keep_pending(CallingRun::id(), value.release().ptr());
+      },
+      "value"_a,
+      "Keep an object for the run whose call this thread makes; return its ticket.");
+  m.def(
+      "held",
+      [](uint64_t ticket) {
+        PyObject* found = find_pending(ticket);
+        if (found == nullptr)
+          throw nb::key_error("bellhop: nothing is held under a ticket");
+        return nb::steal(found);
+      },
+      "ticket"_a, "Return what is kept under a ticket.");
   m.def("release_run", &release_run, "run_id"_a,
         nb::call_guard<nb::gil_scoped_release>(),
         "End the circuits and drop the regions that a failed run left.");

@@ -51,6 +51,7 @@ XLA_FFI_Error* calling(XLA_FFI_CallFrame* frame, Body&& body) {
     const PythonCall python;
     if (!python) return error(frame->api, kProcessEnds);
     timer.has_gil();
+    const CallingRun run(run_id(*frame));
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
     if (callback == nullptr) return no_such_callback(*frame);
@@ -118,9 +119,24 @@ XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
   });
 }
 
+// Threading: as above. Ownership: what waits under the ticket is dropped; the anchors
+// after it are not read.
+XLA_FFI_Error* region_release_handler(XLA_FFI_CallFrame* frame) {
+  return handled(frame, [&]() -> XLA_FFI_Error* {
+    const PythonCall python;
+    if (!python) return error(frame->api, kProcessEnds);
+    uint64_t ticket = 0;
+    std::memcpy(&ticket, static_cast<XLA_FFI_Buffer*>(frame->args.args[1])->data,
+                sizeof(ticket));
+    Py_XDECREF(take_pending(ticket));
+    return nullptr;
+  });
+}
+
 const Target kCallback("bellhop_callback", callback_handler);
 const Target kRegionStart("bellhop_region_start", region_start_handler);
 const Target kRegionDone("bellhop_region_done", region_done_handler);
+const Target kRegionRelease("bellhop_region_release", region_release_handler);
 
 }  // namespace
 

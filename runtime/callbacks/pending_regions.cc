@@ -39,6 +39,12 @@ PyObject* take_pending(uint64_t future) {
   return finish;
 }
 
+PyObject* find_pending(uint64_t ticket) {
+  const std::lock_guard lock(mutex);
+  const auto found = waiting.find(ticket);
+  return found == waiting.end() ? nullptr : Py_NewRef(found->second.finish);
+}
+
 void drop_pending(int64_t run_id) noexcept {
   // Most executions that fail started nothing.
   if (count == 0) return;

@@ -1,5 +1,5 @@
 // callbacks/pending_regions.h: regions that were started and whose results nobody took
-// yet.
+// yet, and the arrays that a run keeps on devices.
 #pragma once
 
 #include <Python.h>
@@ -12,13 +12,31 @@ namespace bellhop {
 // steals it. Returns the future that names it.
 uint64_t keep_pending(int64_t run_id, PyObject* finish);
 
-// New reference, or null where no region waits under that future.
+// New reference, or null where nothing waits under that future.
 PyObject* take_pending(uint64_t future);
+
+// The same, and it goes on waiting.
+PyObject* find_pending(uint64_t future);
+
+// The run that this thread makes a call for, while this lives.
+class CallingRun {
+ public:
+  explicit CallingRun(int64_t run_id) : before_(current) { current = run_id; }
+  ~CallingRun() { current = before_; }
+  CallingRun(const CallingRun&) = delete;
+  CallingRun& operator=(const CallingRun&) = delete;
+
+  static int64_t id() { return current; }
+
+ private:
+  static thread_local constinit inline int64_t current = 0;
+  int64_t before_;
+};
 
 // Drops what a failed execution left. Any thread may call it, with the GIL or without.
 void drop_pending(int64_t run_id) noexcept;
 
-// How many regions wait.
+// How many regions and arrays wait.
 std::size_t pending_regions() noexcept;
 
 }  // namespace bellhop

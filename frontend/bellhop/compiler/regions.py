@@ -5,7 +5,8 @@ import io
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import numpy as np
@@ -27,14 +28,63 @@ from bellhop.compiler.failures import with_failures
 from bellhop.compiler.optimize import optimize
 from bellhop.compiler.program import program_p
 from bellhop.errors import CompileError
-from bellhop_mlir._walk import string, symbols
+from bellhop_mlir._walk import function_type, functions, string, symbols
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import MARK
-from bellhop_runtime import Callback, CallbackTable
+from bellhop_runtime import Callback, CallbackTable, held, hold
 from bellhop_runtime._interrupts import HELPERS
 
 if TYPE_CHECKING:
     from bellhop.compiler.target import CallbackTarget
+
+
+# What a region fetched, and what it keeps.
+Results: TypeAlias = tuple[list[np.ndarray], list[jax.Array]]
+
+
+@dataclass(frozen=True)
+class Residence:
+    """Which values of a region stay on its device; programs have tickets for them.
+
+    Attributes:
+        held: the numbers of the arguments that are there already.
+        fetched: those of the results that the host needs.
+        kept: those of the results that stay, for each ticket.
+    """
+
+    held: frozenset[int]
+    fetched: tuple[int, ...]
+    kept: tuple[int, ...]
+
+    @classmethod
+    def of(cls, declaration: dialect.FuncOp, n_results: int) -> "Residence":
+        """Return that of a declaration."""
+        fetched = declaration.places("fetched")
+        return cls(
+            frozenset(declaration.places("held") or ()),
+            tuple(range(n_results) if fetched is None else fetched),
+            tuple(declaration.places("kept") or ()),
+        )
+
+    def moved(self, n_arguments: int) -> tuple[int, ...]:
+        """Return the numbers of the arguments that come from the host."""
+        return tuple(place for place in range(n_arguments) if place not in self.held)
+
+    def arguments(self, arguments: Sequence[np.ndarray]) -> Sequence[Any]:
+        """Return the arguments, with what is held in the place of its ticket."""
+        if not self.held:
+            return arguments
+        return [
+            held(int(value.view(np.uint64)[0])) if place in self.held else value
+            for place, value in enumerate(arguments)
+        ]
+
+    def results(self, results: Results) -> Any:
+        """Return what the program gets: arrays, and tickets of what is held from now on."""
+        fetched, kept = results
+        tickets = [np.array([hold(value)], np.uint64).view(np.uint32) for value in kept]
+        arrays = fetched + tickets
+        return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
 class Region:
@@ -47,6 +97,7 @@ class Region:
         inputs: abstract values of the arguments.
         table: the callbacks of the program.
         target: where it runs.
+        residence: what of it stays on the device.
     """
 
     def __init__(
@@ -57,9 +108,11 @@ class Region:
         inputs: Sequence[jax.core.ShapedArray],
         table: CallbackTable,
         target: Target,
+        residence: "Residence",
     ) -> None:
         self.name = name
         self.target = target
+        self._residence = residence
         self._table = table
         self._delegates = program.delegates
         code = program.code
@@ -85,7 +138,7 @@ class Region:
         region = jax.jit(
             lambda *args: program_p.bind(*args, code=code, is_region=True),
             keep_unused=True,
-            donate_argnums=tuple(range(len(specs))) if is_donated else (),
+            donate_argnums=residence.moved(len(specs)) if is_donated else (),
         )
         try:
             self._executable = _compile(region, [*specs, self._handle])
@@ -95,28 +148,35 @@ class Region:
                 f"{describe_target(target)}"
             )
             raise
-        self._is_single = len(code.out_avals) == 1
 
     def __call__(self, *arguments: np.ndarray) -> Any:
         """Run the region: each argument to the device once, each result back once."""
-        return self._fetch(with_failures(lambda: self.launch(arguments)))
+        found = self._residence.arguments(arguments)
+        return self._residence.results(self._run(found))
 
     def start(self, *arguments: np.ndarray) -> Callable[[], Any]:
         """Start the region and return a function that waits for its results.
 
         The region runs while the program goes on.
         """
+        found = self._residence.arguments(arguments)
         if target_platform(self.target) == "cpu":
             # Executables of the CPU run in the thread that calls them.
-            return _threads().submit(self, *arguments).result
-        launched = with_failures(lambda: self.launch(arguments))
-        for result in launched:
-            result.copy_to_host_async()
-        return lambda: self._fetch(launched)
+            wait = _threads().submit(self._run, found).result
+        else:
+            launched = with_failures(lambda: self.launch(found))
+            for place in self._residence.fetched:
+                launched[place].copy_to_host_async()
+            wait = functools.partial(self._fetch, launched)
+        return lambda: self._residence.results(wait())
 
-    def _fetch(self, launched: Sequence[jax.Array]) -> Any:
-        arrays = with_failures(lambda: tuple(map(np.asarray, launched)))
-        return arrays[0] if self._is_single else arrays
+    def _run(self, arguments: Sequence[Any]) -> Results:
+        return self._fetch(with_failures(lambda: self.launch(arguments)))
+
+    def _fetch(self, launched: Sequence[jax.Array]) -> Results:
+        residence = self._residence
+        fetched = with_failures(lambda: [np.asarray(launched[i]) for i in residence.fetched])
+        return fetched, [launched[i] for i in residence.kept]
 
     def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
         """Move the arguments to the device and start there; return the results to be.
@@ -134,6 +194,22 @@ class Region:
             f"accelerate: '{self.name}' returned {value.dtype}{value.shape} as result {index}, "
             f"compiled for {dtype}{shape}. This is an error of bellhop; please report it."
         )
+
+
+class Transfer(Region):
+    """Values that are moved to a device, or from there, and not computed with."""
+
+    def __init__(self, name: str, target: jax.Device, residence: Residence) -> None:
+        self.name = name
+        self.target = target
+        self._residence = residence
+
+    def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
+        """Move those arguments to the device that are not there."""
+        return [
+            value if isinstance(value, jax.Array) else jax.device_put(value, self.target)
+            for value in arguments
+        ]
 
 
 def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
@@ -168,6 +244,13 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
         site = string(declaration, "site")
         target = target_of_name(string(nested, "bellhop.device"))
         del declaration.attributes["module"]
+        main = functions(nested)["main"]
+        type_ = function_type(main)
+        residence = Residence.of(declaration, len(type_.results))
+        if isinstance(target, jax.Device) and _is_identity(main):
+            compiled.append(_callback(Transfer(name, target, residence), site))
+            nested.erase()
+            continue
         table = CallbackTable(published=False)
         program = optimize(
             _module_of(nested),
@@ -176,25 +259,34 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
             table,
             take_regions,
             jaxpr=None,
-            out_avals=tuple(map(aval_of, declaration.function_type.results)),
+            out_avals=tuple(map(aval_of, type_.results)),
             delegates=is_delegated(target_platform(target)),
             elides=True,
         )
-        inputs = tuple(map(aval_of, declaration.function_type.inputs))
-        region = Region(name, site, program, inputs, table, target)
-        compiled.append(
-            Callback(
-                function=region,
-                convert=region.convert,
-                description=f"region '{name}' on {describe_target(target)}",
-                site=site,
-                kind=f"region on {describe_target(target)}",
-                name=name,
-                definition=site,
-            )
-        )
+        inputs = tuple(map(aval_of, type_.inputs))
+        region = Region(name, site, program, inputs, table, target, residence)
+        compiled.append(_callback(region, site))
         nested.erase()
     return compiled
+
+
+def _is_identity(main: ir.Operation) -> bool:
+    (block,) = main.regions[0].blocks
+    first = next(iter(block.operations)).operation
+    return first.name == "func.return" and list(first.operands) == list(block.arguments)
+
+
+def _callback(region: Region, site: str) -> Callback:
+    where = describe_target(region.target)
+    return Callback(
+        function=region,
+        convert=region.convert,
+        description=f"region '{region.name}' on {where}",
+        site=site,
+        kind=f"region on {where}",
+        name=region.name,
+        definition=site,
+    )
 
 
 def _module_of(nested: ir.Operation) -> ir.Module:

@@ -14,6 +14,11 @@ Nobody waits for a call of kind ``tap``.  One of kind ``progress`` takes how man
 done since the last one (-1: the loop begins), and how many there are (-1: unknown), then anchors:
 values that it comes after; it returns how many to do before the next one.
 ``callback.accelerate`` runs a function of this module on a device.
+
+A region, a ``callback.func`` that names a ``module``, may keep values on its device, where the
+program has a ticket for each.  ``held`` numbers the arguments of the module's ``@main`` that it
+takes as tickets; ``fetched`` and ``kept`` the results that it returns, first as they are, then as
+tickets.  Without them no argument is held, and all results are fetched.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +47,12 @@ _FUNC = Signature(
         "site": "string",
         "id": "i64",
     },
-    optional={"module": "symbol"},
+    optional={
+        "module": "symbol",
+        "held": "array<i64>",
+        "fetched": "array<i64>",
+        "kept": "array<i64>",
+    },
 )
 _CALL = Signature(
     "callback.call",
@@ -90,6 +100,12 @@ class FuncOp(ir.OpView):
     def module(self) -> str | None:
         """The nested module that the function runs, where it is an accelerated region."""
         return symbol(self.operation, "module") if "module" in self.attributes else None
+
+    def places(self, name: str) -> list[int] | None:
+        """Return what ``held``, ``fetched`` or ``kept`` numbers, or None."""
+        if name not in self.attributes:
+            return None
+        return list(ir.DenseI64ArrayAttr(self.attributes[name]))
 
 
 @register_operation(CallbackDialect)
@@ -276,6 +292,9 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
     elif kind == "done":
         # What follows the future are anchors, of any type.
         type_ = ir.FunctionType.get([ir.Type.parse(FUTURE)], type_.results)
+        operands = operands[:1]
+    elif kind == "release":
+        type_ = ir.FunctionType.get([ir.Type.parse(TICKET)], [])
         operands = operands[:1]
     _compare_types(op.operation, type_, ir.FunctionType.get(operands, results))
     _verify_aliases(op, declared[callee].function_type)

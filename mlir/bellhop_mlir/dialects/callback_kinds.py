@@ -38,5 +38,7 @@ KINDS = {
         # The two halves of the call of a region.
         CallbackKind("start", "bellhop_region_start", is_awaited=False, is_traced=False),
         CallbackKind("done", "bellhop_region_done", is_traced=False),
+        # Lets go of an array that a region kept on its device.
+        CallbackKind("release", "bellhop_region_release", is_awaited=False, is_traced=False),
     )
 }

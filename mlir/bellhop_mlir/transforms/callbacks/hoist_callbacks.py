@@ -192,14 +192,8 @@ def _guarded(op: ir.Operation, condition: ir.Value, loop: ir.Operation) -> list[
             end = stablehlo.return_(list(op.results))
         op.move_before(end.operation)
         with ir.InsertionPoint(zeros):
-            stablehlo.return_(list(map(_zero, types(results))))
+            stablehlo.return_(list(map(zeros, types(results))))
     return results
-
-
-def _zero(type_: ir.Type) -> ir.Value:
-    scalar = ir.RankedTensorType.get([], ir.RankedTensorType(type_).element_type)
-    number = stablehlo.constant(ir.Attribute.parse("dense<0> : tensor<i32>"))
-    return stablehlo.broadcast_in_dim(type_, stablehlo.convert(scalar, number), [])
 
 
 def _is_pure_call(op: ir.Operation) -> bool:

@@ -1,0 +1,473 @@
+"""keep-on-device: values that only regions of one device need stay there."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from bellhop_mlir._bindings import func, ir, stablehlo
+from bellhop_mlir._call_graph import functions_here
+from bellhop_mlir._cheap import is_constant
+from bellhop_mlir._parts import OperationGroup, connect, outline
+from bellhop_mlir._walk import (
+    fresh_symbol,
+    named,
+    operations,
+    producer,
+    replace,
+    source_line,
+    string,
+    symbol,
+    symbols,
+    types,
+)
+from bellhop_mlir._zeros import zeros
+from bellhop_mlir.dialects import callback
+from bellhop_mlir.passes import Pass
+
+# An operation, and the number of one of its operands.
+_Use = tuple[ir.Operation, int]
+# A loop, the number of what it carries, and the device where that stays.
+_Carry = tuple[ir.Operation, int, str]
+
+
+class KeepOnDevice(Pass):
+    """Give regions tickets of values that are on their device, in place of the values.
+
+    Before::
+
+        %0 = stablehlo.while(%i = %zero, %x = %start, %w = %weights) ... do {
+          %y = "callback.call"(%w, %x) {callee = @region, kind = "pure"} ...
+          %c = func.call @circuit(%y) ...
+          stablehlo.return %j, %c, %w
+
+    After::
+
+        %t = "callback.call"(%weights) {callee = @transfer, kind = "pure", bellhop.stays} ...
+        %0 = stablehlo.while(%i = %zero, %x = %start, %w = %weights) ... do {
+          %y = "callback.call"(%t, %x) {callee = @region_0, kind = "pure", bellhop.stays} ...
+          %c = func.call @circuit(%y) ...
+          stablehlo.return %j, %c, %w
+        }
+        "callback.call"(%t, %0#0) {callee = @transfer, kind = "release"} : ...
+
+    A result that another region of the device takes is kept there, and is fetched only if something
+    else uses it.  An operand that a loop does not change goes there once, before the loop; so does
+    one that several regions of a block take.  What a loop carries from region to region goes
+    there before the loop and back behind it.
+
+    Each ticket has one owner, the block in which it is made, whose end lets go of it behind all its
+    uses; one that a loop carries on is given away.
+
+    Preconditions: convert-accelerate-to-runtime ran before, and the declarations of regions
+    still name their modules.
+    """
+
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        residence = _Residence(module)
+        for function in functions_here(module):
+            residence.change(function)
+        return residence.finish()
+
+
+class _Residence:
+    def __init__(self, module: ir.Module) -> None:
+        self._module = module
+        self._modules = symbols(module, "builtin.module")
+        self._declared = {
+            name: declaration
+            for name, declaration in callback.declarations(module).items()
+            if declaration.module is not None
+        }
+        self._first_id = min((each.id for each in self._declared.values()), default=0)
+        self._ticket = ir.Type.parse(callback.TICKET)
+        self._variants: dict[object, str] = {}
+        self._owned: list[ir.Value] = []
+        # Of what is being changed: operands that are tickets, and uses of results.
+        self._held: set[tuple[ir.Value, int]] = set()
+        self._by_regions: dict[ir.Value, list[_Use]] = {}
+        self._by_carries: dict[ir.Value, list[_Use]] = {}
+
+    def device(self, op: ir.Operation | None) -> str | None:
+        """Return the one device that an operation is a region of."""
+        if op is None or op.name != "callback.call" or not len(op.results):
+            return None
+        if symbol(op) not in self._declared:
+            return None
+        if self._declared[symbol(op)].places("held") is not None:
+            # It was seen to already.
+            return None
+        module = self._declared[symbol(op)].module
+        device = string(self._modules[module], "bellhop.device") if module else ""
+        is_single = not device.startswith("sharding:")
+        return device if is_single and callback.CallOp(op).traits.is_pure else None
+
+    def change(self, function: ir.Operation) -> None:
+        """Change one function."""
+        loops = named(function, "stablehlo.while")
+        if not any(map(self.device, operations(function))):
+            return
+        for loop in reversed(loops):
+            self._use_what_is_outside(loop)
+        carried = [
+            (loop, place, device)
+            for loop in loops
+            for place in range(len(loop.operands))
+            if (device := self._device_of_carry(loop, place)) is not None
+        ]
+        devices = {loop.results[place]: device for loop, place, device in carried}
+        self._held, self._by_regions, self._by_carries = set(), defaultdict(list), defaultdict(list)
+        self._collect(function, carried)
+        for op in operations(function):
+            if op.name == "stablehlo.while":
+                self._change_loop(op, devices)
+            elif self.device(op) is not None:
+                self._change_region(op)
+        for ticket in self._owned:
+            self._release(ticket)
+        self._owned = []
+
+    def _use_what_is_outside(self, loop: ir.Operation) -> None:
+        """Let a loop use from outside what it does not change and regions take."""
+        condition, body = (region.blocks[0] for region in loop.regions)
+        *_, end = body.operations
+        for place, argument in enumerate(body.arguments):
+            start = loop.operands[place]
+            if end.operands[place] != argument or not any(
+                self.device(op) is not None for op, _ in _uses(argument)
+            ):
+                continue
+            argument.replace_all_uses_with(start)
+            condition.arguments[place].replace_all_uses_with(start)
+            loop.results[place].replace_all_uses_with(start)
+            end.operands[place] = argument
+            with ir.InsertionPoint(loop), loop.location:
+                loop.operands[place] = zeros(start.type)
+
+    def _device_of_carry(self, loop: ir.Operation, place: int) -> str | None:
+        """Return the device that what a loop carries may stay on."""
+        body = loop.regions[1].blocks[0]
+        *_, end = body.operations
+        argument, last = body.arguments[place], end.operands[place]
+        device = self.device(producer(last))
+        users = [op for op, _ in _uses(argument)]
+        if device is None or not users or len(_uses(loop.regions[0].blocks[0].arguments[place])):
+            return None
+        is_of_body = producer(last).block == body  # type: ignore[union-attr]
+        return device if is_of_body and {self.device(op) for op in users} == {device} else None
+
+    def _collect(self, function: ir.Operation, carried: Sequence[_Carry]) -> None:
+        """Find out which use needs a ticket, and make those of values that are on the host."""
+        together: dict[tuple[ir.Value, str], list[tuple[ir.Block, ir.Operation, _Use, bool]]]
+        together = defaultdict(list)
+        resident = _values_of(carried)
+        for op in operations(function):
+            device = self.device(op)
+            if device is None:
+                continue
+            for number, value in enumerate(op.operands):
+                if device in (resident.get(value), self.device(producer(value))):
+                    self._by_regions[value].append((op, number))
+                elif not is_constant(value):
+                    loop = _outermost_without(op, value)
+                    place = op if loop is None else loop
+                    found = (place.block, place, (op, number), loop is not None)
+                    together[value, device].append(found)
+        for (value, device), uses in together.items():
+            self._share(value, device, uses)
+        for loop, place, device in carried:
+            *_, end = loop.regions[1].blocks[0].operations
+            self._by_carries[end.operands[place]].append((end.operation, place))
+            start = loop.operands[place]
+            if self.device(producer(start)) == device:
+                self._by_carries[start].append((loop, place))
+            else:
+                self._hand([(loop, place)], self._transfer(start, device, loop))
+
+    def _share(
+        self,
+        value: ir.Value,
+        device: str,
+        found: list[tuple[ir.Block, ir.Operation, _Use, bool]],
+    ) -> None:
+        """Let uses of a value on the host have it moved once for each block."""
+        while found:
+            here = [each for each in found if each[0] == found[0][0]]
+            found = [each for each in found if each not in here]
+            _, before, _, is_in_loop = here[0]
+            if len(here) > 1 or is_in_loop:
+                ticket = self._transfer(value, device, before)
+                self._owned.append(ticket)
+                self._hand([use for _, _, use, _ in here], ticket)
+
+    def _transfer(self, value: ir.Value, device: str, before: ir.Operation) -> ir.Value:
+        """Move a value to a device before an operation; return its ticket."""
+        call = self._call_of_transfer(device, value, value.type, before, held=(), fetched=())
+        return call.results[0]
+
+    def _fetch(
+        self, ticket: ir.Value, type_: ir.Type, device: str, before: ir.Operation
+    ) -> ir.Value:
+        call = self._call_of_transfer(device, ticket, type_, before, held=(0,), fetched=(0,))
+        return call.results[0]
+
+    def _call_of_transfer(
+        self,
+        device: str,
+        value: ir.Value,
+        type_: ir.Type,
+        before: ir.Operation,
+        held: Sequence[int],
+        fetched: Sequence[int],
+    ) -> ir.Operation:
+        key = (device, type_, tuple(fetched))
+        if key not in self._variants:
+            with ir.InsertionPoint.at_block_begin(self._module.body), before.location:
+                name = fresh_symbol(self._module, "region_transfer")
+                nested = ir.Operation.create(
+                    "builtin.module",
+                    regions=1,
+                    attributes={
+                        "sym_name": ir.StringAttr.get(name),
+                        "bellhop.device": ir.StringAttr.get(device),
+                    },
+                )
+                body = nested.regions[0].blocks.append()
+                with ir.InsertionPoint(body):
+                    main = func.FuncOp("main", ([type_], [type_]), visibility="public")
+                    with ir.InsertionPoint(main.add_entry_block()):
+                        func.ReturnOp(list(main.regions[0].blocks[0].arguments))
+                inside = type_ if not held else self._ticket
+                outside = type_ if fetched else self._ticket
+                declaration = callback.func(
+                    fresh_symbol(self._module, "transfer"),
+                    [inside],
+                    [outside],
+                    python="transfer",
+                    site=source_line(before),
+                    id=self._next_id(),
+                    module=name,
+                )
+            _set_places(declaration, held, fetched, () if fetched else (0,))
+            self._modules[name] = nested
+            self._declared[declaration.sym_name] = declaration
+            self._variants[key] = declaration.sym_name
+        return self._call(self._variants[key], [value], before)
+
+    def _call(self, name: str, operands: Sequence[ir.Value], before: ir.Operation) -> ir.Operation:
+        with ir.InsertionPoint(before), before.location:
+            results = self._declared[name].function_type.results
+            call = callback.call(name, "pure", operands, results).operation
+        # A ticket is no value: a call that makes one may be neither merged nor moved.
+        call.attributes[callback.STAYS] = ir.UnitAttr.get()
+        return call
+
+    def _next_id(self) -> int:
+        # Of callbacks too, until regions are numbered anew.
+        return 1 + max(each.id for each in callback.declarations(self._module).values())
+
+    def _change_loop(self, loop: ir.Operation, devices: Mapping[ir.Value, str]) -> None:
+        places = [place for place, result in enumerate(loop.results) if result in devices]
+        if not places:
+            return
+        results = types(loop.results)
+        for place in places:
+            results[place] = self._ticket
+        with ir.InsertionPoint(loop), loop.location:
+            new = ir.Operation.create(
+                loop.name,
+                results=results,
+                operands=list(loop.operands),
+                attributes=dict(loop.attributes.items()),
+                regions=len(loop.regions),
+            )
+        for old, region in zip(loop.regions, new.regions, strict=True):
+            old.blocks[0].append_to(region)
+            for place in places:
+                region.blocks[0].arguments[place].set_type(self._ticket)
+        following = _following(new)
+        values = list(new.results)
+        for place in places:
+            argument, old = new.regions[1].blocks[0].arguments[place], loop.results[place]
+            ticket = values[place]
+            self._owned += [argument, ticket]
+            self._hand(self._by_regions.get(argument, []), argument)
+            self._hand(self._by_regions.get(old, []), ticket)
+            if _uses(old):
+                device = devices[old]
+                values[place] = self._fetch(ticket, old.type, device, following)
+        replace(loop, values)
+
+    def _change_region(self, op: ir.Operation) -> None:
+        held = [i for i in range(len(op.operands)) if _key(op, i) in self._held]
+        fetched: list[int] = []
+        kept: list[tuple[int, list[_Use], bool]] = []
+        for place, result in enumerate(op.results):
+            taking = self._by_regions.get(result, [])
+            carrying = self._by_carries.get(result, [])
+            if any(use not in taking and use not in carrying for use in _uses(result)):
+                fetched.append(place)
+            if taking:
+                kept.append((place, taking, True))
+            kept += [(place, [use], False) for use in carrying]
+        if not held and not kept:
+            return
+        name = self._variant(symbol(op), held, fetched, [place for place, *_ in kept])
+        new = self._call(name, list(op.operands), op)
+        for place, value in zip(fetched, new.results, strict=False):
+            op.results[place].replace_all_uses_with(value)
+        tickets = list(new.results)[len(fetched) :]
+        for ticket, (_, uses, is_owned) in zip(tickets, kept, strict=True):
+            self._hand(uses, ticket)
+            if is_owned:
+                self._owned.append(ticket)
+        op.erase()
+
+    def _hand(self, uses: Sequence[_Use], ticket: ir.Value) -> None:
+        """Let uses of a value be such of its ticket."""
+        for op, number in uses:
+            op.operands[number] = ticket
+            if op.name in ("callback.call", "stablehlo.while"):
+                self._held.add(_key(op, number))
+
+    def _variant(
+        self, name: str, held: Sequence[int], fetched: Sequence[int], kept: Sequence[int]
+    ) -> str:
+        """Return the declaration of a region with other values on the device."""
+        key = (name, tuple(held), tuple(fetched), tuple(kept))
+        if key in self._variants:
+            return self._variants[key]
+        old = self._declared[name]
+        type_ = old.function_type
+        inputs = [self._ticket if i in held else each for i, each in enumerate(type_.inputs)]
+        results = [type_.results[i] for i in fetched] + [self._ticket] * len(kept)
+        module_name = fresh_symbol(self._module, old.module or name)
+        nested = self._modules[old.module or ""]
+        module = nested.clone(ip=ir.InsertionPoint(nested))
+        module.attributes["sym_name"] = ir.StringAttr.get(module_name)
+        with ir.InsertionPoint(old.operation), old.operation.location:
+            declaration = callback.func(
+                fresh_symbol(self._module, name),
+                inputs,
+                results,
+                python=string(old.operation, "python"),
+                site=string(old.operation, "site"),
+                id=self._next_id(),
+                module=module_name,
+            )
+        _set_places(declaration, held, fetched, kept)
+        self._modules[module_name] = module
+        self._declared[declaration.sym_name] = declaration
+        self._variants[key] = declaration.sym_name
+        return declaration.sym_name
+
+    def _release(self, ticket: ir.Value) -> None:
+        """Let go of what a ticket stands for where its block ends, behind all uses."""
+        block = _block_of(ticket)
+        users: list[ir.Operation] = []
+        for op, _ in _uses(ticket):
+            user = _ancestor(op, block)
+            if user not in users:
+                users.append(user)
+        anchors = [
+            self._passed(user, ticket) if len(user.regions) else _anchor(user) for user in users
+        ]
+        *_, end = block.operations
+        with ir.InsertionPoint(end), end.location:
+            callback.call(next(iter(self._variants.values())), "release", [ticket, *anchors], [])
+
+    def _passed(self, op: ir.Operation, ticket: ir.Value) -> ir.Value:
+        """Return a ticket that is there once a loop, or a conditional, is over.
+
+        XLA may know results of the loop before: that of the counter.
+        """
+        ops = [each.operation for each in op.block.operations]
+        place = ops.index(op) + 1
+        with ir.InsertionPoint(ops[place]), op.location:
+            zero = stablehlo.constant(ir.Attribute.parse(f"dense<0> : {callback.TICKET}"))
+            passed = stablehlo.or_(ticket, zero)
+            # What the part gives is what something behind it takes.
+            taken = stablehlo.or_(passed, passed)
+        part = OperationGroup([op, zero.owner, passed.owner])
+        behind = [taken.owner, *ops[place:]]
+        connect([OperationGroup(ops[: place - 1]), part, OperationGroup(behind)])
+        outline(self._module, part, "holding")
+        return taken
+
+    def finish(self) -> bool:
+        """Drop the regions that are not called any more, and number the others."""
+        if not self._variants:
+            return False
+        called = {
+            symbol(op) for op in operations(self._module.operation) if op.name == "callback.call"
+        }
+        for name, declaration in list(self._declared.items()):
+            if name not in called:
+                self._modules.pop(declaration.module or "").erase()
+                declaration.operation.erase()
+                del self._declared[name]
+        ordered = sorted(self._declared.values(), key=lambda each: each.id)
+        i64 = ir.IntegerType.get_signless(64)
+        for number, declaration in enumerate(ordered, self._first_id):
+            declaration.operation.attributes["id"] = ir.IntegerAttr.get(i64, number)
+        return True
+
+
+def _set_places(
+    declaration: callback.FuncOp,
+    held: Sequence[int],
+    fetched: Sequence[int],
+    kept: Sequence[int],
+) -> None:
+    for name, places in (("held", held), ("fetched", fetched), ("kept", kept)):
+        declaration.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(places))
+
+
+def _uses(value: ir.Value) -> list[_Use]:
+    return [(use.owner.operation, use.operand_number) for use in value.uses]
+
+
+def _key(op: ir.Operation, number: int) -> tuple[ir.Value, int]:
+    # An operation's own hash changes with it.
+    return op.results[0], number
+
+
+def _values_of(carried: Sequence[_Carry]) -> dict[ir.Value, str]:
+    """Return what loops carry on devices, as their bodies and what follows them have it."""
+    return {
+        value: device
+        for loop, place, device in carried
+        for value in (loop.regions[1].blocks[0].arguments[place], loop.results[place])
+    }
+
+
+def _block_of(value: ir.Value) -> ir.Block:
+    op = producer(value)
+    return value.owner if op is None else op.block
+
+
+def _ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """Return the operation of a block that is ``op`` or holds it."""
+    while op.block != block:
+        op = op.block.owner.operation
+    return op
+
+
+def _outermost_without(op: ir.Operation, value: ir.Value) -> ir.Operation | None:
+    """Return the outermost loop around an operation that a value is not made in."""
+    home = _block_of(value)
+    outermost = None
+    while op.block != home:
+        op = op.block.owner.operation
+        if op.name == "stablehlo.while":
+            outermost = op
+    return outermost
+
+
+def _following(op: ir.Operation) -> ir.Operation:
+    ops = [each.operation for each in op.block.operations]
+    return ops[ops.index(op) + 1]
+
+
+def _anchor(op: ir.Operation) -> ir.Value:
+    results = list(op.results)
+    return next((each for each in results if not callback.is_token(each.type)), results[0])
