@@ -184,14 +184,14 @@ def _guarded(op: ir.Operation, condition: ir.Value, loop: ir.Operation) -> list[
     """Make a call before a loop that has a first iteration; return its results or zeros."""
     with ir.InsertionPoint(loop), op.location:
         guard = stablehlo.IfOp(types(op.results), condition).operation
-        call, zeros = (region.blocks.append() for region in guard.regions)
+        call, otherwise = (region.blocks.append() for region in guard.regions)
         results = list(guard.results)
         for old, new in zip(op.results, results, strict=True):
             old.replace_all_uses_with(new)
         with ir.InsertionPoint(call):
             end = stablehlo.return_(list(op.results))
         op.move_before(end.operation)
-        with ir.InsertionPoint(zeros):
+        with ir.InsertionPoint(otherwise):
             stablehlo.return_(list(map(zeros, types(results))))
     return results
 

@@ -2,9 +2,7 @@
 
 // TEST: what_a_loop_does_not_change_goes_there_once
 
-// CHECK: fetched = array<i64: 0>, {{.*}}held = array<i64: 0>, {{.*}}kept = array<i64>, module = @region_0
-// CHECK-LABEL: func.func public @main
-// CHECK-SAME: (%[[X:.+]]: tensor<f64>, %[[W:.+]]: tensor<8xf64>)
+// CHECK: func.func public @main(%[[X:.+]]: tensor<f64>, %[[W:.+]]: tensor<8xf64>)
 // CHECK: %[[T:.+]] = "callback.call"(%[[W]]) {bellhop.stays, callee = @transfer, kind = "pure"} : (tensor<8xf64>) -> tensor<2xui32>
 // CHECK: %[[L:.+]]:2 = call @main_holding({{.*}}%[[T]]
 // CHECK: "callback.call"(%[[T]], %{{.+}}) {callee = @{{.+}}, kind = "release"}
