@@ -19,6 +19,7 @@ from bellhop_mlir._walk import (
     tree,
     types,
 )
+from bellhop_mlir._zeros import zeros
 from bellhop_mlir.dialects.callback import STAYS, CallOp
 from bellhop_mlir.passes import Pass
 
