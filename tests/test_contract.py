@@ -42,8 +42,8 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   %b2, %whole = "quantum.measure"(%b1, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64}
       : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%b2) : (tensor<2xui32>) -> ()
-  %ticket = stablehlo.constant dense<0> : tensor<2xui32>
-  "callback.call"(%ticket, %whole) {callee = @f, kind = "release"}
+  %handle = stablehlo.constant dense<0> : tensor<2xui32>
+  "callback.call"(%handle, %whole) {callee = @f, kind = "release"}
       : (tensor<2xui32>, tensor<f64>) -> ()
   %y = "callback.call"(%v, %b) {callee = @f, kind = "pure"}
       : (tensor<2xf32>, tensor<i1>) -> tensor<f64>

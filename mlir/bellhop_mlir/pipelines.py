@@ -40,7 +40,7 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
 )
 # After these a program's regions are modules of their own, which are taken out of it.
 REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime, KeepOnDevice, OverlapCalls)
-# The same in a program that is not for the CPU, which has no calls in two halves and no tickets.
+# The same in a program that is not for the CPU, which has no calls in two halves and no handles.
 DELEGATED_REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime,)
 _CALLS: tuple[type[Pass], ...] = (
     FuseCircuits,

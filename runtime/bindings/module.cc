@@ -272,16 +272,16 @@ NB_MODULE(_runtime, m) {
         return keep_pending(CallingRun::id(), value.release().ptr());
       },
       "value"_a,
-      "Keep an object for the run whose call this thread makes; return its ticket.");
+      "Keep an object for the run whose call this thread makes; return its handle.");
   m.def(
       "held",
-      [](uint64_t ticket) {
-        PyObject* found = find_pending(ticket);
+      [](uint64_t handle) {
+        PyObject* found = find_pending(handle);
         if (found == nullptr)
-          throw nb::key_error("bellhop: nothing is held under a ticket");
+          throw nb::key_error("bellhop: nothing is held under a handle");
         return nb::steal(found);
       },
-      "ticket"_a, "Return what is kept under a ticket.");
+      "handle"_a, "Return what is kept under a handle.");
   m.def("release_run", &release_run, "run_id"_a,
         nb::call_guard<nb::gil_scoped_release>(),
         "End the circuits and drop the regions that a failed run left.");

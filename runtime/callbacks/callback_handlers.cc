@@ -119,16 +119,16 @@ XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
   });
 }
 
-// Threading: as above. Ownership: what waits under the ticket is dropped; the anchors
+// Threading: as above. Ownership: what waits under the handle is dropped; the anchors
 // after it are not read.
 XLA_FFI_Error* region_release_handler(XLA_FFI_CallFrame* frame) {
   return handled(frame, [&]() -> XLA_FFI_Error* {
     const PythonCall python;
     if (!python) return error(frame->api, kProcessEnds);
-    uint64_t ticket = 0;
-    std::memcpy(&ticket, static_cast<XLA_FFI_Buffer*>(frame->args.args[1])->data,
-                sizeof(ticket));
-    Py_XDECREF(take_pending(ticket));
+    uint64_t handle = 0;
+    std::memcpy(&handle, static_cast<XLA_FFI_Buffer*>(frame->args.args[1])->data,
+                sizeof(handle));
+    Py_XDECREF(take_pending(handle));
     return nullptr;
   });
 }

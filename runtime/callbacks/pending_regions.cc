@@ -39,9 +39,9 @@ PyObject* take_pending(uint64_t future) {
   return finish;
 }
 
-PyObject* find_pending(uint64_t ticket) {
+PyObject* find_pending(uint64_t handle) {
   const std::lock_guard lock(mutex);
-  const auto found = waiting.find(ticket);
+  const auto found = waiting.find(handle);
   return found == waiting.end() ? nullptr : Py_NewRef(found->second.finish);
 }
 

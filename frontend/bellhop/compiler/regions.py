@@ -44,12 +44,12 @@ Results: TypeAlias = tuple[list[np.ndarray], list[jax.Array]]
 
 @dataclass(frozen=True)
 class Residence:
-    """Which values of a region stay on its device; programs have tickets for them.
+    """Which values of a region stay on its device; programs have handles for them.
 
     Attributes:
         held: the numbers of the arguments that are there already.
         fetched: those of the results that the host needs.
-        kept: those of the results that stay, for each ticket.
+        kept: those of the results that stay, for each handle.
     """
 
     held: frozenset[int]
@@ -71,7 +71,7 @@ class Residence:
         return tuple(place for place in range(n_arguments) if place not in self.held)
 
     def arguments(self, arguments: Sequence[np.ndarray]) -> Sequence[Any]:
-        """Return the arguments, with what is held in the place of its ticket."""
+        """Return the arguments, with what is held in the place of its handle."""
         if not self.held:
             return arguments
         return [
@@ -80,10 +80,10 @@ class Residence:
         ]
 
     def results(self, results: Results) -> Any:
-        """Return what the program gets: arrays, and tickets of what is held from now on."""
+        """Return what the program gets: arrays, and handles of what is held from now on."""
         fetched, kept = results
-        tickets = [np.array([hold(value)], np.uint64).view(np.uint32) for value in kept]
-        arrays = fetched + tickets
+        handles = [np.array([hold(value)], np.uint64).view(np.uint32) for value in kept]
+        arrays = fetched + handles
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 

@@ -16,9 +16,9 @@ values that it comes after; it returns how many to do before the next one.
 ``callback.accelerate`` runs a function of this module on a device.
 
 A region, a ``callback.func`` that names a ``module``, may keep values on its device, where the
-program has a ticket for each.  ``held`` numbers the arguments of the module's ``@main`` that it
-takes as tickets; ``fetched`` and ``kept`` the results that it returns, first as they are, then as
-tickets.  Without them no argument is held, and all results are fetched.
+program has a handle for each.  ``held`` numbers the arguments of the module's ``@main`` that it
+takes as handles; ``fetched`` and ``kept`` the results that it returns, first as they are, then as
+handles.  Without them no argument is held, and all results are fetched.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,6 +33,8 @@ from bellhop_mlir.dialects.callback_kinds import KINDS, CallbackKind
 from bellhop_mlir.errors import VerificationError
 
 FUTURE = "tensor<2xui32>"
+# The type of what stands for a value on a device.
+HANDLE = "tensor<2xui32>"
 # How many iterations a loop has, to a call of kind progress that does not know.
 UNKNOWN_TOTAL = -1
 # Marks a pure call that no optimiser may move out of the loop that it stands in.
@@ -294,7 +296,7 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
         type_ = ir.FunctionType.get([ir.Type.parse(FUTURE)], type_.results)
         operands = operands[:1]
     elif kind == "release":
-        type_ = ir.FunctionType.get([ir.Type.parse(TICKET)], [])
+        type_ = ir.FunctionType.get([ir.Type.parse(HANDLE)], [])
         operands = operands[:1]
     _compare_types(op.operation, type_, ir.FunctionType.get(operands, results))
     _verify_aliases(op, declared[callee].function_type)

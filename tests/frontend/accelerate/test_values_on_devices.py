@@ -136,8 +136,8 @@ def test_loop_without_an_iteration():
     assert pending_regions() == 0
 
 
-def test_keys_are_no_tickets():
-    """A key is as large as a ticket, and of its type."""
+def test_keys_are_no_handles():
+    """A key is as large as a handle, and of its type."""
     f = bellhop.accelerate(lambda k, x: x + jax.random.uniform(k), dev="cpu:1")
 
     def loop(f, circuit, k):

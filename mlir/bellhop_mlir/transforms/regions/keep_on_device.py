@@ -30,7 +30,7 @@ _Carry = tuple[ir.Operation, int, str]
 
 
 class KeepOnDevice(Pass):
-    """Give regions tickets of values that are on their device, in place of the values.
+    """Give regions handles of values that are on their device, in place of the values.
 
     Before::
 
@@ -54,7 +54,7 @@ class KeepOnDevice(Pass):
     one that several regions of a block take.  What a loop carries from region to region goes
     there before the loop and back behind it.
 
-    Each ticket has one owner, the block in which it is made, whose end lets go of it behind all its
+    Each handle has one owner, the block in which it is made, whose end lets go of it behind all its
     uses; one that a loop carries on is given away.
 
     Preconditions: convert-accelerate-to-runtime ran before, and the declarations of regions
@@ -63,13 +63,13 @@ class KeepOnDevice(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        residence = _Residence(module)
+        kept_values = _KeptValues(module)
         for function in functions_here(module):
-            residence.change(function)
-        return residence.finish()
+            kept_values.change(function)
+        return kept_values.finish()
 
 
-class _Residence:
+class _KeptValues:
     def __init__(self, module: ir.Module) -> None:
         self._module = module
         self._modules = symbols(module, "builtin.module")
@@ -79,10 +79,10 @@ class _Residence:
             if declaration.module is not None
         }
         self._first_id = min((each.id for each in self._declared.values()), default=0)
-        self._ticket = ir.Type.parse(callback.TICKET)
+        self._handle = ir.Type.parse(callback.HANDLE)
         self._variants: dict[object, str] = {}
         self._owned: list[ir.Value] = []
-        # Of what is being changed: operands that are tickets, and uses of results.
+        # Of what is being changed: operands that are handles, and uses of results.
         self._held: set[tuple[ir.Value, int]] = set()
         self._by_regions: dict[ir.Value, list[_Use]] = {}
         self._by_carries: dict[ir.Value, list[_Use]] = {}
@@ -122,8 +122,8 @@ class _Residence:
                 self._change_loop(op, devices)
             elif self.device(op) is not None:
                 self._change_region(op)
-        for ticket in self._owned:
-            self._release(ticket)
+        for handle in self._owned:
+            self._release(handle)
         self._owned = []
 
     def _use_what_is_outside(self, loop: ir.Operation) -> None:
@@ -156,7 +156,7 @@ class _Residence:
         return device if is_of_body and {self.device(op) for op in users} == {device} else None
 
     def _collect(self, function: ir.Operation, carried: Sequence[_Carry]) -> None:
-        """Find out which use needs a ticket, and make those of values that are on the host."""
+        """Find out which use needs a handle, and make those of values that are on the host."""
         together: dict[tuple[ir.Value, str], list[tuple[ir.Block, ir.Operation, _Use, bool]]]
         together = defaultdict(list)
         resident = _values_of(carried)
@@ -195,19 +195,19 @@ class _Residence:
             found = [each for each in found if each not in here]
             _, before, _, is_in_loop = here[0]
             if len(here) > 1 or is_in_loop:
-                ticket = self._transfer(value, device, before)
-                self._owned.append(ticket)
-                self._hand([use for _, _, use, _ in here], ticket)
+                handle = self._transfer(value, device, before)
+                self._owned.append(handle)
+                self._hand([use for _, _, use, _ in here], handle)
 
     def _transfer(self, value: ir.Value, device: str, before: ir.Operation) -> ir.Value:
-        """Move a value to a device before an operation; return its ticket."""
+        """Move a value to a device before an operation; return its handle."""
         call = self._call_of_transfer(device, value, value.type, before, held=(), fetched=())
         return call.results[0]
 
     def _fetch(
-        self, ticket: ir.Value, type_: ir.Type, device: str, before: ir.Operation
+        self, handle: ir.Value, type_: ir.Type, device: str, before: ir.Operation
     ) -> ir.Value:
-        call = self._call_of_transfer(device, ticket, type_, before, held=(0,), fetched=(0,))
+        call = self._call_of_transfer(device, handle, type_, before, held=(0,), fetched=(0,))
         return call.results[0]
 
     def _call_of_transfer(
@@ -236,8 +236,8 @@ class _Residence:
                     main = func.FuncOp("main", ([type_], [type_]), visibility="public")
                     with ir.InsertionPoint(main.add_entry_block()):
                         func.ReturnOp(list(main.regions[0].blocks[0].arguments))
-                inside = type_ if not held else self._ticket
-                outside = type_ if fetched else self._ticket
+                inside = type_ if not held else self._handle
+                outside = type_ if fetched else self._handle
                 declaration = callback.func(
                     fresh_symbol(self._module, "transfer"),
                     [inside],
@@ -257,7 +257,7 @@ class _Residence:
         with ir.InsertionPoint(before), before.location:
             results = self._declared[name].function_type.results
             call = callback.call(name, "pure", operands, results).operation
-        # A ticket is no value: a call that makes one may be neither merged nor moved.
+        # A handle is no value: a call that makes one may be neither merged nor moved.
         call.attributes[callback.STAYS] = ir.UnitAttr.get()
         return call
 
@@ -271,7 +271,7 @@ class _Residence:
             return
         results = types(loop.results)
         for place in places:
-            results[place] = self._ticket
+            results[place] = self._handle
         with ir.InsertionPoint(loop), loop.location:
             new = ir.Operation.create(
                 loop.name,
@@ -283,18 +283,18 @@ class _Residence:
         for old, region in zip(loop.regions, new.regions, strict=True):
             old.blocks[0].append_to(region)
             for place in places:
-                region.blocks[0].arguments[place].set_type(self._ticket)
+                region.blocks[0].arguments[place].set_type(self._handle)
         following = _following(new)
         values = list(new.results)
         for place in places:
             argument, old = new.regions[1].blocks[0].arguments[place], loop.results[place]
-            ticket = values[place]
-            self._owned += [argument, ticket]
+            handle = values[place]
+            self._owned += [argument, handle]
             self._hand(self._by_regions.get(argument, []), argument)
-            self._hand(self._by_regions.get(old, []), ticket)
+            self._hand(self._by_regions.get(old, []), handle)
             if _uses(old):
                 device = devices[old]
-                values[place] = self._fetch(ticket, old.type, device, following)
+                values[place] = self._fetch(handle, old.type, device, following)
         replace(loop, values)
 
     def _change_region(self, op: ir.Operation) -> None:
@@ -315,17 +315,17 @@ class _Residence:
         new = self._call(name, list(op.operands), op)
         for place, value in zip(fetched, new.results, strict=False):
             op.results[place].replace_all_uses_with(value)
-        tickets = list(new.results)[len(fetched) :]
-        for ticket, (_, uses, is_owned) in zip(tickets, kept, strict=True):
-            self._hand(uses, ticket)
+        handles = list(new.results)[len(fetched) :]
+        for handle, (_, uses, is_owned) in zip(handles, kept, strict=True):
+            self._hand(uses, handle)
             if is_owned:
-                self._owned.append(ticket)
+                self._owned.append(handle)
         op.erase()
 
-    def _hand(self, uses: Sequence[_Use], ticket: ir.Value) -> None:
-        """Let uses of a value be such of its ticket."""
+    def _hand(self, uses: Sequence[_Use], handle: ir.Value) -> None:
+        """Let uses of a value be such of its handle."""
         for op, number in uses:
-            op.operands[number] = ticket
+            op.operands[number] = handle
             if op.name in ("callback.call", "stablehlo.while"):
                 self._held.add(_key(op, number))
 
@@ -338,8 +338,8 @@ class _Residence:
             return self._variants[key]
         old = self._declared[name]
         type_ = old.function_type
-        inputs = [self._ticket if i in held else each for i, each in enumerate(type_.inputs)]
-        results = [type_.results[i] for i in fetched] + [self._ticket] * len(kept)
+        inputs = [self._handle if i in held else each for i, each in enumerate(type_.inputs)]
+        results = [type_.results[i] for i in fetched] + [self._handle] * len(kept)
         module_name = fresh_symbol(self._module, old.module or name)
         nested = self._modules[old.module or ""]
         module = nested.clone(ip=ir.InsertionPoint(nested))
@@ -360,31 +360,31 @@ class _Residence:
         self._variants[key] = declaration.sym_name
         return declaration.sym_name
 
-    def _release(self, ticket: ir.Value) -> None:
-        """Let go of what a ticket stands for where its block ends, behind all uses."""
-        block = _block_of(ticket)
+    def _release(self, handle: ir.Value) -> None:
+        """Let go of what a handle stands for where its block ends, behind all uses."""
+        block = _block_of(handle)
         users: list[ir.Operation] = []
-        for op, _ in _uses(ticket):
+        for op, _ in _uses(handle):
             user = _ancestor(op, block)
             if user not in users:
                 users.append(user)
         anchors = [
-            self._passed(user, ticket) if len(user.regions) else _anchor(user) for user in users
+            self._passed(user, handle) if len(user.regions) else _anchor(user) for user in users
         ]
         *_, end = block.operations
         with ir.InsertionPoint(end), end.location:
-            callback.call(next(iter(self._variants.values())), "release", [ticket, *anchors], [])
+            callback.call(next(iter(self._variants.values())), "release", [handle, *anchors], [])
 
-    def _passed(self, op: ir.Operation, ticket: ir.Value) -> ir.Value:
-        """Return a ticket that is there once a loop, or a conditional, is over.
+    def _passed(self, op: ir.Operation, handle: ir.Value) -> ir.Value:
+        """Return a handle that is there once a loop, or a conditional, is over.
 
         XLA may know results of the loop before: that of the counter.
         """
         ops = [each.operation for each in op.block.operations]
         place = ops.index(op) + 1
         with ir.InsertionPoint(ops[place]), op.location:
-            zero = stablehlo.constant(ir.Attribute.parse(f"dense<0> : {callback.TICKET}"))
-            passed = stablehlo.or_(ticket, zero)
+            zero = stablehlo.constant(ir.Attribute.parse(f"dense<0> : {callback.HANDLE}"))
+            passed = stablehlo.or_(handle, zero)
             # What the part gives is what something behind it takes.
             taken = stablehlo.or_(passed, passed)
         part = OperationGroup([op, zero.owner, passed.owner])
