@@ -127,15 +127,21 @@ def moved_freely(tree: Any) -> Any:
     )
 
 
-def ready(args: Any, kwargs: Any) -> tuple[Any, Any]:
+def ready(args: Any, kwargs: Any, device: jax.Device | None = None) -> tuple[Any, Any]:
     """Return arguments whose arrays a program finds where it begins, which it may so at once.
 
     XLA copies large NumPy arrays later, and runs what waits for an array on a thread of its own.
     There are few of these: callbacks that wait for one another there might wait for ever.  Nor do
     signals get there.
+
+    Args:
+        args: the arguments with a position.
+        kwargs: those with a name.
+        device: where it begins; by default the host's first.
     """
+    here = device or host_device()
     leaves, tree = jax.tree.flatten((args, kwargs))
-    arrays = [copied(leaf, host_device()) if type(leaf) is np.ndarray else leaf for leaf in leaves]
+    arrays = [copied(leaf, here) if type(leaf) is np.ndarray else leaf for leaf in leaves]
     jax.block_until_ready([array for array in arrays if isinstance(array, jax.Array)])
     if all(map(operator.is_, leaves, arrays)):
         return args, kwargs

@@ -196,9 +196,10 @@ class Runner:
         """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
         self._traces.wait_for(signature_of(static, args, kwargs))
         args, kwargs = gathered((args, kwargs))
-        handle = self.handle if device is None else moved(self.handle, device)
+        # Also where it is an array of NumPy's: without it nothing may say where to run.
+        handle = self.handle if device is None else jax.device_put(self.handle, device)
         executable = self.compile(static, args, kwargs, handle)
-        (handle, *args), kwargs = ready((handle, *args), kwargs)
+        (handle, *args), kwargs = ready((handle, *args), kwargs, device)
         with default_on_host():
             return run_compiled(executable, first_input(handle, static), *args, **kwargs)
 
