@@ -148,6 +148,10 @@ class ConditionalOperation(qml.ops.Conditional):
     parameter_frequencies = property(lambda self: self.base.parameter_frequencies)
 
 
+# PennyLane's transforms know a conditional by the name of its class.
+ConditionalOperation.__name__ = qml.ops.Conditional.__name__
+
+
 def _on_wires(made: Any, values: Sequence[Any], free: Sequence[Any]) -> Any:
     """Return an operation or measurement on the wires that operands say, or on free ones."""
     computed = [wire for wire in made.wires if isinstance(wire, ComputedWire)]
