@@ -42,11 +42,9 @@ class NotRun(NamedTuple):
 
     Attributes:
         compiled: JAX's ``Compiled``.
-        is_kept: whether the next call like it may be fast.
     """
 
     compiled: Any
-    is_kept: bool
 
 
 def fast_calls(uncompiled: Callable[..., Any], compile_: Callable[..., jax.stages.Compiled]) -> Any:
@@ -66,7 +64,7 @@ def fast_calls(uncompiled: Callable[..., Any], compile_: Callable[..., jax.stage
         core.check_eval_args(leaves)
         compiled = compile_(*args, **kwargs)
         entry = _entry(compiled)
-        return NotRun(compiled, entry is not None), entry, False
+        return NotRun(compiled), entry, False
 
     calls = _jax.pjit(
         getattr(uncompiled, "__name__", "program"),

@@ -182,11 +182,8 @@ class Runner:
         first = first_input(self.given_handle, static)
         if begun is None:
             begun = self.jit(first, *args, **kwargs)
-        if type(begun) is NotRun and begun.is_kept:
-            args, kwargs = ready(args, kwargs)
-            begun = self.jit(first, *args, **kwargs)
         if type(begun) is NotRun:
-            # It is not kept; or another thread has cleared JAX's caches meanwhile.
+            args, kwargs = ready(args, kwargs)
             return run_compiled(begun.compiled, first, *args, **kwargs)
         return begun
 
