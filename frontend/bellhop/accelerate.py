@@ -42,7 +42,9 @@ class Accelerated(PickledByName):
         self._regions: dict[Target, Callable[..., Any]] = {}
         # Of each instance, where the function is that of a class.
         self._methods: weakref.WeakKeyDictionary[Any, Accelerated] = weakref.WeakKeyDictionary()
-        resolve_target(dev)
+        # Nothing to look at without one, and JAX's devices may not have been configured yet.
+        if dev is not None:
+            resolve_target(dev)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function on its device."""

@@ -41,7 +41,7 @@ class Runner:
     function, or wait for a thread that does.
 
     Attributes:
-        given_handle: the handle that fast calls are given.
+        given_handle: the handle that fast calls are given; None until JAX's devices are asked for.
         jit: calls by the handle of the table and the arguments, or returns ``NotRun``.
     """
 
@@ -80,7 +80,7 @@ class Runner:
         self._choice = GeneratorChoice(make_jit, compile_here)
         self.jit = fast_calls(uncompiled, self._compile_once)
         self._table = table
-        self.given_handle = self._new_handle()
+        self.given_handle: Any = None
         self._refuse = refuse
         # Whether JAX ever would have run a program elsewhere.
         self._gathers = False
@@ -115,14 +115,14 @@ class Runner:
         process no Python function is called from it.
         """
         given = self.given_handle
-        if isinstance(given, jax.Array) and given.devices() != {host_device()}:
+        if given is None or (isinstance(given, jax.Array) and given.devices() != {host_device()}):
             self.given_handle = self._new_handle()
         return self.given_handle
 
     @property
     def has_fast_calls(self) -> bool:
         """Whether ``jit`` may be called with the arguments as they are."""
-        return not self._gathers
+        return self.given_handle is not None and not self._gathers
 
     def run(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run by a fast call where that is possible."""
@@ -179,7 +179,8 @@ class Runner:
             return self._run(None, static, args, kwargs)
 
     def _run(self, begun: Any, static: Static, args: Any, kwargs: Any) -> Any:
-        first = first_input(self.given_handle, static)
+        given = self.given_handle
+        first = first_input(self.handle if given is None else given, static)
         if begun is None:
             begun = self.jit(first, *args, **kwargs)
         if type(begun) is NotRun:

@@ -374,3 +374,27 @@ def test_values_that_python_asks_for():
     with pytest.raises(TypeError) as caught:
         bellhop.qjit(lambda n: jnp.ones([1.5]))(3)
     assert not [note for note in caught.value.__notes__ if note.startswith("bellhop")]
+
+
+@pytest.mark.subprocess
+def test_decorating_leaves_jax_s_devices_to_be_configured(run_script):
+    printed = run_script(
+        """
+        import jax, pennylane as qml, bellhop
+
+        square = bellhop.accelerate(lambda x: x * x)
+        seen = bellhop.pure_callback(lambda x: x, float)
+
+        @bellhop.qjit
+        @qml.qnode(qml.device("lightning.qubit", wires=1))
+        def f(x):
+            qml.RX(seen(square(x)), 0)
+            return qml.expval(qml.Z(0))
+
+        # JAX refuses it once it has made its devices.
+        jax.config.update("jax_num_cpu_devices", 3)
+        print(len(jax.devices()), f"{f(1.0):.3f}")
+        """,
+        XLA_FLAGS="",
+    )
+    assert printed.split() == ["3", "0.540"]
