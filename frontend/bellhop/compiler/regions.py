@@ -160,8 +160,9 @@ class Region:
         The region runs while the program goes on.
         """
         found = self._residence.arguments(arguments)
-        if target_platform(self.target) == "cpu":
-            # Executables of the CPU run in the thread that calls them.
+        if self._calls_back or target_platform(self.target) == "cpu":
+            # Executables of the CPU run in the thread that calls them. Those of other platforms
+            # may, as far as to the end of what they call.
             wait = _threads().submit(self._run, found).result
         else:
             launched = with_failures(lambda: self.launch(found))

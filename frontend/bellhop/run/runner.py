@@ -141,14 +141,15 @@ class Runner:
             failed: what it has raised, or None.
         """
         run: Callable[[Static, Any, Any], Any] = self.run
-        gathers = self._gathers
+        # Not what another call finds out while this one is under way.
+        gathers = self._gathers and begun is None and failed is None
         try:
             if failed is not None:
                 try:
                     raise failed
                 finally:
                     failed = None
-            if gathers and begun is None:
+            if gathers:
                 return self._run_gathered(static, args, kwargs)
             with default_on_host():
                 return self._run(begun, static, args, kwargs)

@@ -307,3 +307,22 @@ def test_regions_of_two_gpus_are_under_way_at_once():
     halves = re.findall('kind = "(start|done)"', text)
     assert halves == ["start", "start", "done", "done"]
     assert pending_regions() == 0
+
+
+@pytest.mark.gpu
+def test_callbacks_in_regions_of_two_gpus_may_wait_for_each_other():
+    """A program that calls Python may run in the thread that starts it, on a GPU too."""
+    gpus = jax.devices("gpu")
+    if len(gpus) < 2:
+        pytest.skip("JAX sees one GPU")
+    first, second = map(region_with, meeting(2), gpus[:2])
+    assert bellhop.qjit(lambda x: first(x) + second(x))(0.5) == 2.0
+    assert pending_regions() == 0
+
+
+@pytest.mark.gpu
+def test_callback_in_a_region_of_a_gpu_may_wait_for_one_of_the_host(gpu):
+    inside, beside = meeting(2)
+    far = region_with(inside, gpu)
+    assert bellhop.qjit(lambda x: far(x) + 2 * beside(x))(0.5) == 2.0
+    assert pending_regions() == 0

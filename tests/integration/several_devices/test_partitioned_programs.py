@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from tests.patience import PATIENCE, run_at_once
 
 import bellhop
 
@@ -278,6 +280,32 @@ def test_qjit_gathers_its_arguments(halves, seen):
         np.testing.assert_array_equal(y, np.arange(8.0))
         assert y.devices() == {host}
     assert [array.shape for array in seen] == [(8,)] * 5
+
+
+def test_qjit_gathers_for_calls_that_began_before_it_was_known_to():
+    """A call of another thread finds out first, while this one is being traced."""
+    is_traced, is_known = threading.Event(), threading.Event()
+
+    @bellhop.qjit
+    def f(x):
+        if x.shape == (2,):
+            is_traced.set()
+            assert is_known.wait(PATIENCE)
+        return 2 * x
+
+    def run_first():
+        x = jax.device_put(np.arange(2.0), HALVES)
+        np.testing.assert_array_equal(f(x), 2 * np.arange(2.0))
+
+    def run_second():
+        assert is_traced.wait(PATIENCE)
+        try:
+            np.testing.assert_array_equal(f(jax.device_put(np.arange(8.0), HALVES)), 2 * np.arange(8.0))
+        finally:
+            is_known.set()
+
+    f(1.0)
+    run_at_once(run_first, run_second)
 
 
 def test_qjit_gathers_beside_static_and_declared_arguments(halves):
