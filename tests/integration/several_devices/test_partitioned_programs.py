@@ -300,7 +300,8 @@ def test_qjit_gathers_for_calls_that_began_before_it_was_known_to():
     def run_second():
         assert is_traced.wait(PATIENCE)
         try:
-            np.testing.assert_array_equal(f(jax.device_put(np.arange(8.0), HALVES)), 2 * np.arange(8.0))
+            x = jax.device_put(np.arange(8.0), HALVES)
+            np.testing.assert_array_equal(f(x), 2 * np.arange(8.0))
         finally:
             is_known.set()
 
