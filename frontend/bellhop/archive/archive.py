@@ -19,17 +19,19 @@ import jaxlib
 import numpy as np
 from jax.core import ShapedArray
 
+from bellhop.archive import machine_code
 from bellhop.archive.functions import Allowed, Function, encode_function
 from bellhop.archive.modules import decode_module, encode_module
 from bellhop.archive.schema import Malformed, read
 from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
+from bellhop.base.source import warn_user
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.code import Program
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop_runtime import CONTRACT, DTYPES
 
-_FORMAT = 4
+_FORMAT = 5
 _METADATA = "metadata.json"
 # Bytes that a file may come to, however small it is, and how often its own size otherwise.
 _SMALL = 2**26
@@ -50,6 +52,7 @@ class SavedProgram:
         in_avals: types of the arguments' leaves.
         out_tree: structure of the result.
         out_avals: types of the result's leaves.
+        machine_code: what XLA compiled, where the file has it, for machines like this one.
     """
 
     module: bytes
@@ -58,6 +61,7 @@ class SavedProgram:
     in_avals: tuple[ShapedArray, ...]
     out_tree: Any
     out_avals: tuple[ShapedArray, ...]
+    machine_code: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ _FILE = {
     "seed": int | None,
     "concurrent_callbacks": int,
     "x64": bool,
+    "compiled_for": str | None,
     "programs": [_PROGRAM],
 }
 
@@ -111,6 +116,7 @@ def save_programs(
     *,
     seed: int | None,
     concurrent_callbacks: int,
+    executables: SequenceOf[jax.stages.Compiled] = (),
 ) -> None:
     """Write programs to a file.
 
@@ -121,6 +127,7 @@ def save_programs(
             structure of its result.
         seed: of its random outcomes.
         concurrent_callbacks: how many of its callbacks run at once.
+        executables: what XLA compiled of each program, where the file is to hold it.
 
     Raises:
         CompileError: for a callback that another process cannot import; names it.
@@ -137,6 +144,7 @@ def save_programs(
         "seed": seed,
         "concurrent_callbacks": concurrent_callbacks,
         "x64": bool(jax.config.jax_enable_x64),
+        "compiled_for": machine_code.here() if executables else None,
         "programs": [_encode(*program, f"'{name}'") for program in programs],
     }
     modules = [encode_module(program.mlir_opt) for program, *_ in programs]
@@ -147,6 +155,8 @@ def save_programs(
             file.writestr(_METADATA, json.dumps(metadata, indent=1, default=dataclasses.asdict))
             for number, module in enumerate(modules):
                 file.writestr(f"{number}.mlir", module)
+            for number, executable in enumerate(executables):
+                file.writestr(f"{number}.xla", machine_code.machine_code(executable))
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -171,7 +181,7 @@ def read_programs(
     allowed = Allowed(functions, trust=trust)
     content = Path(path).read_bytes()
     with reading(path):
-        metadata, modules = _unpack(content)
+        metadata, modules, executables = _unpack(content, trust=trust)
         if lacking := allowed.lacks(metadata):
             given = ", ".join(f"{name!r}: ..." for name in lacking)
             raise CompileError(
@@ -180,8 +190,8 @@ def read_programs(
                 "load(path, trust=True) where you would run any script of whom the file is from."
             )
         programs = [
-            _decode(record, module, allowed)
-            for record, module in zip(metadata["programs"], modules, strict=True)
+            _decode(*each, allowed)
+            for each in zip(metadata["programs"], modules, executables, strict=True)
         ]
     options = {name: metadata[name] for name in ("seed", "concurrent_callbacks")}
     return metadata["name"], programs, options
@@ -206,8 +216,10 @@ def reading(path: Any) -> Iterator[None]:
         ) from error
 
 
-def _unpack(content: bytes) -> tuple[dict[str, Any], list[str]]:
-    """Return the metadata of a file and its modules, as data."""
+def _unpack(
+    content: bytes, *, trust: bool
+) -> tuple[dict[str, Any], list[str], SequenceOf[bytes | None]]:
+    """Return the metadata of a file, its modules, and the machine code that may run here."""
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         if sum(member.file_size for member in file.infolist()) > max(
             _SMALL, _LARGEST_RATIO * len(content)
@@ -235,10 +247,20 @@ def _unpack(content: bytes) -> tuple[dict[str, Any], list[str]]:
                 f"{jax.config.jax_enable_x64} here. Set jax.config.update('jax_enable_x64', "
                 f"{metadata['x64']}) before it is loaded."
             )
-        modules = [
-            file.read(f"{number}.mlir").decode() for number in range(len(metadata["programs"]))
-        ]
-    return metadata, modules
+        numbers = range(len(metadata["programs"]))
+        modules = [file.read(f"{number}.mlir").decode() for number in numbers]
+        executables: SequenceOf[bytes | None] = [None] * len(numbers)
+        # Machine code does what it likes, so it is for files that one trusts alone.
+        if trust and metadata["compiled_for"] is not None:
+            if metadata["compiled_for"] == machine_code.here():
+                executables = [file.read(f"{number}.xla") for number in numbers]
+            else:
+                warn_user(
+                    f"'{metadata['name']}' was compiled for {metadata['compiled_for']}, and this "
+                    f"is {machine_code.here()}: it is compiled anew. Save it on a machine like "
+                    "this one."
+                )
+    return metadata, modules, executables
 
 
 def _encode(program: Program, signature: Any, out_tree: Any, what: str) -> dict[str, Any]:
@@ -252,7 +274,9 @@ def _encode(program: Program, signature: Any, out_tree: Any, what: str) -> dict[
     }
 
 
-def _decode(record: dict[str, Any], module: str, allowed: Allowed) -> SavedProgram:
+def _decode(
+    record: dict[str, Any], module: str, executable: bytes | None, allowed: Allowed
+) -> SavedProgram:
     in_tree, in_avals = _decode_typed(record, "in_tree", "in_avals", allowed)
     out_tree, out_avals = _decode_typed(record, "out_tree", "out_avals", allowed)
     match record["in_tree"]:
@@ -264,7 +288,7 @@ def _decode(record: dict[str, Any], module: str, allowed: Allowed) -> SavedProgr
             raise Malformed("its arguments are none")
     targets = tuple(_decode_target(target, allowed) for target in record["targets"])
     bytecode = decode_module(module, targets, in_avals, out_avals, trust=allowed.trust)
-    return SavedProgram(bytecode, targets, in_tree, in_avals, out_tree, out_avals)
+    return SavedProgram(bytecode, targets, in_tree, in_avals, out_tree, out_avals, executable)
 
 
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop._jax.private import trace_state_clean
+from bellhop.archive import machine_code
 from bellhop.archive.archive import SavedProgram, read_programs, reading
 from bellhop.base.devices import device_name, host_device
 from bellhop.base.module_text import parse
@@ -98,6 +99,17 @@ class LoadedFunction(QJIT[Any, Any]):
         signature = jax.tree.unflatten(saved.in_tree, saved.in_avals)
         return Made(program, (static, *signature), saved.out_tree)
 
+    def _finish(self, lowered: jax.stages.Lowered, args: Any, kwargs: Any) -> jax.stages.Compiled:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        code = self._find(leaves, tree).machine_code
+        if code is None:
+            return super()._finish(lowered, args, kwargs)
+        try:
+            return machine_code.executable(code, lowered)
+        except Exception as error:
+            # Whatever a damaged file may hold.
+            raise self._refusal(error) from error
+
     def _find(self, leaves: Sequence[Any], tree: Any) -> SavedProgram:
         for saved in self._saved:
             if saved.in_tree == tree and all(map(_is_like, leaves, saved.in_avals)):
@@ -123,12 +135,14 @@ def load(
     """Return a function that was saved with ``QJIT.save``.
 
     Nothing is traced: regions are compiled for the devices that they name, and the executable is
-    made at the first call of a signature, by XLA or from JAX's persistent cache.
+    made at the first call of a signature, by XLA or from JAX's persistent cache; or it is in the
+    file, where that was saved with ``compiled=True`` and is trusted.
 
     A file is data, and nothing happens because it says so: a program that calls Python functions,
     or takes or returns named tuples, runs with those that are given here, and quantum devices are
     those that are installed.  ``trust=True`` imports whatever the file names, and lets it call
-    what is registered with XLA by any name: say it for files that you would run as a script.
+    what is registered with XLA by any name, and run the machine code in it: say it for files that
+    you would run as a script.
 
     Args:
         path: of the file.
@@ -143,6 +157,10 @@ def load(
             functions that are not given, or a callback or device that is not there.
         FileNotFoundError: where there is no such file.
         TypeError: where ``functions`` holds what cannot be called.
+
+    Warns:
+        UserWarning: where machine code in a trusted file is not for this machine, and the program
+            is compiled anew.
 
     Example:
         >>> import bellhop, tempfile

@@ -98,6 +98,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             self._compile,
             self._traced.run_uncompiled,
             self._traced.refuse,
+            self._finish,
             self._traced.donated,
         )
         self._transformed = Transformed(self._traced.under_transformations)
@@ -137,11 +138,14 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         """Which arguments are part of the program; false where none is."""
         return self._static
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, compiled: bool = False) -> None:
         """Write the programs compiled so far to a file, for ``bellhop.load``.
 
         Args:
             path: of the file.
+            compiled: whether XLA's machine code goes into the file too, so that a process with
+                the same versions, processor, devices and ``XLA_FLAGS`` runs it without compiling
+                anything but regions: ``load(path, trust=True)``.
 
         Raises:
             CompileError: where nothing is compiled yet, for static arguments, and for callbacks
@@ -174,6 +178,9 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             programs,
             seed=options.seed,
             concurrent_callbacks=options.concurrent_callbacks,
+            executables=[
+                self._runner.compile(*made.signature) for made in self._programs.made if compiled
+            ],
         )
 
     def clear_cache(self) -> None:
@@ -201,6 +208,10 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             self.workspace = make_workspace(self._traced.name)
             write_stages(self.workspace, level, made.program)
         return made.program.code, made.out_tree
+
+    def _finish(self, lowered: jax.stages.Lowered, args: Any, kwargs: Any) -> jax.stages.Compiled:
+        """Make the executable of a program."""
+        return lowered.compile()
 
     def _replace(self, stage: str, text: str) -> None:
         """Compile the newest program again at its next call, from another module."""

@@ -6,11 +6,12 @@ from typing import Any
 import jax
 
 from bellhop._jax.private import refuses_traced_size
-from bellhop.base.signature import check_arrays, leaf_signature, result_arrays
+from bellhop.base.signature import check_arrays, describe, leaf_signature, result_arrays
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.base.static_arguments import Static, StaticArguments
 from bellhop.compiled.programs import Made
 from bellhop.compiler.compile import compile_program
+from bellhop.errors import CompileError
 from bellhop.tracing.options import CompileOptions
 from bellhop.tracing.state import ASKS_FOR_VALUE, compiling
 from bellhop.transformations.traced import traced
@@ -102,6 +103,13 @@ class TracedFunction:
             table: gets its callbacks.
         """
         leaves, in_tree = jax.tree.flatten((args, kwargs))
+        for leaf in leaves:
+            if not all(isinstance(size, int) for size in leaf.shape):
+                raise CompileError(
+                    f"qjit of {self.where} is asked for a program of {describe([leaf])}, and "
+                    "programs have fixed shapes. Compile it for each size that is called, "
+                    "f.jit_compile(args), or pad to one: f.save(path) writes all of them."
+                )
         out_tree = None
 
         def flat_function(*leaves: Any) -> list[Any]:

@@ -52,6 +52,7 @@ class Runner:
         compile_: Compile,
         run_uncompiled: Callable[[Static, Any, Any], Any],
         refuse: Callable[[Any, Any], None],
+        finish: Callable[[jax.stages.Lowered, Any, Any], jax.stages.Compiled],
         donated: tuple[int, ...] = (),
     ) -> None:
         """Begin without programs.
@@ -62,6 +63,7 @@ class Runner:
             compile_: makes the program of a new signature.
             run_uncompiled: runs the function itself.
             refuse: raises what is wrong with arguments that JAX refused, if it knows.
+            finish: makes the executable of what was lowered for arguments, on the host's device.
             donated: which arguments are the program's to overwrite.
         """
 
@@ -82,6 +84,7 @@ class Runner:
         self._table = table
         self.given_handle: Any = None
         self._refuse = refuse
+        self._finish = finish
         # Whether JAX ever would have run a program elsewhere.
         self._gathers = False
 
@@ -94,7 +97,7 @@ class Runner:
         """Compile, unless another thread does."""
         self._traces.wait_for(signature_of(of_first_input(first)[1], args, kwargs))
         lowered = self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
-        return with_failures(lowered.compile)
+        return with_failures(lambda: self._finish(lowered, args, kwargs))
 
     def _new_handle(self) -> Any:
         if len(jax.local_devices(backend="cpu")) > 1:
@@ -223,7 +226,10 @@ class Runner:
         self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
     ) -> Any:
         """Return JAX's ``Compiled``, of values or of abstract values."""
-        return with_failures(self.lower(static, args, kwargs, handle).compile)
+        lowered = self.lower(static, args, kwargs, handle)
+        if handle is None or handle is self.handle:
+            return with_failures(lambda: self._finish(lowered, args, kwargs))
+        return with_failures(lowered.compile)
 
     def trace(self, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
         """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""

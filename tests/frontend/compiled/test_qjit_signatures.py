@@ -4,6 +4,7 @@ import warnings
 from dataclasses import dataclass
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
@@ -365,3 +366,11 @@ def test_arrays_of_types_that_jax_does_not_have(value, message):
         bellhop.qjit(lambda x: x)(value)
     with pytest.raises(TypeError, match="the result is an array of dtype"):
         bellhop.qjit(lambda: value)()
+
+
+def test_symbolic_shapes_are_refused_by_name():
+    (batch,) = jax.export.symbolic_shape("batch")
+    f = bellhop.qjit(lambda x: x.sum(1))
+    with pytest.raises(bellhop.CompileError, match="programs have fixed shapes"):
+        f.jit_compile((jax.ShapeDtypeStruct((batch, 4), float),))
+    np.testing.assert_array_equal(f(np.ones((2, 4))), [4, 4])
