@@ -80,6 +80,7 @@ KOKKOS = Need(
 QRACK = Need("Qrack", "pip install pennylane-qrack-cpu pyqrack-cpu", "pennylane_qrack")
 STIM = Need("stim", "pip install stim", "stim")
 QUIMB = Need("quimb", "pip install quimb", "quimb")
+CLOUDPICKLE = Need("cloudpickle", "pip install cloudpickle", "cloudpickle")
 GRAPHVIZ = Need("Graphviz", "apt-get install graphviz", program="dot")
 COMPILER = Need("a C++ compiler", "apt-get install g++", program="c++")
 

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import math
+import operator
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -106,7 +107,11 @@ def result_avals(
 
 def _unpack_generics(declared: Any) -> Any:
     """Return a pytree of what is declared, in which the types of tuples are tuples of types."""
-    return jax.tree.map(_unpack_generic, declared)
+    leaves, tree = jax.tree.flatten(declared)
+    unpacked = list(map(_unpack_generic, leaves))
+    # Its constructor may take nothing but arrays.
+    is_same = all(map(operator.is_, leaves, unpacked))
+    return declared if is_same else jax.tree.unflatten(tree, unpacked)
 
 
 def _unpack_generic(leaf: Any) -> Any:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.declared_types import ResultTypeError, result_avals
+from bellhop.base.flat import Flat
 from bellhop.base.no_arrays import advice, described
 from bellhop.base.source import function_name
 from bellhop.base.static_arguments import POSITIONAL
@@ -21,17 +22,22 @@ class DeclaredSignature:
     """The types that a function's annotations declare for its arguments.
 
     Attributes:
-        args: shapes and dtypes in the structure of the arguments.
+        args: shapes and dtypes of the leaves of each argument.
     """
 
-    def __init__(self, name: str, signature: inspect.Signature, args: tuple[Any, ...]) -> None:
+    def __init__(self, name: str, signature: inspect.Signature, args: tuple[Flat, ...]) -> None:
         self.args = args
         self._name = name
         self._signature = signature
-        self._leaves, self._tree = jax.tree.flatten(args)
+        self._leaves = jax.tree.leaves(args)
+        self._trees = [arg.tree for arg in args]
 
     def __str__(self) -> str:
         return describe(self._leaves)
+
+    def is_of(self, types: Any) -> bool:
+        """Tell whether the types of arguments are those that are declared."""
+        return jax.tree.flatten(types) == jax.tree.flatten((self.args, {}))
 
     def promote(self, args: Any, kwargs: Any) -> Any:
         """Return all arguments, by position, in the declared types.
@@ -51,7 +57,7 @@ class DeclaredSignature:
             bound.apply_defaults()
             args = bound.args
         leaves, tree = jax.tree.flatten(args)
-        if tree != self._tree:
+        if tree.children() != self._trees:
             return None
         promoted = []
         for leaf, declared in zip(leaves, self._leaves, strict=True):
@@ -70,7 +76,7 @@ class DeclaredSignature:
         """What arguments have to be that are one array each: dtype, shape, type of scalars, and
         Python's types of which ``promote`` makes such a scalar; None where one is a pytree.
         """
-        if len(self._leaves) != len(self.args) or not all(map(_is_leaf, self.args)):
+        if self._trees != [jax.tree.structure(0)] * len(self._trees):
             return None
         return tuple((of.dtype, of.shape, of.dtype.type, _scalars(of)) for of in self._leaves)
 
@@ -79,10 +85,6 @@ def _is_of_type(leaf: Any, dtype: Any) -> bool:
     if isinstance(leaf, jax.Array) and leaf.weak_type:
         return False
     return isinstance(leaf, jax.Array | np.ndarray | np.generic) and leaf.dtype == dtype
-
-
-def _is_leaf(tree: Any) -> bool:
-    return jax.tree_util.treedef_is_leaf(jax.tree.structure(tree))
 
 
 def _scalars(declared: Any) -> tuple[type[Any], ...]:
@@ -116,7 +118,7 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
         except ResultTypeError:
             return None
         specs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
-        args.append(jax.tree.unflatten(tree, specs))
+        args.append(Flat.of_structure(tree, specs))
     return DeclaredSignature(function_name(function), signature, tuple(args))
 
 
@@ -210,7 +212,7 @@ def _leaf_name(names: Sequence[str], path: tuple[Any, ...]) -> str:
 
 
 def array_types(arguments: Any) -> Any:
-    """Return the shapes and dtypes of arrays, in the structure of these."""
+    """Return the shapes and dtypes of arrays, in the structure of what is a ``Flat``."""
 
     def type_of(leaf: Any) -> jax.ShapeDtypeStruct:
         aval = jax.typeof(leaf)

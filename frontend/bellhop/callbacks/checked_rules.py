@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.base.flat import Flat
 from bellhop.base.source import definition_site
 from bellhop.callbacks.linear_map import zero_tangent
 from bellhop.compiler.target import describe, is_array_like
@@ -90,7 +91,8 @@ def checked_tangent(tangent: Any, what: str, tree: Any, avals: Sequence[Any]) ->
     Raises:
         TypeError: where structure, shape or dtype are not those of the result.
     """
-    return _checked(tangent, tree, avals, f"{what} returned as tangent", "the result")
+    leaves = _checked(tangent, tree, avals, f"{what} returned as tangent", "the result")
+    return jax.tree.unflatten(tree, leaves)
 
 
 def check_residuals(residuals: Any, what: str) -> None:
@@ -108,8 +110,8 @@ def check_residuals(residuals: Any, what: str) -> None:
             )
 
 
-def checked_cotangents(cotangents: Any, what: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the cotangents of the arguments, each of its type.
+def checked_cotangents(cotangents: Any, what: str, args: tuple[Flat, ...]) -> list[Any]:
+    """Return the leaves of the cotangents of the arguments, each of its type.
 
     Args:
         cotangents: what the rule returned: a tuple or list, or the bare one of a single argument.
@@ -132,29 +134,31 @@ def checked_cotangents(cotangents: Any, what: str, args: tuple[Any, ...]) -> tup
             f"argument{'s' * (len(args) != 1)}. Return one for each, None for zero."
         )
 
-    def checked(index: int, cotangent: Any, arg: Any) -> Any:
+    def checked(index: int, cotangent: Any, arg: Flat) -> list[Any]:
         if cotangent is None:
-            return jax.tree.map(zero_tangent, arg)
-        avals, tree = jax.tree.flatten(arg)
+            return list(map(zero_tangent, arg.leaves))
         of = f"argument {index}"
-        return _checked(cotangent, tree, avals, f"{what} returned as cotangent of {of}", of)
+        what_of = f"{what} returned as cotangent of {of}"
+        return _checked(cotangent, arg.tree, arg.leaves, what_of, of)
 
-    return tuple(map(checked, range(len(args)), cotangents, args))
+    return [
+        leaf
+        for index, (cotangent, arg) in enumerate(zip(cotangents, args, strict=True))
+        for leaf in checked(index, cotangent, arg)
+    ]
 
 
-def _is_sequence_of(arg: Any, cotangents: Any) -> bool:
+def _is_sequence_of(arg: Flat, cotangents: Any) -> bool:
     """Tell a sequence of the only cotangent from the cotangent of a sequence."""
     if not isinstance(cotangents, tuple | list):
         return False
-    bare = jax.tree.structure(cotangents) == jax.tree.structure(arg)
-    wrapped = len(cotangents) == 1 and (
-        jax.tree.structure(cotangents[0]) == jax.tree.structure(arg)
-    )
+    bare = jax.tree.structure(cotangents) == arg.tree
+    wrapped = len(cotangents) == 1 and jax.tree.structure(cotangents[0]) == arg.tree
     return wrapped or not bare
 
 
-def _checked(tangent: Any, tree: Any, avals: Sequence[Any], what: str, of: str) -> Any:
-    """Return a tangent or cotangent, in the structure and of the types of what it belongs to."""
+def _checked(tangent: Any, tree: Any, avals: Sequence[Any], what: str, of: str) -> list[Any]:
+    """Return the leaves of a tangent or cotangent, of the types of what it belongs to."""
     try:
         leaves = tree.flatten_up_to(tangent)
     except ValueError as error:
@@ -174,7 +178,7 @@ def _checked(tangent: Any, tree: Any, avals: Sequence[Any], what: str, of: str) 
             )
         return leaf
 
-    return jax.tree.unflatten(tree, list(map(checked, leaves, avals)))
+    return list(map(checked, leaves, avals))
 
 
 def _is_array(leaf: Any) -> bool:

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
 
+from bellhop.base.flat import Flat
+from bellhop.base.signature import array_types
 from bellhop.callbacks.checked_rules import (
     check_residuals,
     checked_cotangents,
@@ -66,22 +68,23 @@ class ReverseRule:
         self, args: Any, point: Any, active: Sequence[bool]
     ) -> Callable[[Sequence[Any]], list[Any]]:
         """Return the map from tangents of active arguments to those of inexact results."""
-        avals = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), args)
+        types = tuple(array_types(Flat.of(arg)) for arg in args)
         saved, tree = jax.tree.flatten(point)
 
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
             what = rule_of("bwd", self.name, self.bwd)
             residuals, _ = jax.tree.unflatten(tree, saved)
             found = self.bwd(residuals, self._of_result(cotangents))
-            found = vary_with(cotangents, checked_cotangents(found, what, avals))
-            return [leaf for leaf, yes in zip(jax.tree.leaves(found), active, strict=True) if yes]
+            found = vary_with(cotangents, checked_cotangents(found, what, types))
+            return [leaf for leaf, yes in zip(found, active, strict=True) if yes]
 
         def evaluate(saved: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
             if self.jvp is None:
                 raise self._forward_mode_error()
             _, args = jax.tree.unflatten(tree, saved)
-            leaves, arguments = jax.tree.flatten(avals)
-            tangents = jax.tree.unflatten(arguments, _filled(leaves, active, moving))
+            leaves, arguments = jax.tree.flatten(types)
+            filled = jax.tree.unflatten(arguments, _filled(leaves, active, moving))
+            tangents = tuple(tangent.restored() for tangent in filled)
             what = rule_of("jvp", self.name, self.jvp)
             _, tangent = checked_pair(self.jvp(args, tangents), what, "tangent of it")
             tangent = checked_tangent(tangent, what, self.out_tree, self.result_avals)

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from bellhop.base.flat import flat_arguments
 from bellhop.base.signature import DeclaredSignature, array_types
 from bellhop.base.static_arguments import NO_STATIC, Static, StaticArguments
 from bellhop.compiled.inspection import Inspectable
@@ -131,7 +132,7 @@ class AheadOfTime(Inspectable):
         """
         static, arguments, named = self._separate(args, kwargs)
         of_jax = self._runner.trace(arguments, named, static)
-        types = array_types((arguments, named))
+        types = array_types(flat_arguments(arguments, named))
         made = next(made for made in reversed(self._programs.made) if made.is_for(static, *types))
         lower = functools.partial(self.lower, *args, **kwargs)
         return Traced(of_jax, self._traced.name, made.program.jaxpr, lower)

@@ -12,8 +12,9 @@ from bellhop._jax.private import trace_state_clean
 from bellhop.archive import machine_code
 from bellhop.archive.archive import SavedProgram, read_programs, reading
 from bellhop.base.devices import device_name, host_device
+from bellhop.base.flat import restored_arguments
 from bellhop.base.module_text import parse
-from bellhop.base.signature import describe
+from bellhop.base.signature import array_types, describe
 from bellhop.base.static_arguments import Static
 from bellhop.compiled.programs import Made
 from bellhop.compiled.qjit import QJIT
@@ -79,7 +80,7 @@ class LoadedFunction(QJIT[Any, Any]):
         )
 
     def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
-        leaves, tree = jax.tree.flatten((args, kwargs))
+        leaves, tree = jax.tree.flatten(restored_arguments(args, kwargs))
         saved = self._find(leaves, tree)
         module = parse(saved.module)
         try:
@@ -96,8 +97,7 @@ class LoadedFunction(QJIT[Any, Any]):
         except Exception as error:
             # Whatever a pass stumbles on is in the file.
             raise self._refusal(error) from error
-        signature = jax.tree.unflatten(saved.in_tree, saved.in_avals)
-        return Made(program, (static, *signature), saved.out_tree)
+        return Made(program, (static, *array_types((args, kwargs))), saved.out_tree)
 
     def _finish(self, lowered: jax.stages.Lowered, args: Any, kwargs: Any) -> jax.stages.Compiled:
         leaves, tree = jax.tree.flatten((args, kwargs))

@@ -25,7 +25,8 @@ class Made:
 
     Attributes:
         program: it.
-        signature: static arguments, and types of the others by position and by name.
+        signature: static arguments, and types of the others by position and by name, each a
+            ``Flat``.
         out_tree: the structure of the result.
     """
 

@@ -222,7 +222,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
     def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
         self._traced.refuse(args, kwargs)
         args, kwargs = types = array_types((args, kwargs))
-        if self._declared is not None and types != (self._declared.args, {}):
+        if self._declared is not None and not self._declared.is_of(types):
             warn_user(
                 f"{self._traced.where} declares arguments of the types ({self._declared}), and is "
                 f"called with ({describe(jax.tree.leaves(types))}), so another program is "

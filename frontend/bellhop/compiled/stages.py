@@ -6,6 +6,7 @@ from typing import Any
 import jax
 
 from bellhop._jax.private import run_compiled
+from bellhop.base.flat import flat_arguments, restored_arguments
 from bellhop.base.signature import describe
 from bellhop.base.static_arguments import Static
 from bellhop.compiler.failures import with_failures
@@ -30,8 +31,29 @@ class _Stage:
             raise AttributeError(name)
         return getattr(self._of_jax, name)
 
+    @property
+    def args_info(self) -> Any:
+        """What JAX says of each argument, those that are not static."""
+        return _of_users(self._of_jax.args_info)
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments."""
+        return _of_users(self._of_jax.in_avals)
+
+    @property
+    def in_tree(self) -> Any:
+        """The structure of the arguments."""
+        return jax.tree.structure(self.args_info)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._function}>"
+
+
+def _of_users(arguments: Any) -> Any:
+    """Return what is said of all arguments as the user wrote them, without the table's."""
+    (_, *args), kwargs = arguments
+    return restored_arguments(args, kwargs)
 
 
 class Compiled(_Stage):
@@ -122,6 +144,7 @@ class PinnedRunner(Runner):
         self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
     ) -> Any:
         """Run it, or one like it on another CPU device."""
+        args, kwargs = flat_arguments(args, kwargs)
         self._check(args, kwargs)
         if device is not None:
             return super().run_aside(self._static, args, kwargs, device)

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 
 from bellhop._jax.private import refuses_traced_size
+from bellhop.base.flat import restored_arguments
 from bellhop.base.signature import check_arrays, describe, leaf_signature, result_arrays
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.base.static_arguments import Static, StaticArguments
@@ -98,8 +99,8 @@ class TracedFunction:
 
         Args:
             static: the arguments that are part of it.
-            args: the types of others with a position.
-            kwargs: the types of those with a name.
+            args: the types of others with a position, each a ``Flat``.
+            kwargs: the types of those with a name, likewise.
             table: gets its callbacks.
         """
         leaves, in_tree = jax.tree.flatten((args, kwargs))
@@ -114,7 +115,8 @@ class TracedFunction:
 
         def flat_function(*leaves: Any) -> list[Any]:
             nonlocal out_tree
-            args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
+            given = restored_arguments(*jax.tree.unflatten(in_tree, leaves))
+            args, kwargs = static.merge(*given)
             with compiling(self._options) as seeds:
                 try:
                     result = traced(self.converted)(*args, **kwargs)

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
+from bellhop.base.flat import Flat
+
 Step = Callable[..., tuple[Any, Any]]
 
 
@@ -57,7 +59,7 @@ class TracedStep:
         result, rest = jax.tree.unflatten(
             self._out_tree, eval_jaxpr(self._closed.jaxpr, self._closed.consts, *leaves)
         )
-        return jax.tree.map(_cast, result, carried), rest
+        return _changed(_cast, result, Flat.of(carried)).restored(), rest
 
 
 def traced_step(
@@ -82,17 +84,17 @@ def traced_step(
     Raises:
         TypeError: where the iteration changes the structure or a shape.
     """
-    carried = jax.tree.map(jnp.asarray, carried)
+    first = _changed(jnp.asarray, Flat.of(carried))
     while True:
-        closed, shapes = jax.make_jaxpr(step, return_shape=True)(carried, *others)
-        _check_same(construct, "the loop", carried, "the body", shapes[0])
-        widened = jax.tree.map(_widened, carried, shapes[0])
-        if all(map(_same_dtype, jax.tree.leaves(carried), jax.tree.leaves(widened))):
+        closed, (result, rest) = _traced(step, first.restored(), *others)
+        _check_same(construct, "the loop", first, "the body", result)
+        widened = _changed(_widened, first, result)
+        if all(map(_same_dtype, first.leaves, widened.leaves)):
             break
         # What the body does depends on the types, so it is traced again with the wider ones.
-        carried = widened
-    first = jax.tree.map(lambda value: _cast(value, value), carried)
-    return first, TracedStep(closed, jax.tree.structure(shapes))
+        first = widened
+    first = _changed(_cast, first, first)
+    return first.restored(), TracedStep(closed, jax.tree.structure((result, rest)))
 
 
 def traced_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[Any]]:
@@ -110,26 +112,43 @@ def traced_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[
         TypeError: where structures or shapes of the results differ.
     """
     names = branches.names
-    traced = [jax.make_jaxpr(branch, return_shape=True)(*others) for branch in branches.functions]
-    results = [shapes[0] for _, shapes in traced]
+    traced = [_traced(branch, *others) for branch in branches.functions]
+    results = [types[0] for _, types in traced]
     # PennyLane's functions of gates return one thing and another, an empty list for example.
-    are_gates = not jax.tree.leaves(results) and len(set(map(jax.tree.structure, results))) > 1
+    are_gates = not jax.tree.leaves(results) and len({result.tree for result in results}) > 1
     if are_gates:
-        results = [None] * len(results)
+        results = [Flat.of(None)] * len(results)
     for name, result in zip(names, results, strict=True):
         _check_same(branches.construct, names[0], results[0], name, result)
-    common = jax.tree.map(_common_dtype, *results)
+    common = _changed(_common_dtype, *results)
 
     def runner(closed: Any, out_tree: Any) -> Step:
         def run(*others: Any) -> tuple[Any, Any]:
             leaves = eval_jaxpr(closed.jaxpr, closed.consts, *jax.tree.leaves(others))
             result, rest = jax.tree.unflatten(out_tree, leaves)
-            return None if are_gates else jax.tree.map(_cast, result, common), rest
+            return None if are_gates else _changed(_cast, result, common).restored(), rest
 
         return run
 
-    runners = [runner(closed, jax.tree.structure(shapes)) for closed, shapes in traced]
-    return runners, [shapes[1] for _, shapes in traced]
+    runners = [runner(closed, jax.tree.structure(types)) for closed, types in traced]
+    return runners, [types[1] for _, types in traced]
+
+
+def _traced(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[Flat, Any]]:
+    """Trace a function; return the types of its result, and of what else it returns."""
+
+    def flat(*args: Any) -> tuple[Flat, Any]:
+        result, rest = step(*args)
+        return Flat.of(result), rest
+
+    closed, types = jax.make_jaxpr(flat, return_shape=True)(*args)
+    return closed, types
+
+
+def _changed(change: Callable[..., Any], first: Flat, *others: Flat) -> Flat:
+    """Return what becomes of each leaf, with those of others in its place."""
+    columns = zip(first.leaves, *(other.leaves for other in others), strict=True)
+    return first.with_leaves([change(*column) for column in columns])
 
 
 def classical_result(construct: str, name: str, result: Any) -> Any:
@@ -170,13 +189,13 @@ def classical_result(construct: str, name: str, result: Any) -> Any:
     return None if is_only_gates else jax.tree.unflatten(tree, checked)
 
 
-def _check_same(construct: str, first: str, one: Any, second: str, other: Any) -> None:
-    if jax.tree.structure(one) != jax.tree.structure(other):
+def _check_same(construct: str, first: str, one: Flat, second: str, other: Flat) -> None:
+    if one.tree != other.tree:
         raise TypeError(
-            f"{construct}: the structures differ: {first} has {jax.tree.structure(one)}, and "
-            f"{second} returns {jax.tree.structure(other)}. Return the same structure."
+            f"{construct}: the structures differ: {first} has {one.tree}, and "
+            f"{second} returns {other.tree}. Return the same structure."
         )
-    shapes = [[leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (one, other)]
+    shapes = [[leaf.shape for leaf in flat.leaves] for flat in (one, other)]
     if shapes[0] != shapes[1]:
         raise TypeError(
             f"{construct}: the shapes differ: {first} has {_listed(one)}, and {second} returns "
@@ -184,8 +203,8 @@ def _check_same(construct: str, first: str, one: Any, second: str, other: Any) -
         )
 
 
-def _listed(tree: Any) -> str:
-    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(tree))
+def _listed(flat: Flat) -> str:
+    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in flat.leaves)
 
 
 def _common_dtype(*leaves: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from bellhop.base.flat import flat_jaxpr
 from bellhop.base.static_arguments import Static
 from bellhop.compiled.qjit import QJIT
 from bellhop.drawing.dot import dot
@@ -136,9 +137,8 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
             called = lambda *args, **kwargs: _call_with(static, function, args, kwargs)
         options = compiling(fn.compile_options) if isinstance(fn, QJIT) else nullcontext()
         with options:
-            closed, out_shape = jax.make_jaxpr(traced(called), return_shape=True)(*args, **kwargs)
-        paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(out_shape)[0]]
-        results = ["result" + jax.tree_util.keystr(path[:1]) for path in paths]
+            closed, types = flat_jaxpr(traced(called), *args, **kwargs)
+        results = ["result" + jax.tree_util.keystr(path[:1]) for path in types.paths]
         return Drawing(program_graph(closed, names, results))
 
     return drawn

@@ -9,6 +9,7 @@ import jax
 from bellhop._jax.dispatch import NotRun, fast_calls
 from bellhop._jax.private import run_compiled
 from bellhop.base.devices import host_device
+from bellhop.base.flat import flat_arguments
 from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.compiler.code import table_handle
 from bellhop.compiler.failures import with_failures
@@ -95,6 +96,7 @@ class Runner:
 
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Compile, unless another thread does."""
+        args, kwargs = flat_arguments(args, kwargs)
         self._traces.wait_for(signature_of(of_first_input(first)[1], args, kwargs))
         lowered = self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
         return with_failures(lambda: self._finish(lowered, args, kwargs))
@@ -188,7 +190,7 @@ class Runner:
         if begun is None:
             begun = self.jit(first, *args, **kwargs)
         if type(begun) is NotRun:
-            args, kwargs = ready(args, kwargs)
+            args, kwargs = ready(*flat_arguments(args, kwargs))
             return run_compiled(begun.compiled, first, *args, **kwargs)
         return begun
 
@@ -196,8 +198,8 @@ class Runner:
         self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
     ) -> Any:
         """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
+        args, kwargs = gathered(flat_arguments(args, kwargs))
         self._traces.wait_for(signature_of(static, args, kwargs))
-        args, kwargs = gathered((args, kwargs))
         # Also where it is an array of NumPy's: without it nothing may say where to run.
         handle = self.handle if device is None else jax.device_put(self.handle, device)
         executable = self.compile(static, args, kwargs, handle)
@@ -207,7 +209,7 @@ class Runner:
 
     def run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run where there is room, and bring the results to where they are otherwise."""
-        args, kwargs = gathered((args, kwargs))
+        args, kwargs = gathered(flat_arguments(args, kwargs))
         chosen = committed_devices((args, kwargs))
         with spare_device() as device:
             args, kwargs = moved((args, kwargs), device)
@@ -216,6 +218,7 @@ class Runner:
 
     def lower(self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None) -> Any:
         """Return JAX's ``Lowered``, of values or of abstract values."""
+        args, kwargs = flat_arguments(args, kwargs)
         if handle is None:
             handle, (args, kwargs) = self.handle, gathered((args, kwargs))
         with on_host():
@@ -233,6 +236,7 @@ class Runner:
 
     def trace(self, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
         """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""
+        args, kwargs = flat_arguments(args, kwargs)
         with on_host():
             first = first_input(self.handle, static)
             return self._choice.use(lambda jit: jit.trace(first, *args, **kwargs))

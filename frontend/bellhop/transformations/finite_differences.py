@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.base.difference_step import difference_step
+from bellhop.base.flat import Flat
 from bellhop.callbacks.linear_map import zero_tangent
 
 METHODS = ("auto", "fd")
@@ -46,7 +47,9 @@ def by_finite_differences(function: Callable[..., Any], h: float | None) -> Call
         h: the step; without it each argument and each result has that of its precision, and the
             derivative of one by the other takes the longer of both.
     """
-    approximated = jax.custom_jvp(function)
+    # Tangents of integers are no arrays that a class of the user's could hold.
+    flat_function = lambda *args: Flat.of(function(*(arg.restored() for arg in args)))
+    approximated = jax.custom_jvp(flat_function)
 
     def step_of(leaf: Any) -> float:
         dtype = jnp.result_type(leaf)
@@ -59,7 +62,7 @@ def by_finite_differences(function: Callable[..., Any], h: float | None) -> Call
 
     @approximated.defjvp
     def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-        value = function(*primals)
+        value = flat_function(*primals)
         slope = jax.tree.map(zero_tangent, value)
         for own in steps_of(primals):
             for step in sorted({max(own, other) for other in steps_of(value)}):
@@ -70,8 +73,8 @@ def by_finite_differences(function: Callable[..., Any], h: float | None) -> Call
                 def add(slope: Any, to: Any, at: Any, own: float = own, step: float = step) -> Any:
                     return slope + (to - at) / step if max(own, step_of(at)) == step else slope
 
-                moved = function(*jax.tree.map(move, primals, tangents))
+                moved = flat_function(*jax.tree.map(move, primals, tangents))
                 slope = jax.tree.map(add, slope, moved, value)
         return value, slope
 
-    return approximated
+    return lambda *args: approximated(*map(Flat.of, args)).restored()

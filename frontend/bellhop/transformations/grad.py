@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bellhop.base.flat import Flat, deeply_restored
 from bellhop.base.source import function_name, made_of
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
 from bellhop.errors import DifferentiableCompileError
@@ -124,21 +125,24 @@ def _derivative(
 
         tree: Any = None
 
-        def checked(*args: Any) -> Any:
+        def checked(*args: Flat) -> Any:
             nonlocal tree
-            result = traced(fn)(*args, **kwargs)
+            result = traced(fn)(*(arg.restored() for arg in args), **kwargs)
             _check_result(name, fn, result, scalar=scalar)
             if not scalar:
-                return result
+                return Flat.of(result)
             # One scalar may stand in a container, which the derivative stands in as well.
             (leaf,), tree = jax.tree.flatten(result)
             return leaf
 
+        # JAX makes Jacobians in structures of None.
+        args = tuple(map(Flat.of, args))
         if method == "fd":
             derived = _forward(name, by_finite_differences(checked, h), differentiated, args)
         else:
             with reverse_mode_of_loops(made_of(name, fn)):
                 derived = _TRANSFORMS[name](checked, argnums=differentiated)(*args)
+        derived = deeply_restored(derived)
         if not scalar:
             return derived
         if name == "value_and_grad":

@@ -31,12 +31,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Effect, JaxprEqn, Primitive
 
 from bellhop._jax.private import convert_constvars_jaxpr, register_effect
 from bellhop.base.equations import equations_of
+from bellhop.base.flat import flat_jaxpr
 from bellhop.circuits.recording.traced_operators import TracedOperator
 
 
@@ -115,9 +115,9 @@ class GateJaxpr:
 
 def traced(function: Callable[..., Any], *args: Any) -> GateJaxpr:
     """Trace a function whose result are arrays; what it closes over becomes operands."""
-    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
+    closed, types = flat_jaxpr(function, *args)
     jaxpr = convert_constvars_jaxpr(closed)
-    return GateJaxpr(ClosedJaxpr(jaxpr, ()), closed.consts, jax.tree.structure(shapes))
+    return GateJaxpr(ClosedJaxpr(jaxpr, ()), closed.consts, types.tree)
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ def use_iterations_while(
     Returns:
         the carried values and the state after the loop.
     """
-    results = jax.eval_shape(body, carried)[1]
+    results = jax.eval_shape(lambda carried: body(carried)[1], carried)
     most = _block_size(results)
 
     def one_iteration(block: Any) -> Any:

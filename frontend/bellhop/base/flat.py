@@ -1,0 +1,120 @@
+"""Pytrees that are taken apart, and put together again of arrays and tracers alone.
+
+A class of the user's is put together by its constructor, which may take nothing but arrays: it
+converts what it is given, or computes with it.  So types of arrays, zeros that stand for tangents,
+and whatever else is no array stays as ``Flat`` has it: leaves, beside the structure.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr
+
+
+@dataclass(frozen=True)
+class _Structure:
+    """A structure, and what JAX calls its leaves."""
+
+    tree: Any
+    paths: tuple[Any, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Structure) and self.tree == other.tree
+
+    def __hash__(self) -> int:
+        return hash(self.tree)
+
+
+class _Path:
+    """The place of a leaf in a structure, which is one key here."""
+
+    def __init__(self, path: tuple[Any, ...]) -> None:
+        self._path = path
+
+    def __str__(self) -> str:
+        return jax.tree_util.keystr(self._path)
+
+
+class Flat:
+    """The leaves of a pytree, or what stands for them, and its structure; itself a pytree.
+
+    Attributes:
+        leaves: what stands in the place of each leaf.
+    """
+
+    def __init__(self, structure: _Structure, leaves: Sequence[Any]) -> None:
+        self.leaves = tuple(leaves)
+        self._structure = structure
+
+    @classmethod
+    def of(cls, tree: Any) -> "Flat":
+        """Return a pytree taken apart."""
+        found, structure = jax.tree_util.tree_flatten_with_path(tree)
+        paths = tuple(path for path, _ in found)
+        return cls(_Structure(structure, paths), [leaf for _, leaf in found])
+
+    def with_leaves(self, leaves: Sequence[Any]) -> "Flat":
+        """Return other leaves in this structure."""
+        return Flat(self._structure, leaves)
+
+    @classmethod
+    def of_structure(cls, tree: Any, leaves: Sequence[Any]) -> "Flat":
+        """Return leaves in a structure, whose places have no names."""
+        return cls(_Structure(tree, ((),) * tree.num_leaves), leaves)
+
+    @property
+    def tree(self) -> Any:
+        """The structure."""
+        return self._structure.tree
+
+    @property
+    def paths(self) -> tuple[Any, ...]:
+        """What JAX calls the places of the leaves."""
+        return self._structure.paths
+
+    def restored(self) -> Any:
+        """Return the pytree, of leaves that are arrays or tracers."""
+        return jax.tree.unflatten(self.tree, self.leaves)
+
+    def _with_keys(self) -> tuple[Any, _Structure]:
+        keys = map(_Path, self._structure.paths)
+        return tuple(zip(keys, self.leaves, strict=True)), self._structure
+
+
+jax.tree_util.register_pytree_with_keys(
+    Flat, Flat._with_keys, Flat, lambda flat: (flat.leaves, flat._structure)
+)
+
+
+def flat_arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Return arguments, each taken apart where it was not."""
+    flat = lambda value: value if isinstance(value, Flat) else Flat.of(value)
+    return tuple(map(flat, args)), {name: flat(value) for name, value in kwargs.items()}
+
+
+def restored_arguments(args: Sequence[Flat], kwargs: dict[str, Flat]) -> tuple[Any, Any]:
+    """Return what ``flat_arguments`` took apart, of leaves that are arrays or tracers."""
+    return tuple(arg.restored() for arg in args), {
+        name: value.restored() for name, value in kwargs.items()
+    }
+
+
+def deeply_restored(tree: Any) -> Any:
+    """Return a pytree with what was taken apart in it put together again."""
+    is_flat = lambda node: isinstance(node, Flat)
+
+    def restored(node: Any) -> Any:
+        if not is_flat(node):
+            return node
+        return node.with_leaves(list(map(deeply_restored, node.leaves))).restored()
+
+    return jax.tree.map(restored, tree, is_leaf=is_flat)
+
+
+def flat_jaxpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[ClosedJaxpr, Flat]:
+    """Return the jaxpr of a function, and the types of its result."""
+    flat = lambda *args, **kwargs: Flat.of(function(*args, **kwargs))
+    closed, types = jax.make_jaxpr(flat, return_shape=True)(*args, **kwargs)
+    return closed, types
