@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Self
 _OF_ATTRIBUTES = 4
 
 
-class _Named(NamedTuple):
+class _PickledFunctions(NamedTuple):
     """Two functions that are found by the name of an object.
 
     Attributes:
@@ -35,7 +35,7 @@ class _Named(NamedTuple):
     parts: Callable[[], tuple[Any, Any, Any]]
 
 
-_named: weakref.WeakKeyDictionary["PickledByName", _Named] = weakref.WeakKeyDictionary()
+_named: weakref.WeakKeyDictionary["PickledByName", _PickledFunctions] = weakref.WeakKeyDictionary()
 
 
 class PickledByName:
@@ -56,7 +56,7 @@ class PickledByName:
         return _begun, (type(self), named.here), named.parts
 
     @property
-    def _pickled(self) -> _Named | None:
+    def _pickled(self) -> _PickledFunctions | None:
         return _named.get(self)
 
     def __setstate__(self, state: Any) -> None:
@@ -94,7 +94,7 @@ class _Parts:
         return tuple, (whole._parts(),)
 
 
-def _functions_of(whole: PickledByName, name: str) -> _Named:
+def _functions_of(whole: PickledByName, name: str) -> _PickledFunctions:
     def here() -> None:
         """Nothing."""
 
@@ -105,7 +105,7 @@ def _functions_of(whole: PickledByName, name: str) -> _Named:
     for function in (here, parts):
         function.__module__ = whole.__module__
         function.__qualname__ = f"{name}._pickled.{function.__name__}"
-    return _Named(here, parts)
+    return _PickledFunctions(here, parts)
 
 
 def _begun(kind: type[PickledByName], here: Callable[[], None]) -> PickledByName:
