@@ -100,7 +100,7 @@ class LoadedFunction(QJIT[Any, Any]):
         return Made(program, (static, *array_types((args, kwargs))), saved.out_tree)
 
     def _finish(self, lowered: jax.stages.Lowered, args: Any, kwargs: Any) -> jax.stages.Compiled:
-        leaves, tree = jax.tree.flatten((args, kwargs))
+        leaves, tree = jax.tree.flatten(restored_arguments(args, kwargs))
         code = self._find(leaves, tree).machine_code
         if code is None:
             return super()._finish(lowered, args, kwargs)

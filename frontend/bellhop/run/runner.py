@@ -64,7 +64,8 @@ class Runner:
             compile_: makes the program of a new signature.
             run_uncompiled: runs the function itself.
             refuse: raises what is wrong with arguments that JAX refused, if it knows.
-            finish: makes the executable of what was lowered for arguments, on the host's device.
+            finish: makes the executable of what was lowered for arguments, each a ``Flat``, on the
+                host's device.
             donated: which arguments are the program's to overwrite.
         """
 
@@ -229,6 +230,7 @@ class Runner:
         self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
     ) -> Any:
         """Return JAX's ``Compiled``, of values or of abstract values."""
+        args, kwargs = flat_arguments(args, kwargs)
         lowered = self.lower(static, args, kwargs, handle)
         if handle is None or handle is self.handle:
             return with_failures(lambda: self._finish(lowered, args, kwargs))
