@@ -71,7 +71,8 @@ class PickledByName:
 
     def _parts(self) -> tuple[Any, Any, Any]:
         """Return what it is made of: what makes it, of what, and the state."""
-        make, args, *state = super().__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        reduced: Any = super().__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        make, args, *state = reduced
         return make, args, state[0] if state else None
 
     def _duplicate(self) -> Self:
@@ -98,10 +99,11 @@ def _functions_of(whole: PickledByName, name: str) -> _PickledFunctions:
     def here() -> None:
         """Nothing."""
 
-    def parts(whole: Any) -> Any:
-        return whole
+    made_of: Any = _Parts(whole)
 
-    parts.__defaults__ = (_Parts(whole),)
+    def parts(made_of: Any = made_of) -> Any:
+        return made_of
+
     for function in (here, parts):
         function.__module__ = whole.__module__
         function.__qualname__ = f"{name}._pickled.{function.__name__}"
