@@ -20,6 +20,7 @@
 
 #include "arrays/small_array.h"
 #include "ffi/runs.h"
+#include "interpreter/ended_threads.h"
 #include "interpreter/failures.h"
 
 namespace nb = nanobind;
@@ -364,7 +365,9 @@ PyObject* specially(PyObject* self, PyObject* begun, PyObject* failed, PyObject*
   PyObject* named = kwargs == nullptr ? PyDict_New() : Py_NewRef(kwargs);
   if (named == nullptr) return nullptr;
   PyObject* const arguments[] = {self, begun, failed, args, named};
-  PyObject* result = PyObject_VectorcallMethod(names->specially, arguments, 5, nullptr);
+  PyObject* result = sleeps_if_ended([&] {
+    return PyObject_VectorcallMethod(names->specially, arguments, 5, nullptr);
+  });
   Py_DECREF(named);
   return result;
 }
@@ -374,8 +377,10 @@ PyObject* call_jit(PyObject* jit, PyObject* first, PyObject* args, PyObject* kwa
   SmallArray<PyObject*, 16> with_first(count + 2);
   with_first[1] = first;
   for (Py_ssize_t i = 0; i < count; ++i) with_first[i + 2] = PyTuple_GET_ITEM(args, i);
-  return PyObject_VectorcallDict(jit, with_first.data() + 1,
-                                 (count + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, kwargs);
+  return sleeps_if_ended([&] {
+    return PyObject_VectorcallDict(jit, with_first.data() + 1,
+                                   (count + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, kwargs);
+  });
 }
 
 // What a fast call came to: a result, or an exception. Neither, without an error set,

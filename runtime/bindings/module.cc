@@ -19,6 +19,7 @@
 #include "ffi/registry.h"
 #include "ffi/runs.h"
 #include "interpreter/collections.h"
+#include "interpreter/ended_threads.h"
 #include "interpreter/failures.h"
 #include "interpreter/python_call.h"
 #include "interpreter/signals.h"
@@ -162,6 +163,7 @@ NB_MODULE(_runtime, m) {
   nb::set_leak_warnings(false);
   if (!init_numpy()) throw nb::python_error();
   init_signals();
+  let_ended_threads_sleep();
   keep_freed_memory();
   m.attr("CONTRACT") = BELLHOP_CONTRACT;
   set_run_cleanups({drop_pending, fail_bars, end_sessions});

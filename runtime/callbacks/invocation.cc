@@ -12,6 +12,7 @@
 #include "arrays/numpy_arrays.h"
 #include "arrays/small_array.h"
 #include "interpreter/collections.h"
+#include "interpreter/ended_threads.h"
 #include "interpreter/failures.h"
 #include "interpreter/sole_reference.h"
 
@@ -22,6 +23,11 @@ namespace nb = nanobind;
 
 // Arrays up to this size serve the next call too.
 constexpr size_t kSpareBytes = 4096;
+
+PyObject* call_python(PyObject* function, PyObject* const* arguments, size_t count) {
+  return sleeps_if_ended(
+      [&] { return PyObject_Vectorcall(function, arguments, count, nullptr); });
+}
 
 // For what it does; what it returns or raises is dropped.
 void call_module(const char* name, const char* function, auto&&... arguments) {
@@ -231,8 +237,9 @@ nb::object convert(const Callback& callback, PyObject* value, const BufferView& 
   for (int64_t i = 0; i < buffer.rank; ++i) {
     PyTuple_SET_ITEM(shape.ptr(), i, PyLong_FromLongLong(buffer.dims[i]));
   }
-  return nb::steal(PyObject_CallFunction(callback.convert, "OOOn", value, dtype,
-                                         shape.ptr(), static_cast<Py_ssize_t>(index)));
+  const auto number = nb::steal(PyLong_FromSize_t(index));
+  PyObject* const arguments[] = {value, dtype, shape.ptr(), number.ptr()};
+  return nb::steal(call_python(callback.convert, arguments, 4));
 }
 
 // Stores one result leaf; false with a Python error set.
@@ -274,8 +281,7 @@ PyObject* call(Callback& callback, std::span<const BufferView> arguments,
   CallArrays arrays(callback, arguments, /*written=*/0);
   if (!arrays.make()) return failure(callback);
   {
-    const auto result = nb::steal(PyObject_Vectorcall(callback.function, arrays.data(),
-                                                      arguments.size(), nullptr));
+    const auto result = nb::steal(call_python(callback.function, arrays.data(), arguments.size()));
     if (!store_all(callback, result, results)) return failure(callback);
   }
   arrays.put_back();
@@ -290,8 +296,7 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
             std::copy(results.begin(), results.end(), buffers.data()));
   CallArrays arrays(callback, {buffers.data(), buffers.size()}, results.size());
   if (!arrays.make()) return failure(callback);
-  auto result = nb::steal(
-      PyObject_Vectorcall(callback.function, arrays.data(), buffers.size(), nullptr));
+  auto result = nb::steal(call_python(callback.function, arrays.data(), buffers.size()));
   if (result.is_valid() && !result.is_none()) {
     PyErr_Format(PyExc_TypeError,
                  "%s returned a value of type %s. Its results are what it "
@@ -322,8 +327,7 @@ PyObject* start(Callback& callback, std::span<const BufferView> arguments,
   if (!arrays.make()) return failure(callback);
   const auto method = nb::steal(PyObject_GetAttrString(callback.function, "start"));
   if (method.is_valid()) {
-    *finish =
-        PyObject_Vectorcall(method.ptr(), arrays.data(), arguments.size(), nullptr);
+    *finish = call_python(method.ptr(), arrays.data(), arguments.size());
   }
   if (PyErr_Occurred() != nullptr) return failure(callback);
   arrays.put_back();
@@ -333,7 +337,7 @@ PyObject* start(Callback& callback, std::span<const BufferView> arguments,
 PyObject* finish(Callback& callback, PyObject* finish,
                  std::span<const BufferView> results) {
   prefer_huge_pages(results);
-  const auto result = nb::steal(PyObject_CallNoArgs(finish));
+  const auto result = nb::steal(call_python(finish, nullptr, 0));
   return store_all(callback, result, results) ? nullptr : failure(callback);
 }
 

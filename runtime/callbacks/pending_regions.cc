@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "interpreter/gil.h"
+
 namespace bellhop {
 namespace {
 
@@ -59,9 +61,8 @@ void drop_pending(int64_t run_id) noexcept {
     count = waiting.size();
   }
   if (gone.empty()) return;
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const Gil gil;
   for (PyObject* finish : gone) Py_DECREF(finish);
-  PyGILState_Release(state);
 }
 
 std::size_t pending_regions() noexcept { return count; }

@@ -7,11 +7,13 @@
 
 #include <Python.h>
 
+#include "interpreter/ended_threads.h"
+
 namespace bellhop {
 
 class Gil {
  public:
-  Gil() : state_(PyGILState_Ensure()) {}
+  Gil() : state_(sleeps_if_ended(PyGILState_Ensure)) {}
   ~Gil() { PyGILState_Release(state_); }
   Gil(const Gil&) = delete;
   Gil& operator=(const Gil&) = delete;
@@ -23,6 +25,7 @@ class Gil {
 class NoGil {
  public:
   NoGil() : state_(PyEval_SaveThread()) {}
+  // A destructor lets nothing through, as sleeps_if_ended does.
   ~NoGil() { PyEval_RestoreThread(state_); }
   NoGil(const NoGil&) = delete;
   NoGil& operator=(const NoGil&) = delete;

@@ -125,8 +125,12 @@ void look_elsewhere() {
 
 }  // namespace
 
+bool is_main_thread() {
+  return PyThread_get_thread_ident() == main_thread.load(std::memory_order_relaxed);
+}
+
 void look_for_signals() {
-  if (PyThread_get_thread_ident() == main_thread.load(std::memory_order_relaxed)) {
+  if (is_main_thread()) {
     look_in_main_thread();
   } else {
     look_elsewhere();

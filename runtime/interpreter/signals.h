@@ -19,6 +19,8 @@ class Interrupted : public std::runtime_error {
 // many a gate.
 extern std::atomic<bool> signals_are_due;
 
+bool is_main_thread();
+
 void look_for_signals();
 
 // Lets Python handle signals where that is due, and throws Interrupted where a handler

@@ -65,3 +65,36 @@ assert began.wait(300)
 print("end")
 """
     assert run_script(BEGIN + script) == "end\n"
+
+
+@pytest.mark.parametrize(
+    "repeats",
+    [
+        "bellhop.qjit(lambda x: jax.lax.fori_loop(0, 10**9, lambda i, x: call(x), x))",
+        "lambda x: [f(x) for f in itertools.repeat(bellhop.qjit(call))]",
+        "lambda x: [f(x) for f in itertools.repeat(jax.jit(jnp.sin))]",
+    ],
+    ids=["calls of Python", "calls", "calls of plain JAX"],
+)
+def test_daemon_threads_that_compute_do_not_abort_the_process(repeats, run_script):
+    """Python before 3.14 ends them by unwinding the frames of C++, which let nothing through."""
+    script = f"""
+import itertools, jax, jax.numpy as jnp, threading, time
+import bellhop
+
+inner = jax.jit(jnp.sin)
+begun = threading.Semaphore(0)
+def python(x) -> float:
+    begun.release()
+    return float(inner(x))
+
+call = lambda x: bellhop.pure_callback(python)(x)
+bellhop.qjit(call)(1.0)
+for _ in range(3):
+    threading.Thread(target={repeats}, args=(1.0,), daemon=True).start()
+for _ in range(3):
+    begun.acquire(timeout=1)
+time.sleep(0.1)
+print("end")
+"""
+    assert run_script(script) == "end\n"
