@@ -3,25 +3,22 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from bellhop_mlir._bindings import func, ir, stablehlo
+from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._call_graph import functions_here
 from bellhop_mlir._cheap import is_constant
 from bellhop_mlir._parts import OperationGroup, connect, outline
 from bellhop_mlir._walk import (
-    fresh_symbol,
     named,
     operations,
     producer,
     replace,
-    source_line,
-    string,
     symbol,
-    symbols,
     types,
 )
 from bellhop_mlir._zeros import zeros
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
+from bellhop_mlir.transforms.regions.region_variants import RegionVariants
 
 # An operation, and the number of one of its operands.
 _Use = tuple[ir.Operation, int]
@@ -66,45 +63,24 @@ class KeepOnDevice(Pass):
         kept_values = _KeptValues(module)
         for function in functions_here(module):
             kept_values.change(function)
-        return kept_values.finish()
+        return kept_values.regions.finish()
 
 
 class _KeptValues:
     def __init__(self, module: ir.Module) -> None:
         self._module = module
-        self._modules = symbols(module, "builtin.module")
-        self._declared = {
-            name: declaration
-            for name, declaration in callback.declarations(module).items()
-            if declaration.module is not None
-        }
-        self._first_id = min((each.id for each in self._declared.values()), default=0)
+        self.regions = RegionVariants(module)
         self._handle = ir.Type.parse(callback.HANDLE)
-        self._variants: dict[object, str] = {}
         self._owned: list[ir.Value] = []
         # Of what is being changed: operands that are handles, and uses of results.
         self._held: set[tuple[ir.Value, int]] = set()
         self._by_regions: dict[ir.Value, list[_Use]] = {}
         self._by_carries: dict[ir.Value, list[_Use]] = {}
 
-    def device(self, op: ir.Operation | None) -> str | None:
-        """Return the one device that an operation is a region of."""
-        if op is None or op.name != "callback.call" or not len(op.results):
-            return None
-        if symbol(op) not in self._declared:
-            return None
-        if self._declared[symbol(op)].places("held") is not None:
-            # It was seen to already.
-            return None
-        module = self._declared[symbol(op)].module
-        device = string(self._modules[module], "bellhop.device") if module else ""
-        is_single = not device.startswith("sharding:")
-        return device if is_single and callback.CallOp(op).traits.is_pure else None
-
     def change(self, function: ir.Operation) -> None:
         """Change one function."""
         loops = named(function, "stablehlo.while")
-        if not any(map(self.device, operations(function))):
+        if not any(map(self.regions.device, operations(function))):
             return
         for loop in reversed(loops):
             self._use_what_is_outside(loop)
@@ -120,7 +96,7 @@ class _KeptValues:
         for op in operations(function):
             if op.name == "stablehlo.while":
                 self._change_loop(op, devices)
-            elif self.device(op) is not None:
+            elif self.regions.device(op) is not None:
                 self._change_region(op)
         for handle in self._owned:
             self._release(handle)
@@ -133,7 +109,7 @@ class _KeptValues:
         for place, argument in enumerate(body.arguments):
             start = loop.operands[place]
             if end.operands[place] != argument or not any(
-                self.device(op) is not None for op, _ in _uses(argument)
+                self.regions.device(op) is not None for op, _ in _uses(argument)
             ):
                 continue
             argument.replace_all_uses_with(start)
@@ -148,12 +124,14 @@ class _KeptValues:
         body = loop.regions[1].blocks[0]
         *_, end = body.operations
         argument, last = body.arguments[place], end.operands[place]
-        device = self.device(producer(last))
+        device = self.regions.device(producer(last))
         users = [op for op, _ in _uses(argument)]
         if device is None or not users or len(_uses(loop.regions[0].blocks[0].arguments[place])):
             return None
         is_of_body = producer(last).block == body  # type: ignore[union-attr]
-        return device if is_of_body and {self.device(op) for op in users} == {device} else None
+        return (
+            device if is_of_body and {self.regions.device(op) for op in users} == {device} else None
+        )
 
     def _collect(self, function: ir.Operation, carried: Sequence[_Carry]) -> None:
         """Find out which use needs a handle, and make those of values that are on the host."""
@@ -161,11 +139,11 @@ class _KeptValues:
         together = defaultdict(list)
         resident = _values_of(carried)
         for op in operations(function):
-            device = self.device(op)
+            device = self.regions.device(op)
             if device is None:
                 continue
             for number, value in enumerate(op.operands):
-                if device in (resident.get(value), self.device(producer(value))):
+                if device in (resident.get(value), self.regions.device(producer(value))):
                     self._by_regions[value].append((op, number))
                 elif not is_constant(value):
                     loop = _outermost_without(op, value)
@@ -178,10 +156,10 @@ class _KeptValues:
             *_, end = loop.regions[1].blocks[0].operations
             self._by_carries[end.operands[place]].append((end.operation, place))
             start = loop.operands[place]
-            if self.device(producer(start)) == device:
+            if self.regions.device(producer(start)) == device:
                 self._by_carries[start].append((loop, place))
             else:
-                self._hand([(loop, place)], self._transfer(start, device, loop))
+                self._hand([(loop, place)], self.regions.transfer(device, start, loop))
 
     def _share(
         self,
@@ -195,75 +173,9 @@ class _KeptValues:
             found = [each for each in found if each not in here]
             _, before, _, is_in_loop = here[0]
             if len(here) > 1 or is_in_loop:
-                handle = self._transfer(value, device, before)
+                handle = self.regions.transfer(device, value, before)
                 self._owned.append(handle)
                 self._hand([use for _, _, use, _ in here], handle)
-
-    def _transfer(self, value: ir.Value, device: str, before: ir.Operation) -> ir.Value:
-        """Move a value to a device before an operation; return its handle."""
-        call = self._call_of_transfer(device, value, value.type, before, held=(), fetched=())
-        return call.results[0]
-
-    def _fetch(
-        self, handle: ir.Value, type_: ir.Type, device: str, before: ir.Operation
-    ) -> ir.Value:
-        call = self._call_of_transfer(device, handle, type_, before, held=(0,), fetched=(0,))
-        return call.results[0]
-
-    def _call_of_transfer(
-        self,
-        device: str,
-        value: ir.Value,
-        type_: ir.Type,
-        before: ir.Operation,
-        held: Sequence[int],
-        fetched: Sequence[int],
-    ) -> ir.Operation:
-        key = (device, type_, tuple(fetched))
-        if key not in self._variants:
-            with ir.InsertionPoint.at_block_begin(self._module.body), before.location:
-                name = fresh_symbol(self._module, "region_transfer")
-                nested = ir.Operation.create(
-                    "builtin.module",
-                    regions=1,
-                    attributes={
-                        "sym_name": ir.StringAttr.get(name),
-                        "bellhop.device": ir.StringAttr.get(device),
-                    },
-                )
-                body = nested.regions[0].blocks.append()
-                with ir.InsertionPoint(body):
-                    main = func.FuncOp("main", ([type_], [type_]), visibility="public")
-                    with ir.InsertionPoint(main.add_entry_block()):
-                        func.ReturnOp(list(main.regions[0].blocks[0].arguments))
-                inside = type_ if not held else self._handle
-                outside = type_ if fetched else self._handle
-                declaration = callback.func(
-                    fresh_symbol(self._module, "transfer"),
-                    [inside],
-                    [outside],
-                    python="transfer",
-                    site=source_line(before),
-                    id=self._next_id(),
-                    module=name,
-                )
-            _set_places(declaration, held, fetched, () if fetched else (0,))
-            self._modules[name] = nested
-            self._declared[declaration.sym_name] = declaration
-            self._variants[key] = declaration.sym_name
-        return self._call(self._variants[key], [value], before)
-
-    def _call(self, name: str, operands: Sequence[ir.Value], before: ir.Operation) -> ir.Operation:
-        with ir.InsertionPoint(before), before.location:
-            results = self._declared[name].function_type.results
-            call = callback.call(name, "pure", operands, results).operation
-        # A handle is no value: a call that makes one may be neither merged nor moved.
-        call.attributes[callback.STAYS] = ir.UnitAttr.get()
-        return call
-
-    def _next_id(self) -> int:
-        # Of callbacks too, until regions are numbered anew.
-        return 1 + max(each.id for each in callback.declarations(self._module).values())
 
     def _change_loop(self, loop: ir.Operation, devices: Mapping[ir.Value, str]) -> None:
         places = [place for place, result in enumerate(loop.results) if result in devices]
@@ -294,7 +206,7 @@ class _KeptValues:
             self._hand(self._by_regions.get(old, []), handle)
             if _uses(old):
                 device = devices[old]
-                values[place] = self._fetch(handle, old.type, device, following)
+                values[place] = self.regions.fetch(device, handle, old.type, following)
         replace(loop, values)
 
     def _change_region(self, op: ir.Operation) -> None:
@@ -311,8 +223,8 @@ class _KeptValues:
             kept += [(place, [use], False) for use in carrying]
         if not held and not kept:
             return
-        name = self._variant(symbol(op), held, fetched, [place for place, *_ in kept])
-        new = self._call(name, list(op.operands), op)
+        name = self.regions.variant(symbol(op), held, fetched, [place for place, *_ in kept])
+        new = self.regions.call(name, list(op.operands), op)
         for place, value in zip(fetched, new.results, strict=False):
             op.results[place].replace_all_uses_with(value)
         handles = list(new.results)[len(fetched) :]
@@ -329,37 +241,6 @@ class _KeptValues:
             if op.name in ("callback.call", "stablehlo.while"):
                 self._held.add(_key(op, number))
 
-    def _variant(
-        self, name: str, held: Sequence[int], fetched: Sequence[int], kept: Sequence[int]
-    ) -> str:
-        """Return the declaration of a region with other values on the device."""
-        key = (name, tuple(held), tuple(fetched), tuple(kept))
-        if key in self._variants:
-            return self._variants[key]
-        old = self._declared[name]
-        type_ = old.function_type
-        inputs = [self._handle if i in held else each for i, each in enumerate(type_.inputs)]
-        results = [type_.results[i] for i in fetched] + [self._handle] * len(kept)
-        module_name = fresh_symbol(self._module, old.module or name)
-        nested = self._modules[old.module or ""]
-        module = nested.clone(ip=ir.InsertionPoint(nested))
-        module.attributes["sym_name"] = ir.StringAttr.get(module_name)
-        with ir.InsertionPoint(old.operation), old.operation.location:
-            declaration = callback.func(
-                fresh_symbol(self._module, name),
-                inputs,
-                results,
-                python=string(old.operation, "python"),
-                site=string(old.operation, "site"),
-                id=self._next_id(),
-                module=module_name,
-            )
-        _set_places(declaration, held, fetched, kept)
-        self._modules[module_name] = module
-        self._declared[declaration.sym_name] = declaration
-        self._variants[key] = declaration.sym_name
-        return declaration.sym_name
-
     def _release(self, handle: ir.Value) -> None:
         """Let go of what a handle stands for where its block ends, behind all uses."""
         block = _block_of(handle)
@@ -373,7 +254,7 @@ class _KeptValues:
         ]
         *_, end = block.operations
         with ir.InsertionPoint(end), end.location:
-            callback.call(next(iter(self._variants.values())), "release", [handle, *anchors], [])
+            self.regions.release(handle, anchors)
 
     def _passed(self, op: ir.Operation, handle: ir.Value) -> ir.Value:
         """Return a handle that is there once a loop, or a conditional, is over.
@@ -392,34 +273,6 @@ class _KeptValues:
         connect([OperationGroup(ops[: place - 1]), part, OperationGroup(behind)])
         outline(self._module, part, "holding")
         return taken
-
-    def finish(self) -> bool:
-        """Drop the regions that are not called any more, and number the others."""
-        if not self._variants:
-            return False
-        called = {
-            symbol(op) for op in operations(self._module.operation) if op.name == "callback.call"
-        }
-        for name, declaration in list(self._declared.items()):
-            if name not in called:
-                self._modules.pop(declaration.module or "").erase()
-                declaration.operation.erase()
-                del self._declared[name]
-        ordered = sorted(self._declared.values(), key=lambda each: each.id)
-        i64 = ir.IntegerType.get_signless(64)
-        for number, declaration in enumerate(ordered, self._first_id):
-            declaration.operation.attributes["id"] = ir.IntegerAttr.get(i64, number)
-        return True
-
-
-def _set_places(
-    declaration: callback.FuncOp,
-    held: Sequence[int],
-    fetched: Sequence[int],
-    kept: Sequence[int],
-) -> None:
-    for name, places in (("held", held), ("fetched", fetched), ("kept", kept)):
-        declaration.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(places))
 
 
 def _uses(value: ir.Value) -> list[_Use]:

@@ -1,0 +1,170 @@
+"""The regions of a module, and others of the same code whose values stay on the device."""
+
+from collections.abc import Sequence
+
+from bellhop_mlir._bindings import func, ir
+from bellhop_mlir._walk import fresh_symbol, operations, source_line, string, symbol, symbols
+from bellhop_mlir.dialects import callback
+
+
+class RegionVariants:
+    """The declared regions of a module, and variants of them that are made.
+
+    Args:
+        module: after convert-accelerate-to-runtime.
+    """
+
+    def __init__(self, module: ir.Module) -> None:
+        self._module = module
+        self._modules = symbols(module, "builtin.module")
+        self._declared = {
+            name: declaration
+            for name, declaration in callback.declarations(module).items()
+            if declaration.module is not None
+        }
+        self._first_id = min((each.id for each in self._declared.values()), default=0)
+        self._handle = ir.Type.parse(callback.HANDLE)
+        self._variants: dict[object, str] = {}
+
+    def device(self, op: ir.Operation | None) -> str | None:
+        """Return the one device that an operation is a region of."""
+        if op is None or op.name != "callback.call" or not len(op.results):
+            return None
+        if symbol(op) not in self._declared:
+            return None
+        if self._declared[symbol(op)].places("held") is not None:
+            # It was seen to already.
+            return None
+        module = self._declared[symbol(op)].module
+        device = string(self._modules[module], "bellhop.device") if module else ""
+        is_single = not device.startswith("sharding:")
+        return device if is_single and callback.CallOp(op).traits.is_pure else None
+
+    def transfer(self, device: str, value: ir.Value, before: ir.Operation) -> ir.Value:
+        """Move a value to a device before an operation; return its handle."""
+        return self._transfer(device, value, value.type, before, held=(), fetched=()).results[0]
+
+    def fetch(
+        self, device: str, handle: ir.Value, type_: ir.Type, before: ir.Operation
+    ) -> ir.Value:
+        """Fetch the value of a handle before an operation."""
+        return self._transfer(device, handle, type_, before, held=(0,), fetched=(0,)).results[0]
+
+    def release(self, handle: ir.Value, anchors: Sequence[ir.Value]) -> None:
+        """Let go of what a handle stands for, behind what makes the anchors."""
+        callback.call(next(iter(self._variants.values())), "release", [handle, *anchors], [])
+
+    def variant(
+        self, name: str, held: Sequence[int], fetched: Sequence[int], kept: Sequence[int]
+    ) -> str:
+        """Return the declaration of a region with other values on the device."""
+        key = (name, tuple(held), tuple(fetched), tuple(kept))
+        if key in self._variants:
+            return self._variants[key]
+        old = self._declared[name]
+        type_ = old.function_type
+        inputs = [self._handle if i in held else each for i, each in enumerate(type_.inputs)]
+        results = [type_.results[i] for i in fetched] + [self._handle] * len(kept)
+        module_name = fresh_symbol(self._module, old.module or name)
+        nested = self._modules[old.module or ""]
+        module = nested.clone(ip=ir.InsertionPoint(nested))
+        module.attributes["sym_name"] = ir.StringAttr.get(module_name)
+        with ir.InsertionPoint(old.operation), old.operation.location:
+            declaration = callback.func(
+                fresh_symbol(self._module, name),
+                inputs,
+                results,
+                python=string(old.operation, "python"),
+                site=string(old.operation, "site"),
+                id=self._next_id(),
+                module=module_name,
+            )
+        _set_places(declaration, held, fetched, kept)
+        self._modules[module_name] = module
+        self._declared[declaration.sym_name] = declaration
+        self._variants[key] = declaration.sym_name
+        return declaration.sym_name
+
+    def call(self, name: str, operands: Sequence[ir.Value], before: ir.Operation) -> ir.Operation:
+        """Call a region before an operation."""
+        with ir.InsertionPoint(before), before.location:
+            results = self._declared[name].function_type.results
+            call = callback.call(name, "pure", operands, results).operation
+        # A handle is no value: a call that makes one may be neither merged nor moved.
+        call.attributes[callback.STAYS] = ir.UnitAttr.get()
+        return call
+
+    def finish(self) -> bool:
+        """Drop the regions that are not called any more, and number the others."""
+        if not self._variants:
+            return False
+        called = {
+            symbol(op) for op in operations(self._module.operation) if op.name == "callback.call"
+        }
+        for name, declaration in list(self._declared.items()):
+            if name not in called:
+                self._modules.pop(declaration.module or "").erase()
+                declaration.operation.erase()
+                del self._declared[name]
+        ordered = sorted(self._declared.values(), key=lambda each: each.id)
+        i64 = ir.IntegerType.get_signless(64)
+        for number, declaration in enumerate(ordered, self._first_id):
+            declaration.operation.attributes["id"] = ir.IntegerAttr.get(i64, number)
+        return True
+
+    def _transfer(
+        self,
+        device: str,
+        value: ir.Value,
+        type_: ir.Type,
+        before: ir.Operation,
+        held: Sequence[int],
+        fetched: Sequence[int],
+    ) -> ir.Operation:
+        key = (device, type_, tuple(fetched))
+        if key not in self._variants:
+            with ir.InsertionPoint.at_block_begin(self._module.body), before.location:
+                name = fresh_symbol(self._module, "region_transfer")
+                nested = ir.Operation.create(
+                    "builtin.module",
+                    regions=1,
+                    attributes={
+                        "sym_name": ir.StringAttr.get(name),
+                        "bellhop.device": ir.StringAttr.get(device),
+                    },
+                )
+                body = nested.regions[0].blocks.append()
+                with ir.InsertionPoint(body):
+                    main = func.FuncOp("main", ([type_], [type_]), visibility="public")
+                    with ir.InsertionPoint(main.add_entry_block()):
+                        func.ReturnOp(list(main.regions[0].blocks[0].arguments))
+                inside = type_ if not held else self._handle
+                outside = type_ if fetched else self._handle
+                declaration = callback.func(
+                    fresh_symbol(self._module, "transfer"),
+                    [inside],
+                    [outside],
+                    python="transfer",
+                    site=source_line(before),
+                    id=self._next_id(),
+                    module=name,
+                )
+            _set_places(declaration, held, fetched, () if fetched else (0,))
+            self._modules[name] = nested
+            self._declared[declaration.sym_name] = declaration
+            self._variants[key] = declaration.sym_name
+        return self.call(self._variants[key], [value], before)
+
+    def _next_id(self) -> int:
+        # Of callbacks too, until regions are numbered anew.
+        return 1 + max(each.id for each in callback.declarations(self._module).values())
+
+
+def _set_places(
+    declaration: callback.FuncOp,
+    held: Sequence[int],
+    fetched: Sequence[int],
+    kept: Sequence[int],
+) -> None:
+    for name, places in (("held", held), ("fetched", fetched), ("kept", kept)):
+        declaration.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(places))
