@@ -90,14 +90,24 @@ class QNodeCall:
         return SINGLE_BRANCH if is_classical else TREE
 
 
+# Of 32 bits with a sign are the sizes that XLA's operations take.
+MOST_SHOTS = 2**31 - 1
+
+
 def check_number_of_shots(qnode: qml.QNode, where: str) -> None:
-    """Refuse a number of shots that the program computes, or that no memory holds."""
+    """Refuse a number of shots that the program computes, or that XLA or no memory holds."""
     if isinstance(qnode.shots.total_shots, jax.core.Tracer):
         raise CompileError(
             f"{where}: its number of shots is computed in the program, and XLA's arrays have one "
             "shape. Make it static: qjit(static_argnums=...), or static_argnames."
         )
-    check_shots_fit(qnode.shots.total_shots or 0, where)
+    shots = qnode.shots.total_shots or 0
+    check_shots_fit(shots, where)
+    if shots > MOST_SHOTS:
+        raise CompileError(
+            f"{where}: {shots} shots are more than the {MOST_SHOTS} that XLA counts outcomes of. "
+            "Run the circuit several times, with fewer shots each."
+        )
 
 
 class Once(NamedTuple):

@@ -141,6 +141,15 @@ def test_shots_that_do_not_fit(shots: int) -> None:
         bellhop.qjit(circuit)(0)
 
 
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit", "default.mixed"])
+def test_shots_that_xla_does_not_count(device: str) -> None:
+    circuit = qml.QNode(lambda: (qml.Hadamard(0), qml.counts())[1], qml.device(device, wires=1))
+    # Where there is memory for them.
+    message = rf"QNode .*: {2**31} shots (are more than the {2**31 - 1} that XLA|would take)"
+    with pytest.raises(bellhop.CompileError, match=message):
+        bellhop.qjit(qml.set_shots(circuit, 2**31))()
+
+
 @pytest.mark.parametrize("rows", [(10_000,), (100, 100)])
 def test_states_of_a_batch_that_do_not_fit(rows: tuple[int, ...]) -> None:
     """In the program there is a state for each row at once."""
