@@ -163,7 +163,7 @@ NB_MODULE(_runtime, m) {
   nb::set_leak_warnings(false);
   if (!init_numpy()) throw nb::python_error();
   init_signals();
-  let_ended_threads_sleep();
+  let_ended_threads_sleep(is_main_thread);
   keep_freed_memory();
   m.attr("CONTRACT") = BELLHOP_CONTRACT;
   set_run_cleanups({drop_pending, fail_bars, end_sessions});

@@ -8,8 +8,6 @@
 #include <cstdlib>
 #include <exception>
 
-#include "interpreter/signals.h"
-
 namespace bellhop {
 
 #if PY_VERSION_HEX < 0x030E0000
@@ -17,6 +15,7 @@ namespace bellhop {
 namespace {
 
 std::terminate_handler former = nullptr;
+bool (*is_main)() = nullptr;
 
 bool interpreter_goes() {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -28,7 +27,7 @@ bool interpreter_goes() {
 
 // Where an unwound frame lets nothing through: pthread_exit's is no exception of C++.
 [[noreturn]] void terminate() {
-  if (interpreter_goes() && !is_main_thread() && std::current_exception() == nullptr) {
+  if (interpreter_goes() && !is_main() && std::current_exception() == nullptr) {
     while (true) pause();
   }
   if (former != nullptr) former();
@@ -37,11 +36,14 @@ bool interpreter_goes() {
 
 }  // namespace
 
-void let_ended_threads_sleep() { former = std::set_terminate(terminate); }
+void let_ended_threads_sleep(bool (*is_main_thread)()) {
+  is_main = is_main_thread;
+  former = std::set_terminate(terminate);
+}
 
 #else
 
-void let_ended_threads_sleep() {}
+void let_ended_threads_sleep(bool (*)()) {}
 
 #endif
 

@@ -10,8 +10,8 @@
 
 namespace bellhop {
 
-// Once, in the main thread.
-void let_ended_threads_sleep();
+// Once. The main thread is not among them.
+void let_ended_threads_sleep(bool (*is_main_thread)());
 
 // Calls a function that may take the GIL and does not throw. A thread that Python ends
 // in it sleeps there: nothing around it may be unwound without the GIL.
