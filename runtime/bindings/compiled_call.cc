@@ -379,7 +379,8 @@ PyObject* call_jit(PyObject* jit, PyObject* first, PyObject* args, PyObject* kwa
   for (Py_ssize_t i = 0; i < count; ++i) with_first[i + 2] = PyTuple_GET_ITEM(args, i);
   return sleeps_if_ended([&] {
     return PyObject_VectorcallDict(jit, with_first.data() + 1,
-                                   (count + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, kwargs);
+                                   (count + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                   kwargs);
   });
 }
 

@@ -281,7 +281,8 @@ PyObject* call(Callback& callback, std::span<const BufferView> arguments,
   CallArrays arrays(callback, arguments, /*written=*/0);
   if (!arrays.make()) return failure(callback);
   {
-    const auto result = nb::steal(call_python(callback.function, arrays.data(), arguments.size()));
+    const auto result =
+        nb::steal(call_python(callback.function, arrays.data(), arguments.size()));
     if (!store_all(callback, result, results)) return failure(callback);
   }
   arrays.put_back();
@@ -296,7 +297,8 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
             std::copy(results.begin(), results.end(), buffers.data()));
   CallArrays arrays(callback, {buffers.data(), buffers.size()}, results.size());
   if (!arrays.make()) return failure(callback);
-  auto result = nb::steal(call_python(callback.function, arrays.data(), buffers.size()));
+  auto result =
+      nb::steal(call_python(callback.function, arrays.data(), buffers.size()));
   if (result.is_valid() && !result.is_none()) {
     PyErr_Format(PyExc_TypeError,
                  "%s returned a value of type %s. Its results are what it "
