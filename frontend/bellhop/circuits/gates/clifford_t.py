@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import pennylane as qml
 
-from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH
+from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, decomposition_of
 from bellhop.circuits.gates.gridsynth import with_gridsynth
 from bellhop.errors import CompileError
 
@@ -82,4 +82,4 @@ def _about_z(op: Any, depth: int = 0) -> list[Any]:
             f"clifford_t_decomposition: PennyLane has no decomposition of {op.name} into "
             "rotations and Clifford gates. Write these instead."
         )
-    return [part for inner in op.decomposition() for part in _about_z(inner, depth + 1)]
+    return [part for inner in decomposition_of(op) for part in _about_z(inner, depth + 1)]

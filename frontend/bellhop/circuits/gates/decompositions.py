@@ -39,12 +39,19 @@ def parts_of(op: Any, depth: int) -> Sequence[Any] | None:
             matrix = jax.lax.stop_gradient(rest.matrix()) if rotations else rest.matrix()
             return [*rotations, qml.QubitUnitary(matrix, wires=rest.wires)]
         if depth < DECOMPOSITION_DEPTH and not is_damping(op) and op.has_decomposition:
-            return op.decomposition()
+            return decomposition_of(op)
         if op.name != "QubitUnitary" and op.has_matrix and len(op.wires) <= _MATRIX_WIRES:
             matrix = op.matrix()
             if matrix.shape[-1] == 2 ** len(op.wires):  # not that of a qutrit gate
                 return [qml.QubitUnitary(matrix, wires=op.wires)]
     return None
+
+
+def decomposition_of(op: Any) -> Sequence[Any]:
+    """Return what PennyLane decomposes an operation into."""
+    parts: Any = op.decomposition()
+    # A power of an evolution is one evolution, which PennyLane does not put into a list.
+    return [parts] if isinstance(parts, qml.operation.Operator) else parts
 
 
 def in_form(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> Any:

@@ -18,6 +18,7 @@ from pennylane.operation import StatePrepBase
 from pennylane.tape import make_qscript
 
 from bellhop.circuits.gates.control_flow import is_control_flow
+from bellhop.circuits.gates.decompositions import decomposition_of
 from bellhop.circuits.gates.rewrites import is_piecewise, transform_name
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.errors import CompileError
@@ -172,7 +173,7 @@ def _parts(op: Any) -> Iterator[Any]:
     if is_control_flow(op) or not op.has_decomposition or not is_template:
         yield op
         return
-    for part in op.decomposition():
+    for part in decomposition_of(op):
         yield from _parts(part)
 
 

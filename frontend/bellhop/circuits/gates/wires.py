@@ -108,6 +108,9 @@ class WireMap:
         Raises:
             CompileError: where it is no integer, or the wires have other names than 0, 1, ...
         """
+        if wire.dtype == bool:
+            # An outcome, as wires of Python's True and False are 1 and 0.
+            wire = jnp.asarray(wire).astype(jnp.int32)
         if wire.shape or not jnp.issubdtype(wire.dtype, jnp.integer):
             raise CompileError(
                 f"{self._where}: a wire that is computed in the program must be an integer; one "

@@ -24,7 +24,11 @@ from bellhop.circuits.derivatives.diff_method import (
 )
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.gates.broadcasting import Rows
-from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, other_device
+from bellhop.circuits.gates.decompositions import (
+    DECOMPOSITION_DEPTH,
+    decomposition_of,
+    other_device,
+)
 from bellhop.circuits.gates.pauli_exponentials import rotation_of
 from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.wires import is_dynamic
@@ -122,7 +126,7 @@ class SimulatedCircuit(ProgramCircuit):
         elif self.simulator.applies(op):
             self._run.append(op)
         elif op.has_decomposition and depth < DECOMPOSITION_DEPTH:
-            for part in op.decomposition():
+            for part in decomposition_of(op):
                 self._apply(part, depth + 1)
             return
         elif isinstance(op, qml.ops.SymbolicOp) and isinstance(op.base, qml.operation.Channel):

@@ -9,6 +9,7 @@ import pennylane as qml
 
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.control_flow import is_control_flow
+from bellhop.circuits.gates.decompositions import decomposition_of
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.python_devices.template import (
     Choice,
@@ -56,7 +57,7 @@ class RecordedCircuit(UnrolledLoops, NestingCircuit):
                 # Nothing of PennyLane's binds others to what stands in a template, or
                 # differentiates an inverse or controlled product.
                 with qml.QueuingManager.stop_recording():
-                    parts = op.decomposition()
+                    parts = decomposition_of(op)
                 self.apply(parts)
             else:
                 self.steps.append(self._part(self.rows.of(op)))

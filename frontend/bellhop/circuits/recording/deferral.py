@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 import jax
 import numpy as np
+import pennylane as qml
 from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Primitive
 
@@ -63,6 +64,17 @@ class _NeedsOutcomesError(BaseException):
     """A circuit does what needs outcomes.  No ``except Exception`` of the user's is to see it."""
 
 
+def _only_controlling(op: Any) -> set[Any]:
+    """Return the wires of an operator on which it does no more than to be controlled."""
+    if isinstance(op, qml.ops.Adjoint | qml.ops.Pow | qml.ops.SProd):
+        return _only_controlling(op.base)
+    if isinstance(op, qml.ops.CompositeOp):
+        changed = [set(part.wires) - _only_controlling(part) for part in op.operands]
+        return set(op.wires).difference(*changed)
+    # Operators that are no operations have no controls.
+    return set(getattr(op, "control_wires", ()))
+
+
 class CircuitOfOutcomes(Circuit):
     """A circuit that notes whether its mid-circuit measurements could be deferred."""
 
@@ -85,9 +97,10 @@ class CircuitOfOutcomes(Circuit):
     def apply(self, operations: list[Any]) -> None:
         """Append the gates of operations, which may be controlled by deferred wires only."""
         for op in operations if self.may_defer else ():
+            controls = _only_controlling(op)
             for wire in op.wires:
                 if is_dynamic(wire) or (
-                    self.wires(wire) in self._outcomes and wire not in op.control_wires
+                    self.wires(wire) in self._outcomes and wire not in controls
                 ):
                     self._needs_outcomes()
         super().apply(operations)
