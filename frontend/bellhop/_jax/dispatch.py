@@ -20,6 +20,7 @@ function of its own for what is not in the cache; what that function returns
 type of arrays that have values, which C++ compares by identity.  For jax 0.10 to 0.12.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -86,11 +87,18 @@ def copied(values: np.ndarray, device: jax.Device) -> jax.Array:
 
     ``jax.device_put``, which is for more than this, takes several times as long for 240 KB.
     """
-    aval = jax.typeof(values)
+    aval = _type_of(values.shape, values.dtype, jax.config.jax_enable_x64)
     # Without 64-bit types, a NumPy array may be of another type than JAX's of it.
     values = values.astype(aval.dtype, copy=False)
     sharding = jax.sharding.SingleDeviceSharding(device)
     return xla_client.batched_device_put(aval, sharding, [values], [device], False)
+
+
+@functools.lru_cache(maxsize=1024)
+def _type_of(shape: tuple[int, ...], dtype: np.dtype, x64: bool) -> Any:
+    # That of a value takes some microseconds.
+    del x64
+    return jax.typeof(np.broadcast_to(np.zeros((), dtype), shape))
 
 
 def _entry(compiled: Any) -> Any:

@@ -36,7 +36,8 @@ Each name, what it is for, and why no public name serves:
 * ``bind_equation`` and ``within_equation``: evaluate one equation of a jaxpr with its place in the
   user's source.  The public ``eval_jaxpr`` evaluates all of a jaxpr's.
 * ``run_compiled``: runs a compiled program without JAX's C++ fast path.  That path refuses a
-  program that calls itself during its first run, and ``Compiled.__call__`` always takes it.
+  program that calls itself during its first run, and ``Compiled.__call__`` always takes it.  It
+  also makes of a result that ``jax.debug_nans`` refuses what ``jax.jit`` makes of it.
 * ``partitioning``: whether the module that is being lowered is partitioned over devices, which a
   lowering rule can read only from its context.
 * ``callback_sharding``: how JAX annotates its own callbacks in a module that is partitioned.  The
@@ -73,6 +74,7 @@ from typing import Any
 
 import jax
 from jax._src import (  # noqa: TID251
+    api_util,
     array,
     buffer_callback,
     callback,
@@ -387,10 +389,38 @@ def ordered_effects(jaxpr: ClosedJaxpr) -> list[Any]:
     return effects.ordered_effects.filter_in(jaxpr.effects)
 
 
-def run_compiled(compiled: jax.stages.Compiled, /, *args: Any, **kwargs: Any) -> Any:
-    """Run a compiled program whose callbacks may call the same program again."""
-    results, *_ = compiled.call(compiled._params, *args, **kwargs)
-    return results
+def run_compiled(
+    compiled: jax.stages.Compiled,
+    uncompiled: Callable[..., Any] | None,
+    /,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """Run a compiled program whose callbacks may call the same program again.
+
+    Args:
+        compiled: the program.
+        uncompiled: the same, operation by operation: under ``jax.debug_nans`` it says which one
+            the first result that is not finite came of.
+        args: the arguments with a position.
+        kwargs: those with a name.
+
+    Raises:
+        FloatingPointError: under ``jax.debug_nans``, where ``Compiled`` has a private exception.
+    """
+    try:
+        results, *_ = compiled.call(compiled._params, *args, **kwargs)
+        return results
+    except api_util.InternalFloatingPointError as error:
+        if uncompiled is not None:
+            api_util.maybe_recursive_nan_check(error, uncompiled, args, kwargs)
+        what = f"invalid value ({error.ty}) encountered in {error.name}"
+    raise FloatingPointError(what)
+
+
+def checks_results() -> bool:
+    """Tell whether ``jax.debug_nans`` or ``jax.debug_infs`` is set."""
+    return bool(jax.config.jax_debug_nans or jax.config.jax_debug_infs)
 
 
 def refuses_traced_size(error: BaseException) -> bool:

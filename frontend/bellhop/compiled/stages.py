@@ -148,9 +148,8 @@ class PinnedRunner(Runner):
         self._check(args, kwargs)
         if device is not None:
             return super().run_aside(self._static, args, kwargs, device)
-        return run_compiled(
-            self._executable, first_input(self.given_handle, self._static), *args, **kwargs
-        )
+        first = first_input(self.given_handle, self._static)
+        return run_compiled(self._executable, None, first, *args, **kwargs)
 
     def _check(self, args: Any, kwargs: Any) -> None:
         leaves, tree = jax.tree.flatten((args, kwargs))

@@ -52,7 +52,7 @@ def host_call(
 
     def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
         with on_host():
-            values = run_compiled(executable, *arguments)
+            values = run_compiled(executable, None, *arguments)
         for result, value in zip(results, values, strict=True):
             result[...] = value
 

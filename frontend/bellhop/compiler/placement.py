@@ -142,7 +142,9 @@ def ready(args: Any, kwargs: Any, device: jax.Device | None = None) -> tuple[Any
     here = device or host_device()
     leaves, tree = jax.tree.flatten((args, kwargs))
     arrays = [copied(leaf, here) if type(leaf) is np.ndarray else leaf for leaf in leaves]
-    jax.block_until_ready([array for array in arrays if isinstance(array, jax.Array)])
+    for array in arrays:
+        if isinstance(array, jax.Array):
+            array.block_until_ready()
     if all(map(operator.is_, leaves, arrays)):
         return args, kwargs
     args, kwargs = jax.tree.unflatten(tree, arrays)

@@ -9,7 +9,7 @@ import jax
 from bellhop._jax.dispatch import NotRun, fast_calls
 from bellhop._jax.private import run_compiled
 from bellhop.base.devices import host_device
-from bellhop.base.flat import flat_arguments
+from bellhop.base.flat import flat_arguments, restored_arguments
 from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.compiler.code import table_handle
 from bellhop.compiler.failures import with_failures
@@ -78,10 +78,15 @@ class Runner:
         def uncompiled(first: Any, /, *args: Any, **kwargs: Any) -> Any:
             return run_uncompiled(of_first_input(first)[1], args, kwargs)
 
+        def uncompiled_flat(first: Any, /, *args: Any, **kwargs: Any) -> Any:
+            args, kwargs = restored_arguments(args, kwargs)
+            return uncompiled(first, *args, **kwargs)
+
         uncompiled.__name__ = name
         self._traces = Traces()
         make_jit = functools.partial(embedding_jit, self._traces, name, donated)
         self._choice = GeneratorChoice(make_jit, compile_here)
+        self._uncompiled = uncompiled_flat
         self.jit = fast_calls(uncompiled, self._compile_once)
         self._table = table
         self.given_handle: Any = None
@@ -192,7 +197,7 @@ class Runner:
             begun = self.jit(first, *args, **kwargs)
         if type(begun) is NotRun:
             args, kwargs = ready(*flat_arguments(args, kwargs))
-            return run_compiled(begun.compiled, first, *args, **kwargs)
+            return run_compiled(begun.compiled, self._uncompiled, first, *args, **kwargs)
         return begun
 
     def run_aside(
@@ -206,7 +211,8 @@ class Runner:
         executable = self.compile(static, args, kwargs, handle)
         (handle, *args), kwargs = ready((handle, *args), kwargs, device)
         with default_on_host():
-            return run_compiled(executable, first_input(handle, static), *args, **kwargs)
+            first = first_input(handle, static)
+            return run_compiled(executable, self._uncompiled, first, *args, **kwargs)
 
     def run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run where there is room, and bring the results to where they are otherwise."""

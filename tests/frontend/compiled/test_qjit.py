@@ -356,6 +356,29 @@ def test_what_is_not_finite_is_found_where_it_is_made(option):
         assert f(1.0) == 0
 
 
+@pytest.mark.parametrize("size", [(), (30000,)], ids=["scalar", "array that XLA copies later"])
+def test_a_first_call_whose_result_is_not_finite(size):
+    """It is JAX's ``Compiled``, which has another exception, that runs then."""
+    f = bellhop.qjit(lambda x: 2 * jnp.log(bellhop.pure_callback(lambda y: y, like)(x)))
+    like = jax.ShapeDtypeStruct(size, float)
+    with jax.debug_nans(True):
+        for _ in range(2):
+            with pytest.raises(FloatingPointError, match="encountered in log"):
+                f(np.full(size, -1.0))
+        assert np.all(f(np.ones(size)) == 0)
+
+
+def test_a_region_whose_result_is_not_finite():
+    plain = bellhop.accelerate(lambda x: jnp.log(x), dev="cpu:1")
+    same = bellhop.pure_callback(lambda x: x, float)
+    with_call = bellhop.accelerate(lambda x: jnp.log(same(x)), dev="cpu:1")
+    for region in (plain, with_call):
+        f = bellhop.qjit(lambda x, region=region: 2 * region(x))
+        with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan") as caught:
+            f(-1.0)
+        assert any("in region '_lambda_'" in note for note in caught.value.__notes__)
+
+
 def test_values_that_python_asks_for():
     """JAX's error says where in the user's function it was, and which page tells more."""
     for wrong in (
