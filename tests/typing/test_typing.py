@@ -19,7 +19,13 @@ pytestmark = pytest.mark.subprocess
 USER_CODE = Path(__file__).with_name("user_code.py")
 PACKAGES = ("bellhop", "bellhop_mlir", "bellhop_runtime")
 # A text is no array; a number is none, and an argument is missing; names that there are not.
-WRONG = ('scaled("text")', "layer(1)", "bellhop.nope()", "bellhop.qjit(scaled, sed=3)")
+WRONG = (
+    'scaled("text")',
+    "layer(1)",
+    "bellhop.nope()",
+    "bellhop.qjit(scaled, sed=3)",
+    "scaled.mlri",
+)
 STRICT = ["--strict", "--follow-imports=silent", "--config-file=", "--no-incremental"]
 
 

@@ -32,7 +32,22 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
         arguments.append(np.array(_device_ordinal(leaves), np.int32))
     for of_element in elements(arguments, results, target.loops_of_program):
         call(*of_element)
+    _refuse_what_is_debugged(target, results)
     return results
+
+
+def _refuse_what_is_debugged(target: CallbackTarget, results: Sequence[np.ndarray]) -> None:
+    """Say that a callback returned what ``jax.debug_nans`` or ``jax.debug_infs`` look for."""
+    for name, is_wanted, is_found in (
+        ("nan", jax.config.jax_debug_nans, np.isnan),
+        ("inf", jax.config.jax_debug_infs, np.isinf),
+    ):
+        inexact = [result for result in results if jnp.issubdtype(result.dtype, np.inexact)]
+        if is_wanted and any(np.any(is_found(result)) for result in inexact):
+            raise FloatingPointError(
+                f"{target.called} returned {name}, which jax_debug_{name}s looks for. Return "
+                "numbers, or turn it off."
+            )
 
 
 def _device_ordinal(leaves: Sequence[Any]) -> int:

@@ -119,4 +119,4 @@ def io_callback(
 
         return call
 
-    return style.called(Caller(fn, caller_of))
+    return style.called(Caller(fn, caller_of, what))

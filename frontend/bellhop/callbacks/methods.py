@@ -23,22 +23,30 @@ class Caller(PickledByName):
     Args:
         function: the user's function.
         caller_of: makes what calls it.
+        what: what users know it by.
     """
 
     def __init__(
-        self, function: Callable[..., Any], caller_of: Callable[[Any], Callable[..., Any]]
+        self,
+        function: Callable[..., Any],
+        caller_of: Callable[[Any], Callable[..., Any]],
+        what: str,
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = function_name(function)
         self._function = function
         self._caller_of = caller_of
+        self._what = what
         self._call = caller_of(function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         return self._call(*args, **kwargs)
 
+    def __repr__(self) -> str:
+        return f"<{self._what}: call it with the arguments>"
+
     def __get__(self, instance: Any, owner: type | None = None) -> "Caller":
         if instance is None:
             return self
-        return Caller(method_of(self._function, instance, owner), self._caller_of)
+        return Caller(method_of(self._function, instance, owner), self._caller_of, self._what)

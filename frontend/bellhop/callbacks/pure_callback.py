@@ -55,6 +55,9 @@ class PureCallback(PickledByName):
         self._bwd: Callable[..., Any] | None = None
         self._jvp: Callable[..., Any] | None = None
 
+    def __repr__(self) -> str:
+        return f"<pure_callback '{self.__name__}'>"
+
     def fwd(self, function: Rule) -> Rule:
         """Register the forward pass of the derivative.
 

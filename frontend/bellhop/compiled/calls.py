@@ -1,7 +1,7 @@
 """How a compiled function is called: what ``CompiledCall`` leaves to Python."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -33,7 +33,6 @@ from bellhop.transformations.traced import traced
 from bellhop.transformations.transformed import Transformed
 from bellhop_runtime import (
     CallbackTable,
-    CompiledCall,
     FastCall,
     begin_run,
     end_run,
@@ -46,7 +45,16 @@ from bellhop_runtime import (
 _FLATTEN = jax.tree_util.default_registry.flatten
 
 
-class Called(AheadOfTime, CompiledCall):  # type: ignore[misc]
+if TYPE_CHECKING:
+
+    class CompiledCall:
+        """What C++ calls programs by; of a class without types, any attribute would be right."""
+
+else:
+    from bellhop_runtime import CompiledCall
+
+
+class Called(AheadOfTime, CompiledCall):
     """A compiled function, as far as it is called.
 
     ``CompiledCall`` calls the ``jax.jit`` with the handle before the arguments, where ``_fast``

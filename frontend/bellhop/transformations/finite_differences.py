@@ -1,7 +1,10 @@
 """Derivatives by forward finite differences: nothing is known of the function but its values."""
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -36,6 +39,29 @@ def check_method(construct: str, method: str | None, h: float | None) -> None:
         raise ValueError(f"{construct}: the step h must be a number and not zero; it is {h!r}.")
 
 
+@dataclass
+class _InnerDifferences:
+    """How many differences the values of a function are made of, one in another."""
+
+    order: int = 0
+
+
+_inner: ContextVar[_InnerDifferences | None] = ContextVar("bellhop_inner_differences", default=None)
+
+
+@contextlib.contextmanager
+def _counting() -> Iterator[_InnerDifferences]:
+    """Count the differences that are traced inside, one in another, and this one for outer ones."""
+    inner, outer = _InnerDifferences(), _inner.get()
+    token = _inner.set(inner)
+    try:
+        yield inner
+    finally:
+        _inner.reset(token)
+        if outer is not None:
+            outer.order = max(outer.order, inner.order + 1)
+
+
 def by_finite_differences(function: Callable[..., Any], h: float | None) -> Callable[..., Any]:
     """Return ``function`` with a derivative of its own: ``(f(x + h t) - f(x)) / h``.
 
@@ -45,24 +71,27 @@ def by_finite_differences(function: Callable[..., Any], h: float | None) -> Call
     Args:
         function: of pytrees of arrays, without keyword arguments.
         h: the step; without it each argument and each result has that of its precision, and the
-            derivative of one by the other takes the longer of both.
+            derivative of one by the other takes the longer of both; around other differences it is
+            longer, since these are less exact.
     """
     # Tangents of integers are no arrays that a class of the user's could hold.
     flat_function = lambda *args: Flat.of(function(*(arg.restored() for arg in args)))
     approximated = jax.custom_jvp(flat_function)
 
-    def step_of(leaf: Any) -> float:
-        dtype = jnp.result_type(leaf)
-        if not jnp.issubdtype(dtype, jnp.inexact):
-            return _NONE
-        return difference_step(dtype) if h is None else h
-
-    def steps_of(tree: Any) -> list[float]:
-        return sorted({step_of(leaf) for leaf in jax.tree.leaves(tree)} - {_NONE})
-
     @approximated.defjvp
     def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-        value = flat_function(*primals)
+        with _counting() as inner:
+            value = flat_function(*primals)
+
+        def step_of(leaf: Any) -> float:
+            dtype = jnp.result_type(leaf)
+            if not jnp.issubdtype(dtype, jnp.inexact):
+                return _NONE
+            return difference_step(dtype, inner.order) if h is None else h
+
+        def steps_of(tree: Any) -> list[float]:
+            return sorted({step_of(leaf) for leaf in jax.tree.leaves(tree)} - {_NONE})
+
         slope = jax.tree.map(zero_tangent, value)
         for own in steps_of(primals):
             for step in sorted({max(own, other) for other in steps_of(value)}):

@@ -354,6 +354,12 @@ def test_what_is_not_finite_is_found_where_it_is_made(option):
         with pytest.raises(FloatingPointError, match="encountered in log"):
             f(-1.0 if option is jax.debug_nans else 0.0)
         assert f(1.0) == 0
+        # In the first run too, and of a callback.
+        g = bellhop.qjit(lambda x: 2 * bellhop.pure_callback(lambda x: bad, float)(x))
+        bad = np.nan if option is jax.debug_nans else np.inf
+        for _ in range(2):
+            with pytest.raises(FloatingPointError, match="looks for. Return numbers, or"):
+                g(1.0)
 
 
 @pytest.mark.parametrize("size", [(), (30000,)], ids=["scalar", "array that XLA copies later"])

@@ -183,3 +183,12 @@ def test_complex_result() -> None:
         bellhop.DifferentiableCompileError, match=rf"^jacobian {WHERE}: the result is of"
     ):
         bellhop.jacobian(f)(1.0)
+
+
+def test_differences_of_differences_have_longer_steps():
+    once = bellhop.grad(jnp.sin, method="fd")
+    twice = bellhop.grad(once, method="fd")
+    assert float(bellhop.qjit(twice)(0.5)) == pytest.approx(-np.sin(0.5), abs=1e-3)
+    assert float(bellhop.qjit(bellhop.grad(twice, method="fd"))(0.5)) == pytest.approx(
+        -np.cos(0.5), abs=3e-2
+    )

@@ -317,3 +317,10 @@ def test_a_checkpointed_loop_calls_once_an_iteration(form, seen, ordered):
 
     form(jax.grad(jax.checkpoint(f)))(1.5)
     assert len(seen) == 9
+
+
+def test_a_callable_says_what_it_is():
+    assert repr(bellhop.io_callback(print, None)) == (
+        "<io_callback 'print': call it with the arguments>"
+    )
+    assert repr(bellhop.pure_callback(abs, float)) == "<pure_callback 'abs'>"
