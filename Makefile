@@ -7,7 +7,7 @@ WERROR ?= OFF
 PYTHONS = $(shell .ci/pythons 3.11 3.12 3.13)
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long durations stress soak fuzz sanitize docs linkcheck lint format bench wheels clean
+.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long test-tpu durations stress soak fuzz sanitize docs linkcheck lint format bench wheels clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run every behaviour once: at most 5 minutes on two cores"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-gpu  what is marked gpu, on a GPU or on a stand-in for one"
 	@echo "make test-optional  what needs PyTorch, Kokkos, Qrack, Graphviz, in an environment with them"
 	@echo "make test-long  what these leave out, sanitizers, both ends of the supported JAX and the middle"
+	@echo "make test-tpu  compile regions for a TPU, by libtpu, which needs none"
 	@echo "make durations  record what quick tests take, for make lint"
 	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once"
 	@echo "make soak    run millions of callbacks and look at the memory that they leave"
@@ -89,8 +90,17 @@ test-gpu: $(VENV)/.installed-dev
 # Stress and soak are among the long tests.
 test-long: $(VENV)/.installed-dev
 	$(PYTEST) -m long
+	$(MAKE) test-tpu
 	$(MAKE) sanitize
 	$(MAKE) $(JAX_VERSIONS:%=test-with-jax-%)
+
+# What compiles for a TPU without one.  JAX looks for a TPU wherever libtpu is installed, so it has an
+# environment of its own.
+TPU := build/tpu
+test-tpu:
+	$(MAKE) VENV=$(TPU) WHEEL=$(WHEEL) $(TPU)/.installed-dev
+	$(TPU)/bin/python -m pip install --quiet libtpu
+	JAX_PLATFORMS=cpu $(TPU)/bin/python -m pytest -m long tests/frontend/accelerate/test_compiled_for_tpus.py
 
 # Both ends of the supported JAX and the middle, each in an environment of its own: the first release
 # of 0.10 on the oldest Python that is here, and what is newest of the others on the newest.

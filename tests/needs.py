@@ -82,6 +82,7 @@ STIM = Need("stim", "pip install stim", "stim")
 QUIMB = Need("quimb", "pip install quimb", "quimb")
 CLOUDPICKLE = Need("cloudpickle", "pip install cloudpickle", "cloudpickle")
 GRAPHVIZ = Need("Graphviz", "apt-get install graphviz", program="dot")
+LIBTPU = Need("libtpu", "make test-tpu", "libtpu")
 COMPILER = Need("a C++ compiler", "apt-get install g++", program="c++")
 
 

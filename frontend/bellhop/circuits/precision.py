@@ -50,11 +50,14 @@ class Precision:
             if isinstance(value, jax.Array) and _is_inexact(value) and not value.weak_type:
                 self._bits = max(self._bits, jnp.finfo(value.dtype).bits)
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it is single: some numbers count, and all of these are."""
+        return 0 < self._bits <= 32
+
     def of(self, result: Any) -> Any:
         """Return the result of a measurement, a pytree of arrays, in this precision."""
-        if not 0 < self._bits <= 32:
-            return result
-        return in_single(result)
+        return in_single(result) if self.is_single else result
 
 
 @contextlib.contextmanager

@@ -20,16 +20,17 @@ _held_p.def_abstract_eval(lambda state, **_: state)
 mlir.register_lowering(_held_p, lambda _, state, **__: [state])
 
 
-def held(state: Any, sides: int, shots: int, where: str) -> Any:
+def held(state: Any, qubits: int, sides: int, shots: int, where: str) -> Any:
     """Return a state, of which a batch is refused that takes more memory than there is.
 
     Args:
-        state: with an axis for each qubit.
+        state: of a circuit.
+        qubits: how many it has.
         sides: two for a density matrix.
         shots: how many numbers are drawn from it.
         where: the QNode and its line, for errors.
     """
-    return _held_p.bind(state, qubits=state.ndim, sides=sides, shots=shots, where=where)
+    return _held_p.bind(state, qubits=qubits, sides=sides, shots=shots, where=where)
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
@@ -40,8 +41,9 @@ def _batch(
     operands: Sequence[Any], dims: Sequence[int], *, qubits: int, sides: int, shots: int, where: str
 ) -> Any:
     (states,) = operands
-    rows = states.size // 2 ** (sides * qubits)
-    check_state_fits(qubits, where, axes=sides, rows=rows)
+    rows = states.shape[dims[0]]
+    amplitude = states.size // rows * states.dtype.itemsize >> sides * qubits
+    check_state_fits(qubits, where, axes=sides, rows=rows, amplitude=amplitude)
     check_shots_fit(shots, where, rows=rows)
     bound = _held_p.bind(states, qubits=qubits, sides=sides, shots=shots, where=where)
     return bound, dims[0]

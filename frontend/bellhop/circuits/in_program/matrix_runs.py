@@ -13,6 +13,8 @@ applied, in equations that all of a kind share:
 An axis of a state has two entries for amplitudes, and four for means of Pauli words.
 """
 
+import itertools
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +27,9 @@ import pennylane as qml
 from pennylane.ops.functions import bind_new_parameters
 
 from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.in_program.blocks import Block, grouped, known_product, products
+from bellhop.circuits.in_program.evolution import Evolution, PlacedMatrix
+from bellhop.circuits.vectorize.pack import pack
 
 # A matrix that is known, or the row of one in the table of those that the program computes.
 Entry = np.ndarray | int
@@ -34,6 +39,9 @@ MOST_WIRES = 3
 
 # So many factors of one wire are one product.
 _LONGEST_PRODUCT = 32
+
+# A constant matrix is unitary up to that.
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -62,33 +70,96 @@ class MatrixRun:
     Args:
         base: how many entries the axis of a qubit has.
         matrix_of: returns the matrix of an operation; NumPy's where all of it is known.
+        dtype: that of the numbers in the matrices.
+        most: how many qubits the matrices have that meet the state.
+        is_unitary: tells of an operation whether its inverse is its adjoint, whatever its
+            parameters; these are differentiated by the adjoint method.
     """
 
     base: int
     matrix_of: Callable[[Any], Any]
+    dtype: np.dtype
+    most: int
+    is_unitary: Callable[[Any], bool]
     _tables: dict[int, "_Table"] = field(default_factory=dict)
     _pending: dict[int, tuple[Entry, ...]] = field(default_factory=dict)
     _steps: list[Step] = field(default_factory=list)
+    # Rows of tables, with the number of their qubits.
+    _not_unitary: set[tuple[int, int]] = field(default_factory=set)
 
     def applied(self, operations: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
         """Return a state after operations.
 
         Args:
             operations: pairs of an operation and its qubits.
-            state: with an axis for each qubit.
+            state: of two axes, see ``evolution``.
         """
+        n_qubits = round(math.log(state.shape[1], self.base))
         entries = self._made(operations)
-        for (_, qubits), entry in zip(operations, entries, strict=True):
+        for (op, qubits), entry in zip(operations, entries, strict=True):
+            if isinstance(entry, int) and not self.is_unitary(op):
+                self._not_unitary.add((len(qubits), entry))
             self._add(entry, qubits)
         self._flush(list(self._pending))
-        matrices = self._evaluated()
-        order = list(range(state.ndim))
-        for (qubits, _), matrix in zip(self._steps, matrices, strict=True):
-            now = [*qubits, *(qubit for qubit in order if qubit not in qubits)]
-            rows = state.transpose([order.index(qubit) for qubit in now])
-            rows = jnp.asarray(matrix, state.dtype) @ rows.reshape(len(matrix), -1)
-            state, order = rows.reshape(state.shape), now
-        return state.transpose([order.index(qubit) for qubit in range(state.ndim)])
+        blocks = grouped(self._evaluated(), self.most, n_qubits)
+        places, tables = self._placed(blocks, n_qubits, state)
+        for is_unitary, some in itertools.groupby(
+            zip(blocks, places, strict=True), lambda each: each[0].is_unitary
+        ):
+            part = tuple(place for _, place in some)
+            is_last = part[-1] is places[-1]
+            end = tuple(range(n_qubits)) if is_last else part[-1].after
+            evolution = Evolution(self.base, part, end)
+            run = evolution.applied_by_adjoint if is_unitary else evolution.applied
+            state = run(state, tables)
+        return state
+
+    def _placed(
+        self, blocks: Sequence[Block], n_qubits: int, state: Any
+    ) -> tuple[list[PlacedMatrix], list[Any]]:
+        """Say where blocks act; return that and tables of their matrices."""
+        order = tuple(range(n_qubits))
+        before = []
+        for block in blocks:
+            others = (qubit for qubit in order if qubit not in block.qubits)
+            missing = min(self.most, n_qubits) - len(block.qubits)
+            block.qubits += itertools.islice(others, max(missing, 0))
+            # As they stand, so that most of them move together.
+            block.qubits.sort(key=order.index)
+            before.append(order)
+            order = (*block.qubits, *(qubit for qubit in order if qubit not in block.qubits))
+        sizes = sorted({len(block.qubits) for block in blocks})
+        tables: list[Any] = []
+        row_of: dict[int, int] = {}
+        for size in sizes:
+            same = [block for block in blocks if len(block.qubits) == size]
+            known = [block for block in same if block.is_known]
+            computed = [block for block in same if not block.is_known]
+            parts = []
+            if known:
+                parts.append(np.stack([known_product(block, self.base) for block in known]))
+            if computed:
+                parts.append(products(computed, self.base, self.dtype, self._rows_of))
+            row_of |= {id(block): row for row, block in enumerate([*known, *computed])}
+            matrices = jnp.concatenate(parts) if computed else parts[0]
+            tables.append(jnp.asarray(_as_real(matrices, len(state)), state.dtype))
+        places = [
+            PlacedMatrix(
+                tuple(block.qubits),
+                order,
+                sizes.index(len(block.qubits)),
+                row_of[id(block)],
+                block.is_known,
+            )
+            for block, order in zip(blocks, before, strict=True)
+        ]
+        return places, tables
+
+    def _rows_of(self, n_qubits: int, entries: Sequence[Entry]) -> Any:
+        """Return matrices of equally many qubits, one after the other."""
+        table = self._table(n_qubits)
+        rows = np.array([table.row(entry) for entry in entries])
+        return table.array()[rows]
 
     def _made(self, operations: Sequence[tuple[Any, tuple[int, ...]]]) -> list[Entry]:
         """Make the matrices of operations, those that differ by parameters alone together."""
@@ -107,14 +178,14 @@ class MatrixRun:
                 made = self.matrix_of(first)[None]
             else:
                 columns = zip(*(op.data for op in (first, *others)), strict=True)
-                stacks = [jnp.stack(list(map(jnp.asarray, column))) for column in columns]
+                stacks = list(map(_stacked, columns))
                 made = jax.vmap(lambda *data, op=first: self.matrix_of(_with(op, data)))(*stacks)
             place = self._table(n_wires).append(made)
             entries |= {number: place + row for row, number in enumerate(numbers)}
         return [entries[number] for number in range(len(operations))]
 
     def _table(self, n_wires: int) -> "_Table":
-        return self._tables.setdefault(n_wires, _Table())
+        return self._tables.setdefault(n_wires, _Table(self.dtype))
 
     def _add(self, entry: Entry, qubits: tuple[int, ...]) -> None:
         """Add a matrix to the run: to what waits on its wire, or after that."""
@@ -143,8 +214,8 @@ class MatrixRun:
             products = [_Product(self._pending.pop(qubit)) for qubit in some]
             self._steps.append((some, _Pair(None, *products) if len(some) == 2 else products[0]))
 
-    def _evaluated(self) -> list[Any]:
-        """Return the matrices of all steps."""
+    def _evaluated(self) -> list[tuple[tuple[int, ...], Entry, bool]]:
+        """Return the matrices of all steps, and whether they are unitary."""
         pairs = [what for _, what in self._steps if isinstance(what, _Pair)]
         alone = [what for _, what in self._steps if isinstance(what, _Product)]
         products = [p for pair in pairs for p in (pair.first, pair.second)]
@@ -152,13 +223,25 @@ class MatrixRun:
             zip(map(id, [*alone, *products]), self._products([*alone, *products]), strict=True)
         )
         of_pairs = iter(self._pairs(pairs, rows))
-        tables = {n_wires: table.array() for n_wires, table in self._tables.items() if table.blocks}
 
-        def matrix(qubits: tuple[int, ...], what: Any) -> Any:
-            entry = next(of_pairs) if isinstance(what, _Pair) else rows.get(id(what), what)
-            return entry if isinstance(entry, np.ndarray) else tables[len(qubits)][entry]
+        def matrix(what: Any) -> Any:
+            return next(of_pairs) if isinstance(what, _Pair) else rows.get(id(what), what)
 
-        return [matrix(qubits, what) for qubits, what in self._steps]
+        return [
+            (qubits, matrix(what), self._is_unitary(len(qubits), what))
+            for qubits, what in self._steps
+        ]
+
+    def _is_unitary(self, n_qubits: int, what: Any) -> bool:
+        """Tell whether what is applied is unitary, whatever its parameters."""
+        if isinstance(what, _Pair):
+            parts = [(1, what.first), (1, what.second), (2, what.entry)]
+            return all(self._is_unitary(*part) for part in parts if part[1] is not None)
+        if isinstance(what, _Product):
+            return all(self._is_unitary(1, entry) for entry in what.entries)
+        if isinstance(what, np.ndarray):
+            return np.allclose(what @ what.conj().T, np.eye(len(what)), rtol=0, atol=_ROUNDING)
+        return (n_qubits, what) not in self._not_unitary
 
     def _products(self, products: Sequence[_Product]) -> list[Entry]:
         """Return products of matrices of one wire."""
@@ -214,13 +297,14 @@ class MatrixRun:
 class _Table:
     """Matrices of one size, in blocks."""
 
+    dtype: np.dtype
     blocks: list[Any] = field(default_factory=list)
     _size: int = 0
     _rows: dict[bytes, int] = field(default_factory=dict)
 
     def append(self, block: Any) -> int:
         """Append a block of matrices; return the row of the first."""
-        self.blocks.append(block)
+        self.blocks.append(block.astype(self.dtype))
         self._size += len(block)
         return self._size - len(block)
 
@@ -236,6 +320,23 @@ class _Table:
     def array(self) -> Any:
         """Return all matrices, one after the other."""
         return jnp.concatenate(self.blocks)
+
+
+def _as_real(matrices: Any, parts: int) -> Any:
+    """Return matrices as those of the parts and the entries of a state together."""
+    if parts == 1:
+        return matrices
+    xp = np if isinstance(matrices, np.ndarray) else jnp
+    real, imag = xp.real(matrices), xp.imag(matrices)
+    rows = [xp.concatenate(row, 2) for row in ((real, -imag), (imag, real))]
+    return xp.concatenate(rows, 1)
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    """Return parameters one after the other; of numbers, what ``vectorized`` makes one array."""
+    dtype = jnp.result_type(*values)
+    arrays = [jnp.asarray(value, dtype) for value in values]
+    return pack(arrays) if arrays[0].ndim == 0 else jnp.stack(arrays)
 
 
 def _with(op: Any, data: Sequence[Any]) -> Any:

@@ -26,7 +26,6 @@ from bellhop.circuits.in_program.pauli_transfer import (
 from bellhop.circuits.in_program.pure_simulator import initial_amplitudes, is_applied
 from bellhop.circuits.in_program.simulator import Simulator, brought_to_front
 from bellhop.circuits.measure.observables import Factor, NamedFactor, matrix_of_factor, terms_of
-from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError
 
 _NOTHING = (qml.Identity, qml.GlobalPhase, qml.ops.Barrier, qml.ops.WireCut)
@@ -44,11 +43,13 @@ class MixedSimulator(Simulator):
     """
 
     base = 4
+    parts = 1
     sides = 2
+    most_at_once = 2
     holds_mixtures = True
 
-    def __init__(self, device: Any, wires: WireMap, where: str) -> None:
-        super().__init__(device, wires, where)
+    def __init__(self, device: Any, wires: WireMap, where: str, dtype: np.dtype) -> None:
+        super().__init__(device, wires, where, dtype)
         self._visibility = 1 - 2 * (device.readout_err or 0.0)
 
     def prepared(self, preparation: Any = None) -> Any:
@@ -59,7 +60,7 @@ class MixedSimulator(Simulator):
         else:
             amplitudes = initial_amplitudes(preparation, self.wires).reshape(-1)
             means = of_matrix(amplitudes[:, None] * amplitudes.conj(), n).real
-        return jnp.asarray(means, real_type())
+        return jnp.asarray(means, self.dtype)
 
     def applies(self, op: Any) -> bool:
         """Tell whether an operation has a matrix, or Kraus operators."""
@@ -79,6 +80,10 @@ class MixedSimulator(Simulator):
     def matrix(self, op: Any) -> Any:
         """Return the Pauli transfer matrix."""
         return transfer_matrix(op)
+
+    def is_unitary(self, op: Any) -> bool:
+        """Tell that a channel is not; gates are merged with those that follow them."""
+        return False
 
     def after_one(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
         """Return the state after an operation, those of its wires brought to the front."""
@@ -180,6 +185,10 @@ class MixedSimulator(Simulator):
             # The outcomes of these go behind those of the others.
             means = (jnp.asarray(signs, state.dtype) @ means.reshape(2**k, -1)).T
         return means.reshape(-1)
+
+    def by_wires(self, state: Any, qubits: Sequence[int]) -> Any:
+        """Return the means, with axes of some qubits in front."""
+        return jnp.moveaxis(state, qubits, range(len(qubits)))
 
     def after_outcomes(self, state: Any, basis: Any) -> Any:
         """Return the halves of a state in a basis, of outcomes that are read with errors."""

@@ -1,8 +1,13 @@
-"""``default.qubit``: the state is a vector of amplitudes, and gates are matrices on it."""
+"""``default.qubit``: the state is a vector of amplitudes, and gates are matrices on it.
+
+It is a real array of shape ``(2, 2**n)``, the real and the imaginary parts: two axes, the last one
+long, and products of real matrices, which is what accelerators have.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
@@ -10,14 +15,19 @@ from pennylane.devices.default_qubit import stopping_condition
 from pennylane.devices.qubit import apply_operation, create_initial_state
 
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
+from bellhop.circuits.in_program.evolution import permuted
+from bellhop.circuits.in_program.pauli_sums import Word, applied
 from bellhop.circuits.in_program.simulator import Simulator, brought_to_front
 from bellhop.circuits.measure.observables import Factor, NamedFactor, terms_of
-from bellhop.circuits.measure.states import by_outcome
 from bellhop.circuits.measure.statistics import state_of_mixture
-from bellhop.circuits.precision import complex_type
 
 # To the eigenvectors of X, Y and Z.
 _BASES = np.array([[[1, 1], [1, -1]], [[1, -1j], [1, 1j]], [[2**0.5, 0], [0, 2**0.5]]]) / 2**0.5
+
+_LETTERS = {"PauliX": "X", "PauliY": "Y", "PauliZ": "Z"}
+
+# Gates of several parameters; those of one have a generator.
+_UNITARY = (qml.Rot, qml.CRot, qml.U2, qml.U3, qml.GlobalPhase)
 
 
 class PureSimulator(Simulator):
@@ -25,10 +35,17 @@ class PureSimulator(Simulator):
 
     base = 2
     sides = 1
+    parts = 2
+    most_at_once = 4
 
     def prepared(self, preparation: Any = None) -> Any:
         """Return the amplitudes of a state."""
-        return _in_precision(initial_amplitudes(preparation, self.wires))
+        if preparation is None:
+            size = 2 ** len(self.wires)
+            is_first = jax.lax.broadcasted_iota(np.int32, (2, size), 1) == 0
+            is_real = jax.lax.broadcasted_iota(np.int32, (2, size), 0) == 0
+            return (is_first & is_real).astype(self.dtype)
+        return self._in_parts(initial_amplitudes(preparation, self.wires))
 
     def applies(self, op: Any) -> bool:
         """Tell whether PennyLane applies an operation as it is."""
@@ -42,44 +59,76 @@ class PureSimulator(Simulator):
         """Return the matrix of a gate."""
         return op.matrix()
 
+    def is_unitary(self, op: Any) -> bool:
+        """Tell whether a gate is, whatever its parameters: it is a rotation."""
+        while isinstance(op, qml.ops.Adjoint | qml.ops.Controlled):
+            op = op.base
+        if any(map(jnp.iscomplexobj, op.data)):
+            return False
+        if isinstance(op, qml.ops.SymbolicOp):
+            return isinstance(op, qml.ops.Evolution) and op.base.is_verified_hermitian
+        return isinstance(op, _UNITARY) or (op.num_params == 1 and op.has_generator)
+
     def after_one(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
-        """Return the state after an operation, in the precision of the program."""
+        """Return the state after an operation, as PennyLane applies it."""
+        by_qubit = self._by_qubit(state)
         if not any(map(is_dynamic, qubits)):
-            # Gates with parameters of half the precision must not change the type.
-            return _in_precision(apply_operation(on_qubits(op, self.wires), state))
-        there, back = brought_to_front(state, qubits)
+            return self._in_parts(apply_operation(on_qubits(op, self.wires), by_qubit))
+        there, back = brought_to_front(by_qubit, qubits)
         front = op.map_wires(dict(zip(op.wires, range(len(op.wires)), strict=True)))
-        return _in_precision(back(apply_operation(front, there)))
+        return self._in_parts(back(apply_operation(front, there)))
+
+    def _by_qubit(self, state: Any) -> Any:
+        """Return amplitudes, with an axis for each qubit."""
+        return self._vector(state).reshape((2,) * len(self.wires))
+
+    def _vector(self, state: Any) -> Any:
+        return jax.lax.complex(state[0], state[1])
+
+    def _in_parts(self, amplitudes: Any) -> Any:
+        # Gates with parameters of half the precision must not change the type.
+        vector = jnp.ravel(amplitudes)
+        return jnp.stack([jnp.real(vector), jnp.imag(vector)]).astype(self.dtype)
 
     def weight(self, state: Any) -> Any:
         """Return the squared norm."""
-        return _inner_product(state, state)
+        return jnp.sum(jnp.real(state) ** 2 + jnp.imag(state) ** 2)
 
     def moments(self, state: Any, observable: Any, *, has_square: bool = True) -> tuple[Any, Any]:
         """Return moments by the state after the observable.
 
         PennyLane would diagonalize some, whose derivative is none where eigenvalues are equal.
         """
-        applied = sum(
-            jnp.real(coefficient) * self._product_applied(factors, state)
-            for coefficient, factors in terms_of(observable, self.where)
-        )
-        square = _inner_product(applied, applied) if has_square else None
-        return _inner_product(state, applied), square
-
-    def _product_applied(self, factors: Sequence[Factor], state: Any) -> Any:
-        for factor in factors:
-            if isinstance(factor, NamedFactor):
-                op = getattr(qml, factor.name)(factor.wire)
+        after: Any = 0
+        words = []
+        for coefficient, factors in terms_of(observable, self.where):
+            word = self._word(coefficient, factors)
+            if word is not None:
+                words.append(word)
             else:
-                op = qml.Hermitian(factor.matrix, wires=factor.wires)
-            state = self.after_one(op, self.qubits_of(op), state)
-        return state
+                ops = list(map(_operation, factors))
+                after += jnp.asarray(jnp.real(coefficient), self.dtype) * self.after(ops, state)
+        if words:
+            after += applied(words, state)
+        square = jnp.sum(after * after) if has_square else None
+        return jnp.sum(state * after), square
+
+    def _word(self, coefficient: Any, factors: Sequence[Factor]) -> Word | None:
+        letters = [
+            (self.wires(factor.wire), _LETTERS[factor.name])
+            for factor in factors
+            if isinstance(factor, NamedFactor) and factor.name in _LETTERS
+        ]
+        return Word(coefficient, letters) if len(letters) == len(factors) else None
 
     def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the sums of squares of amplitudes."""
-        rows = by_outcome(state, qubits, state.ndim)
-        return jnp.sum(jnp.real(rows) ** 2 + jnp.imag(rows) ** 2, axis=1)
+        squares = jnp.sum(state**2, axis=0, keepdims=True)
+        return jnp.sum(self._by_outcome(squares, qubits), axis=(0, 2))
+
+    def by_wires(self, state: Any, qubits: Sequence[int]) -> Any:
+        """Return the amplitudes, with axes of some qubits in front."""
+        return jnp.moveaxis(self._by_qubit(state), qubits, range(len(qubits)))
 
     def after_outcomes(self, state: Any, basis: Any) -> Any:
         """Return the halves of a state in a basis."""
@@ -87,14 +136,21 @@ class PureSimulator(Simulator):
 
     def density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the products of amplitudes."""
-        rows = by_outcome(state, qubits, state.ndim)
-        return rows @ jnp.conj(rows).T
+        rows = self._vector(self._by_outcome(state, qubits))
+        return jnp.matmul(rows, jnp.conj(rows).T, precision=jax.lax.Precision.HIGHEST)
+
+    def _by_outcome(self, state: Any, qubits: Sequence[int]) -> Any:
+        """Return parts of numbers, a row for each outcome of some qubits."""
+        order = range(len(self.wires))
+        others = [qubit for qubit in order if qubit not in qubits]
+        in_front = permuted(state, order, [*qubits, *others], self.base)
+        return in_front.reshape(len(state), 2 ** len(qubits), -1)
 
     def state(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return the vector."""
         if is_mixture:
             raise state_of_mixture(self.where)
-        vector = jnp.ravel(state)
+        vector = self._vector(state)
         return vector * jnp.sqrt(self.weight(state)) if is_divided else vector
 
 
@@ -123,11 +179,6 @@ def on_qubits(part: Any, wires: WireMap) -> Any:
     return part.map_wires(qubits)
 
 
-def _in_precision(state: Any) -> Any:
-    """Return a state in the precision of the program, whatever that of its gates' parameters."""
-    return jnp.asarray(state, complex_type())
-
-
 def _has_power(op: Any) -> bool:
     while isinstance(op, qml.ops.SymbolicOp):
         if isinstance(op, qml.ops.Pow):
@@ -136,6 +187,7 @@ def _has_power(op: Any) -> bool:
     return False
 
 
-def _inner_product(left: Any, right: Any) -> Any:
-    """Return the real part of the inner product of two states."""
-    return jnp.sum(jnp.real(jnp.conj(left) * right))
+def _operation(factor: Factor) -> Any:
+    if isinstance(factor, NamedFactor):
+        return getattr(qml, factor.name)(factor.wire)
+    return qml.Hermitian(factor.matrix, wires=factor.wires)

@@ -61,10 +61,11 @@ class ShotsOfBranch:
                 self._snapshots(simulator, state, *each)
                 for each in zip(keys, snapshots, strict=True)
             ]
-        probabilities = simulator.probabilities(state, range(state.ndim))
+        n_qubits = len(simulator.wires)
+        probabilities = simulator.probabilities(state, range(n_qubits))
         sample = draw(key, jax.lax.stop_gradient(probabilities), len(self.is_here))
         weights = self._weights(probabilities[sample])
-        bits = (sample[:, None] >> np.arange(state.ndim)[::-1]) & 1
+        bits = (sample[:, None] >> np.arange(n_qubits)[::-1]) & 1
         return [
             self._frequencies(bits, weights, what) if isinstance(what, Frequencies) else bits
             for what in asked
@@ -169,7 +170,7 @@ def snapshots_of(
 
     Args:
         simulator: what measuring does to the state.
-        state: with an axis for each qubit.
+        state: of the circuit.
         key: for random numbers.
         wires: what is sampled.
         bases: 0, 1, 2 for X, Y, Z, a row for each shot.
@@ -177,7 +178,7 @@ def snapshots_of(
     Returns:
         the outcomes, a row for each shot, and the probability of each row.
     """
-    first = jnp.moveaxis(state, wires, range(len(wires)))
+    first = simulator.by_wires(state, wires)
 
     @jax.checkpoint
     def shot(given: Any) -> tuple[Any, Any]:

@@ -1,5 +1,6 @@
 """Calls of QNodes on devices in the program: one run, or one for each combination of outcomes."""
 
+import functools
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 from jax.core import eval_jaxpr
+from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.source import named_after
 from bellhop.circuits.circuit.results import Results
@@ -34,7 +36,10 @@ from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.postselection import drops_shots, possible
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.operations.wire_faults import WireFaults
+from bellhop.circuits.precision import is_double, real_type
+from bellhop.circuits.vectorize.vectorize import vectorized
 from bellhop.errors import CompileError
+from bellhop.tracing.state import current_options
 
 _SIMULATORS: dict[type, type[Simulator]] = {
     qml.devices.DefaultQubit: PureSimulator,
@@ -72,7 +77,10 @@ def run_traced(call: QNodeCall, wires: WireMap) -> Any:
 
 def _run(call: QNodeCall, wires: WireMap) -> Any:
     qnode, inputs, where, shots = call.qnode, call.inputs, call.where, call.shots
-    simulator = _SIMULATORS[type(qnode.device)](qnode.device, wires, where)
+    simulator_of = functools.partial(_SIMULATORS[type(qnode.device)], qnode.device, wires, where)
+    options = current_options()
+    asked = options.precision if options else None
+    simulator = simulator_of(np.dtype(np.float32) if asked == "single" else real_type())
     check_state_fits(len(wires), where, axes=simulator.sides)
     results: Any = None
     uncounted: CompileError | None = None
@@ -83,7 +91,9 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     wire_faults = WireFaults(wires, where)
     sizes = np.array(shots.copies)
 
-    def run(outcomes: Any, drawn: Drawn, key: Any, row: Any, *inputs: Any) -> Any:
+    def run(
+        simulator: Simulator, outcomes: Any, drawn: Drawn, key: Any, row: Any, *inputs: Any
+    ) -> Any:
         nonlocal results, method, postselects, uncounted, rows
         rows = Rows(row, where)
         is_here = drawn.branch_of_shot == outcomes
@@ -102,15 +112,29 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         is_single = method == SINGLE_BRANCH
         statistics = circuit.statistics(leaves, method_of(qnode), is_single=is_single)
         results = Results(statistics, out_tree, shots, circuit.precision, where)
-        return [circuit.weight(), circuit.fault, *results.values()]
+        values = results.values()
+        if asked == "single" and not results.precision.is_single:
+            # As of the engine: amplitudes are in single precision, and what is summed over is not.
+            values = [_in_type(value, np.float32, real_type()) for value in values]
+        return [circuit.weight(), circuit.fault, *values]
 
     no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
     nothing_drawn = Drawn(
         jnp.zeros(shots.total, jnp.uint32), jnp.ones(()), jnp.asarray(1.0 * sizes)
     )
-    closed = jax.make_jaxpr(named_after(qnode.func, run))(
-        jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, no_key, ROW_STRUCT, *inputs
-    )
+
+    def traced(simulator: Simulator) -> ClosedJaxpr:
+        once = named_after(qnode.func, functools.partial(run, simulator))
+        return jax.make_jaxpr(once)(
+            jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, no_key, ROW_STRUCT, *inputs
+        )
+
+    closed = traced(simulator)
+    if results.precision.is_single and asked is None and is_double():
+        # Which numbers a circuit is made of is known when it has been traced.
+        simulator = simulator_of(np.dtype(np.float32))
+        closed = traced(simulator)
+    closed = vectorized(closed)
     if simulator.holds_mixtures and method not in (None, SINGLE_BRANCH):
         closed = with_sums(closed)
     if uncounted is not None and has_uncounted(closed.jaxpr):
@@ -183,6 +207,10 @@ class Drawn(NamedTuple):
 
 def _sum(one: Any, other: Any) -> Any:
     return one | other if one.dtype == bool else one + other
+
+
+def _in_type(value: Any, before: Any, after: Any) -> Any:
+    return value.astype(after) if value.dtype == before else value
 
 
 def _check_outcomes(n_outcomes: int, simulator: Simulator) -> None:

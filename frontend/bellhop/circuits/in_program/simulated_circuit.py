@@ -180,7 +180,8 @@ class SimulatedCircuit(ProgramCircuit):
             if self.n_outcomes:
                 self._leave_other_branches()
             shots = 0 if self._shots is None else self._shots.is_here.size
-            self.state = held(self.state, self.simulator.sides, shots, self._where)
+            qubits = len(self.simulator.wires)
+            self.state = held(self.state, qubits, self.simulator.sides, shots, self._where)
         if self._shots is None:
             statistics = exact_statistics(_StateValues(self, is_single=is_single), processes)
         else:

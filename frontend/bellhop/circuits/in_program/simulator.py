@@ -14,7 +14,7 @@ from bellhop.circuits.in_program.matrix_runs import MOST_WIRES, MatrixRun
 
 
 class Simulator(ABC):
-    """The operations on a state, with an axis for each qubit, and what is measured of it.
+    """The operations on a state, and what is measured of it.
 
     A state is not normalized: measuring projects it, so that what it weighs is the probability of
     the outcomes.
@@ -23,21 +23,32 @@ class Simulator(ABC):
         device: PennyLane's.
         wires: gives the qubit of a wire label.
         where: the QNode, for errors.
+        dtype: that of the real numbers of the state.
 
     Attributes:
-        base: how many entries the axis of a qubit has.
+        base: how many entries a qubit has.
+        parts: how many real numbers an entry is.
         sides: how many axes of two these entries are: two for a density matrix.
+        most_at_once: how many qubits the matrices have that operations are merged into.
         holds_mixtures: whether the sum of two states is one.
     """
 
     base: ClassVar[int]
+    parts: ClassVar[int]
     sides: ClassVar[int]
+    most_at_once: ClassVar[int]
     holds_mixtures: ClassVar[bool] = False
 
-    def __init__(self, device: Any, wires: WireMap, where: str) -> None:
+    def __init__(self, device: Any, wires: WireMap, where: str, dtype: np.dtype) -> None:
         self.name = device.name
+        self.dtype = dtype
         self.wires = wires
         self.where = where
+
+    @property
+    def number_type(self) -> np.dtype:
+        """The type of the numbers in its matrices."""
+        return np.result_type(self.dtype, np.complex64) if self.parts == 2 else self.dtype
 
     @abstractmethod
     def prepared(self, preparation: Any = None) -> Any:
@@ -73,7 +84,10 @@ class Simulator(ABC):
             with naming(op, self.where):
                 return self.matrix(op)
 
-        return MatrixRun(self.base, matrix).applied(run, state)
+        matrices = MatrixRun(
+            self.base, matrix, self.number_type, self.most_at_once, self.is_unitary
+        )
+        return matrices.applied(run, state.reshape(self.parts, -1)).reshape(state.shape)
 
     @abstractmethod
     def has_small_matrix(self, op: Any) -> bool:
@@ -82,6 +96,10 @@ class Simulator(ABC):
     @abstractmethod
     def matrix(self, op: Any) -> Any:
         """Return that matrix; NumPy's where all of it is known."""
+
+    @abstractmethod
+    def is_unitary(self, op: Any) -> bool:
+        """Tell whether that matrix is, whatever the parameters of the operation."""
 
     @abstractmethod
     def after_one(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
@@ -98,6 +116,10 @@ class Simulator(ABC):
     @abstractmethod
     def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the probabilities of the outcomes of qubits."""
+
+    @abstractmethod
+    def by_wires(self, state: Any, qubits: Sequence[int]) -> Any:
+        """Return a state with an axis for each qubit, those of some in front."""
 
     @abstractmethod
     def after_outcomes(self, state: Any, basis: Any) -> Any:

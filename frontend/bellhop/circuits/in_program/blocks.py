@@ -1,0 +1,144 @@
+"""Matrices on few qubits, grouped into blocks that are matrices on some more.
+
+A state is gone through once for each matrix that is applied to it, and that takes as long as moving
+it through memory does, be the matrix of one qubit or of four.  So matrices that follow each other
+on few qubits are multiplied before they meet the state::
+
+    matrices    0 1, 1 2, 2 3, 3 4, 4 5, 5 0
+    blocks      0 1 2 3: (2 3)(1 2)(0 1);  3 4 5 0: (5 0)(4 5)(3 4)
+
+The products of all blocks are made together, side by side.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+# The product of more is made by more blocks.
+_LONGEST = 16
+
+
+@dataclass
+class Block:
+    """Matrices that are multiplied.
+
+    Attributes:
+        qubits: those of the block, in the order of the rows of its matrix.
+        factors: pairs of the qubits of a matrix and what it is, the first to be applied first.
+        is_unitary: whether the inverse of all is the adjoint, whatever their parameters.
+    """
+
+    is_unitary: bool
+    qubits: list[int] = field(default_factory=list)
+    factors: list[tuple[tuple[int, ...], Any]] = field(default_factory=list)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all of its matrices are constants."""
+        return all(isinstance(what, np.ndarray) for _, what in self.factors)
+
+
+def grouped(
+    steps: Sequence[tuple[tuple[int, ...], Any, bool]], most: int, n_qubits: int
+) -> list[Block]:
+    """Group matrices that are applied one after the other.
+
+    Args:
+        steps: qubits, the matrix, and whether it is unitary, whatever its parameters.
+        most: how many qubits a block has; only a matrix of more is one of its own.
+        n_qubits: those of the state.
+    """
+    blocks: list[Block] = []
+    # The last block that each qubit is in.
+    last = [-1] * n_qubits
+    for qubits, what, is_unitary in steps:
+        first = max(last[qubit] for qubit in qubits)
+        fitting = [
+            (len(set(blocks[number].qubits) | set(qubits)), number)
+            for number in range(max(first, 0), len(blocks))
+            if blocks[number].is_unitary == is_unitary and len(blocks[number].factors) < _LONGEST
+        ]
+        size, number = min(fitting, default=(most + 1, 0))
+        if size > most:
+            number = len(blocks)
+            blocks.append(Block(is_unitary))
+        block = blocks[number]
+        block.factors.append((qubits, what))
+        for qubit in qubits:
+            last[qubit] = max(last[qubit], number)
+            if qubit not in block.qubits:
+                block.qubits.append(qubit)
+    return blocks
+
+
+def products(
+    blocks: Sequence[Block], base: int, dtype: Any, rows_of: Callable[[int, Sequence[Any]], Any]
+) -> Any:
+    """Return the products of blocks on equally many qubits, one after the other.
+
+    Args:
+        blocks: of which none is known.
+        base: how many entries a qubit has.
+        dtype: that of the numbers.
+        rows_of: takes a number of qubits and what matrices on so many are; returns these.
+    """
+    k = len(blocks[0].qubits)
+    embedded: list[Any] = [np.eye(base**k, dtype=dtype)[None]]
+    number_of: dict[tuple[int, int], int] = {}
+    sizes = sorted({len(qubits) for block in blocks for qubits, _ in block.factors})
+    n_made = 1
+    for size in sizes:
+        some = [
+            (b, f)
+            for b, block in enumerate(blocks)
+            for f, (qubits, _) in enumerate(block.factors)
+            if len(qubits) == size
+        ]
+        factors = [blocks[b].factors[f] for b, f in some]
+        places = [
+            tuple(blocks[b].qubits.index(qubit) for qubit in qubits)
+            for (b, _), (qubits, _) in zip(some, factors, strict=True)
+        ]
+        embedded.append(_embedded(rows_of(size, [what for _, what in factors]), places, base, k))
+        number_of |= {each: n_made + row for row, each in enumerate(some)}
+        n_made += len(some)
+    length = 1 << (max(len(block.factors) for block in blocks) - 1).bit_length()
+    numbers = np.array(
+        [[number_of.get((b, f), 0) for f in range(length)] for b in range(len(blocks))]
+    )
+    together = jnp.concatenate(embedded)[numbers]
+    while together.shape[1] > 1:
+        together = together[:, 1::2] @ together[:, ::2]
+    return together[:, 0]
+
+
+def known_product(block: Block, base: int) -> np.ndarray:
+    """Return the product of a block whose matrices are known."""
+    product = np.eye(base ** len(block.qubits))
+    for qubits, matrix in block.factors:
+        place = tuple(map(block.qubits.index, qubits))
+        product = _embedded(matrix[None], [place], base, len(block.qubits))[0] @ product
+    return product
+
+
+def _embedded(matrices: Any, places: Sequence[tuple[int, ...]], base: int, k: int) -> Any:
+    """Return matrices on some places of ``k`` as matrices on all of these.
+
+    Args:
+        matrices: on equally many places, one after the other.
+        places: those of each.
+    """
+    xp = np if isinstance(matrices, np.ndarray) else jnp
+    weights = np.zeros((len(places), k), int)
+    for row, chosen in enumerate(places):
+        weights[row, list(chosen)] = base ** np.arange(len(chosen))[::-1]
+    digits = np.arange(base**k)[:, None] // base ** np.arange(k)[::-1] % base
+    # What the entries of the chosen places are, and those of the others.
+    here = weights @ digits.T
+    there = (weights == 0) * base ** np.arange(k) @ digits.T
+    units = xp.asarray(here[..., None] == np.arange(matrices.shape[-1]), matrices.dtype)
+    is_diagonal = there[:, :, None] == there[:, None, :]
+    return xp.where(is_diagonal, units @ matrices @ units.swapaxes(1, 2), 0)

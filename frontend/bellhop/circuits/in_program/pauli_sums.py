@@ -1,0 +1,132 @@
+"""Sums of Pauli words, as one pass over a state for all words that flip the same qubits.
+
+A word is ``i**y X^x Z^z``, where ``x`` are the qubits of its X and Y, ``z`` those of its Z and Y,
+and ``y`` is how many Y it has.  So words of the same ``x`` are one diagonal matrix together, before
+the qubits of ``x`` are flipped::
+
+    0.5 Z0 + 0.2 Z1 + 0.3 X0 Z1 + 0.1 Y0  =  (0.5 Z0 + 0.2 Z1) + X0 (0.3 Z1 + 0.1 i Z0)
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+# More words, and more sets of flipped qubits, are gone through in a loop.
+_MOST_UNROLLED = 8
+
+
+class Word(NamedTuple):
+    """A Pauli word with its coefficient.
+
+    Attributes:
+        coefficient: a real number.
+        letters: pairs of a qubit and one of X, Y and Z.
+    """
+
+    coefficient: Any
+    letters: Sequence[tuple[int, str]]
+
+    def mask(self, letters: str, n_qubits: int) -> int:
+        """Return the bits of the qubits that have some letters."""
+        return sum(1 << (n_qubits - 1 - qubit) for qubit, is_ in self.letters if is_ in letters)
+
+    @property
+    def power(self) -> int:
+        """That of the imaginary unit."""
+        return sum(is_ == "Y" for _, is_ in self.letters) % 4
+
+
+def applied(words: Sequence[Word], state: Any) -> Any:
+    """Return a state after a sum of words, the real and imaginary part of whose amplitudes it has.
+
+    Args:
+        words: at least one.
+        state: of shape ``(2, 2**n)``.
+    """
+    n_qubits = state.shape[1].bit_length() - 1
+    by_flips: dict[int, list[Word]] = defaultdict(list)
+    for word in words:
+        by_flips[word.mask("XY", n_qubits)].append(word)
+    if len(by_flips) > _MOST_UNROLLED:
+        return _in_loop(words, state, n_qubits)
+    return sum(
+        flipped(_after_diagonal(some, state, n_qubits), mask, n_qubits)
+        for mask, some in by_flips.items()
+    )
+
+
+def flipped(state: Any, mask: int, n_qubits: int) -> Any:
+    """Return a state some of whose qubits are flipped; neighbours are one axis, reversed."""
+    bits = [bool(mask >> place & 1) for place in reversed(range(n_qubits))]
+    starts = [n for n, bit in enumerate(bits) if not n or bit != bits[n - 1]]
+    ends = [*starts[1:], n_qubits]
+    axes = [1 + axis for axis, start in enumerate(starts) if bits[start]]
+    sizes = [2 ** (b - a) for a, b in zip(starts, ends, strict=True)]
+    return jnp.flip(state.reshape(len(state), *sizes), axes).reshape(state.shape)
+
+
+def _after_diagonal(words: Sequence[Word], state: Any, n_qubits: int) -> Any:
+    """Return a state after a diagonal matrix, that of words without their flips."""
+    after = jnp.zeros_like(state)
+    for is_imaginary in (False, True):
+        some = [word for word in words if word.power % 2 == is_imaginary]
+        if some:
+            turned = jnp.stack([-state[1], state[0]]) if is_imaginary else state
+            after += _signs(some, n_qubits, state.dtype) * turned
+    return after
+
+
+def _signs(words: Sequence[Word], n_qubits: int, dtype: Any) -> Any:
+    """Return the diagonal of words of Z, and of Y as the sign that it has beside them."""
+    masks = np.array([word.mask("YZ", n_qubits) for word in words], np.uint32)
+    shares = _shares(words, dtype)
+
+    def add(total: Any, word: tuple[Any, Any]) -> tuple[Any, None]:
+        mask, share = word
+        return total + share * _sign(_numbers(n_qubits), mask, dtype), None
+
+    total = jnp.zeros(2**n_qubits, dtype)
+    if len(words) > _MOST_UNROLLED:
+        return jax.lax.scan(jax.checkpoint(add), total, (masks, shares))[0]
+    for each in zip(masks, shares, strict=True):
+        total, _ = add(total, each)
+    return total
+
+
+def _in_loop(words: Sequence[Word], state: Any, n_qubits: int) -> Any:
+    flips = np.array([word.mask("XY", n_qubits) for word in words], np.uint32)
+    masks = np.array([word.mask("YZ", n_qubits) for word in words], np.uint32)
+    is_imaginary = np.array([word.power % 2 == 1 for word in words])
+
+    # Its values are made again for derivatives: a state for each word would be kept.
+    @jax.checkpoint
+    def add(total: Any, word: Any) -> tuple[Any, None]:
+        flip, mask, share, is_imaginary = word
+        source = _numbers(n_qubits) ^ flip
+        there = share * _sign(source, mask, state.dtype) * state[:, source]
+        turned = jnp.stack([-there[1], there[0]])
+        return total + jnp.where(is_imaginary, turned, there), None
+
+    xs = flips, masks, _shares(words, state.dtype), is_imaginary
+    return jax.lax.scan(add, jnp.zeros_like(state), xs)[0]
+
+
+def _shares(words: Sequence[Word], dtype: Any) -> Any:
+    """Return the coefficients, with the sign of the imaginary unit's power."""
+    signs = np.array([1 if word.power < 2 else -1 for word in words])
+    coefficients = jnp.stack([jnp.asarray(jnp.real(word.coefficient), dtype) for word in words])
+    return coefficients * signs.astype(dtype)
+
+
+def _numbers(n_qubits: int) -> Any:
+    return jax.lax.iota(jnp.uint32, 2**n_qubits)
+
+
+def _sign(numbers: Any, mask: Any, dtype: Any) -> Any:
+    """Return minus one where an odd number of the bits of a mask are set."""
+    parity = jax.lax.population_count(numbers & mask) & 1
+    return 1 - 2 * parity.astype(dtype)
