@@ -219,14 +219,14 @@ def test_more_threads_than_processors_meet_in_callbacks_with_arrays_that_are_on_
     assert results == [MEET] * threads
 
 
-def test_sixty_threads_meet_in_callbacks_that_raise(run_script):
+def test_three_hundred_threads_meet_in_callbacks_that_raise(run_script):
     """As many programs at once as several clients of XLA's run, and as many exceptions."""
     script = """
 import os, threading
 os.environ["XLA_FLAGS"] = ""
 import bellhop
 
-barrier, right = threading.Barrier(60, timeout=250), []
+barrier, right = threading.Barrier(300, timeout=250), []
 
 def callback(x):
     barrier.wait()
@@ -241,10 +241,10 @@ def work(number):
         except KeyError as error:
             right.append(error.args == (number,))
 
-threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(60)]
+threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(300)]
 [thread.start() for thread in threads]
 [thread.join(250) for thread in threads]
-print(right == [True] * 120)
+print(right == [True] * 600)
 """
     assert run_script(script) == "True\n"
 

@@ -1,6 +1,13 @@
 """The end of a process while programs that nobody waits for still run on XLA's threads."""
 
+import faulthandler
+import re
+import threading
+
 import pytest
+from tests.patience import PATIENCE, run_at_once
+
+import bellhop
 
 # JAX copies a large NumPy array on a thread of its own, and the program begins there after that.
 BEGIN = """
@@ -98,3 +105,28 @@ time.sleep(0.1)
 print("end")
 """
     assert run_script(script) == "end\n"
+
+
+def test_faulthandler_shows_the_callback_that_a_program_waits_for(tmp_path):
+    """On whichever thread it runs."""
+    entered, leave = threading.Barrier(3, timeout=PATIENCE), threading.Event()
+
+    def waits_for_ever(x) -> float:
+        entered.wait()
+        leave.wait(PATIENCE)
+        return float(x)
+
+    waits = bellhop.pure_callback(waits_for_ever)
+    f = bellhop.qjit(lambda x: waits(x) + waits(2 * x), concurrent_callbacks=2)
+
+    def look():
+        try:
+            entered.wait()
+            with (tmp_path / "threads").open("w") as file:
+                faulthandler.dump_traceback(file, all_threads=True)
+        finally:
+            leave.set()
+
+    run_at_once(lambda: f(1.0), look)
+    text = (tmp_path / "threads").read_text()
+    assert len(re.findall(r"test_process_end.py\", line \d+ in waits_for_ever", text)) == 2
