@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 import jax
 
 from bellhop._jax.patches.platforms_of_jits import choose_platforms_of_jits
-from bellhop._jax.private import trace_state_clean
+from bellhop._jax.private import backends_are_initialized, trace_state_clean
 from bellhop.base.devices import (
     Target,
     resolve_target,
@@ -42,8 +42,8 @@ class Accelerated(PickledByName):
         self._regions: dict[Target, Callable[..., Any]] = {}
         # Of each instance, where the function is that of a class.
         self._methods: weakref.WeakKeyDictionary[Any, Accelerated] = weakref.WeakKeyDictionary()
-        # Nothing to look at without one, and JAX's devices may not have been configured yet.
-        if dev is not None:
+        # Looking a name up makes JAX's devices, which may not have been configured yet.
+        if dev is not None and (backends_are_initialized() or not isinstance(dev, str)):
             resolve_target(dev)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -211,7 +211,8 @@ def accelerate(
 
     Raises:
         CompileError: when traced, if ``func`` cannot be traced by JAX; names it.
-        ValueError: if there is no such device; names those there are.
+        ValueError: if there is no such device; names those there are. A name is looked up at once
+            where JAX has made its devices, and otherwise when the function is called.
 
     Example:
         >>> import bellhop, jax, jax.numpy as jnp

@@ -409,10 +409,29 @@ def test_values_that_python_asks_for():
 def test_decorating_leaves_jax_s_devices_to_be_configured(run_script):
     printed = run_script(
         """
-        import jax, pennylane as qml, bellhop
+        import jax, numpy as np, pennylane as qml, pickle, tempfile, bellhop
 
+        bellhop.enable_cache(tempfile.mkdtemp())
         square = bellhop.accelerate(lambda x: x * x)
-        seen = bellhop.pure_callback(lambda x: x, float)
+        # As JAX's devices are not yet, this one is.
+        named = bellhop.accelerate(lambda x: 1 * x, dev="cpu:2")
+        missing = bellhop.accelerate(lambda x: x, dev="cpu:7")
+        seen = bellhop.pure_callback(lambda x: named(x), float)
+
+        @bellhop.pure_callback
+        def ruled(x) -> float:
+            return x
+
+        ruled.fwd(lambda x: (ruled(x), x))
+        ruled.bwd(lambda x, dy: (dy,))
+        bellhop.buffer_callback(lambda context, out: None, jax.ShapeDtypeStruct((), float))
+        for device in ("default.qubit", "default.mixed", "null.qubit", "reference.qubit"):
+            circuit = qml.QNode(lambda: qml.expval(qml.Z(0)), qml.device(device, wires=1))
+            bellhop.qjit(bellhop.vmap(circuit), seed=3, autograph=True)
+            bellhop.grad(circuit), pickle.dumps(bellhop.qjit(np.sin, static_argnums=0))
+        with bellhop.profile():
+            pass
+        bellhop.barrier_wait()
 
         @bellhop.qjit
         @qml.qnode(qml.device("lightning.qubit", wires=1))
@@ -423,7 +442,11 @@ def test_decorating_leaves_jax_s_devices_to_be_configured(run_script):
         # JAX refuses it once it has made its devices.
         jax.config.update("jax_num_cpu_devices", 3)
         print(len(jax.devices()), f"{f(1.0):.3f}")
+        try:
+            missing(1.0)
+        except ValueError as error:
+            print("no device 'cpu:7'" in str(error))
         """,
         XLA_FLAGS="",
     )
-    assert printed.split() == ["3", "0.540"]
+    assert printed.split() == ["3", "0.540", "True"]
