@@ -48,21 +48,32 @@ from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope, is_tracing
 
 
-def intercept_qnodes() -> None:
-    """Make QNodes that are called while we trace part of the program."""
+def intercept_qnodes(traced: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Make QNodes that are called while we trace part of the program.
+
+    Args:
+        traced: makes what a function does part of a program of ours.
+    """
     put_back_former_names()
     take_computed_values()
     take_computed_angles()
     note_drawn_seeds()
     measure_pauli_words()
-    call_qnodes_by(_in_programs)
+    call_qnodes_by(functools.partial(_in_programs, traced))
 
 
-def _in_programs(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
+def _in_programs(
+    traced: Callable[[Callable[..., Any]], Callable[..., Any]], uncompiled: Callable[..., Any]
+) -> Callable[..., Any]:
     @functools.wraps(uncompiled)
     def call(self: qml.QNode, *args: Any, **kwargs: Any) -> Any:
         if is_tracing():
             return call_qnode(self, args, kwargs)
+        mesh = jax.sharding.get_abstract_mesh()
+        if mesh.manual_axes and mesh.size > 1:
+            # The devices of a shard_map would call PennyLane from a thread each, which then gives
+            # some wrong gradients, without a word.
+            return traced(functools.partial(call_qnode, self, args, kwargs))()
         return uncompiled(self, *args, **kwargs)
 
     return call
