@@ -18,7 +18,6 @@ from bellhop.compiled.traced_function import TracedFunction
 from bellhop.compiler.instruments import recording
 from bellhop.errors import CompileError
 from bellhop.tracing.options import CompileOptions
-from bellhop.transformations.traced import traced
 
 
 class AheadOfTime(Inspectable):
@@ -135,7 +134,12 @@ class AheadOfTime(Inspectable):
         types = array_types(flat_arguments(arguments, named))
         made = next(made for made in reversed(self._programs.made) if made.is_for(static, *types))
         lower = functools.partial(self.lower, *args, **kwargs)
-        return Traced(of_jax, self._traced.name, made.program.jaxpr, lower)
+
+        def lower_as_jit(**options: Any) -> jax.stages.Lowered:
+            jit = jax.jit(self._uncompiled(static))
+            return jit.trace(*arguments, **named).lower(**options)
+
+        return Traced(of_jax, self._traced.name, made.program.jaxpr, lower, lower_as_jit)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Return the shapes and dtypes of the result, and run or compile nothing.
@@ -150,12 +154,16 @@ class AheadOfTime(Inspectable):
             ShapeDtypeStruct(shape=(), dtype=float64)
         """
         static, arguments, named = self._separate(args, kwargs)
+        return jax.eval_shape(self._uncompiled(static), *arguments, **named)
+
+    def _uncompiled(self, static: Static) -> Callable[..., Any]:
+        """Return the function of the other arguments, which JAX traces."""
 
         def function(*args: Any, **kwargs: Any) -> Any:
-            args, kwargs = static.merge(args, kwargs)
-            return traced(self.user_function)(*args, **kwargs)
+            return self._traced.run_uncompiled(static, args, kwargs)
 
-        return jax.eval_shape(function, *arguments, **named)
+        function.__name__ = self._traced.name
+        return function
 
     def _separate(self, args: Any, kwargs: Any) -> tuple[Static, Any, Any]:
         """Return static arguments, and the others as the program takes them."""

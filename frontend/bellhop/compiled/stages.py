@@ -103,21 +103,33 @@ class Traced(_Stage):
         function: what the user's is called.
         jaxpr: the traced function.
         lower: returns the next stage.
+        lower_as_jit: returns that of a ``jax.jit`` of the function, with JAX's options.
 
     Attributes:
         jaxpr: the traced function.
     """
 
     def __init__(
-        self, of_jax: Any, function: str, jaxpr: Any, lower: Callable[[], Lowered]
+        self,
+        of_jax: Any,
+        function: str,
+        jaxpr: Any,
+        lower: Callable[[], Lowered],
+        lower_as_jit: Callable[..., jax.stages.Lowered],
     ) -> None:
         super().__init__(of_jax, function)
         self.jaxpr = jaxpr
         self._lower = lower
+        self._lower_as_jit = lower_as_jit
 
-    def lower(self) -> Lowered:
-        """Lower the program."""
-        return self._lower()
+    def lower(self, **options: Any) -> Any:
+        """Lower the program.
+
+        Args:
+            options: those of JAX's, such as ``lowering_platforms``, which ``jax.export`` gives;
+                then it is lowered as a ``jax.jit`` of the function is, and is JAX's.
+        """
+        return self._lower_as_jit(**options) if options else self._lower()
 
 
 class PinnedRunner(Runner):

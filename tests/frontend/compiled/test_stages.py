@@ -115,3 +115,11 @@ def test_a_program_of_arrays_is_exported():
     f = bellhop.qjit(lambda x: jnp.sin(x))
     exported = jax.export.export(jax.jit(lambda x: f(x)))(1.0)
     assert exported.call(2.0) == jnp.sin(2.0)
+
+
+def test_export_takes_a_qjit_function_as_it_takes_a_jit():
+    f = bellhop.qjit(lambda x, n: {"y": jnp.sin(x) * n}, static_argnums=1)
+    exported = jax.export.export(f, platforms=["cpu"])(jax.ShapeDtypeStruct((3,), float), 2)
+    np.testing.assert_allclose(exported.call(jnp.ones(3))["y"], 2 * np.sin(np.ones(3)))
+    with pytest.raises(NotImplementedError, match="jax.export"):
+        jax.export.export(bellhop.qjit(lambda x: bellhop.pure_callback(abs, float)(x)))(1.0)
