@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from benchmarks import gpu_regions
 
+import bellhop
+
 TINY = gpu_regions.Sizes(megabytes=1, matrix=4, qubits=2, rounds=1)
 SAME_VALUES = ("scalar", "same", "in", "out", "matmul")
 
@@ -27,3 +29,14 @@ def test_overlap_runs():
     runs = gpu_regions.CASES["overlap"][1](gpu_regions.pick_device(), TINY)
     assert np.isfinite(runs["region"]())
     assert np.isfinite(runs["by hand"]())
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("busy")
+def test_programs_that_overlap(monkeypatch):
+    from benchmarks import overlap
+
+    monkeypatch.setattr(overlap, "PART", 1)
+    x = np.arange(4.0)
+    for function, _ in overlap.programs().values():
+        np.testing.assert_allclose(bellhop.qjit(function)(x), 3 * x)

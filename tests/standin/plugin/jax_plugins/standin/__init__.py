@@ -7,6 +7,7 @@ JAX's callbacks for GPUs, and linear algebra.  What it lacks: CUDA, its librarie
 
 import ctypes
 import os
+from typing import Any
 
 _PLATFORM = os.environ.get("STANDIN_PLATFORM", "cuda")
 _device = ctypes.CDLL(os.environ["STANDIN_DEVICE"])
@@ -46,3 +47,15 @@ def delay(**milliseconds: float) -> None:
     """Delay what crosses from now on: ``to_device``, ``to_host``, each copy by so much."""
     for name, value in milliseconds.items():
         ctypes.c_int.in_dll(_device, f"{name}_delay").value = round(1000 * value)
+
+
+def busy(x: Any, milliseconds: float) -> Any:
+    """Return an array of floating-point numbers, but later, in a program for any device."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    wait = jax.ffi.ffi_call("standin_busy", jax.ShapeDtypeStruct(x.shape, x.dtype))
+    x = wait(x, microseconds=np.int64(1000 * milliseconds))
+    # XLA's CPU client runs what is cheaper than this in the thread that calls it.
+    return x + 0 * jnp.sum(jnp.sin(jnp.arange(4096) + jnp.ravel(x)[0]))
