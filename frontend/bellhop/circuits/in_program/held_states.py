@@ -30,23 +30,23 @@ def held(state: Any, qubits: int, sides: int, shots: int, where: str) -> Any:
         shots: how many numbers are drawn from it.
         where: the QNode and its line, for errors.
     """
-    return _held_p.bind(state, qubits=qubits, sides=sides, shots=shots, where=where)
+    return _held_p.bind(
+        state, size=state.size, qubits=qubits, sides=sides, shots=shots, where=where
+    )
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     return _held_p.bind(*primals, **params), tangents[0]
 
 
-def _batch(
-    operands: Sequence[Any], dims: Sequence[int], *, qubits: int, sides: int, shots: int, where: str
-) -> Any:
+def _batch(operands: Sequence[Any], dims: Sequence[int], **params: Any) -> Any:
     (states,) = operands
-    rows = states.shape[dims[0]]
-    amplitude = states.size // rows * states.dtype.itemsize >> sides * qubits
+    size, qubits, sides, where = (params[name] for name in ("size", "qubits", "sides", "where"))
+    rows = states.size // size
+    amplitude = size * states.dtype.itemsize >> sides * qubits
     check_state_fits(qubits, where, axes=sides, rows=rows, amplitude=amplitude)
-    check_shots_fit(shots, where, rows=rows)
-    bound = _held_p.bind(states, qubits=qubits, sides=sides, shots=shots, where=where)
-    return bound, dims[0]
+    check_shots_fit(params["shots"], where, rows=rows)
+    return _held_p.bind(states, **params), dims[0]
 
 
 ad.primitive_jvps[_held_p] = _jvp
