@@ -26,13 +26,14 @@ def drop_unused_meshes(module: ir.Module | ir.Operation) -> None:
     found = meshes(module)
     if not found:
         return
-    # An attribute that refers to one is opaque to MLIR's Python API.
+    # An attribute that refers to one is opaque to MLIR's Python API: shardings, and from JAX 0.12
+    # on the groups of a collective. Constants refer to none, and their texts may be long.
     texts = [
         str(value)
         for function in functions(module).values()
         for op in (function, *operations(function))
-        for name, value in op.attributes.items()
-        if name in ("arg_attrs", "res_attrs") or "sharding" in name
+        for value in op.attributes.values()
+        if not isinstance(value, ir.DenseElementsAttr | ir.DenseResourceElementsAttr)
     ]
     for mesh in found:
         reference = re.compile(rf'@"?{re.escape(string(mesh, "sym_name"))}"?\b')
