@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.core import eval_jaxpr
 from jax.extend.core import Primitive
 from jax.lax import sin_p, while_p
@@ -60,3 +61,46 @@ def test_lines_of_the_users_source_stay() -> None:
     assert "test_rewriting.py" in jax.jit(
         lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args)
     ).lower(0.3, 3).as_text(debug_info=True)
+
+
+@jax.custom_jvp
+def doubled(x: Any) -> Any:
+    return 2 * x
+
+
+doubled.defjvp(lambda x, t: (doubled(*x), 2 * t[0]))
+
+
+def of_all_kinds(x: Any, i: Any) -> Any:
+    jax.debug.callback(lambda _: None, x)
+    y = jax.jit(lambda x: x + 1)(x) * 2.0 + x[i] + jnp.where(i > 0, 1, x)
+    y = doubled(jax.checkpoint(jnp.sin)(y))
+    return jax.lax.scan(lambda c, v: (c + v, c), jnp.zeros_like(y[0]), y), nested(y[0], i)
+
+
+AGAIN = {
+    "all kinds": (of_all_kinds, (np.ones(3), 1)),
+    "single precision": (of_all_kinds, (np.ones(3, np.float32), 1)),
+    "empty": (lambda x, i: x.sum() + x * i, (np.ones(0), 1)),
+    "matrices": (lambda x, i: jnp.linalg.norm(x @ x.T, axis=0) * i, (np.ones((2, 3)), 2)),
+    "keys": (lambda key, i: jax.random.normal(key, 3) * i, (jax.random.key(0), 2.0)),
+}
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_without_rules_it_is_the_same_again(name: str) -> None:
+    function, args = AGAIN[name]
+    closed = jax.make_jaxpr(function)(*args)
+    again = lambda *args: interpret(closed, {}, *args)
+    assert str(jax.make_jaxpr(again)(*args)) == str(closed)
+    rows = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), args)
+    ours, theirs = jax.vmap(again)(*rows), jax.vmap(function)(*rows)
+    jax.tree.map(np.testing.assert_allclose, ours, jax.tree.leaves(theirs))
+
+
+def test_an_operand_of_another_type() -> None:
+    closed = jax.make_jaxpr(lambda x: (x * 2.0, jnp.sin(x)))(np.float64(1))
+    constant = jax.make_jaxpr(lambda: interpret(closed, {}, np.ones(())))()
+    assert [aval.shape for aval in constant.out_avals] == [(), ()]
+    again = jax.make_jaxpr(lambda x: interpret(closed, {}, x))(np.ones(3))
+    assert [aval.shape for aval in again.out_avals] == [(3,), (3,)]

@@ -25,7 +25,6 @@ from bellhop.circuits.in_program.origins import origins
 from bellhop.circuits.in_program.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.statistics import Statistic
-from bellhop.control_flow.interpretation import unrolling
 from bellhop.control_flow.steps import Branches
 from bellhop.errors import CompileError
 
@@ -55,9 +54,7 @@ class NoisyCircuit(SimulatedCircuit):
 
     def traced(self, function: Callable[..., Any], *args: Any) -> tuple[list[Any], Any]:
         """Run a quantum function; return the leaves and the structure of its result."""
-        # Noise models know wires, and so the numbers of iterations.
-        with unrolling():
-            leaves, tree = super().traced(function, *args)
+        leaves, tree = super().traced(function, *args)
         self._adds_noise = False
         return leaves, tree
 

@@ -28,7 +28,8 @@ from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.gate_parameters import GateParameters
 from bellhop.circuits.recording.inverted_functions import NestingCircuit
-from bellhop.circuits.recording.unrolling import UnrolledLoops
+from bellhop.circuits.recording.no_loops import NoLoops
+from bellhop.circuits.recording.whole_function import RunOnce
 from bellhop.control_flow.steps import Branches
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope
@@ -50,12 +51,18 @@ def needs_tape(qnode: qml.QNode) -> bool:
 
 
 def call_on_tape(
-    qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any], where: str, call: Call
+    qnode: qml.QNode,
+    function: RunOnce,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    where: str,
+    call: Call,
 ) -> Any:
     """Trace a call of a QNode whose transforms need its circuit as a tape.
 
     Args:
         qnode: the QNode.
+        function: its quantum function.
         args: its arguments.
         kwargs: its arguments by name.
         where: the QNode and its line, for errors.
@@ -83,7 +90,9 @@ def call_on_tape(
     def record(*args: Any) -> tuple[qml.tape.QuantumScript, list[Any], Any]:
         # A wire that the program computes is in no set of wires of a noise model.
         recorder = _Tape(where, f"the transform {names}", knows_wires=has_noise_model)
-        leaves, tree = recorder.traced(lambda: qnode.func(*args, **kwargs))
+        # What is no tracer the user may look at.
+        once, inputs = function.of(args, kwargs, jax.core.Tracer)
+        leaves, tree = recorder.traced(once, *inputs)
         processes = list(filter(is_measurement, leaves))
         recorder.check_known(processes, "measurements")
         tape = qml.tape.QuantumScript(recorder.operations, processes, shots=qnode.shots)
@@ -145,7 +154,7 @@ def _qnode_of(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
     return changed if tape.shots == qnode.shots else qml.set_shots(changed, tape.shots)
 
 
-class _Tape(UnrolledLoops, NestingCircuit):
+class _Tape(NoLoops, NestingCircuit):
     """Puts operations on a tape, of which those that know wires hold no computed ones."""
 
     def __init__(self, where: str, what: str, *, knows_wires: bool = False) -> None:

@@ -20,12 +20,12 @@ from bellhop.circuits.python_devices.template import (
     with_computed_wires,
 )
 from bellhop.circuits.recording.inverted_functions import NestingCircuit, apply_control_flow
-from bellhop.circuits.recording.unrolling import UnrolledLoops
+from bellhop.circuits.recording.no_loops import NoLoops
 from bellhop.control_flow.steps import Branches, traced_branches
 from bellhop.errors import CompileError
 
 
-class RecordedCircuit(UnrolledLoops, NestingCircuit):
+class RecordedCircuit(NoLoops, NestingCircuit):
     """The steps of a template, and the operands that stand in them.
 
     Loops of known length are unrolled; both branches of a conditional are steps, and the device
@@ -35,6 +35,8 @@ class RecordedCircuit(UnrolledLoops, NestingCircuit):
         steps: so far, in order.
         operands: what the program computes, by number.
     """
+
+    outcomes_are_operations = True
 
     def __init__(self, where: str, rows: Rows, device_wires: Any = None) -> None:
         super().__init__(where, rows)
@@ -145,6 +147,10 @@ class RecordedCircuit(UnrolledLoops, NestingCircuit):
         """Append a measurement, and return PennyLane's value for its outcome."""
         del site
         self.flush_active("measure")
+        return self.outcome(label, reset=reset, postselect=postselect)
+
+    def outcome(self, label: Any, *, reset: bool, postselect: int) -> Any:
+        """Queue a measurement, and return PennyLane's value for its outcome."""
         outcome = qml.ops.MidMeasure(
             wires=qml.wires.Wires([label]),
             reset=reset,

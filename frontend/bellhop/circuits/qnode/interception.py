@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import pennylane as qml
-from pennylane.queuing import AnnotatedQueue, process_queue
 
 from bellhop._jax.patches.former_names import put_back_former_names
 from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
@@ -29,7 +28,6 @@ from bellhop.circuits.gates.rewrites import global_folding
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
 from bellhop.circuits.in_program.simulate import is_in_program, run_traced
-from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.tape_transforms import (
     NoTapeError,
     call_on_tape,
@@ -40,12 +38,12 @@ from bellhop.circuits.python_devices.run_on_python_device import run_on_python_d
 from bellhop.circuits.qnode.compiled_circuits import engine_may_run, run_on_plugin
 from bellhop.circuits.qnode.default_qubit import run_default_qubit
 from bellhop.circuits.qnode.mitigation import current_mitigation
-from bellhop.circuits.recording.allocation import number_needed
 from bellhop.circuits.recording.inverted_functions import fold
 from bellhop.circuits.recording.pauli_measurement import measure_pauli_words
-from bellhop.control_flow.interpretation import unrolling
+from bellhop.circuits.recording.used_wires import UsedWires
+from bellhop.circuits.recording.whole_function import RunOnce
 from bellhop.errors import CompileError
-from bellhop.tracing.state import circuit_scope, is_tracing
+from bellhop.tracing.state import is_tracing, tracing_with
 
 
 def intercept_qnodes(traced: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -89,35 +87,30 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     Raises:
         CompileError: for what circuits cannot do yet; names the QNode and its line.
     """
-    mitigation = current_mitigation()
-    if mitigation is not None:
-        return mitigation.run(lambda: call_qnode(qnode, args, kwargs))
-    where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
     if "shots" in kwargs and "shots" not in inspect.signature(qnode.func).parameters:
         # PennyLane's former way to say how many.
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
+    function, mitigation = RunOnce(qnode.func), current_mitigation()
+    run = lambda: _run(qnode, function, args, kwargs)
+    # Tapes have no loops, and noise models know wires, and so the numbers of iterations.
+    with tracing_with(unrolls=needs_tape(qnode) or _runs_as_tapes(qnode)):
+        return run() if mitigation is None else mitigation.run(run)
+
+
+def _run(qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any) -> Any:
+    where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
     _check_no_debugger(qnode, where)
     check_number_of_shots(qnode, where)
     if needs_tape(qnode):
         try:
-            return call_on_tape(qnode, args, kwargs, where, call_qnode)
+            return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
         except NoTapeError:
             is_mixed = type(qnode.device) is qml.devices.DefaultMixed
             if not (is_mixed and takes_noise_in_pieces(qnode)):
                 raise
-    leaves, in_tree = jax.tree.flatten((args, kwargs))
-    # What the program does not compute stays static: numbers become constants of the gates.
-    dynamic = [index for index, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
-    inputs = [leaves[index] for index in dynamic]
-
-    def function(*inputs: Any) -> Any:
-        given = dict(zip(dynamic, inputs, strict=True))
-        full = [given.get(index, leaf) for index, leaf in enumerate(leaves)]
-        args, kwargs = jax.tree.unflatten(in_tree, full)
-        return qnode.func(*args, **kwargs)
-
-    traced_call = QNodeCall(qnode, fold(function, global_folding()), inputs, where)
+    once, inputs = function.of(args, kwargs)
+    traced_call = QNodeCall(qnode, fold(once, global_folding()), inputs, where)
     if _runs_as_tapes(qnode):
         return run_on_python_device(traced_call)
     if type(qnode.device) is qml.devices.DefaultQubit:
@@ -126,7 +119,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         run = run_traced
     else:
         run = run_null if is_null_device(qnode.device) else run_on_plugin
-    return run(traced_call, _wire_map(qnode, function, inputs, where))
+    return run(traced_call, _wire_map(qnode, once, inputs, where))
 
 
 def _runs_as_tapes(qnode: qml.QNode) -> bool:
@@ -165,36 +158,11 @@ def _used_wires(
     function: Callable[..., Any], inputs: Sequence[Any], where: str
 ) -> tuple[Sequence[Any], Sequence[int]]:
     """Return the wires that a circuit names, in PennyLane's order, and those that it allocates."""
-
-    def labels_of_run() -> tuple[tuple[Any, ...], int]:
-        labels: tuple[Any, ...] = ()
-        needed = 0
-
-        def run(*inputs: Any) -> tuple[()]:
-            nonlocal labels, needed
-            with circuit_scope(None), AnnotatedQueue() as queue:
-                result = function(*inputs)
-            operations, *_ = process_queue(queue)
-            operations = [op for op in operations if not is_measurement(op)]
-            processes = [
-                leaf
-                for leaf in jax.tree.leaves(result, is_leaf=is_measurement)
-                # Outcomes are numbers; their wires stand among the operations.
-                if is_measurement(leaf) and leaf.mv is None
-            ]
-            in_order = qml.wires.Wires.all_wires([part.wires for part in (*operations, *processes)])
-            labels = tuple(w for w in in_order if not isinstance(w, qml.wires.DynamicWire))
-            needed = number_needed(operations)
-            return ()
-
-        jax.eval_shape(run, *inputs)
-        return labels, needed
-
-    labels, needed = labels_of_run()
-    if any(map(is_dynamic, labels)):
-        # The index of a loop of known length is known where Python runs the loop.
-        with unrolling():
-            labels, needed = labels_of_run()
+    used = UsedWires(where).of(function, inputs)
+    if any(map(is_dynamic, used.labels())):
+        # The number of an iteration is known where all iterations are gone through.
+        used = UsedWires(where, goes_through_loops=True).of(function, inputs)
+    labels = used.labels()
     if any(map(is_dynamic, labels)):
         raise CompileError(
             f"{where}: its wires are computed in the program, and the device has no wires of its "
@@ -204,7 +172,7 @@ def _used_wires(
     # As PennyLane does: labels that are 0, 1, ... in any order stand for themselves.
     own = sorted(labels) if set(labels) == set(range(len(labels))) else labels
     first = max((label for label in labels if isinstance(label, int)), default=-1) + 1
-    return own, range(first, first + needed)
+    return own, range(first, first + used.n_allocated)
 
 
 def _check_no_debugger(qnode: qml.QNode, where: str) -> None:

@@ -13,9 +13,9 @@ is traced once, to ::
     { lambda ; x. let
         y = mul 2.0 x
         quantum_region[kind=adjoint body={ lambda ; y. let
-            quantum_operation[RX] y
+            quantum_operations[RX] y
             _ = quantum_for_loop[length=3 body={ lambda ; i z. let
-                quantum_operation[CRY] z
+                quantum_operations[CRY] z
                 a = mul z i
               in (a,) }] y
           in () }] y
@@ -31,13 +31,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jax.core import eval_jaxpr
-from jax.extend.core import ClosedJaxpr, Effect, JaxprEqn, Primitive
+import numpy as np
+from jax.core import ShapedArray, eval_jaxpr
+from jax.extend.core import ClosedJaxpr, Effect, Jaxpr, JaxprEqn, Primitive
+from jax.extend.core.primitives import while_p
 
 from bellhop._jax.private import convert_constvars_jaxpr, register_effect
 from bellhop.base.equations import equations_of
 from bellhop.base.flat import flat_jaxpr
-from bellhop.circuits.recording.traced_operators import TracedOperator
 
 
 class _GateEffect(Effect):
@@ -50,19 +51,29 @@ class _GateEffect(Effect):
 register_effect(_GateEffect)
 GATES = _GateEffect()
 
-# operands: what is traced in the operation -> ()
-operation_p = Primitive("quantum_operation")
+# operands: what is traced in the operations -> ()
+operations_p = Primitive("quantum_operations")
+# operands: the wire, if it is traced -> the outcome
+outcome_p = Primitive("quantum_outcome_of_wire")
+# () -> (): what follows is a joint measurement
+joint_p = Primitive("quantum_joint_measurement")
 # operands: those of the body, and what is traced in the controls -> ()
 region_p = Primitive("quantum_region")
 # operands: constants, carried values, and the number of iterations unless that is known -> carried
 for_loop_p = Primitive("quantum_for_loop")
-for _primitive in (operation_p, region_p, for_loop_p):
+for _primitive in (operations_p, outcome_p, joint_p, region_p, for_loop_p):
     _primitive.multiple_results = True
 
 
-@operation_p.def_effectful_abstract_eval
-def _operation(*_: Any, **__: Any) -> Any:
+@operations_p.def_effectful_abstract_eval
+@joint_p.def_effectful_abstract_eval
+def _operations(*_: Any, **__: Any) -> Any:
     return [], {GATES}
+
+
+@outcome_p.def_effectful_abstract_eval
+def _outcome(*_: Any, **__: Any) -> Any:
+    return [ShapedArray((), np.dtype(bool))], {GATES}
 
 
 @region_p.def_effectful_abstract_eval
@@ -86,6 +97,32 @@ def has_other_effects(eqn: JaxprEqn) -> bool:
     return bool(eqn.effects - {GATES})
 
 
+def has_computed_lengths(jaxpr: Jaxpr, *, in_loop: bool = False) -> bool:
+    """Tell whether gates stand in a loop whose length certainly is computed in the program.
+
+    That of a loop in another may turn out to be known for each of the other's iterations.
+
+    Args:
+        jaxpr: with gates.
+        in_loop: whether it is the body of a loop of known length, which carries nothing.
+    """
+    for eqn in filter(has_gates, jaxpr.eqns):
+        if eqn.primitive is for_loop_p:
+            is_known = eqn.params["length"] is not None
+            if not is_known and not (in_loop and not eqn.outvars):
+                return True
+            inner = [(eqn.params["body"], is_known and not eqn.outvars)]
+        elif eqn.primitive is region_p:
+            inner = [(eqn.params["body"], in_loop)]
+        elif eqn.primitive is while_p:
+            return True
+        else:
+            inner = [(branch, False) for branch in eqn.params.get("branches", ())]
+        if any(has_computed_lengths(each.jaxpr, in_loop=within) for each, within in inner):
+            return True
+    return False
+
+
 @dataclass(frozen=True, eq=False)
 class GateJaxpr:
     """A quantum function as traced.
@@ -104,13 +141,22 @@ class GateJaxpr:
         """Return the wires of all operations; None where some are traced."""
         found: list[Any] = []
         for eqn in equations_of(self.closed.jaxpr):
-            operator = eqn.params.get("operator" if eqn.primitive is operation_p else "controls")
-            if not isinstance(operator, TracedOperator):
-                continue
-            if operator.wires is None:
-                return None
-            found += operator.wires
-        return found
+            found += _wires_of(eqn)
+        return None if any(isinstance(wire, _Unknown) for wire in found) else found
+
+
+class _Unknown:
+    """Stands for an operand."""
+
+
+def _wires_of(eqn: JaxprEqn) -> Iterator[Any]:
+    unknown = [_Unknown() for _ in eqn.invars]
+    if eqn.primitive is operations_p:
+        for op in eqn.params["operator"].with_values(unknown):
+            yield from op.wires
+    elif eqn.primitive is region_p:
+        controls = region_of(eqn, unknown)[1]
+        yield from () if controls is None else controls[0]
 
 
 def traced(function: Callable[..., Any], *args: Any) -> GateJaxpr:

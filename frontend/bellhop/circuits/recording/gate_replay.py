@@ -5,9 +5,9 @@ Python in them, and then the gates, the last one first::
 
     { lambda ; x. let                                  z = mul y 2.0
         y = callback x                  backwards      circuit.apply([adjoint(RY(z))])
-        quantum_operation[RX] y         ------->       circuit.apply([adjoint(RX(y))])
+        quantum_operations[RX] y         ------->       circuit.apply([adjoint(RX(y))])
         z = mul y 2.0
-        quantum_operation[RY] z
+        quantum_operations[RY] z
       in () }
 
 The values of a loop come by a loop without gates, which keeps what each iteration begins with; in
@@ -36,7 +36,9 @@ from bellhop.circuits.recording.gate_jaxpr import (
     for_loop_p,
     has_gates,
     has_other_effects,
-    operation_p,
+    joint_p,
+    operations_p,
+    outcome_p,
     region_of,
     region_p,
 )
@@ -58,9 +60,12 @@ class Player:
 
     Args:
         change: changes the operations before.
+        writes: whether what is played forwards is as the user wrote it, so that the circuit
+            rewrites it and allocates wires.
     """
 
     change: Change = lambda operations: operations
+    writes: bool = False
 
     @property
     def circuit(self) -> Any:
@@ -70,9 +75,14 @@ class Player:
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations."""
         if operations:
+            self._take_precision(operations)
             with qml.QueuingManager.stop_recording():
                 changed = self.change(operations)
             self.circuit.apply(list(changed))
+
+    def _take_precision(self, operations: Sequence[Any]) -> None:
+        # A decomposition makes further parameters, of constants.
+        self.circuit.precision.take([op.data for op in operations])
 
     def controlled(self, wires: Any, values: Any) -> "Player":
         """Return what applies the same gates controlled by wires."""
@@ -86,24 +96,10 @@ class Player:
 
     def play(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
         """Evaluate a jaxpr with gates, and apply these; return its results."""
-        waiting: list[Any] = []
-
-        def operation(eqn: JaxprEqn, *operands: Any) -> list[Any]:
-            waiting.append(eqn.params["operator"].with_values(operands))
-            return []
-
-        def rule_of(eqn: JaxprEqn) -> Rule:
-            if eqn.primitive is operation_p:
-                return operation
-            if not has_gates(eqn):
-                return bind_equation
-            self.apply(waiting)
-            waiting.clear()
-            return self._rules[eqn.primitive]
-
-        results = interpret_by(closed, rule_of, *inputs)
-        self.apply(waiting)
-        return results
+        rules = self._rules
+        return interpret_by(
+            closed, lambda eqn: rules[eqn.primitive] if has_gates(eqn) else bind_equation, *inputs
+        )
 
     def play_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
         """Apply the adjoint of a function, or the function with controls."""
@@ -115,11 +111,34 @@ class Player:
     @property
     def _rules(self) -> dict[Primitive, Rule]:
         return {
+            operations_p: self._operations,
+            outcome_p: self._outcome,
+            joint_p: self._joint_measurement,
             region_p: self._region,
             for_loop_p: self._for_loop,
             while_p: self._while_loop,
             cond_p: self._branch,
         }
+
+    def _operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+        operations = eqn.params["operator"].with_values(operands)
+        for op, site in zip(operations, eqn.params["sites"], strict=True):
+            self.circuit.place(op, site)
+        if self.writes:
+            self._take_precision(operations)
+            self.circuit.take(operations)
+        else:
+            self.apply(operations)
+        return []
+
+    def _outcome(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+        [wire] = eqn.params["operator"].with_values(operands)
+        options = {name: eqn.params[name] for name in ("reset", "postselect", "site")}
+        return [self.circuit.mid_measure(wire, **options)]
+
+    def _joint_measurement(self, eqn: JaxprEqn) -> list[Any]:
+        self.circuit.joint_measure(eqn.params["site"])
+        return []
 
     def _region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
         self.play_region(*region_of(eqn, operands))
@@ -157,7 +176,7 @@ class Evaluated(NamedTuple):
     Attributes:
         results: of the jaxpr.
         kept: what Python has returned and where loops began, an entry for each equation.
-        actions: operations, and what applies the gates of loops, conditionals and regions.
+        actions: lists of operations, and what applies the gates of loops, conditionals and regions.
     """
 
     results: Sequence[Any]
@@ -166,16 +185,15 @@ class Evaluated(NamedTuple):
 
     def apply(self, player: Player, *, backwards: bool) -> None:
         """Apply the gates."""
-        waiting: list[Any] = []
         for action in reversed(self.actions) if backwards else self.actions:
-            if isinstance(action, qml.operation.Operator):
+            if not isinstance(action, list):
+                action(player, backwards)
+            elif backwards:
                 with qml.QueuingManager.stop_recording():
-                    waiting.append(qml.adjoint(action) if backwards else action)
-                continue
-            player.apply(waiting)
-            waiting.clear()
-            action(player, backwards)
-        player.apply(waiting)
+                    inverses = [qml.adjoint(op) for op in reversed(action)]
+                player.apply(inverses)
+            else:
+                player.apply(action)
 
 
 def evaluate(
@@ -213,8 +231,8 @@ class _Evaluation:
         return Evaluated(results, self.kept, self.actions)
 
     def _rule_of(self, eqn: JaxprEqn) -> Rule:
-        if eqn.primitive is operation_p:
-            return self._operation
+        if eqn.primitive is operations_p:
+            return self._operations
         if has_gates(eqn):
             return {
                 region_p: self._region,
@@ -250,7 +268,7 @@ class _Evaluation:
         self.kept.append(results)
         return lost if results is None else results
 
-    def _operation(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+    def _operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
         self.actions.append(eqn.params["operator"].with_values(self._known(operands)))
         return []
 

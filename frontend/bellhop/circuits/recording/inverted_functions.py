@@ -9,17 +9,18 @@ For ``f = lambda: for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()``::
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.circuits.gates.control_flow import ControlFlow
+from bellhop.circuits.precision import Precision
 from bellhop.circuits.recording.gate_jaxpr import (
     GateJaxpr,
     for_loop_p,
-    operation_p,
+    operations_p,
     region_p,
     traced,
 )
@@ -104,12 +105,11 @@ class TracingCircuit(NestingCircuit):
         is_inverted: whether the function is to be inverted.
     """
 
-    def __init__(self, circuit: QueuedCircuit, *, is_inverted: bool) -> None:
+    def __init__(self, circuit: Any, *, is_inverted: bool) -> None:
         super().__init__(circuit.where, circuit.rows, circuit.precision)
         # PennyLane's adjoint ignores measurements in the function.
         self.needs_measurements = not is_inverted
         self._circuit = circuit
-        self.unrolls = circuit.unrolls
 
     def labels(self) -> Sequence[Any]:
         """Return the wires of the circuit around it."""
@@ -125,25 +125,21 @@ class TracingCircuit(NestingCircuit):
         return traced(run, *args)
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Append an equation for each operation."""
-        for op in operations:
-            operator, operands = TracedOperator.of(op, op.wires)
-            operation_p.bind(*operands, operator=operator, site=self.site_of(op))
+        """Append an equation for operations."""
+        operator, operands = TracedOperator.of(list(operations))
+        sites = tuple(map(self.site_of, operations))
+        operations_p.bind(*operands, operator=operator, sites=sites)
 
     def region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
         """Append an equation for the adjoint of a function, or for that with controls."""
         operator, operands = None, list[Any]()
         if controls is not None:
-            operator, operands = TracedOperator.of(controls, controls[0])
+            operator, operands = TracedOperator.of(controls)
         region_p.bind(*gates.operands, *operands, body=gates.closed, controls=operator)
 
     def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
         """Append an equation for a loop; return the carried values after it."""
         self.flush_active("for_loop")
-        if self.unrolls and isinstance(n_iterations, int):
-            for number in range(n_iterations):
-                carried = body(carried, number)
-            return carried
         first, step = traced_step("for_loop", self._part(body), carried, jnp.asarray(0))
         leaves, tree = jax.tree.flatten(first)
 
@@ -185,7 +181,7 @@ class TracingCircuit(NestingCircuit):
 
         return run
 
-    def allocate(self, op: Any) -> NoReturn:
+    def allocate(self, op: Any) -> None:
         """Refuse: the adjoint of the function would need the same wires again."""
         raise CompileError(
             f"{self.where}: {op.name} of wires stands in an adjoint, ctrl or folding of a "
@@ -249,6 +245,7 @@ class _Collected:
 
     def __init__(self) -> None:
         self.operations: list[Any] = []
+        self.precision = Precision()
 
     def apply(self, operations: Sequence[Any]) -> None:
         self.operations += operations

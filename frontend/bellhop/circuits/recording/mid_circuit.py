@@ -3,9 +3,7 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import pennylane as qml
-from pennylane.queuing import QueuingManager
 
 from bellhop.circuits.recording.outcomes import as_outcome
 from bellhop.errors import CompileError
@@ -17,7 +15,7 @@ def measure_wire(
     """Measure one wire and return the outcome.
 
     Args:
-        circuit: the circuit that is traced; None while its wires are found out.
+        circuit: the circuit that is traced; None outside of one.
         wires: the wire, as the user gave it.
         reset: whether the wire is brought to zero after it.
         postselect: the outcome that is kept, if the user postselects.
@@ -36,12 +34,9 @@ def measure_wire(
     if len(labels) != 1:
         raise CompileError(f"measure ({site}) takes one wire, and was given {len(labels)}.")
     if circuit is None:
-        if not QueuingManager.recording():
-            raise CompileError(
-                f"measure ({site}) stands outside of a QNode. Call it in a quantum function."
-            )
-        qml.Identity(labels)
-        return as_outcome(jnp.zeros((), bool))
+        raise CompileError(
+            f"measure ({site}) stands outside of a QNode. Call it in a quantum function."
+        )
     outcome = circuit.mid_measure(
         labels[0], reset=reset, postselect=-1 if postselect is None else postselect, site=site
     )

@@ -78,11 +78,11 @@ class QueuedCircuit:
         is_one_shot: whether it is meant to be run for each shot.
         runs_alone: whether the runtime runs it for each shot.
         needs_measurements: whether a measurement that is not returned is an error.
-        unrolls: whether Python runs loops of known length.
+        outcomes_are_operations: whether outcomes of measurements are PennyLane's own objects.
     """
 
     is_one_shot = runs_alone = False
-    unrolls: bool = False
+    outcomes_are_operations: bool = False
     needs_measurements: bool = True
 
     def __init__(self, where: str, rows: Rows, precision: Precision | None = None) -> None:
@@ -91,6 +91,8 @@ class QueuedCircuit:
         self.precision = Precision() if precision is None else precision
         self._queue: _Queue | None = None
         self._sites: dict[int, str] = {}
+        # With the operations, lest another one gets the number of one that is gone.
+        self._placed: dict[int, tuple[Any, str]] = {}
         self._flushed: list[Any] = []
         # Functions that change the operations before they are applied, in this order.
         self.rewrites: list[Rewrite] = []
@@ -110,7 +112,13 @@ class QueuedCircuit:
     def site_of(self, operation: Any) -> str:
         """Return the ``file:line`` of an operation that may fail; of others, an empty text."""
         sites = self._sites if self._queue is None else self._queue.sites
-        return sites.get(id(operation), "")
+        _, placed = self._placed.get(id(operation), (None, ""))
+        return sites.get(id(operation), placed)
+
+    def place(self, operation: Any, site: str) -> None:
+        """Take note of where the user made an operation or measurement, if that is known."""
+        if site:
+            self._placed[id(operation)] = operation, site
 
     def check_wires(self, wires: Any, process: Any) -> None:
         """Let the running program check the computed wires of a measurement process."""
@@ -123,6 +131,9 @@ class QueuedCircuit:
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""
         raise NotImplementedError
+
+    def expect_computed_lengths(self) -> None:
+        """Take note of loops of computed length, before the gates."""
 
     def joint_measure(self, site: str) -> None:
         """Take note of a joint measurement of wires, before the gates that it is made of."""
@@ -153,6 +164,7 @@ class QueuedCircuit:
             result, is_leaf=lambda value: is_measurement(value) or isinstance(value, Operator)
         )
         self._check_result(leaves)
+        self.check_observables(filter(is_measurement, leaves))
         leaves = [self._on_own_wires(leaf) if is_measurement(leaf) else leaf for leaf in leaves]
         self._take_observables(filter(is_measurement, leaves))
         return leaves, tree
@@ -214,20 +226,21 @@ class QueuedCircuit:
                 "qml.apply of each of its operations."
             )
         self._check_numbers(operations)
-        # Those of the user: a decomposition makes further parameters, of constants.
-        self.precision.take([op.data for op in operations])
-        rewritten = operations
+        self.take(operations)
+        for op in operations:
+            queue.remove(op)
+        return operations
+
+    def take(self, operations: list[Any]) -> None:
+        """Apply operations as the user wrote them."""
         for rewrite in self.rewrites:
-            rewritten = rewrite(rewritten)
-        for are_allocations, group in itertools.groupby(rewritten, is_allocation):
+            operations = rewrite(operations)
+        for are_allocations, group in itertools.groupby(operations, is_allocation):
             if are_allocations:
                 for op in group:
                     self.allocate(op)
             else:
                 self.apply(list(group))
-        for op in operations:
-            queue.remove(op)
-        return operations
 
     def _check_numbers(self, operations: Sequence[Any]) -> None:
         """Raise an error for parameters that are not numbers."""
@@ -276,15 +289,19 @@ class QueuedCircuit:
         return jnp.asarray(holds)
 
     def _take_observables(self, processes: Iterable[Any]) -> None:
-        """Take observables into account for the precision of results.
+        """Take observables into account for the precision of results."""
+        for process in processes:
+            if process.obs is not None:
+                self.precision.take(process.obs.data)
 
-        An observable that was made before a loop or a conditional was applied there as a gate, so
-        it raises an error.
+    def check_observables(self, processes: Iterable[Any]) -> None:
+        """Raise an error for an observable that was applied as a gate.
+
+        One that was made before a loop or a conditional was, there.
         """
         for process in processes:
             if process.obs is not None:
                 self._check_observable(process.obs)
-                self.precision.take(process.obs.data)
 
     def _check_observable(self, observable: Any) -> None:
         if any(observable is op for op in self._flushed):

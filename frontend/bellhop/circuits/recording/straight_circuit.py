@@ -235,6 +235,10 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             )
         return ""
 
+    def expect_computed_lengths(self) -> None:
+        """Begin the dynamic count, so that loops and branches need not be traced again for it."""
+        self._begin_dynamic_count()
+
     def _begin_dynamic_count(self) -> None:
         if self._dynamic_count is None:
             self._dynamic_count = DynamicCount.first()

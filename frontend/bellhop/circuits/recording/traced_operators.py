@@ -1,15 +1,14 @@
-"""Operations of PennyLane's as parameters of equations: with placeholders for what is traced.
+"""Operations of PennyLane's as parameters of equations: apart from what is traced in them.
 
 ``qml.ctrl(qml.RX(2 * x, i), control=0)`` holds two tracers, of which one stands deep inside.  So
 ``TracedOperator.of`` goes through what an operation is made of::
 
-    made: ctrl(RX(<0>, wires=<1>), control=0)    operands: 2 * x, i
+    make: values -> ctrl(RX(values[0], wires=values[1]), control=0)    operands: 2 * x, i
 
-and ``with_values`` puts other values in the place of these.
+and ``with_values`` makes it again with other values in the place of these.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -17,106 +16,160 @@ import pennylane as qml
 
 from bellhop._jax.private import hold_weakly_in_caches
 
-
-@dataclass(frozen=True)
-class _Placeholder:
-    """Stands for an operand."""
-
-    number: int
+# Takes the values of operands, and what was made so far, by what makes it.
+_Make = Callable[[Sequence[Any], dict[Any, Any]], Any]
 
 
-@dataclass(frozen=True, eq=False)
 class TracedOperator:
     """Objects of PennyLane's without the values that are traced.
 
-    Attributes:
-        made: them, with placeholders.
-        wires: theirs, as far as they are known; None where some are traced.
+    Args:
+        name: for those who read the jaxpr.
+        make: makes them.
     """
 
-    made: Any
-    wires: tuple[Any, ...] | None
+    def __init__(self, name: str, make: _Make) -> None:
+        self._name = name
+        self._make = make
 
     @classmethod
-    def of(cls, made: Any, wires: Sequence[Any] = ()) -> tuple["TracedOperator", list[Any]]:
+    def of(cls, made: Any) -> tuple["TracedOperator", list[Any]]:
         """Return objects without what is traced, and that.
 
         Args:
-            made: an operation, wires, or tuples of such.
-            wires: those that it acts on.
+            made: operations, measurements or wires: one, or tuples of such.
         """
-        operands: list[Any] = []
-
-        def taken(value: Any) -> _Placeholder:
-            operands.append(value)
-            return _Placeholder(len(operands) - 1)
-
-        are_known = not any(isinstance(wire, jax.core.Tracer) for wire in wires)
-        template = _with_leaves(made, jax.core.Tracer, taken)
-        return cls(template, tuple(wires) if are_known else None), operands
+        parts = _Operands()
+        make = parts.make_of(made) or (lambda *_: made)
+        return cls(_name(made), make), parts.operands
 
     def with_values(self, values: Sequence[Any]) -> Any:
-        """Return the objects with values in the place of what was traced."""
-        return _with_leaves(self.made, _Placeholder, lambda leaf: values[leaf.number])
+        """Return the objects with values in the place of what was traced.
+
+        What had nothing traced in it is the same object.
+        """
+        return self._make(values, {})
 
     def __repr__(self) -> str:
-        return getattr(self.made, "name", str(self.made))
+        return self._name
 
 
 hold_weakly_in_caches(TracedOperator)
 
+# What nothing traced stands in.
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
-def _with_leaves(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
-    """Return an object whose leaves of some type are changed, wherever they stand in it.
 
-    What has no such leaf stays the same object.
+class _Operands:
+    """Goes through objects, and takes out what is traced.
+
+    Attributes:
+        operands: what was, each once.
     """
-    done: dict[int, Any] = {}
 
-    def visit(value: Any) -> Any:
-        if isinstance(value, kind):
-            key = id(value)
-            if key not in done:
-                done[key] = change(value)
-            return done[key]
-        parts = _parts(value)
-        if parts is None:
-            return value
-        if id(value) in done:
-            return done[id(value)]
-        changed = {name: visit(part) for name, part in parts.items()}
-        same = all(changed[name] is part for name, part in parts.items())
-        done[id(value)] = value if same else _rebuilt(value, changed)
-        return done[id(value)]
+    def __init__(self) -> None:
+        self.operands: list[Any] = []
+        # By identity, with the object, lest another one gets its number.
+        self._makes: dict[int, tuple[Any, _Make | None]] = {}
 
-    return visit(value)
+    def make_of(self, value: Any) -> _Make | None:
+        """Return what makes an object of operands; None where nothing in it is traced."""
+        key = id(value)
+        if key not in self._makes:
+            self._makes[key] = value, self._new_make(value)
+        return self._makes[key][1]
+
+    def _new_make(self, value: Any) -> _Make | None:
+        if isinstance(value, list | tuple):
+            return self._of_parts(enumerate(value), lambda makes: _sequence(value, makes))
+        if isinstance(value, dict):
+            if _PLAIN.issuperset(map(type, value)):
+                return self._of_parts(value.items(), lambda makes: _named(value, makes))
+            # Those of Pauli words have wires for keys, and sums of words have words.
+            pairs = list(value.items())
+            return self._of_parts(enumerate(pairs), lambda makes: _pairs(type(value), pairs, makes))
+        if isinstance(value, jax.core.Tracer):
+            place = len(self.operands)
+            self.operands.append(value)
+            return lambda values, _: values[place]
+        kind = type(value)
+        if kind is qml.wires.Wires and _PLAIN.issuperset(map(type, value.labels)):
+            return None
+        is_ours = isinstance(value, qml.operation.Operator | qml.measurements.MeasurementProcess)
+        if is_ours or kind.__module__.startswith("pennylane."):
+            parts = getattr(value, "__dict__", {})
+            return self._of_parts(parts.items(), lambda makes: _object(value, makes))
+        return None
+
+    def _of_parts(
+        self, parts: Iterable[tuple[Any, Any]], whole_of: Callable[..., Any]
+    ) -> _Make | None:
+        """Return what makes an object of its parts; None where nothing in them is traced.
+
+        Args:
+            parts: by name or place.
+            whole_of: takes those in which something is traced, and returns what takes them as made
+                and makes the object.
+        """
+        makes = {
+            name: found
+            for name, part in parts
+            if type(part) not in _PLAIN and (found := self.make_of(part)) is not None
+        }
+        if not makes:
+            return None
+        whole = whole_of(makes)
+
+        def make(values: Sequence[Any], made: dict[Any, Any]) -> Any:
+            if make not in made:
+                made[make] = whole({name: each(values, made) for name, each in makes.items()})
+            return made[make]
+
+        return make
 
 
-def _parts(value: Any) -> Mapping[Any, Any] | None:
-    """Return what an object holds, by name or place; None for what is not looked into."""
-    if isinstance(value, list | tuple):
-        return dict(enumerate(value))
-    if isinstance(value, dict):
-        # Sums of Pauli words are dictionaries of coefficients.
-        return value
-    is_ours = isinstance(value, qml.operation.Operator | qml.measurements.MeasurementProcess)
-    if is_ours or type(value).__module__.startswith("pennylane."):
-        return getattr(value, "__dict__", None)
-    return None
+# From the parts of an object that are traced, as made, to the object.
+_Whole = Callable[[dict[Any, Any]], Any]
 
 
-def _rebuilt(value: Any, parts: dict[Any, Any]) -> Any:
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*parts.values())
-    if isinstance(value, list | tuple):
-        return type(value)(parts.values())
-    if isinstance(value, dict):
-        made = value.copy()
-        made.update(parts)
+def _sequence(like: Any, makes: Any) -> _Whole:
+    kind = type(like)
+    rest = [None if place in makes else part for place, part in enumerate(like)]
+
+    def whole(parts: dict[int, Any]) -> Any:
+        items = [parts.get(place, part) for place, part in enumerate(rest)]
+        return kind(*items) if hasattr(kind, "_fields") else kind(items)
+
+    return whole
+
+
+def _named(like: Any, makes: Any) -> _Whole:
+    kind = type(like)
+    rest = {name: None if name in makes else part for name, part in like.items()}
+    return lambda parts: kind(rest | parts)
+
+
+def _pairs(kind: type, pairs: Any, makes: Any) -> _Whole:
+    every = range(len(pairs))
+    rest = {place: pair for place, pair in enumerate(pairs) if place not in makes}
+    return lambda parts: kind(dict((rest | parts)[place] for place in every))
+
+
+def _object(like: Any, makes: Any) -> _Whole:
+    kind = type(like)
+    rest = {name: part for name, part in like.__dict__.items() if name not in makes}
+
+    def whole(parts: dict[str, Any]) -> Any:
+        # Not by its constructor, which would queue it and may look at values.
+        made = object.__new__(kind)
+        made.__dict__.update(rest, **parts)
+        if isinstance(made, qml.wires.Wires):
+            made._hash = None
         return made
-    made = object.__new__(type(value))
-    # Not by its constructor, which would queue it and may look at values.
-    made.__dict__.update(parts)
-    if isinstance(made, qml.wires.Wires):
-        made._hash = None
-    return made
+
+    return whole
+
+
+def _name(made: Any) -> str:
+    each = made if isinstance(made, list | tuple) else [made]
+    return " ".join(str(getattr(part, "name", type(part).__name__)) for part in each)

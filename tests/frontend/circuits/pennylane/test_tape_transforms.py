@@ -124,7 +124,10 @@ def test_loops_of_known_length_are_on_the_tape():
     ("construct", "what"),
     [
         (lambda n: bellhop.for_loop(0, n, 1)(lambda i: qml.X(0))(), "a for_loop whose bounds"),
-        (lambda n: bellhop.while_loop(lambda i: i < n)(lambda i: i + 1)(0), "a while_loop"),
+        (
+            lambda n: bellhop.while_loop(lambda i: i < n)(lambda i: (qml.X(0), i + 1)[1])(0),
+            "a while_loop",
+        ),
         (lambda n: bellhop.cond(n > 1)(lambda: qml.X(0))(), "a cond"),
         (lambda n: bellhop.measure(0), r"a measure \(.*test_tape_transforms"),
     ],

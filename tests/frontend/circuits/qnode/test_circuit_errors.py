@@ -168,7 +168,7 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "sum made before a loop": (
         sum_before_loop,
-        "the observable Sum stands where gates are collected. Make it where it is measured",
+        "the observable Z(0) + X(1) was made before a loop or a conditional, where it is a gate",
     ),
 }
 
