@@ -33,6 +33,7 @@ from bellhop.circuits.in_program.summed_outcomes import (
     with_sums,
 )
 from bellhop.circuits.memory import check_state_fits
+from bellhop.circuits.operations.checked_runs import DrawCheck, checked
 from bellhop.circuits.operations.postselection import drops_shots, possible
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.operations.wire_faults import WireFaults
@@ -145,6 +146,10 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     if is_random:
         offer_seed_of(qnode.device)
 
+    def drawn_by(total: Any, values: Any) -> Any:
+        total = jax.lax.stop_gradient(total)
+        return checked(values, DrawCheck(where), total) if is_random else values
+
     def of_row(row: Any) -> Any:
         key = random_key(row, *inputs) if is_random else no_key
 
@@ -165,12 +170,14 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
             return weights, faults, sums
 
         if method is None:
-            _, faults, *values = once(jnp.uint32(0), nothing_drawn)
+            weight, faults, *values = once(jnp.uint32(0), nothing_drawn)
+            values = drawn_by(weight, values)
             return results.finish(wire_faults.checked(values, faults, None))
         weights, faults, values = of_all_branches(nothing_drawn)
+        sum_of_weights = jnp.sum(weights)
         # Of a state that is not normalized, the probabilities of all outcomes are more or less than
         # one; only of those that were chosen are results means.
-        total = possible(jnp.sum(weights)) if postselects else jnp.ones(())
+        total = possible(sum_of_weights) if postselects else jnp.ones(())
         is_accepted: Any = None
         drops = postselects and drops_shots(qnode)
         if method == SINGLE_BRANCH:
@@ -181,9 +188,9 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         elif shots.total:
             branches, is_accepted = draw_branches(key, weights, shots.total, drops=drops)
             n_accepted = jnp.zeros(len(sizes)).at[group_of_shot(shots.copies)].add(is_accepted)
-            _, _, values = of_all_branches(Drawn(branches, jnp.sum(weights), n_accepted))
+            _, _, values = of_all_branches(Drawn(branches, sum_of_weights, n_accepted))
         return results.finish(
-            wire_faults.checked(values, faults, weights),
+            wire_faults.checked(drawn_by(sum_of_weights, values), faults, weights),
             total=None if shots.total else total,
             is_accepted=is_accepted if postselects else None,
         )

@@ -8,12 +8,11 @@ beside its state, and is checked once, after its end.
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.callbacks.pure_callback import PureCallback
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
+from bellhop.circuits.operations.checked_runs import checked
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import CircuitError
 
@@ -76,13 +75,7 @@ class WireFaults:
             counts = (faults[:, 0] != 0) & (weights > _IMPOSSIBLE)
             faults = jnp.where(jnp.any(counts), faults[jnp.argmax(counts)], 0)
         check = WireCheck(self._where, "\n".join(self._places), str(len(self._wires)))
-        is_well = PureCallback(check, jax.ShapeDtypeStruct((), bool), "broadcast_all")(faults)
-
-        def guarded(value: Any) -> Any:
-            nothing = jnp.nan if jnp.issubdtype(value.dtype, jnp.inexact) else -1
-            return jnp.where(is_well, value, jnp.asarray(nothing).astype(value.dtype))
-
-        return jax.tree.map(guarded, values)
+        return checked(values, check, faults)
 
 
 def _named(wire: int) -> str:

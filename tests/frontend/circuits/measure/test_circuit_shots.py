@@ -254,11 +254,12 @@ def test_programs_of_one_device_have_outcomes_of_their_own():
     assert np.asarray(one).tobytes() != np.asarray(other).tobytes()
 
 
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit", "default.mixed"])
 @pytest.mark.parametrize("measures", [False, True])
-def test_outcomes_of_no_number_are_not_drawn(measures: bool) -> None:
+def test_outcomes_of_no_number_are_not_drawn(measures: bool, device: str) -> None:
     @bellhop.qjit
     @qml.set_shots(8)
-    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    @qml.qnode(qml.device(device, wires=1))
     def circuit(x: Any) -> Any:
         qml.RX(x, wires=0)
         if measures:

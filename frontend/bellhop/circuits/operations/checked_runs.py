@@ -1,0 +1,43 @@
+"""Errors of circuits on ``default.qubit`` and ``default.mixed`` that show when they run.
+
+A check is a pure callback that the results depend on: where nobody uses them, as in branches that
+``jax.vmap`` computes and drops, it need not run.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.callbacks.pure_callback import PureCallback
+from bellhop.compiler.own_function import OwnFunction
+from bellhop.errors import CircuitError
+
+
+def checked(values: Any, check: OwnFunction, operand: Any) -> Any:
+    """Return a pytree of arrays, unless ``check(operand)`` raises when the program runs."""
+    is_well = PureCallback(check, jax.ShapeDtypeStruct((), bool), "broadcast_all")(operand)
+
+    def guarded(value: Any) -> Any:
+        nothing = jnp.nan if jnp.issubdtype(value.dtype, jnp.inexact) else -1
+        return jnp.where(is_well, value, jnp.asarray(nothing).astype(value.dtype))
+
+    return jax.tree.map(guarded, values)
+
+
+class DrawCheck(OwnFunction):
+    """Refuses to draw outcomes by probabilities that are NaN; it is made of the QNode."""
+
+    __name__ = "draw_check"
+
+    def __call__(self, totals: np.ndarray) -> np.ndarray:
+        """Return that all is well for each sum of probabilities."""
+        [where] = self.arguments
+        # As the engine says it, runtime/devices/error.h.
+        if np.isnan(totals).any():
+            raise CircuitError(
+                f"{where}: probabilities of outcomes are NaN. A parameter of the circuit is no "
+                "number."
+            )
+        return np.ones(np.shape(totals), bool)
