@@ -12,9 +12,16 @@ import pytest
 
 import bellhop
 import bellhop_runtime
+from bellhop._jax.patches.former_names import put_back_former_names
 from bellhop.circuits.recording import unrolled
 
 TOLERANCE = 1e-9
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _pennylane_runs_alone():
+    """References may run before any program is traced: PennyLane needs this from JAX 0.11 on."""
+    put_back_former_names()
 
 
 @pytest.fixture(autouse=True)
