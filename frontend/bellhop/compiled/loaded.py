@@ -80,8 +80,7 @@ class LoadedFunction(QJIT[Any, Any]):
         )
 
     def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
-        leaves, tree = jax.tree.flatten(restored_arguments(args, kwargs))
-        saved = self._find(leaves, tree)
+        saved = self._find(args, kwargs)
         module = parse(saved.module)
         try:
             program = optimize(
@@ -100,8 +99,7 @@ class LoadedFunction(QJIT[Any, Any]):
         return Made(program, (static, *array_types((args, kwargs))), saved.out_tree)
 
     def _finish(self, lowered: jax.stages.Lowered, args: Any, kwargs: Any) -> jax.stages.Compiled:
-        leaves, tree = jax.tree.flatten(restored_arguments(args, kwargs))
-        code = self._find(leaves, tree).machine_code
+        code = self._find(args, kwargs).machine_code
         if code is None:
             return super()._finish(lowered, args, kwargs)
         try:
@@ -110,7 +108,8 @@ class LoadedFunction(QJIT[Any, Any]):
             # Whatever a damaged file may hold.
             raise self._refusal(error) from error
 
-    def _find(self, leaves: Sequence[Any], tree: Any) -> SavedProgram:
+    def _find(self, args: Any, kwargs: Any) -> SavedProgram:
+        leaves, tree = jax.tree.flatten(restored_arguments(args, kwargs))
         for saved in self._saved:
             if saved.in_tree == tree and all(map(_is_like, leaves, saved.in_avals)):
                 return saved
