@@ -7,7 +7,7 @@ WERROR ?= OFF
 PYTHONS = $(shell .ci/pythons 3.11 3.12 3.13)
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long test-tpu durations stress soak fuzz sanitize docs linkcheck lint format bench wheels clean
+.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long test-tpu test-oldest-jax durations stress soak fuzz sanitize docs linkcheck lint format bench wheels clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run every behaviour once: at most 5 minutes on two cores"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-optional  what needs PyTorch, Kokkos, Qrack, Graphviz, in an environment with them"
 	@echo "make test-long  what these leave out, sanitizers, both ends of the supported JAX and the middle"
 	@echo "make test-tpu  compile regions for a TPU, by libtpu, which needs none"
+	@echo "make test-oldest-jax  some of the tests on the oldest JAX that is supported"
 	@echo "make durations  record what quick tests take, for make lint"
 	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once"
 	@echo "make soak    run millions of callbacks and look at the memory that they leave"
@@ -111,6 +112,17 @@ test-with-jax-%:
 	build/jax-$*/bin/python -m pip install --quiet "jax~=$*.0" "jaxlib~=$*.0"
 	$(MAKE) VENV=build/jax-$* test
 	$(MAKE) VENV=build/jax-$* test-rest
+
+# What JAX's oldest release has not, found without the hour that test-with-jax-0.10.0 takes.
+OLDEST := build/oldest-jax
+test-oldest-jax: export JAX_DISABLE_MOST_OPTIMIZATIONS := 1
+test-oldest-jax:
+	$(MAKE) VENV=$(OLDEST) WHEEL=$(WHEEL) $(OLDEST)/.installed-dev
+	$(OLDEST)/bin/python -m pip install --quiet jax==0.10.0 jaxlib==0.10.0
+	$(OLDEST)/bin/python examples/h2_vqe.py
+	$(OLDEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "$(QUICK)" \
+	  tests/frontend/_jax tests/frontend/compiled tests/frontend/transformations \
+	  tests/frontend/accelerate/test_composition.py tests/integration/several_devices
 
 durations: $(VENV)/.installed-dev
 	$(PYTEST) --record-durations -m "$(QUICK)"

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax._src import array, core, dispatch, pjit, sharding_impls, tree_util  # noqa: TID251
+from jax._src import array, core, dispatch, sharding_impls, tree_util  # noqa: TID251
 from jax._src.interpreters import pxla  # noqa: TID251
 from jax._src.lib import _jax, xla_client  # noqa: TID251
-from jax._src.random.prng import PRNGKeyArray  # noqa: TID251
+from jax._src.random import prng  # noqa: TID251
 
 # The type of arrays that have values.
 ARRAY = array.ArrayImpl
@@ -76,7 +76,7 @@ def fast_calls(uncompiled: Callable[..., Any], compile_: Callable[..., jax.stage
         pxla.JitGlobalCppCacheKeys(),
         tree_util.dispatch_registry,
         pxla.cc_shard_arg,
-        pjit.make_jit_cpp_cache(_ENTRIES),
+        _jax.PjitFunctionCache(capacity=_ENTRIES),
     )
     calls._fun = uncompiled
     return calls
@@ -123,7 +123,10 @@ def _entry(compiled: Any) -> Any:
     out_tree = params.out_tree
     if extended:
         out_tree = _with_keys(out_tree, iter(executable.out_avals))
-    const_args = executable.shard_const_args(params.const_args)
+    const_args = params.const_args
+    # jax 0.10.0 has them put on devices by the call.
+    if hasattr(executable, "shard_const_args"):
+        const_args = executable.shard_const_args(const_args)
     return pxla.MeshExecutableFastpathData(
         executable.xla_executable,
         out_tree,
@@ -155,7 +158,7 @@ def _with_keys(tree: Any, avals: Iterator[Any]) -> Any:
         aval = next(avals)
         if not jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
             return tree
-        key = PRNGKeyArray(aval.dtype._impl, core.physical_aval(aval))
+        key = prng.PRNGKeyArray(aval.dtype._impl, core.physical_aval(aval))
         return tree_util.dispatch_registry.flatten(key, None)[1]
     children = [_with_keys(child, avals) for child in tree.children()]
     return tree.from_node_data_and_children(tree_util.dispatch_registry, tree.node_data(), children)
