@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._call_graph import drop_unused_functions, functions_here, references
-from bellhop_mlir._parts import OperationGroup, move_out
+from bellhop_mlir._parts import OperationGroup, is_kept_apart, move_out
 from bellhop_mlir._walk import (
     blocks_in,
     functions,
@@ -96,7 +96,8 @@ def inline_callers(
 ) -> None:
     """Inline the functions that are called once, or ``most`` times, and hold some operations.
 
-    JAX makes functions of the bodies of loops, which hide what stands in them.
+    JAX makes functions of the bodies of loops, which hide what stands in them.  What a pass of ours
+    has moved out, so that it keeps its place, stays a function.
     """
     while True:
         by_name = functions(module)
@@ -105,7 +106,9 @@ def inline_callers(
             op
             for function in functions_here(module)
             for op in named(function, "func.call")
-            if uses[symbol(op)] <= most and any(map(is_held, operations(by_name[symbol(op)])))
+            if uses[symbol(op)] <= most
+            and not is_kept_apart(op)
+            and any(map(is_held, operations(by_name[symbol(op)])))
         ]
         if not calls:
             return

@@ -9,6 +9,10 @@ from bellhop_mlir._walk import enclosing_function, fresh_symbol, operations, ren
 # Calls a function, of its symbol, operands and types of results; returns the results.
 Call = Callable[[str, list[ir.Value], list[ir.Type]], list[ir.Value]]
 
+# What XLA is told of a call, and that it is not to inline it.
+_TOLD = "mhlo.frontend_attributes"
+_INLINEABLE = "inlineable"
+
 _BLOCKS_OF = ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if")
 
 
@@ -81,16 +85,21 @@ def outline(module: ir.Module, part: OperationGroup, stem: str, **attributes: st
         attributes: what else XLA is told of the call.
     """
     first = part.operations[0]
-    told = {"inlineable": "false", **attributes}
+    told = {_INLINEABLE: "false", **attributes}
     texts = {name: ir.StringAttr.get(value) for name, value in told.items()}
 
     def call(symbol: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
         called = func.CallOp(results, symbol, operands)
-        called.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get(texts)
+        called.attributes[_TOLD] = ir.DictAttr.get(texts)
         return list(called.results)
 
     with first.location:
         move_out(module, part, f"{enclosing_function(first)}_{stem}", first, call)
+
+
+def is_kept_apart(call: ir.Operation) -> bool:
+    """Tell whether a call is one of a part that became a function, which is not inlined."""
+    return _TOLD in call.attributes and _INLINEABLE in ir.DictAttr(call.attributes[_TOLD])
 
 
 def move_out(

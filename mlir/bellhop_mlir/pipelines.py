@@ -23,6 +23,7 @@ from bellhop_mlir.transforms.regions.fuse_accelerate import FuseAccelerate
 from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.regions.keep_on_device import KeepOnDevice
 from bellhop_mlir.transforms.regions.outline_regions import OutlineRegions
+from bellhop_mlir.transforms.regions.seed_regions import SeedRegions
 from bellhop_mlir.transforms.straight_line.outline_scalars import OutlineScalars
 from bellhop_mlir.transforms.straight_line.split_long_blocks import SplitLongBlocks
 
@@ -32,6 +33,7 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
     OrderEffects,
     OutlineRegions,
     InlineAccelerate,
+    SeedRegions,
     CanonicalizeCallbacks,
     HoistCallbacks,
     CoalesceProgress,

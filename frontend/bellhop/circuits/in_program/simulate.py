@@ -148,7 +148,9 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
 
     def drawn_by(total: Any, values: Any) -> Any:
         total = jax.lax.stop_gradient(total)
-        return checked(values, DrawCheck(where), total) if is_random else values
+        if not is_random:
+            return values
+        return checked(values, DrawCheck(where), total, fails=jnp.isnan(total))
 
     def of_row(row: Any) -> Any:
         key = random_key(row, *inputs) if is_random else no_key

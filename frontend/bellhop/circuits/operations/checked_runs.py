@@ -15,9 +15,17 @@ from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import CircuitError
 
 
-def checked(values: Any, check: OwnFunction, operand: Any) -> Any:
-    """Return a pytree of arrays, unless ``check(operand)`` raises when the program runs."""
-    is_well = PureCallback(check, jax.ShapeDtypeStruct((), bool), "broadcast_all")(operand)
+def checked(values: Any, check: OwnFunction, operand: Any, *, fails: Any) -> Any:
+    """Return a pytree of arrays, unless a check of an operand raises when the program runs.
+
+    Args:
+        values: the pytree.
+        check: raises the error.
+        operand: what it takes.
+        fails: whether it will; the host, for which another device waits, is not called otherwise.
+    """
+    call = PureCallback(check, jax.ShapeDtypeStruct((), bool), "broadcast_all")
+    is_well = jax.lax.cond(fails, call, lambda _: ~fails, operand)
 
     def guarded(value: Any) -> Any:
         nothing = jnp.nan if jnp.issubdtype(value.dtype, jnp.inexact) else -1

@@ -75,7 +75,7 @@ class WireFaults:
             counts = (faults[:, 0] != 0) & (weights > _IMPOSSIBLE)
             faults = jnp.where(jnp.any(counts), faults[jnp.argmax(counts)], 0)
         check = WireCheck(self._where, "\n".join(self._places), str(len(self._wires)))
-        return checked(values, check, faults)
+        return checked(values, check, faults, fails=jnp.any(faults != 0))
 
 
 def _named(wire: int) -> str:

@@ -1,0 +1,199 @@
+"""seed-regions: regions draw random numbers by themselves, from a seed that they are handed."""
+
+from bellhop_mlir._bindings import ir, stablehlo
+from bellhop_mlir._call_graph import functions_here, holding, references
+from bellhop_mlir._walk import (
+    fresh_symbol,
+    function_type,
+    functions,
+    named,
+    replace,
+    symbol,
+    tree,
+    types,
+)
+from bellhop_mlir.dialects import quantum
+from bellhop_mlir.errors import PassError
+from bellhop_mlir.passes import Pass
+
+_CALLS = ("func.call", "callback.accelerate")
+_WORDS = 4
+_ALGORITHM = "#stablehlo<rng_algorithm THREE_FRY>"
+
+
+class SeedRegions(Pass):
+    """Hand regions that draw random numbers a seed, and thread it through what draws in them.
+
+    Before::
+
+        %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} ...
+        func.func private @accelerate_cuda_0__f(%x: tensor<f64>) -> tensor<f64> {
+          %s = "quantum.seed"() {circuit = 0 : i64} : () -> tensor<4xui32>
+          ...
+        }
+
+    After::
+
+        %r = "quantum.seed"() {circuit = 1 : i64} : () -> tensor<4xui32>
+        %y, %n = "callback.accelerate"(%x, %r) {callee = @accelerate_cuda_0__f_0, ...} ...
+        func.func private @accelerate_cuda_0__f_0(%x: tensor<f64>, %r: tensor<4xui32>)
+            -> (tensor<f64>, tensor<4xui32>) {
+          %k = stablehlo.bitcast_convert (stablehlo.reshape %r) : ... -> tensor<2xui64>
+          %_, %w = stablehlo.rng_bit_generator %k, algorithm = THREE_FRY : ... tensor<8xui32>
+          %n = stablehlo.slice %w [0:4]
+          %s = stablehlo.slice %w [4:8]
+          ...
+        }
+
+    The program draws one seed for each run of a region, and the device splits it: one half is the
+    seed of a circuit, the other goes on.  Loops carry it, conditionals return it, and functions and
+    regions within take it and return the next one.  A condition of a loop, which returns nothing,
+    has a half of its own.  The region itself is pure from then on.
+
+    Preconditions: inline-accelerate ran before, so that all regions are elsewhere.
+
+    Refused: operations in which a seed cannot be handed on, such as ``sdy.manual_computation``.
+    """
+
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        drawing = holding(module, _draws)
+        regions = [
+            op
+            for function in functions_here(module)
+            for op in named(function, "callback.accelerate")
+            if symbol(op) in drawing
+        ]
+        seeded = _Seeded(module, drawing)
+        numbers = [op.attributes["circuit"].value for op in seeded.seeds]
+        i64 = ir.IntegerType.get_signless(64)
+        for number, op in enumerate(regions, max(numbers, default=0) + 1):
+            with ir.InsertionPoint(op), op.location:
+                [seed] = quantum.seed([], circuit=ir.IntegerAttr.get(i64, number))
+            seeded.call(op, seed)
+        return bool(regions)
+
+
+class _Seeded:
+    """Variants of functions that take a seed behind their arguments, and return the next one."""
+
+    def __init__(self, module: ir.Module, drawing: set[str]) -> None:
+        self._module = module
+        self._drawing = drawing
+        self._variants: dict[str, str] = {}
+        self._type = ir.Type.parse(quantum.SEED)
+        self.seeds = named(module.operation, "quantum.seed")
+
+    def call(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
+        """Let a call be one of the variant; return the next seed."""
+        callee = self._variant(symbol(op))
+        attributes = {**dict(op.attributes.items()), "callee": ir.FlatSymbolRefAttr.get(callee)}
+        return _rebuilt(op, [*op.operands, seed], [self._type], attributes)
+
+    def _variant(self, name: str) -> str:
+        if name in self._variants:
+            return self._variants[name]
+        old = functions(self._module)[name]
+        function = old.clone(ip=ir.InsertionPoint(old))
+        variant = self._variants[name] = fresh_symbol(self._module, name)
+        function.attributes["sym_name"] = ir.StringAttr.get(variant)
+        block = function.regions[0].blocks[0]
+        self._thread(block, block.add_argument(self._type, function.location))
+        type_ = function_type(old)
+        function.attributes["function_type"] = ir.TypeAttr.get(
+            ir.FunctionType.get([*type_.inputs, self._type], [*type_.results, self._type])
+        )
+        for each in ("arg_attrs", "res_attrs"):
+            if each in function.attributes:
+                some = [*function.attributes[each], ir.DictAttr.get({})]
+                function.attributes[each] = ir.ArrayAttr.get(some)
+        return variant
+
+    def _thread(self, block: ir.Block, seed: ir.Value, *, returns: bool = True) -> None:
+        """Let what a block draws come of a seed, and the block return the next one."""
+        *body, end = [op.operation for op in block.operations]
+        for op in body:
+            if not any(map(self._is_drawing, tree(op))):
+                continue
+            with ir.InsertionPoint(op), op.location:
+                seed = self._after(op, seed)
+        if returns:
+            with ir.InsertionPoint(end), end.location:
+                _rebuilt(end, [*end.operands, seed], [], dict(end.attributes.items()))
+
+    def _is_drawing(self, op: ir.Operation) -> bool:
+        return _draws(op) or not self._drawing.isdisjoint(references(op))
+
+    def _after(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
+        """Return the seed behind an operation that draws."""
+        if _draws(op):
+            seed, words = _split(seed)
+            replace(op, [words])
+            return seed
+        if op.name in _CALLS:
+            return self.call(op, seed)
+        attributes = dict(op.attributes.items())
+        if op.name == "stablehlo.while":
+            condition, body = (region.blocks[0] for region in op.regions)
+            is_split = any(
+                self._is_drawing(each)
+                for part in condition.operations
+                for each in tree(part.operation)
+            )
+            for number, block in enumerate((condition, body)):
+                start = block.add_argument(self._type, op.location)
+                if is_split:
+                    with ir.InsertionPoint.at_block_begin(block):
+                        start = _split(start)[number]
+                self._thread(block, start, returns=block is body)
+            return _rebuilt(op, [*op.operands, seed], [self._type], attributes)
+        if op.name in ("stablehlo.case", "stablehlo.if"):
+            for region in op.regions:
+                self._thread(region.blocks[0], seed)
+            return _rebuilt(op, list(op.operands), [self._type], attributes)
+        raise PassError(
+            f"a circuit with random outcomes stands in {op.name} of a region on another device, "
+            "where no seed can be handed on. Call it outside, or where the program itself runs."
+        )
+
+
+def _draws(op: ir.Operation) -> bool:
+    return op.name == "quantum.seed"
+
+
+def _split(seed: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Return two seeds of one."""
+    pairs = stablehlo.reshape(ir.Type.parse("tensor<2x2xui32>"), seed)
+    state = stablehlo.bitcast_convert(ir.Type.parse("tensor<2xui64>"), pairs)
+    drawn = ir.Operation.create(
+        "stablehlo.rng_bit_generator",
+        results=[state.type, ir.Type.parse(f"tensor<{2 * _WORDS}xui32>")],
+        operands=[state],
+        attributes={"rng_algorithm": ir.Attribute.parse(_ALGORITHM)},
+    ).results[1]
+    first, second = (
+        stablehlo.slice(drawn, [start], [start + _WORDS], [1]) for start in (0, _WORDS)
+    )
+    return first, second
+
+
+def _rebuilt(
+    op: ir.Operation,
+    operands: list[ir.Value],
+    more: list[ir.Type],
+    attributes: dict[str, ir.Attribute],
+) -> ir.Value | None:
+    """Build an operation again with other operands and more results; return the last of these."""
+    with ir.InsertionPoint(op), op.location:
+        new = ir.Operation.create(
+            op.name,
+            results=[*types(op.results), *more],
+            operands=operands,
+            attributes=attributes,
+            regions=len(op.regions),
+        )
+    for old, region in zip(op.regions, new.regions, strict=True):
+        old.blocks[0].append_to(region)
+    *results, last = list(new.results) or [None]
+    replace(op, results if more else [])
+    return last
