@@ -94,7 +94,9 @@ class Differentiation:
         """
         if not self.is_adjoint or all(measurement.has_adjoint for measurement in measurements):
             return self
-        if obstacle := _obstacle(measurements, ", and not twice"):
+        if obstacle := _obstacle(
+            measurements, ", and not twice where the first is in reverse mode"
+        ):
             raise DifferentiableCompileError(obstacle)
         by_amplitudes = self.by_amplitudes and self.by_amplitudes.again(measurements)
         return replace(self, method=PARAMETER_SHIFT, by_amplitudes=by_amplitudes)
@@ -200,6 +202,7 @@ class DifferentiationChoice:
         amplitudes: bytes = b"",
         in_engine: bool = True,
         has_shots: bool = False,
+        may_change_norm: bool = False,
     ) -> Differentiation:
         """Return how these measurements are differentiated.
 
@@ -214,6 +217,8 @@ class DifferentiationChoice:
             amplitudes: the bits of those that the state is prepared from.
             in_engine: whether the runtime's engine runs the circuit.
             has_shots: whether they are made of samples.
+            may_change_norm: whether a gate has a matrix that need not be unitary, so that there
+                is no way back through it.
         """
         obstacle_of_others = _obstacle(measurements, self._not_by_engine(in_engine, is_counted))
         have_adjoint = is_cheaper = all(measurement.has_adjoint for measurement in measurements)
@@ -221,7 +226,7 @@ class DifferentiationChoice:
             have_adjoint = all(measurement.engine_has_adjoint for measurement in measurements)
             # A sweep back for each value costs more than two runs for each parameter.
             is_cheaper |= n_values <= 2 * len(frequencies + amplitudes) or bool(obstacle_of_others)
-        has_adjoint = self.has_adjoint and have_adjoint and not is_replayed
+        has_adjoint = self.has_adjoint and have_adjoint and not (is_replayed or may_change_norm)
         method = self.method
         if method == BEST:
             method = ADJOINT if has_adjoint and is_cheaper else PARAMETER_SHIFT
@@ -244,6 +249,12 @@ class DifferentiationChoice:
                 "it has shots, or mid-circuit measurements that the engine does not run, and is "
                 "differentiated; the adjoint method goes back through neither. Use "
                 "diff_method='best' or 'parameter-shift'."
+            )
+        elif method == ADJOINT and may_change_norm:
+            obstacle = (
+                "it is differentiated, and has a QubitUnitary whose matrix is not unitary or is "
+                "computed in the program; the adjoint method goes back through unitary gates "
+                "only. Use diff_method='best' or 'parameter-shift'."
             )
         elif method == ADJOINT and not have_adjoint:
             obstacle = (

@@ -231,12 +231,13 @@ class GateSet:
         has_adjoint: whether it has the adjoint method, which some of its gates are marked for.
         observables: their names.
         measures_words: whether of these it is asked for the means of Pauli words alone.
-        keeps_matrices: whether no matrix on one wire becomes angles, whose derivatives have poles.
+        keeps_matrices: whether no matrix on one wire becomes angles: these are those of a unitary
+            matrix only, and their derivatives have poles.
     """
 
     def __init__(self, device: Any, *, keeps_matrices: bool = False) -> None:
-        self.keeps_matrices = keeps_matrices
         traps = _traps(device.name)
+        self.keeps_matrices = keeps_matrices and not traps.projections
         self._wrong_if_controlled = traps.controlled
         self._preparations = traps.preparations
         self._properties = {

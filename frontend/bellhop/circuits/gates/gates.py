@@ -29,6 +29,7 @@ from bellhop.circuits.gates.shift_rules import (
     UNKNOWN_FREQUENCIES,
     frequencies,
 )
+from bellhop.circuits.gates.unitarity import only_unitary
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError
@@ -128,6 +129,10 @@ class GateList:
         check_is_gate(op, self._where)
         op = embedded(self._rows.of(op))
         base, adjoint, controls = split(op, self._gate_set)
+        if base.name == "DiagonalQubitUnitary" or (
+            base.name == "QubitUnitary" and not self._gate_set.keeps_matrices
+        ):
+            base = only_unitary(base)
         is_traced = any(isinstance(value, jax.core.Tracer) for value in base.data)
         applies = self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls))
         if base.name == "StatePrep" and not (self._is_first and not self.runs):

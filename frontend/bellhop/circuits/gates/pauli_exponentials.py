@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.gates.complex_parts import parts_of_number
 from bellhop.circuits.gates.wires import is_dynamic
 
 _ROTATIONS = {
@@ -52,24 +53,21 @@ def rotation_of(op: Any) -> Any | None:
 
 
 def is_damping(op: Any) -> bool:
-    """Tell whether an exponential is that of a real number, which is no gate but has a matrix."""
-    is_general = isinstance(op, qml.ops.Exp) and not isinstance(op, qml.ops.Evolution)
-    return is_general and not jnp.iscomplexobj(op.coeff)
+    """Tell whether an exponential need not be unitary; such a one is no gate but has a matrix."""
+    return isinstance(op, qml.ops.Exp) and parts_of_number(_exponent(op)).real
 
 
 def _angle(op: Any, factor: Any) -> Any | None:
-    """Return ``x`` of ``exp(-i x word / 2)``; None where it is not real."""
-    if isinstance(op, qml.ops.Evolution):
-        # Its parameter and generator are said to be real.
-        return 2 * _part(op.param * factor, jnp.real, np.real)
-    if is_damping(op):
+    """Return ``x`` of ``exp(-i x word / 2)``; None where it may not be real."""
+    if isinstance(op, qml.ops.Evolution) and not jnp.iscomplexobj(op.param):
+        # Its generator is Hermitian.
+        return 2 * op.param * np.real(factor)
+    exponent = _exponent(op) * factor
+    if parts_of_number(exponent).real:
         return None
-    exponent = op.coeff * factor
-    # Of what the program computes, the real part is said to be zero.
-    if not is_dynamic(exponent) and np.real(exponent) != 0:
-        return None
-    return -2 * _part(exponent, jnp.imag, np.imag)
+    return -2 * (jnp.imag(exponent) if is_dynamic(exponent) else np.imag(exponent))
 
 
-def _part(number: Any, of_dynamic: Any, of_constant: Any) -> Any:
-    return of_dynamic(number) if is_dynamic(number) else of_constant(number)
+def _exponent(op: Any) -> Any:
+    """Return what the base of an exponential is multiplied by."""
+    return -1j * op.param if isinstance(op, qml.ops.Evolution) else op.coeff

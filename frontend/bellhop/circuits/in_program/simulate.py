@@ -56,8 +56,13 @@ def is_in_program(device: Any) -> bool:
     return type(device) in _SIMULATORS
 
 
+def _simulator_of(device: Any) -> type[Simulator]:
+    # Devices of amplitudes have derivatives of a circuit here that their own engine has not.
+    return _SIMULATORS.get(type(device), PureSimulator)
+
+
 def run_traced(call: QNodeCall, wires: WireMap) -> Any:
-    """Trace a call of a QNode on ``default.qubit`` or ``default.mixed``.
+    """Trace a call of a QNode as a part of the program, as on ``default.qubit``.
 
     With mid-circuit measurements, results are exact means over all outcomes, by the sum over
     runs that each have other outcomes; it is differentiated as it is.  With shots, each shot
@@ -78,7 +83,7 @@ def run_traced(call: QNodeCall, wires: WireMap) -> Any:
 
 def _run(call: QNodeCall, wires: WireMap) -> Any:
     qnode, inputs, where, shots = call.qnode, call.inputs, call.where, call.shots
-    simulator_of = functools.partial(_SIMULATORS[type(qnode.device)], qnode.device, wires, where)
+    simulator_of = functools.partial(_simulator_of(qnode.device), qnode.device, wires, where)
     options = current_options()
     asked = options.precision if options else None
     simulator = simulator_of(np.dtype(np.float32) if asked == "single" else real_type())

@@ -1,6 +1,6 @@
 """Calls of QNodes whose circuits the runtime runs: in its engine, or by the device's plugin."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from bellhop.circuits.circuit.circuit_primitive import CircuitBody
 from bellhop.circuits.circuit.traced_circuit import QNodeCall, TracedCircuit, trace_circuit
 from bellhop.circuits.derivatives.diff_method import DifferentiationChoice, chosen_differentiation
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
-from bellhop.circuits.gates.device import DeviceSpec, GateSet, check_options, device_spec
+from bellhop.circuits.gates.device import DeviceSpec, GateSet
 from bellhop.circuits.gates.rewrites import passes_by_transforms, rewrites_of
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.recording.deferral import deferring_if_possible
@@ -38,10 +38,17 @@ class CompiledCircuit:
     rows: Rows
     traced: TracedCircuit
 
-    def run(self) -> Any:
-        """Bind the circuit; return the values in the structure of the quantum function."""
+    def run(self, consts: Sequence[Any] | None = None, inputs: Sequence[Any] | None = None) -> Any:
+        """Bind the circuit; return the values in the structure of the quantum function.
+
+        Args:
+            consts: in place of those that it was traced with.
+            inputs: in place of those of the call.
+        """
         traced, qnode = self.traced, self.call.qnode
-        consts, jaxpr = traced.closed.consts, convert_constvars_jaxpr(traced.closed)
+        consts = traced.closed.consts if consts is None else consts
+        inputs = self.call.inputs if inputs is None else inputs
+        jaxpr = convert_constvars_jaxpr(traced.closed)
         # Constants come first now; the handle must, for the circuit primitive.
         has_rows = self.rows.size is not None
         order = _handle_first(jaxpr, len(consts), has_rows=has_rows)
@@ -50,7 +57,7 @@ class CompiledCircuit:
         def run(row: Any) -> list[Any]:
             return linearization.bind(
                 body,
-                [*consts, *([row] if has_rows else []), *self.call.inputs],
+                [*consts, *([row] if has_rows else []), *inputs],
                 device=traced.device,
                 name=function_name(qnode.func),
                 derivative_order=0,
@@ -97,13 +104,6 @@ def trace_for_runtime(
     chosen = deferring_if_possible if may_defer else lambda trace: trace(Circuit)
     traced = trace_circuit(call, record, chosen, [ROW_STRUCT, *call.inputs], asked)
     return CompiledCircuit(call, rows, traced)
-
-
-def run_on_plugin(call: QNodeCall, wires: WireMap) -> Any:
-    """Trace a call of a QNode whose device has a compiled plugin, and bind its circuit."""
-    device = call.qnode.device
-    check_options(device, call.where)
-    return trace_for_runtime(call, wires, GateSet(device), device_spec(device, len(wires))).run()
 
 
 def engine_may_run() -> bool:

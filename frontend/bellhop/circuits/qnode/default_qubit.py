@@ -3,14 +3,7 @@
 The device itself has no interface for the runtime.  What it computes is defined by the gates, so
 the engine may run them, some hundred times faster than the same circuit as a part of the program.
 A circuit stays in the program where the engine cannot do all that the program does with it: run
-inside of a region, give the derivatives of a state or by a matrix, ...  Which it is, is seen in the
-jaxpr of the circuit, traced for the engine::
-
-    { lambda ; state:u32[2] x:f64[]. let
-        state = quantum_gates[gates=(RX,)] state [x] 0 []
-        state value = quantum_measure[measurements=(Expval(Z),)] state [] [] [x]      suits
-        state value = quantum_measure[measurements=(State(),)] state [] [] [x]        does not
-      in (state, value) }
+inside of a region, give the derivatives of a state or by a matrix, ...
 """
 
 import functools
@@ -18,11 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import pennylane as qml
-from jax.extend.core import Jaxpr, JaxprEqn
 
-from bellhop.base.equations import depending_on, equations_of
-from bellhop.circuits.circuit.randomness import Randomness
-from bellhop.circuits.circuit.traced_circuit import QNodeCall, TracedCircuit
+from bellhop.circuits.circuit.traced_circuit import QNodeCall
 from bellhop.circuits.derivatives.diff_method import (
     ADJOINT,
     BEST,
@@ -33,13 +23,10 @@ from bellhop.circuits.derivatives.diff_method import (
     options_of,
 )
 from bellhop.circuits.gates.device import GateSet, device_spec
-from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.simulate import run_traced
-from bellhop.circuits.measure.device_measurements import Expval, Probs, Var
-from bellhop.circuits.operations.measurement_primitives import MeasureOperands, measure_p
-from bellhop.circuits.operations.state_primitives import gates_p
 from bellhop.circuits.qnode.compiled_circuits import engine_may_run, trace_for_runtime
+from bellhop.circuits.qnode.derivatives_in_program import has_all_derivatives
 from bellhop.errors import CompileError
 from bellhop.tracing.state import trace_state
 
@@ -69,7 +56,7 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
             # The program can do more; what it cannot do either is its error.
             pass
         else:
-            if _suits_engine(circuit.traced):
+            if has_all_derivatives(circuit.traced):
                 return circuit.run()
     return run_traced(call, wires)
 
@@ -78,27 +65,3 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
 def _lightning() -> Any:
     """Return the device whose gates are the engine's, and whose library stands behind it."""
     return qml.device("lightning.qubit")
-
-
-def _suits_engine(traced: TracedCircuit) -> bool:
-    """Tell whether the engine has derivatives of any order of a circuit, by all of its inputs."""
-    circuit = traced.closed.jaxpr
-    return traced.randomness in (Randomness.NONE, Randomness.TREE) and all(
-        _suits(eqn, circuit) for eqn in equations_of(circuit)
-    )
-
-
-def _suits(eqn: JaxprEqn, circuit: Jaxpr) -> bool:
-    params = eqn.params
-    if eqn.primitive is gates_p:
-        return not params["obstacle"]
-    if eqn.primitive is not measure_p:
-        return True
-    matrices = circuit.replace(
-        outvars=[MeasureOperands(*eqn.invars).matrices],
-        debug_info=circuit.debug_info._replace(result_paths=None),
-    )
-    (are_computed,), _ = depending_on(matrices, [True] * len(circuit.invars))
-    has_rules = UNKNOWN_FREQUENCIES not in params["differentiation"].frequencies
-    is_real = all(isinstance(each, Expval | Probs | Var) for each in params["measurements"])
-    return has_rules and is_real and not are_computed

@@ -35,9 +35,10 @@ from bellhop.circuits.pennylane.tape_transforms import (
 )
 from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.python_devices.run_on_python_device import run_on_python_device
-from bellhop.circuits.qnode.compiled_circuits import engine_may_run, run_on_plugin
+from bellhop.circuits.qnode.compiled_circuits import engine_may_run
 from bellhop.circuits.qnode.default_qubit import run_default_qubit
 from bellhop.circuits.qnode.mitigation import current_mitigation
+from bellhop.circuits.qnode.plugins import run_on_plugin
 from bellhop.circuits.recording.inverted_functions import fold
 from bellhop.circuits.recording.pauli_measurement import measure_pauli_words
 from bellhop.circuits.recording.used_wires import UsedWires

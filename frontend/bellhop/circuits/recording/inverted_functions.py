@@ -291,18 +291,19 @@ def fold(function: Callable[..., Any], times: int) -> Callable[..., Any]:
 
     Preparations of the initial state are applied once and not folded.
     """
+    if not times:
+        return function
 
     def folded(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
-        if times:
-            circuit = current_circuit()
-            circuit.flush_active("folding")
-            tracing = TracingCircuit(circuit, is_inverted=False)
-            tracing.rewrites = [*circuit.rewrites, _without_preparations]
-            gates = tracing.gates_of(lambda: hand_on(function(*args, **kwargs)))
-            for _ in range(times):
-                circuit.region(gates, None)
-                Player().play(gates.closed, *gates.operands)
+        circuit = current_circuit()
+        circuit.flush_active("folding")
+        tracing = TracingCircuit(circuit, is_inverted=False)
+        tracing.rewrites = [*circuit.rewrites, _without_preparations]
+        gates = tracing.gates_of(lambda: hand_on(function(*args, **kwargs)))
+        for _ in range(times):
+            circuit.region(gates, None)
+            Player().play(gates.closed, *gates.operands)
         return result
 
     return folded

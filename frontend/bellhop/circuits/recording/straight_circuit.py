@@ -49,6 +49,7 @@ from bellhop.circuits.gates.gates import (
 )
 from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
+from bellhop.circuits.gates.unitarity import may_change_norm
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
 from bellhop.circuits.measure.device_measurements import Snapshots
 from bellhop.circuits.measure.measurements import MeasurementList
@@ -123,6 +124,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         self._is_dynamic_count = False
         self._dynamic_frequencies = NO_FREQUENCIES
         self._runs_in_engine = device.engine
+        self._may_change_norm = False
 
     @property
     def handle(self) -> Any:
@@ -165,6 +167,9 @@ class StraightCircuit(PendingRuns, WiredCircuit):
 
     def _apply(self, run: GateRun, params: Any, wires: Any, n_iterations: Any = None) -> None:
         obstacle = self._gates_obstacle(run)
+        self._may_change_norm |= may_change_norm(
+            run.gates, if_computed=self.gate_set.keeps_matrices
+        )
         # Reading the handle binds pending gates, which moves the offset.  So it comes first.
         handle = self._handle
         is_prepared = run.derivative is Derivative.BY_AMPLITUDES
@@ -308,6 +313,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             self._runs_in_engine &= measurement.in_engine
             result = measurement.result(self.device)
             check_result_fits(result.shape, result.dtype, self.device.qubits, self._where)
+        # Binds pending gates.
         handle = self._handle
         params, amplitudes = self._params_vector(), self._amplitudes
         frequencies, amplitude_bits = self._frequencies_vector().tobytes(), self._amplitude_bits
@@ -325,6 +331,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             amplitudes=amplitude_bits,
             in_engine=self._runs_in_engine,
             has_shots=self.device.shots > 0,
+            may_change_norm=self._may_change_norm,
         )
         self._handle, *values = measure_p.bind(
             handle,
@@ -342,10 +349,10 @@ class StraightCircuit(PendingRuns, WiredCircuit):
     def score(self) -> list[Any]:
         """Return the score of all that a run of one shot has drawn; nothing where it has none."""
         is_exact = self._differentiation.method in (ADJOINT, BEST, PARAMETER_SHIFT)
-        if not (is_exact and self._runs_in_engine):
-            return []
         # Reading the handle binds pending gates, whose parameters are among the others.
         handle = self._handle
+        if not (is_exact and self._runs_in_engine) or self._may_change_norm:
+            return []
         params = self._params_vector()
         self._handle, score = score_p.bind(handle, params, self._amplitudes, *self._perturbation())
         return [score]

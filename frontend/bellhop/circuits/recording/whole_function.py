@@ -9,8 +9,9 @@ function is run the first time alone, into a jaxpr with gates, which is played f
     function(y)     plays that again
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -120,11 +121,9 @@ class RunOnce:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._traced: dict[tuple[int, ...], _Function] = {}
+        self._traced: dict[tuple[int, ...], list[_Function]] = {}
 
-    def of(
-        self, args: Any, kwargs: Any, computed: type = jax.Array
-    ) -> tuple[Callable[..., Any], list[Any]]:
+    def of(self, args: Any, kwargs: Any, computed: type = jax.Array) -> tuple["Played", list[Any]]:
         """Return the function of those leaves of its arguments that are computed, and these.
 
         Others stay static: numbers become constants of the gates.
@@ -143,10 +142,40 @@ class RunOnce:
             args, kwargs = jax.tree.unflatten(tree, full)
             return self._function(*args, **kwargs)
 
-        def play(*inputs: Any) -> Any:
-            circuit = current_circuit()
-            if places not in self._traced:
-                self._traced[places] = _Function.of(circuit, run, inputs)
-            return self._traced[places].play(circuit, inputs)
-
+        play = Played(self._traced.setdefault(places, []), run)
         return play, [leaves[place] for place in places]
+
+
+class Played:
+    """A quantum function of arrays, run once.
+
+    Args:
+        traced: what it was traced to, in a list as long as that is known.
+        function: takes the arrays.
+    """
+
+    def __init__(self, traced: list[_Function], function: Callable[..., Any]) -> None:
+        self._traced = traced
+        self._function = function
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Apply the gates to the current circuit; return the result."""
+        circuit = current_circuit()
+        if not self._traced:
+            self._traced.append(_Function.of(circuit, self._function, inputs))
+        return self._traced[0].play(circuit, inputs)
+
+    def constants(self) -> list[Any]:
+        """Return the arrays of the program around it that it uses; it was called before."""
+        return list(self._traced[0].closed.consts)
+
+    @contextmanager
+    def with_constants(self, constants: Sequence[Any]) -> Iterator[None]:
+        """Let others stand for these arrays."""
+        [traced] = self._traced
+        closed = ClosedJaxpr(traced.closed.jaxpr, list(constants))
+        self._traced[0] = replace(traced, closed=closed)
+        try:
+            yield
+        finally:
+            self._traced[0] = traced

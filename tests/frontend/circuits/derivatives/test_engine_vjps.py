@@ -105,9 +105,15 @@ def test_nothing_but_the_vjp_is_computed():
     assert calls == ["circuit_run", "circuit_run"]
 
 
-def test_a_state_is_differentiated_once():
-    ours, _ = losses("state")
-    with pytest.raises(bellhop.CompileError, match="engine alone does once"):
+@pytest.mark.hessian
+@pytest.mark.parametrize("measure", ["state", "purity"])
+def test_second_derivatives_of_what_the_engine_differentiates_once(measure):
+    ours, reference = losses(measure)
+    expected = jax.jit(jax.hessian(reference))(X)
+    for outer in (jax.jacfwd, jax.jacrev):
+        found = bellhop.qjit(outer(jax.jacfwd(ours)))(X)
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+    with pytest.raises(bellhop.CompileError, match="not twice where the first is in reverse mode"):
         bellhop.qjit(jax.hessian(ours))(X)
 
 

@@ -237,12 +237,12 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     ),
     "matrix of two wires": (
         matrix_gate,
-        {},
+        {"shots": 10},
         "the parameters of QubitUnitary are differentiated, which the adjoint method cannot do",
     ),
     "matrix of many wires": (
         lambda x: qml.expval(qml.Hermitian(x * np.eye(32), wires=range(5))),
-        {},
+        {"diff_method": "parameter-shift"},
         "the matrix of a Hermitian observable on 5 wires is differentiated, which is done up to 4",
     ),
 }

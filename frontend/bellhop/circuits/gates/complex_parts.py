@@ -1,0 +1,58 @@
+"""Whether a complex number that the program computes is real or imaginary, by what computes it.
+
+``1j * x`` of a real ``x`` is imaginary, whatever ``x`` is; of a complex argument nothing is known.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from bellhop._jax.private import equation_of, without_wrapping
+
+# To look at more equations takes time.
+_DEPTH = 20
+
+_LINEAR = frozenset((
+    "broadcast_in_dim", "conj", "convert_element_type", "copy", "dynamic_slice", "gather", "neg",
+    "reduce_sum", "reshape", "rev", "slice", "squeeze", "transpose",
+))  # fmt: skip
+
+
+class NonzeroParts(NamedTuple):
+    """Which parts of a number may be other than zero."""
+
+    real: bool
+    imaginary: bool
+
+
+_BOTH = NonzeroParts(True, True)
+
+
+def parts_of_number(number: Any, depth: int = _DEPTH) -> NonzeroParts:
+    """Return which parts a number has, or an array of them."""
+    if not jnp.iscomplexobj(number):
+        return NonzeroParts(True, False)
+    value = without_wrapping(number)
+    if not isinstance(value, Tracer):
+        return NonzeroParts(bool(np.any(np.real(value))), bool(np.any(np.imag(value))))
+    eqn, _ = equation_of(value)
+    if eqn is None or not depth:
+        return _BOTH
+    name = eqn.primitive.name
+    operands = (parts_of_number(each, depth - 1) for each in eqn.in_tracers)
+    if name in _LINEAR:
+        return next(operands)
+    if name not in ("mul", "div", "add", "add_any", "sub", "complex"):
+        return _BOTH
+    one, other = operands
+    if name in ("mul", "div"):
+        return NonzeroParts(
+            (one.real and other.real) or (one.imaginary and other.imaginary),
+            (one.real and other.imaginary) or (one.imaginary and other.real),
+        )
+    if name == "complex":
+        first = without_wrapping(eqn.in_tracers[0])
+        return NonzeroParts(isinstance(first, Tracer) or bool(np.any(first)), True)
+    return NonzeroParts(one.real or other.real, one.imaginary or other.imaginary)
