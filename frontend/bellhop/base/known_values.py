@@ -16,10 +16,10 @@ import jax
 import numpy as np
 from jax import lax
 from jax.core import Tracer
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import jit_p
 
-from bellhop._jax.private import equation_of, without_wrapping
+from bellhop._jax.private import bind_equation, equation_of, without_wrapping
 from bellhop.base.rewriting import interpret_by
 
 # A wire is computed by fewer equations, and from smaller arrays; to look at more takes time.
@@ -65,6 +65,34 @@ def deciding(value: Any, numbers: Sequence[Any]) -> list[int]:
         return _Computation(value, numbers).used()
     except _UnknownError:
         return []
+
+
+def known_or_traced(value: Any) -> Any:
+    """Return a value that is computed from nothing but constants as an array of NumPy's."""
+    found = known(value) if isinstance(value, Tracer) and _is_integral(value.dtype) else None
+    return value if found is None else found
+
+
+def known_or_bound(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+    """Evaluate an equation: by NumPy, where arrays of NumPy's are given that decide the results."""
+    is_known = [isinstance(operand, np.ndarray | np.generic) for operand in operands]
+    if any(is_known):
+        is_traced = any(isinstance(operand, Tracer) for operand in operands)
+        if is_traced and eqn.primitive is lax.dynamic_slice_p and all(is_known[1:]):
+            return [_sliced(eqn, *operands)]
+        if not is_traced and _is_computable(eqn):
+            dtypes = (atom.aval.dtype for atom in eqn.invars)
+            try:
+                return _evaluate(eqn, list(map(np.asarray, operands, dtypes)))
+            except _UnknownError:
+                pass
+    return bind_equation(eqn, *operands)
+
+
+def _sliced(eqn: JaxprEqn, array: Any, *starts: Any) -> Any:
+    sizes = eqn.params["slice_sizes"]
+    first = np.clip(starts, 0, np.subtract(np.shape(array), sizes)).astype(int).tolist()
+    return lax.slice(array, first, np.add(first, sizes).tolist())
 
 
 class _Computation:

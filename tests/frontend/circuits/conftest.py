@@ -35,7 +35,7 @@ def nothing_left_open():
 @pytest.fixture
 def loops_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep loops of few gates, which stand for long ones."""
-    monkeypatch.setattr(unrolled, "_MOST_GATES", 0)
+    monkeypatch.setattr(unrolled, "MOST_GATES", 0)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax.core import eval_jaxpr
 
 from bellhop.base.source import named_after
 from bellhop.circuits.circuit.results import without_rows
@@ -32,12 +33,17 @@ def results_of_rows(call: QNodeCall, run_row: Callable[..., tuple[Any, Sequence[
         are_measured = list(map(is_measurement, leaves))
         return results
 
-    # The first trace finds out how many rows there are.
-    named = named_after(call.qnode.func, run)
-    jax.eval_shape(named, ROW_STRUCT, *call.inputs)
-    # Under ``vmap`` too, wires that are computed are those of one circuit.
-    traced = jax.jit(named, inline=True)
+    # The trace finds out how many rows there are.
+    closed, shapes = jax.make_jaxpr(named_after(call.qnode.func, run), return_shape=True)(
+        ROW_STRUCT, *call.inputs
+    )
+    returned = jax.tree.structure(shapes)
+
+    def of_row(row: Any) -> Any:
+        leaves = eval_jaxpr(closed.jaxpr, closed.consts, row, *jax.tree.leaves(call.inputs))
+        return jax.tree.unflatten(returned, leaves)
+
     return rows.run(
-        lambda row: traced(row, *call.inputs),
+        of_row,
         lambda all_: without_rows(all_, tree, are_measured, is_vector=call.shots.is_vector),
     )

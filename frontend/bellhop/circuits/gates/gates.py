@@ -113,6 +113,11 @@ class GateList:
         # Control flow stands between them.
         self.runs: list[GateRun | qml.operation.Operator] = []
 
+    def is_straight(self, most: int) -> bool:
+        """Tell whether these are at most so many gates, with no control flow between them."""
+        counts = [len(run.gates) if isinstance(run, GateRun) else most + 1 for run in self.runs]
+        return sum(counts) <= most
+
     def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
         """Append an operation, decomposed as far as the device needs it.
 

@@ -12,29 +12,31 @@ The quantum function ::
 on the left is traced like that on the right: one run instead of one for each combination of
 outcomes, with the derivatives of straight circuits.
 
-The first trace has outcomes, and notes whether anything needs them.  If nothing does, the quantum
-function is traced again, with all of its measurements deferred.
+Whether they can be is seen in the jaxpr with gates, for the most part; what only gates and
+measurements say, as the device gets them, ends the trace, and the function is played again.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
 import pennylane as qml
 from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr, Primitive
+from jax.extend.core import Jaxpr, Primitive
+from jax.extend.core.primitives import cond_p
 
 from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.base.known_values import deciding, known_at
 from bellhop.circuits.circuit.traced_circuit import Once, Trace
+from bellhop.circuits.gates.gates import GateList
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.device_measurements import Expval, Frequencies, Probs, Samples, Var
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.observable_code import factors_of, is_diagonal, wires_of
 from bellhop.circuits.measure.process import is_measurement
+from bellhop.circuits.recording.gate_jaxpr import has_other_effects, outcome_p
 from bellhop.circuits.recording.inverted_functions import control
 from bellhop.circuits.recording.recording import Circuit
 from bellhop.control_flow.steps import Branches
@@ -49,9 +51,9 @@ _FINITE = frozenset((
     "abs", "add", "add_any", "and", "broadcast_in_dim", "clamp", "concatenate", "cond",
     "convert_element_type", "copy", "cos", "dot_general", "dynamic_slice", "eq", "gather", "ge",
     "gt", "imag", "iota", "jit", "le", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pack",
-    "pad", "quantum_gates", "real", "reduce_sum", "reshape", "rev", "select_n", "sign", "sin",
-    "slice", "split", "square", "squeeze", "stack", "stop_gradient", "sub", "tanh", "transpose",
-    "unstack", "xor",
+    "pad", "quantum_for_loop", "quantum_operations", "quantum_region", "real", "reduce_sum",
+    "reshape", "rev", "select_n", "sign", "sin", "slice", "split", "square", "squeeze", "stack",
+    "stop_gradient", "sub", "tanh", "transpose", "unstack", "xor",
 ))
 # fmt: on
 
@@ -61,7 +63,7 @@ _outcome_p.def_abstract_eval(lambda _: ShapedArray((), np.dtype(bool)))
 
 
 class _NeedsOutcomesError(BaseException):
-    """A circuit does what needs outcomes.  No ``except Exception`` of the user's is to see it."""
+    """A circuit does what needs outcomes.  No ``except Exception`` is to see it."""
 
 
 def _only_controlling(op: Any) -> set[Any]:
@@ -75,35 +77,34 @@ def _only_controlling(op: Any) -> set[Any]:
     return set(getattr(op, "control_wires", ()))
 
 
-class CircuitOfOutcomes(Circuit):
-    """A circuit that notes whether its mid-circuit measurements could be deferred."""
+class DeferringCircuit(Circuit):
+    """A circuit whose mid-circuit measurements are deferred.
+
+    Raises:
+        _NeedsOutcomesError: where one of them cannot be.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         # By qubit, since a wire that is allocated may be one that was measured: label and outcome.
         self._outcomes: dict[int, tuple[Any, Any]] = {}
-        self._may_defer = True
-        self._is_part = False
 
-    @property
-    def may_defer(self) -> bool:
-        """Whether there are measurements, and nothing that needs their outcomes was noticed."""
-        return self._may_defer and bool(self._outcomes)
+    def expect(self, jaxpr: Jaxpr) -> None:
+        """Take note of the jaxpr that is going to be played."""
+        if not _may_be_deferred(jaxpr):
+            raise _NeedsOutcomesError
+        super().expect(jaxpr)
 
-    def _needs_outcomes(self) -> None:
-        """Note that something needs outcomes."""
-        self._may_defer = False
-
-    def apply(self, operations: list[Any]) -> None:
-        """Append the gates of operations, which may be controlled by deferred wires only."""
-        for op in operations if self.may_defer else ():
+    def _runs(self, operations: list[Any], most: int | None = None) -> GateList:
+        """Return the gates of operations, which may be controlled by deferred wires only."""
+        for op in operations if self._outcomes else ():
             controls = _only_controlling(op)
             for wire in op.wires:
                 if is_dynamic(wire) or (
                     self.wires(wire) in self._outcomes and wire not in controls
                 ):
-                    self._needs_outcomes()
-        super().apply(operations)
+                    raise _NeedsOutcomesError
+        return super()._runs(operations, most)
 
     def measure(self, measured: MeasurementList) -> list[Any]:
         """Measure; of deferred wires only what is the same before and after they are measured."""
@@ -117,49 +118,25 @@ class CircuitOfOutcomes(Circuit):
             else:
                 others = deferred
             if others & deferred:
-                self._needs_outcomes()
+                raise _NeedsOutcomesError
         return super().measure(measured)
 
-    @contextmanager
-    def _part(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        was_part, self._is_part = self._is_part, True
-        try:
-            with super()._part(*args, **kwargs):
-                yield
-        finally:
-            self._is_part = was_part
-
     def _measured_now(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
-        qubit = None if is_dynamic(label) else self.wires(label)
-        is_special = reset or postselect >= 0 or self._is_part
-        if is_special or qubit is None or qubit in self._outcomes:
-            self._needs_outcomes()
-        outcome = self._outcome_of(label, reset=reset, postselect=postselect, site=site)
-        if qubit is not None and not self._is_part:
-            self._outcomes[qubit] = label, outcome
+        if is_dynamic(label) or self.wires(label) in self._outcomes or reset:
+            raise _NeedsOutcomesError
+        self._is_fresh = False
+        outcome = _outcome_p.bind(self._session)
+        self._outcomes[self.wires(label)] = label, outcome
         return outcome
-
-    def _outcome_of(self, label: Any, **options: Any) -> Any:
-        return super()._measured_now(label, **options)
 
     def traced(self, function: Callable[..., Any], *args: Any) -> tuple[list[Any], Any]:
         """Run a quantum function; return the leaves and the structure of its result."""
         leaves, tree = super().traced(function, *args)
         # Numbers beside measurements are those of one run, and so is all.
-        if self._outcomes and not all(map(is_measurement, leaves)):
-            self._needs_outcomes()
+        is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
+        if self._outcomes and not all(map(is_at_end, leaves)):
+            raise _NeedsOutcomesError
         return leaves, tree
-
-
-class DeferringCircuit(CircuitOfOutcomes):
-    """A circuit whose mid-circuit measurements are deferred."""
-
-    def _needs_outcomes(self) -> NoReturn:
-        raise _NeedsOutcomesError
-
-    def _outcome_of(self, label: Any, **options: Any) -> Any:
-        self._is_fresh = False
-        return _outcome_p.bind(self._session)
 
     def branch(self, branches: Branches) -> Any:
         """Run one branch of a conditional; where deferred outcomes decide which, control each."""
@@ -168,8 +145,7 @@ class DeferringCircuit(CircuitOfOutcomes):
         if not used:
             return super().branch(branches)
         if len(used) > _MOST_OUTCOMES:
-            self._needs_outcomes()
-        self.flush_active(branches.construct)
+            raise _NeedsOutcomesError
         wires = [measured[place][0] for place in used]
         results: list[Any] = []
         every = list(itertools.product((0, 1), repeat=len(used)))
@@ -180,9 +156,13 @@ class DeferringCircuit(CircuitOfOutcomes):
             def run(function: Callable[..., Any] = branches.functions[int(number)]) -> None:
                 results.append(function())
 
-            control(self, wires, list(map(bool, values)), run)
+            try:
+                control(self, wires, list(map(bool, values)), run)
+            except Exception as error:
+                # Some gates have no controlled form.
+                raise _NeedsOutcomesError from error
         if jax.tree.leaves(results):
-            self._needs_outcomes()
+            raise _NeedsOutcomesError
         return results[0]
 
 
@@ -192,30 +172,32 @@ def deferring_if_possible(trace: Trace) -> Once:
     Args:
         trace: traces the quantum function.
     """
-    made: list[CircuitOfOutcomes] = []
-
-    def make(*args: Any) -> Circuit:
-        made.append(CircuitOfOutcomes(*args))
-        return made[-1]
-
-    once = trace(make)
-    if not (made[-1].may_defer and _may_compute_all_branches(once.closed)):
-        return once
     try:
         deferred = trace(DeferringCircuit)
-    except (_NeedsOutcomesError, Exception):
-        # Some gates have no controlled form.
-        return once
+    except _NeedsOutcomesError:
+        return trace(Circuit)
     equations = equations_of(deferred.closed.jaxpr)
-    return once if any(eqn.primitive is _outcome_p for eqn in equations) else deferred
+    needs_outcomes = any(eqn.primitive is _outcome_p for eqn in equations)
+    return trace(Circuit) if needs_outcomes else deferred
 
 
-def _may_compute_all_branches(closed: ClosedJaxpr) -> bool:
-    """Tell whether what the branches of a circuit compute does no harm where they are not taken."""
-    return not closed.effects and all(
-        inner.primitive.name in _FINITE
-        for eqn in equations_of(closed.jaxpr)
-        if eqn.primitive.name == "cond"
-        for branch in inner_jaxprs(eqn)
-        for inner in equations_of(branch)
+def _may_be_deferred(jaxpr: Jaxpr) -> bool:
+    """Tell whether the measurements of a jaxpr with gates may be deferred, if it has any.
+
+    What branches compute must do no harm where they are not taken.
+    """
+    measured = [eqn for eqn in equations_of(jaxpr) if eqn.primitive is outcome_p]
+    is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
+    return not measured or (
+        # One in a part may be made several times, or not.
+        len(measured) == sum(eqn.primitive is outcome_p for eqn in jaxpr.eqns)
+        and all(map(is_plain, measured))
+        and not any(map(has_other_effects, jaxpr.eqns))
+        and all(
+            inner.primitive.name in _FINITE and inner.params.get("length", 0) is not None
+            for eqn in equations_of(jaxpr)
+            if eqn.primitive is cond_p
+            for branch in inner_jaxprs(eqn)
+            for inner in equations_of(branch)
+        )
     )

@@ -35,10 +35,13 @@ import numpy as np
 from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Effect, Jaxpr, JaxprEqn, Primitive
 from jax.extend.core.primitives import while_p
+from jax.lax import iota_p
 
 from bellhop._jax.private import convert_constvars_jaxpr, register_effect
 from bellhop.base.equations import equations_of
 from bellhop.base.flat import flat_jaxpr
+from bellhop.base.known_values import known_or_traced
+from bellhop.circuits.vectorize.elementwise import is_elementwise
 
 
 class _GateEffect(Effect):
@@ -175,12 +178,14 @@ class ForLoop:
         constants: those of the body.
         carried: those of the first iteration.
         length: how many iterations there are: a number, or a tracer if the program computes it.
+        is_nest: whether it is made of loops and gates alone, by values that vectors take.
     """
 
     body: ClosedJaxpr
     constants: Sequence[Any]
     carried: tuple[Any, ...]
     length: Any
+    is_nest: bool
 
     @classmethod
     def of(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "ForLoop":
@@ -188,8 +193,28 @@ class ForLoop:
         length, rest = eqn.params["length"], list(operands)
         if length is None:
             length = rest.pop()
-        n = eqn.params["n_consts"]
-        return cls(eqn.params["body"], rest[:n], tuple(rest[n:]), length)
+            length = max(0, int(length)) if isinstance(length, np.ndarray | np.generic) else length
+        n, body = eqn.params["n_consts"], eqn.params["body"]
+        constants, carried = rest[:n], tuple(rest[n:])
+        is_known = isinstance(length, int) and not carried
+        loops = (inner.primitive is for_loop_p for inner in equations_of(body.jaxpr))
+        is_nest = is_known and any(loops) and _is_of_loops(body.jaxpr)
+        if is_nest:
+            # What its iterations compute of these is known as well.
+            constants = list(map(known_or_traced, constants))
+        return cls(body, constants, carried, length, is_nest)
+
+
+def _is_of_loops(jaxpr: Jaxpr) -> bool:
+    def is_one(eqn: JaxprEqn) -> bool:
+        if not has_gates(eqn):
+            return is_elementwise(eqn) or (eqn.primitive is iota_p)
+        if eqn.primitive is operations_p:
+            return True
+        is_part = eqn.primitive in (for_loop_p, region_p) and not eqn.outvars
+        return is_part and not has_other_effects(eqn) and _is_of_loops(eqn.params["body"].jaxpr)
+
+    return all(map(is_one, jaxpr.eqns))
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
 from jax.extend.core.primitives import cond_p, while_p
 
 from bellhop._jax.private import bind_equation
+from bellhop.base.known_values import known_or_bound
 from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.circuits.recording.gate_jaxpr import (
     ForLoop,
@@ -98,7 +99,7 @@ class Player:
         """Evaluate a jaxpr with gates, and apply these; return its results."""
         rules = self._rules
         return interpret_by(
-            closed, lambda eqn: rules[eqn.primitive] if has_gates(eqn) else bind_equation, *inputs
+            closed, lambda eqn: rules[eqn.primitive] if has_gates(eqn) else known_or_bound, *inputs
         )
 
     def play_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
@@ -149,6 +150,8 @@ class Player:
         body = lambda carried, number: tuple(
             self.play(loop.body, *loop.constants, number, *carried)
         )
+        if loop.is_nest and self.circuit.take_nest(loop.length, body):
+            return ()
         return self.circuit.for_loop(loop.length, body, loop.carried)
 
     def _while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
@@ -259,7 +262,7 @@ class _Evaluation:
     def _value(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
         if any(operand is _LOST for operand in operands):
             return [_LOST] * len(eqn.outvars)
-        return bind_equation(eqn, *operands)
+        return known_or_bound(eqn, *operands)
 
     def _call(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
         lost = [_LOST] * len(eqn.outvars)
@@ -363,7 +366,7 @@ class _Evaluation:
             )
             again = self._again(lambda number, carried: run(number, carried, NOTHING_KEPT))
             at = lambda number: run(number, again(number, loop.carried), NOTHING_KEPT)
-        self._act_in_loop(loop.length, at)
+        self._act_in_loop(loop.length, at, is_nest=loop.is_nest)
         return results
 
     def _while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
@@ -394,12 +397,15 @@ class _Evaluation:
 
         return carried_at
 
-    def _act_in_loop(self, length: Any, at: Callable[[Any], Evaluated]) -> None:
+    def _act_in_loop(
+        self, length: Any, at: Callable[[Any], Evaluated], *, is_nest: bool = False
+    ) -> None:
         """Add what applies the gates of a loop.
 
         Args:
             length: how many iterations there are.
             at: takes the number of an iteration, and computes its values again.
+            is_nest: whether it is a loop of loops of gates.
         """
 
         def act(player: Player, backwards: bool) -> None:
@@ -408,7 +414,8 @@ class _Evaluation:
                 at(number).apply(player, backwards=backwards)
                 return ()
 
-            player.circuit.for_loop(length, body, ())
+            if not (is_nest and player.circuit.take_nest(length, body)):
+                player.circuit.for_loop(length, body, ())
 
         self.actions.append(act)
 

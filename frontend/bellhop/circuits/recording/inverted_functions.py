@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.circuits.gates.control_flow import ControlFlow
-from bellhop.circuits.precision import Precision
 from bellhop.circuits.recording.gate_jaxpr import (
     GateJaxpr,
     for_loop_p,
@@ -213,7 +212,7 @@ class Applied(Gates):
     @property
     def operations(self) -> list[Any]:
         """The operations in order, without those in loops and conditionals."""
-        collected = _Collected()
+        collected = _Collected(self._circuit.where, self._circuit.rows)
         player, gates = Player(), self._gates
         # The calls of Python in the function have been made.
         evaluated = evaluate(gates.closed, gates.operands, self._circuit.where, NOTHING_KEPT)
@@ -240,12 +239,12 @@ class Applied(Gates):
         return qml.wires.Wires.all_wires(list(map(qml.wires.Wires, [*controls, *wires])))
 
 
-class _Collected:
+class _Collected(NestingCircuit):
     """Takes the operations that stand in no loop and no conditional."""
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.operations: list[Any] = []
-        self.precision = Precision()
 
     def apply(self, operations: Sequence[Any]) -> None:
         self.operations += operations

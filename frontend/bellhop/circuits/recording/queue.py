@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import get_opaque_trace_state
+from jax.extend.core import Jaxpr, get_opaque_trace_state
 from pennylane import BasisState, Identity
 from pennylane.operation import Operator
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
@@ -132,8 +132,8 @@ class QueuedCircuit:
         """Measure a wire, collapse the state, and return the outcome."""
         raise NotImplementedError
 
-    def expect_computed_lengths(self) -> None:
-        """Take note of loops of computed length, before the gates."""
+    def expect(self, jaxpr: Jaxpr) -> None:
+        """Take note of the jaxpr with gates that is going to be played."""
 
     def joint_measure(self, site: str) -> None:
         """Take note of a joint measurement of wires, before the gates that it is made of."""
@@ -241,6 +241,10 @@ class QueuedCircuit:
                     self.allocate(op)
             else:
                 self.apply(list(group))
+
+    def take_nest(self, n_iterations: int, body: Callable[..., Any]) -> bool:
+        """Apply the gates of a loop of loops as a straight run; tell whether that was possible."""
+        return False
 
     def _check_numbers(self, operations: Sequence[Any]) -> None:
         """Raise an error for parameters that are not numbers."""

@@ -41,7 +41,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
-from bellhop.circuits.gates.gate_run import RepeatedRun
+from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
 from bellhop.circuits.gates.merging import merge_iterations
 from bellhop.circuits.recording.iterations import (
     numbers_of,
@@ -49,9 +49,8 @@ from bellhop.circuits.recording.iterations import (
     use_iterations,
     use_iterations_while,
 )
-from bellhop.circuits.recording.nests import Enclosing, Inner, Nest
 from bellhop.circuits.recording.straight_circuit import StraightCircuit
-from bellhop.circuits.recording.unrolled import unrolled
+from bellhop.circuits.recording.unrolled import MOST_GATES, straight_operations, unrolled
 from bellhop.control_flow.steps import Branches, Step, traced_branches, traced_step
 
 # A loop of more iterations is not one call, which would hold the parameters of all its gates.
@@ -82,30 +81,29 @@ class Circuit(StraightCircuit):
         if isinstance(n_iterations, int):
             return self._static_loop(n_iterations, body, carried)
         self.flush_active("for_loop")
-        lengths = None
-        if self._enclosing is not None and not jax.tree.leaves(carried):
-            lengths = self._enclosing.lengths(n_iterations)
-        outer, was_one_run = self._dynamic_count, self._is_one_run
-        with self._nothing_waits():
-            carried, step, repeated = self._dynamic_step("for_loop", body, carried, jnp.asarray(0))
+        carried, step, repeated = self._dynamic_step("for_loop", body, carried, jnp.asarray(0))
         if repeated is None:
             state = jax.lax.fori_loop(
                 0, n_iterations, lambda i, state: step(state, i)[0], self._circuit_state(carried)
             )
             return self._resume(state)
-        computed = self._classical_body(step)
+        computed, (use, state) = self._classical_body(step), self._in_blocks(repeated)
+        after, state = use_iterations(computed, carried, n_iterations, use, state)
+        return self._resume((after, *state))
 
-        def apply() -> Any:
-            self._begin_dynamic_count()
-            use, state = self._in_blocks(repeated)
-            after, state = use_iterations(computed, carried, n_iterations, use, state)
-            return self._resume((after, *state))
-
-        if lengths is None:
-            return tuple(apply())
-        self._dynamic_count, self._is_one_run = outer, was_one_run
-        self._wait(Inner(repeated, lengths, lambda number: computed((), number)[1], apply))
-        return ()
+    def take_nest(self, n_iterations: int, body: Callable[..., Any]) -> bool:
+        """Apply the gates of a loop of loops as a straight run, if they are few; tell whether."""
+        if self.device.passes:
+            return False
+        operations = straight_operations(self, n_iterations, body)
+        if operations is None:
+            return False
+        gates = self._runs(operations, MOST_GATES)
+        is_straight = gates.is_straight(MOST_GATES)
+        for run in gates.runs if is_straight else ():
+            assert isinstance(run, GateRun)
+            self._bind(run)
+        return is_straight
 
     def _static_loop(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
@@ -113,31 +111,17 @@ class Circuit(StraightCircuit):
         """Run a loop of static length; arguments and results are those of ``for_loop``."""
         self.flush_active("for_loop")
         was_one_run, before = self._is_one_run, self._run
-        gates: list[RepeatedRun | Nest] = []
-        most = _MOST_IN_ONE_CALL // max(n_iterations, 1)
-        has_nests = not (self.device.passes or jax.tree.leaves(carried))
-        # A loop that turns out not to be known is traced again, as a loop.
-        for nests_in in (n_iterations,) * has_nests + (0,):
-            # The gates before the loop stay pending, since gates of the loop may join their run.
-            with self._nothing_waits():
-                carried, step, frequencies = self._traced_step(
-                    "for_loop",
-                    body,
-                    carried,
-                    jnp.asarray(0),
-                    gates_apart=gates if 1 < n_iterations <= _MOST_IN_ONE_CALL else None,
-                    max_iterations=most,
-                    nests_in=nests_in,
-                )
-            if not gates or not isinstance(nest := gates[-1], Nest):
-                break
-            computed = self._classical_body(step)
-            values = lambda number, computed=computed: computed((), number)[1]
-            straight = nest.straight(values, n_iterations, self.device.qubits)
-            if straight is not None:
-                self._is_one_run = was_one_run
-                self._bind(straight)
-                return tuple(carried)
+        gates: list[RepeatedRun] = []
+        # The gates before the loop stay pending, since gates of the loop may join their run.
+        with self._nothing_waits():
+            carried, step, frequencies = self._traced_step(
+                "for_loop",
+                body,
+                carried,
+                jnp.asarray(0),
+                gates_apart=gates if 1 < n_iterations <= _MOST_IN_ONE_CALL else None,
+                max_iterations=_MOST_IN_ONE_CALL // max(n_iterations, 1),
+            )
         if not gates:
             state, stacked = jax.lax.scan(
                 step, self._circuit_state(carried), numbers_of(n_iterations)
@@ -146,7 +130,6 @@ class Circuit(StraightCircuit):
             self._frequencies.append(np.tile(frequencies, n_iterations))
             return self._resume(state)
         repeated = gates[-1]
-        assert isinstance(repeated, RepeatedRun)
         computed, first = self._classical_body(step), carried
         carried, (params, wires) = stack_iterations(computed, carried, n_iterations)
         total = n_iterations * repeated.n_iterations
@@ -249,7 +232,6 @@ class Circuit(StraightCircuit):
         is_dynamic_count: bool = False,
         gates_apart: list[Any] | None = None,
         max_iterations: float = math.inf,
-        nests_in: int = 0,
     ) -> tuple[tuple[Any, ...], Step, np.ndarray]:
         """Trace one iteration of a loop.
 
@@ -261,16 +243,13 @@ class Circuit(StraightCircuit):
             is_dynamic_count: whether the program computes how many iterations there are.
             gates_apart: a list, if gates may be separated from the classical part of the body.
             max_iterations: the most iterations of a loop in the body for which they may.
-            nests_in: how many iterations the loop has, if it may become a straight run together
-                with the loops in it; else 0.
 
         Returns:
             the carried values in the types that they have in every iteration; a function that runs
             an iteration, from the carried values and the state of the circuit to the next ones and
             the parameters of its gates; and the frequencies of these parameters.  If the body turns
             out to be one run of gates that may be separated, ``gates_apart`` has this run, and the
-            function returns its parameters and wires and applies no gates.  Where ``nests_in`` is
-            not 0 that may be a ``Nest``, and what is computed for its pieces.
+            function returns its parameters and wires and applies no gates.
         """
         self.flush_active(construct)
         frequencies = np.zeros(0, np.uint8)
@@ -280,16 +259,11 @@ class Circuit(StraightCircuit):
             nonlocal frequencies, counts
             with self._part(*state, is_dynamic_count=is_dynamic_count):
                 self._is_one_run = True
-                if gates_apart is not None and nests_in:
-                    self._enclosing = Enclosing(others[0], nests_in)
                 with self.part():
                     carried = body(carried, *others)
                 if gates_apart is not None:
                     gates_apart.clear()
                     only = self._only_run()
-                    if isinstance(only, Nest):
-                        gates_apart.append(only)
-                        return carried, (state, only.values())
                     if only is not None and only.n_iterations <= max_iterations:
                         gates_apart.append(only)
                         return carried, (state, (only.params, only.wires))

@@ -29,6 +29,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Jaxpr
 
 from bellhop.circuits.derivatives.diff_method import (
     ADJOINT,
@@ -63,6 +64,7 @@ from bellhop.circuits.operations.state_primitives import (
     mid_measure_p,
 )
 from bellhop.circuits.precision import real_type
+from bellhop.circuits.recording.gate_jaxpr import has_computed_lengths
 from bellhop.circuits.recording.inverted_functions import apply_control_flow
 from bellhop.circuits.recording.iterations import Use
 from bellhop.circuits.recording.pending import PendingRuns
@@ -143,6 +145,14 @@ class StraightCircuit(PendingRuns, WiredCircuit):
 
     def apply(self, operations: list[Any]) -> None:
         """Append the gates of operations."""
+        for run in self._runs(operations).runs:
+            if isinstance(run, GateRun):
+                self._bind(run)
+            else:
+                apply_control_flow(self, run)
+
+    def _runs(self, operations: list[Any], most: int | None = None) -> GateList:
+        """Return the gates of operations; not of all, where they are more, or no straight run."""
         gates = GateList(
             self.gate_set,
             self.wires,
@@ -159,11 +169,9 @@ class StraightCircuit(PendingRuns, WiredCircuit):
                 gates.add(op)
             except ASKS_FOR_NUMBER as error:
                 raise known_only_at_run(op, self._where) from error
-        for run in gates.runs:
-            if isinstance(run, GateRun):
-                self._bind(run)
-            else:
-                apply_control_flow(self, run)
+            if most is not None and not gates.is_straight(most):
+                break
+        return gates
 
     def _apply(self, run: GateRun, params: Any, wires: Any, n_iterations: Any = None) -> None:
         obstacle = self._gates_obstacle(run)
@@ -240,9 +248,11 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             )
         return ""
 
-    def expect_computed_lengths(self) -> None:
-        """Begin the dynamic count, so that loops and branches need not be traced again for it."""
-        self._begin_dynamic_count()
+    def expect(self, jaxpr: Jaxpr) -> None:
+        """Take note of the jaxpr that is going to be played."""
+        if has_computed_lengths(jaxpr):
+            # Loops and branches need not be traced again for the dynamic count.
+            self._begin_dynamic_count()
 
     def _begin_dynamic_count(self) -> None:
         if self._dynamic_count is None:
@@ -267,7 +277,6 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         """
         outer = self._handle, self._offset, self._dynamic_count, self._params, self._frequencies
         was_dynamic_count = self._is_dynamic_count
-        enclosing, self._enclosing = self._enclosing, None
         self._handle, self._offset, self._dynamic_count = handle, offset, dynamic_count
         self._params, self._frequencies = [], []
         self._is_dynamic_count = was_dynamic_count or is_dynamic_count
@@ -278,7 +287,6 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         finally:
             self._run = None
             self._is_one_run = False
-            self._enclosing = enclosing
             self._handle, self._offset, self._dynamic_count, self._params, self._frequencies = outer
             self._is_dynamic_count = was_dynamic_count
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 import pennylane as qml
 
 from bellhop._jax.private import hold_weakly_in_caches
@@ -48,7 +49,9 @@ class TracedOperator:
 
         What had nothing traced in it is the same object.
         """
-        return self._make(values, {})
+        # Wires are hashable: numbers, not arrays of NumPy's.
+        scalars = [value[()] if isinstance(value, np.ndarray) else value for value in values]
+        return self._make(scalars, {})
 
     def __repr__(self) -> str:
         return self._name

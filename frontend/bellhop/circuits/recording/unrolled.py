@@ -11,6 +11,9 @@ traced, and the loop becomes ::
 
 These gates are one run with those before and after the loop.  A circuit that is one such run is one
 call of the runtime.
+
+A loop of loops is gone through, one iteration after another, with numbers that are known: they may
+decide how long the loops in it are.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +25,85 @@ import numpy as np
 
 from bellhop.base.known_values import known_at
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
+from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.recording.inverted_functions import NestingCircuit
+from bellhop.tracing.state import circuit_scope
 
 # A loop of more gates compiles faster, and needs less memory, if it stays a loop.
-_MOST_GATES = 512
+MOST_GATES = 512
 
 
-def is_short(n_gates: int) -> bool:
-    """Tell whether a loop has few enough gates for a straight run."""
-    return n_gates <= _MOST_GATES
+class _StaysLoopError(Exception):
+    """A loop of loops is no straight run."""
+
+
+class _LoopOperations(NestingCircuit):
+    """Takes the operations of loops whose lengths are known.
+
+    Args:
+        circuit: the one that is meant.
+    """
+
+    def __init__(self, circuit: Any) -> None:
+        super().__init__(circuit.where, circuit.rows, circuit.precision)
+        self._circuit = circuit
+        self.rewrites = circuit.rewrites
+        self.operations: list[Any] = []
+
+    def labels(self) -> Sequence[Any]:
+        """Return the wires of the circuit."""
+        return self._circuit.labels()
+
+    def place(self, operation: Any, site: str) -> None:
+        """Take note of where the user made an operation."""
+        self._circuit.place(operation, site)
+
+    def allocate(self, op: Any) -> None:
+        """Refuse: what is free depends on what is around the loop."""
+        raise _StaysLoopError
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Take operations; what is wrong with a wire that is computed, the loop's run says."""
+        self.operations += operations
+        labels = self.labels()
+        for op in operations:
+            computed = [
+                wire for wire in op.wires if is_dynamic(wire) or isinstance(wire, np.generic)
+            ]
+            if computed and (
+                any(map(is_dynamic, computed))
+                or not set(map(int, computed)) <= set(range(len(labels)))
+                or len(set(op.wires)) < len(op.wires)
+            ):
+                raise _StaysLoopError
+        if len(self.operations) > MOST_GATES:
+            raise _StaysLoopError
+
+    def take_nest(self, n_iterations: int, body: Callable[..., Any]) -> bool:
+        """Go through a loop of loops; return True."""
+        self.for_loop(n_iterations, body, ())
+        return True
+
+    def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
+        """Go through a loop; return nothing, since it carries nothing."""
+        if not isinstance(n_iterations, int):
+            raise _StaysLoopError
+        for number in range(n_iterations):
+            body((), np.asarray(number))
+        return carried
+
+
+def straight_operations(
+    circuit: Any, n_iterations: int, body: Callable[..., Any]
+) -> list[Any] | None:
+    """Return the operations of all iterations of a loop of loops; None where it stays a loop."""
+    straight = _LoopOperations(circuit)
+    try:
+        with circuit_scope(straight):
+            straight.take_nest(n_iterations, body)
+    except _StaysLoopError:
+        return None
+    return straight.operations
 
 
 def unrolled(
@@ -52,7 +126,7 @@ def unrolled(
         program is traced, or if a gate has wrong wires (an error when the program runs).
     """
     run, total = repeated.run, repeated.n_iterations
-    if not is_short(total * len(run.gates)):
+    if total * len(run.gates) > MOST_GATES:
         return None
     if repeated.wires.size == 0:
         wires = np.zeros((total, 0), int)
@@ -63,35 +137,19 @@ def unrolled(
         wires = known.reshape(total, -1)
     straight = GateRun(run.derivative)
     straight.take_all(repeated.params, run.frequencies * total)
-    for iteration, of_iteration in enumerate(wires.tolist()):
-        if not add_iteration(straight, run, iteration * run.n_params, of_iteration, qubits):
+    for iteration, computed in enumerate(wires.tolist()):
+        # What is wrong with a wire, the run says.
+        if any(not 0 <= wire < qubits for wire in computed):
             return None
+        first = iteration * run.n_params
+        for gate in run.gates:
+            on = _wires(gate.wires, computed)
+            controls = _wires(gate.control_wires, computed)
+            if len({*on, *controls}) < len(on) + len(controls):
+                return None
+            slots = tuple(slot if slot < 0 else first + slot for slot in gate.slots)
+            straight.gates.append(replace(gate, slots=slots, wires=on, control_wires=controls))
     return straight
-
-
-def add_iteration(
-    straight: GateRun, run: GateRun, first: int, computed: Sequence[int], qubits: int
-) -> bool:
-    """Append the gates of an iteration to a straight run; return False where a wire is wrong.
-
-    Args:
-        straight: the run, which has the parameters already, or gets them later.
-        run: the gates.
-        first: the first of their parameters.
-        computed: the wires that were computed.
-        qubits: how many there are.
-    """
-    # What is wrong with a wire, the run says.
-    if any(not 0 <= wire < qubits for wire in computed):
-        return False
-    for gate in run.gates:
-        on = _wires(gate.wires, computed)
-        controls = _wires(gate.control_wires, computed)
-        if len({*on, *controls}) < len(on) + len(controls):
-            return False
-        slots = tuple(slot if slot < 0 else first + slot for slot in gate.slots)
-        straight.gates.append(replace(gate, slots=slots, wires=on, control_wires=controls))
-    return True
 
 
 def _wires(codes: Sequence[int], computed: Sequence[int]) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from jax.extend.core import ClosedJaxpr
 from pennylane.operation import Operator
 
 from bellhop.circuits.measure.process import is_measurement
-from bellhop.circuits.recording.gate_jaxpr import has_computed_lengths, joint_p, outcome_p
+from bellhop.circuits.recording.gate_jaxpr import joint_p, outcome_p
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.inverted_functions import TracingCircuit
 from bellhop.circuits.recording.queue import QueuedCircuit
@@ -102,8 +102,7 @@ class _Function:
 
     def play(self, circuit: QueuedCircuit, inputs: Sequence[Any]) -> Any:
         """Apply the gates to a circuit; return the result."""
-        if has_computed_lengths(self.closed.jaxpr):
-            circuit.expect_computed_lengths()
+        circuit.expect(self.closed.jaxpr)
         operands = Player(writes=True).play(self.closed, *inputs)
         leaves = self.leaves.with_values(operands)
         for leaf, (site, of_observable) in zip(leaves, self.sites, strict=True):

@@ -8,6 +8,8 @@ import pennylane as qml
 import pytest
 
 import bellhop
+from bellhop.circuits.recording.gate_replay import Player
+from bellhop.circuits.recording.recording import Circuit
 
 X = jnp.array([0.4, 1.1, -0.7])
 
@@ -73,6 +75,21 @@ def test_values_and_derivatives_in_one_run(measured: Any, assert_close: Any) -> 
     assert_close(bellhop.qjit(bellhop.jacobian(ours))(X), jax.jacobian(theirs)(X))
     rows = jnp.stack([X, 2 * X])
     assert_close(bellhop.qjit(jax.vmap(ours))(rows), jnp.stack([theirs(row) for row in rows]))
+
+
+@pytest.mark.parametrize(("body", "times"), [("conditioned", 1), ("reset", 1), ("used_again", 2)])
+def test_how_often_the_function_is_played(body: str, times: int, monkeypatch: Any) -> None:
+    """What the jaxpr does not say is found on the way, and the function played again."""
+    handles: list[Any] = []
+    rules = Player._rules.fget
+
+    def noted(player: Player) -> Any:
+        handles.append(player.circuit)
+        return rules(player)
+
+    monkeypatch.setattr(Player, "_rules", property(noted))
+    compiled(globals()[body], RESULTS[0])(X)
+    assert len({id(circuit) for circuit in handles if isinstance(circuit, Circuit)}) == times
 
 
 def test_shots_are_of_one_run() -> None:

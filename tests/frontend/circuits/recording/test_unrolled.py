@@ -132,7 +132,20 @@ def long(loop: Any, x: Any) -> None:
     loop(2000)(applying(lambda i: qml.RX(x[0, 0] * 1e-3, wires=i % 4)))()
 
 
-@pytest.mark.parametrize("circuit", [of_an_argument, long])
+def nest_of_large_gates(loop: Any, x: Any) -> None:
+    outer = lambda i: loop(8)(applying(lambda j: qml.QFT(wires=range(4))))()
+    loop(8)(applying(outer))()
+
+
+def nest_of_an_argument(loop: Any, x: Any) -> None:
+    first = (x[0, 0] > 0).astype(int)
+    outer = lambda i: loop(2)(applying(lambda j: qml.RX(x[i, j], wires=j + first)))()
+    loop(3)(applying(outer))()
+
+
+@pytest.mark.parametrize(
+    "circuit", [of_an_argument, long, nest_of_large_gates, nest_of_an_argument]
+)
 def test_others_stay_loops(circuit: Callable[..., Any]) -> None:
     compiled = bellhop.qjit(qnode("lightning.qubit", circuit, bellhop.for_loop))
     expected = qnode("default.qubit", circuit, qml.for_loop)(X)
@@ -148,9 +161,13 @@ def test_others_stay_loops(circuit: Callable[..., Any]) -> None:
         (lambda i: [i, i * 2], "wire"),
     ],
 )
-def test_wires_that_are_wrong_are_the_errors_of_the_run(wires: Any, message: str) -> None:
+@pytest.mark.parametrize("is_nest", [False, True])
+def test_wires_that_are_wrong_are_the_errors_of_the_run(
+    wires: Any, message: str, is_nest: bool
+) -> None:
     def circuit(loop: Any, x: Any) -> None:
-        loop(4)(applying(lambda i: qml.IsingXX(x[0, i], wires=wires(i))))()
+        gates = lambda: loop(4)(applying(lambda i: qml.IsingXX(x[0, i], wires=wires(i))))()
+        (loop(2)(lambda _: gates()) if is_nest else gates)()
 
     with pytest.raises(bellhop.CircuitError, match=message):
         bellhop.qjit(qnode("lightning.qubit", circuit, bellhop.for_loop))(X)
