@@ -11,7 +11,9 @@ import jax
 from bellhop._jax.patches.platforms_of_jits import choose_platforms_of_jits
 from bellhop._jax.private import backends_are_initialized, trace_state_clean
 from bellhop.base.devices import (
+    StateAxes,
     Target,
+    axes_of_states,
     resolve_target,
     sharding_for,
     target_name,
@@ -22,6 +24,7 @@ from bellhop.base.pickling import PickledByName
 from bellhop.base.signature import check_arrays, result_arrays
 from bellhop.base.source import definition_site, function_name
 from bellhop.base.static_arguments import StaticArguments
+from bellhop.circuits.in_program.partitioned.residuals import without_states_as_residuals
 from bellhop.compiler.context import lowering_in_progress
 from bellhop.errors import CompileError
 from bellhop.tracing.state import NOT_TRACEABLE, tracing_with
@@ -51,7 +54,9 @@ class Accelerated(PickledByName):
         target = resolve_target(self._dev)
         region = self._regions.get(target)
         if region is None:
-            region = self._regions[target] = _region(self._function, target, self._options)
+            states = axes_of_states(self._dev)
+            region = _region(self._function, target, states, self._options)
+            self._regions[target] = region
         if trace_state_clean():
             args, kwargs = _move((args, kwargs), target, commits=self._dev is not None)
         try:
@@ -128,7 +133,10 @@ def _move(tree: Any, target: Target, *, commits: bool) -> Any:
 
 
 def _region(
-    function: Callable[..., Any], target: Target, options: dict[str, Any]
+    function: Callable[..., Any],
+    target: Target,
+    state_axes: StateAxes | None,
+    options: dict[str, Any],
 ) -> Callable[..., Any]:
     """Return ``function`` as a ``jax.jit`` whose name says that it is a region, and where.
 
@@ -137,11 +145,13 @@ def _region(
     """
 
     choose_platforms_of_jits(_platform_of_region)
+    # States of many devices would cross between the forward and the backward region.
+    call = function if state_axes is None else without_states_as_residuals(function)
 
     def region(*args: Any, **kwargs: Any) -> Any:
         try:
-            with tracing_with(in_region=True):
-                result = function(*args, **kwargs)
+            with tracing_with(in_region=True, state_axes=state_axes):
+                result = call(*args, **kwargs)
         except NOT_TRACEABLE as error:
             raise _not_jittable(function, error) from error
         try:
@@ -201,7 +211,9 @@ def accelerate(
             ``jax.sharding.Mesh``; or a ``jax.sharding.Sharding`` of its arguments.  Arguments
             that a sharding does not fit are copied to each of its devices.  The function may
             hold a ``jax.shard_map`` or ``with_sharding_constraint`` over as many devices.
-            None is JAX's default device when the program is compiled.
+            None is JAX's default device when the program is compiled.  The state of a QNode on
+            ``default.qubit`` or ``lightning.qubit`` is partitioned over the axes of a mesh, or
+            those that the spec of a ``NamedSharding`` does not name.
         jit_options: ``static_argnums``, ``static_argnames``, ``donate_argnums`` and
             ``donate_argnames``, as ``jax.jit`` takes them.  Inside ``qjit`` the arguments that
             reach another device are copies already, and are always donated there.

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax.extend
@@ -19,6 +20,35 @@ _shardings: dict[int, Sharding] = {}
 # Devices that JAX has not under their names: those of another client, whose platform says that it
 # is the same.
 _unnamed: list[jax.Device] = []
+
+
+@dataclass(frozen=True)
+class StateAxes:
+    """Axes of a mesh over which the states of circuits are partitioned.
+
+    Attributes:
+        mesh: the mesh.
+        axes: their names.
+    """
+
+    mesh: Mesh
+    axes: tuple[str, ...]
+
+
+def axes_of_states(dev: Any) -> StateAxes | None:
+    """Return the axes over which a region on a user's ``dev`` partitions states; None for none.
+
+    Of a mesh these are all, and of a sharding those over which it does not spread arguments.
+    """
+    if isinstance(dev, Mesh):
+        return StateAxes(dev, dev.axis_names)
+    if not isinstance(dev, NamedSharding) or not isinstance(dev.mesh, Mesh):
+        return None
+    taken = {
+        name for names in dev.spec for name in (names if isinstance(names, tuple) else [names])
+    }
+    free = tuple(name for name in dev.mesh.axis_names if name not in taken)
+    return StateAxes(dev.mesh, free) if free else None
 
 
 def resolve_target(dev: Any) -> Target:

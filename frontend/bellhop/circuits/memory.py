@@ -5,8 +5,11 @@ Linux promises memory that it does not have, and ends the process when it is use
 
 import math
 import os
+import sys
+from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jax.export import is_symbolic_dim
 
@@ -38,6 +41,54 @@ def check_state_fits(
     """
     what = "the state" if axes == 1 else "a density matrix"
     _check(amplitude << axes * qubits, f"{what} of {qubits} qubits", "wires", where, rows)
+
+
+# Each device has its part, and the one that is computed from it.
+_STATES_AT_ONCE = 2
+
+
+def check_parts_fit(
+    qubits: int, where: str, *, devices: Sequence[jax.Device], parts: int, amplitude: int
+) -> None:
+    """Refuse a state over several devices that takes more memory than they have.
+
+    Args:
+        qubits: how many it has.
+        where: the QNode and its line.
+        devices: those of the mesh.
+        parts: how many parts of the state there are.
+        amplitude: how many bytes one takes.
+
+    Raises:
+        CompileError: names the circuit, the memory that it takes of each device, what that has, and
+            how many devices would do.
+    """
+    takes = _STATES_AT_ONCE * amplitude << qubits
+    there_is = min(_memory_of(device, devices) for device in devices)
+    if takes <= there_is * parts:
+        return
+    raise CompileError(
+        f"{where}: the state of {qubits} qubits, and the one after a gate, would take "
+        f"{_in_gib(takes // parts)} of memory for each of {parts} devices, and each has "
+        f"{_in_gib(there_is)}. {_devices_for(takes, there_is)} such devices would do. Use these, "
+        "fewer wires or single precision."
+    )
+
+
+def _devices_for(takes: int, there_is: int) -> int:
+    return 1 << max(0, -(-takes // there_is) - 1).bit_length()
+
+
+def _memory_of(device: jax.Device, devices: Sequence[jax.Device]) -> int:
+    """Return the bytes that a device has; the CPUs of a process share those of its machine."""
+    stats = device.memory_stats() if device.process_index == jax.process_index() else None
+    if stats and "bytes_limit" in stats:
+        return stats["bytes_limit"]
+    if device.platform != "cpu":
+        # It does not say.
+        return sys.maxsize
+    together = sum(each.process_index == device.process_index for each in devices)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // together
 
 
 def check_shots_fit(shots: int, where: str, *, rows: int | None = None) -> None:

@@ -11,6 +11,7 @@ import jax
 from bellhop.base.scoped_state import ScopedState
 
 if TYPE_CHECKING:
+    from bellhop.base.devices import StateAxes
     from bellhop.tracing.options import CompileOptions
 
 # What JAX raises where Python needs the value of a tracer.
@@ -37,6 +38,7 @@ class TraceState:
         disabled: in how many ``disable_autograph`` this is.
         unrolls: whether loops of known length are Python's.
         in_region: whether it is part of a region, which runs on a device of its own.
+        state_axes: the axes of a mesh over which that partitions the states of circuits.
         circuit: the circuit that gates belong to.
         mitigation: how QNodes that are called are mitigated.
         folding: how much more noise their circuits have.
@@ -52,6 +54,7 @@ class TraceState:
     disabled: int = 0
     unrolls: bool = False
     in_region: bool = False
+    state_axes: "StateAxes | None" = None
     circuit: Any = None
     mitigation: Any = None
     folding: Any = None

@@ -19,9 +19,12 @@ are held, whatever the number of matrices::
     transposed  M_bar = cotangent state_before^T        for each, backwards
                 cotangent = M^T cotangent
                 state = M^T state
+
+Of a state that is partitioned over devices (``device_wires/``), each multiplies its part, and
+between the matrices qubits are exchanged with those that stand for devices, backwards in reverse.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +33,9 @@ import jax.numpy as jnp
 from jax.core import ShapedArray
 
 from bellhop.callbacks.linear_map import LinearMap
+from bellhop.circuits.in_program.device_wires.device_wires import WHOLE, DeviceWires
+from bellhop.circuits.in_program.device_wires.exchanges import Exchange
+from bellhop.circuits.in_program.device_wires.qubit_order import permuted
 
 # Of the host and of every accelerator: TPUs and GPUs have faster products of fewer bits.
 _PRECISION = jax.lax.Precision.HIGHEST
@@ -45,6 +51,7 @@ class PlacedMatrix:
         table: the number of the table that the matrix is in.
         row: its row there.
         is_known: whether the matrix is a constant.
+        axes: those of the devices whose wires come before these qubits; there it is diagonal.
     """
 
     qubits: tuple[int, ...]
@@ -52,11 +59,43 @@ class PlacedMatrix:
     table: int
     row: int
     is_known: bool
+    axes: tuple[int, ...] = ()
 
     @property
     def after(self) -> tuple[int, ...]:
         """The order of the state's qubits behind it."""
         return (*self.qubits, *(qubit for qubit in self.before if qubit not in self.qubits))
+
+
+@dataclass(frozen=True)
+class PlacedExchange:
+    """Where qubits are exchanged with those of devices.
+
+    Attributes:
+        exchange: of which qubits.
+        before: the order of the qubits of each device's part before it.
+    """
+
+    exchange: Exchange
+    before: tuple[int, ...]
+
+    @property
+    def between(self) -> tuple[int, ...]:
+        """The order with those in front that are exchanged."""
+        incoming = self.exchange.incoming
+        return (*incoming, *(qubit for qubit in self.before if qubit not in incoming))
+
+    @property
+    def after(self) -> tuple[int, ...]:
+        """The order of the qubits of each device's part behind it."""
+        outgoing = self.exchange.outgoing
+        return (*outgoing, *self.between[len(outgoing) :])
+
+    @property
+    def reversed(self) -> "PlacedExchange":
+        """The exchange back."""
+        back = Exchange(self.exchange.after, self.exchange.before)
+        return PlacedExchange(back, self.after)
 
 
 @dataclass(frozen=True)
@@ -66,12 +105,14 @@ class Evolution:
     Attributes:
         base: how many entries a qubit has.
         places: where they act, one after the other.
-        end: the order of the qubits at the end.
+        end: the order of the qubits at the end, of each device's part.
+        devices: those that the state is partitioned over; None for a state that is not.
     """
 
     base: int
-    places: tuple[PlacedMatrix, ...]
+    places: tuple[PlacedMatrix | PlacedExchange, ...]
     end: tuple[int, ...]
+    devices: DeviceWires | None = None
 
     def applied(self, state: Any, tables: Sequence[Any]) -> Any:
         """Return a state after all matrices, differentiated as JAX does, state by state.
@@ -80,11 +121,7 @@ class Evolution:
             state: of parts and entries.
             tables: arrays of matrices.
         """
-        matrices = _matrices(tables)
-        for place in self.places:
-            rows = self._in_front(state, place)
-            state = self._product(matrices[place.table][place.row], rows).reshape(state.shape)
-        return self._at_end(state)
+        return self._on_each(self._applied, 1, 1)(state, *tables)
 
     def applied_by_adjoint(self, state: Any, tables: Sequence[Any]) -> Any:
         """Return a state after matrices that are orthogonal, differentiated by the adjoint method.
@@ -110,43 +147,126 @@ class Evolution:
         """Return the tangent of the state at the end."""
         state, _, *tables = saved
         tangent, *table_tangents = tangents
-        matrices, matrix_tangents = _matrices(tables), _matrices(table_tangents)
-        for place in self.places:
-            shape = state.shape
-            matrix = matrices[place.table][place.row]
-            rows, moving = self._in_front(state, place), self._in_front(tangent, place)
-            moving = self._product(matrix, moving)
-            if not place.is_known:
-                moving += self._product(matrix_tangents[place.table][place.row], rows)
-            state, tangent = self._product(matrix, rows).reshape(shape), moving.reshape(shape)
-        return [self._at_end(tangent)]
+        run = self._on_each(self._tangent, 2, 1)
+        return [run(state, tangent, *tables, *table_tangents)]
 
     def _pullback(self, saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the state at the beginning, and of the tables."""
         _, state, *tables = saved
+        return list(
+            self._on_each(self._cotangents, 2, 1 + len(tables))(state, *cotangents, *tables)
+        )
+
+    def _on_each(self, function: Callable[..., Any], n_states: int, n_results: int) -> Any:
+        """Return a function of states and tables that each device runs with its part."""
+        devices = self.devices
+        if devices is None:
+            return function
+        part = devices.partitioned
+        results = part if n_results == 1 else (part, *[WHOLE] * (n_results - 1))
+
+        def on_each(*arrays: Any) -> Any:
+            kinds = [part] * n_states + [WHOLE] * (len(arrays) - n_states)
+            return devices.on_each(function, tuple(kinds), results)(*arrays)
+
+        return on_each
+
+    def _applied(self, state: Any, *tables: Any) -> Any:
+        matrices = _matrices(tables)
+        for place in self.places:
+            if isinstance(place, PlacedExchange):
+                state = self._exchanged(state, place)
+                continue
+            rows = self._in_front(state, place)
+            state = self._product(self._chosen(matrices, place), rows).reshape(state.shape)
+        return self._at_end(state)
+
+    def _tangent(self, state: Any, tangent: Any, *tables: Any) -> Any:
+        n_tables = len(tables) // 2
+        matrices, matrix_tangents = _matrices(tables[:n_tables]), _matrices(tables[n_tables:])
+        for place in self.places:
+            if isinstance(place, PlacedExchange):
+                state, tangent = (self._exchanged(each, place) for each in (state, tangent))
+                continue
+            shape = state.shape
+            matrix = self._chosen(matrices, place)
+            rows, moving = self._in_front(state, place), self._in_front(tangent, place)
+            moving = self._product(matrix, moving)
+            if not place.is_known:
+                moving += self._product(self._chosen(matrix_tangents, place), rows)
+            state, tangent = self._product(matrix, rows).reshape(shape), moving.reshape(shape)
+        return self._at_end(tangent)
+
+    def _cotangents(self, state: Any, cotangent: Any, *tables: Any) -> tuple[Any, ...]:
         matrices = _matrices(tables)
         found = [[jnp.zeros_like(row) for row in rows] for rows in matrices]
         start = self.places[-1].after
         state, cotangent = (
-            permuted(each, self.end, start, self.base) for each in (state, *cotangents)
+            permuted(each, self.end, start, self.base) for each in (state, cotangent)
         )
         contraction: Any = ()
         for place in reversed(self.places):
             # One matrix after the other, or states would be held until they are asked for.
             state, cotangent, _ = jax.lax.optimization_barrier((state, cotangent, contraction))
-            matrix, shape = matrices[place.table][place.row], state.shape
+            if isinstance(place, PlacedExchange):
+                back = place.reversed
+                state, cotangent = (
+                    permuted(self._exchanged(each, back), back.after, place.before, self.base)
+                    for each in (state, cotangent)
+                )
+                continue
+            matrix, shape = self._chosen(matrices, place), state.shape
             rows, moving = (each.reshape(len(matrix), -1) for each in (state, cotangent))
             rows, state = self._product(matrix.T, rows), None
             contraction = ()
             if not place.is_known:
                 contraction = self._product(moving, rows.T)
-                found[place.table][place.row] = contraction
+                found[place.table][place.row] = self._embedded(contraction, place)
             moving = self._product(matrix.T, moving)
             state, cotangent = (
                 permuted(each.reshape(shape), place.after, place.before, self.base)
                 for each in (rows, moving)
             )
-        return [cotangent, *map(jnp.stack, found)]
+        of_tables = [jnp.stack(each) for each in found]
+        return cotangent, *(of_tables if self.devices is None else self.devices.sum(of_tables))
+
+    def _chosen(self, matrices: Sequence[Sequence[Any]], place: PlacedMatrix) -> Any:
+        """Return a matrix, of those that are diagonal on wires of devices the block of this one."""
+        matrix = matrices[place.table][place.row]
+        if not place.axes:
+            return matrix
+        assert self.devices is not None
+        number = self.devices.number(place.axes)
+        blocks = self._blocks(matrix, place)
+        rows = jax.lax.dynamic_index_in_dim(blocks, number, 1, keepdims=False)
+        chosen = jax.lax.dynamic_index_in_dim(rows, number, 3, keepdims=False)
+        size = len(matrix) // self.base ** len(place.axes)
+        return chosen.reshape(size, size)
+
+    def _embedded(self, block: Any, place: PlacedMatrix) -> Any:
+        """Return a matrix with the block of this device, and zeros in the others."""
+        if not place.axes:
+            return block
+        assert self.devices is not None
+        n_blocks = self.base ** len(place.axes)
+        size = len(block) * n_blocks
+        blocks = self._blocks(jnp.zeros((size, size), block.dtype), place)
+        here = jnp.arange(n_blocks) == self.devices.number(place.axes)
+        is_here = here[:, None, None, None, None] & here[:, None]
+        parts, _, entries, *_ = blocks.shape
+        own = block.reshape(parts, 1, entries, parts, 1, entries)
+        return jnp.where(is_here, own, blocks).reshape(size, size)
+
+    def _blocks(self, matrix: Any, place: PlacedMatrix) -> Any:
+        """Return a matrix as one of parts, wires of devices and others."""
+        n_blocks, entries = self.base ** len(place.axes), self.base ** len(place.qubits)
+        parts = len(matrix) // (n_blocks * entries)
+        return matrix.reshape((parts, n_blocks, entries) * 2)
+
+    def _exchanged(self, state: Any, place: PlacedExchange) -> Any:
+        assert self.devices is not None
+        moved = permuted(state, place.before, place.between, self.base)
+        return self.devices.exchanged(moved, place.exchange)
 
     def _in_front(self, state: Any, place: PlacedMatrix) -> Any:
         """Return a state as rows, those of the qubits of a matrix."""
@@ -167,17 +287,3 @@ def _matrices(tables: Sequence[Any]) -> list[list[Any]]:
         [row.reshape(row.shape[1:]) for row in jax.lax.split(table, [1] * len(table))]
         for table in tables
     ]
-
-
-def permuted(state: Any, before: Sequence[int], after: Sequence[int], base: int) -> Any:
-    """Return a state whose qubits are in another order, moving those together that stay so."""
-    places = [before.index(qubit) for qubit in after]
-    starts = [n for n, place in enumerate(places) if not n or place != places[n - 1] + 1]
-    if len(starts) == 1:
-        return state
-    ends = [*starts[1:], len(places)]
-    first = [places[start] for start in starts]
-    length = dict(zip(first, (b - a for a, b in zip(starts, ends, strict=True)), strict=True))
-    in_order = sorted(first)
-    groups = state.reshape(len(state), *(base ** length[place] for place in in_order))
-    return groups.transpose(0, *(1 + in_order.index(place) for place in first)).reshape(state.shape)

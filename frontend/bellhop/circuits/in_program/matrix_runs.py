@@ -28,11 +28,11 @@ from pennylane.ops.functions import bind_new_parameters
 
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.in_program.blocks import Block, grouped, known_product, products
-from bellhop.circuits.in_program.evolution import Evolution, PlacedMatrix
+from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires, local_qubits
+from bellhop.circuits.in_program.device_wires.exchanges import Exchange, ExchangePlan, whole
+from bellhop.circuits.in_program.evolution import Evolution, PlacedExchange, PlacedMatrix
+from bellhop.circuits.in_program.matrix_table import Entry, MatrixTable
 from bellhop.circuits.vectorize.pack import pack
-
-# A matrix that is known, or the row of one in the table of those that the program computes.
-Entry = np.ndarray | int
 
 # Matrices of more wires are not made.
 MOST_WIRES = 3
@@ -74,6 +74,7 @@ class MatrixRun:
         most: how many qubits the matrices have that meet the state.
         is_unitary: tells of an operation whether its inverse is its adjoint, whatever its
             parameters; these are differentiated by the adjoint method.
+        devices: those that the state is partitioned over; None for a state that is not.
     """
 
     base: int
@@ -81,53 +82,88 @@ class MatrixRun:
     dtype: np.dtype
     most: int
     is_unitary: Callable[[Any], bool]
-    _tables: dict[int, "_Table"] = field(default_factory=dict)
+    devices: DeviceWires | None = None
+    _tables: dict[int, MatrixTable] = field(default_factory=dict)
     _pending: dict[int, tuple[Entry, ...]] = field(default_factory=dict)
     _steps: list[Step] = field(default_factory=list)
     # Rows of tables, with the number of their qubits.
     _not_unitary: set[tuple[int, int]] = field(default_factory=set)
 
-    def applied(self, operations: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
+    def applied(
+        self,
+        operations: Sequence[tuple[Any, tuple[int, ...]]],
+        state: Any,
+        plan: ExchangePlan | None = None,
+    ) -> Any:
         """Return a state after operations.
 
         Args:
             operations: pairs of an operation and its qubits.
             state: of two axes, see ``evolution``.
+            plan: where they are applied, with devices.
         """
         n_qubits = round(math.log(state.shape[1], self.base))
         entries = self._made(operations)
         for (op, qubits), entry in zip(operations, entries, strict=True):
             if isinstance(entry, int) and not self.is_unitary(op):
                 self._not_unitary.add((len(qubits), entry))
-            self._add(entry, qubits)
-        self._flush(list(self._pending))
-        blocks = grouped(self._evaluated(), self.most, n_qubits)
-        places, tables = self._placed(blocks, n_qubits, state)
-        for is_unitary, some in itertools.groupby(
-            zip(blocks, places, strict=True), lambda each: each[0].is_unitary
+        plan = plan or whole(len(operations))
+        ends = []
+        for segment in plan.segments:
+            for number in segment.gates:
+                self._add(entries[number], operations[number][1])
+            self._flush(list(self._pending))
+            ends.append(len(self._steps))
+        evaluated = self._evaluated()
+        blocks: list[Block | Exchange] = []
+        devices = plan.start
+        for segment, first, last in zip(plan.segments, [0, *ends], ends, strict=False):
+            if segment.devices != devices:
+                blocks.append(Exchange(devices, segment.devices))
+            devices = segment.devices
+            blocks += grouped(evaluated[first:last], self.most, n_qubits)
+        if plan.end != devices:
+            blocks.append(Exchange(devices, plan.end))
+        places, tables = self._placed(blocks, plan.start, n_qubits, state)
+        end = local_qubits(plan.end, n_qubits)
+        is_unitary = [isinstance(block, Exchange) or block.is_unitary for block in blocks]
+        for by_adjoint, some in itertools.groupby(
+            zip(is_unitary, places, strict=True), lambda each: each[0]
         ):
             part = tuple(place for _, place in some)
-            is_last = part[-1] is places[-1]
-            end = tuple(range(n_qubits)) if is_last else part[-1].after
-            evolution = Evolution(self.base, part, end)
-            run = evolution.applied_by_adjoint if is_unitary else evolution.applied
+            order = end if part[-1] is places[-1] else part[-1].after
+            evolution = Evolution(self.base, part, order, self.devices)
+            run = evolution.applied_by_adjoint if by_adjoint else evolution.applied
             state = run(state, tables)
         return state
 
     def _placed(
-        self, blocks: Sequence[Block], n_qubits: int, state: Any
-    ) -> tuple[list[PlacedMatrix], list[Any]]:
+        self,
+        steps: Sequence[Block | Exchange],
+        devices: tuple[int, ...],
+        n_qubits: int,
+        state: Any,
+    ) -> tuple[list[PlacedMatrix | PlacedExchange], list[Any]]:
         """Say where blocks act; return that and tables of their matrices."""
-        order = tuple(range(n_qubits))
-        before = []
-        for block in blocks:
+        order = local_qubits(devices, n_qubits)
+        before: list[tuple[int, ...]] = []
+        axes: list[tuple[int, ...]] = []
+        for block in steps:
+            before.append(order)
+            if isinstance(block, Exchange):
+                order = PlacedExchange(block, order).after
+                devices = block.after
+                axes.append(())
+                continue
             others = (qubit for qubit in order if qubit not in block.qubits)
             missing = min(self.most, n_qubits) - len(block.qubits)
             block.qubits += itertools.islice(others, max(missing, 0))
             # As they stand, so that most of them move together.
-            block.qubits.sort(key=order.index)
-            before.append(order)
-            order = (*block.qubits, *(qubit for qubit in order if qubit not in block.qubits))
+            block.qubits.sort(key=(*devices, *order).index)
+            axes.append(tuple(map(devices.index, filter(devices.__contains__, block.qubits))))
+            local = block.qubits[len(axes[-1]) :]
+            order = (*local, *(qubit for qubit in order if qubit not in local))
+        blocks = [block for block in steps if isinstance(block, Block)]
         sizes = sorted({len(block.qubits) for block in blocks})
         tables: list[Any] = []
         row_of: dict[int, int] = {}
@@ -143,15 +179,18 @@ class MatrixRun:
             row_of |= {id(block): row for row, block in enumerate([*known, *computed])}
             matrices = jnp.concatenate(parts) if computed else parts[0]
             tables.append(jnp.asarray(_as_real(matrices, len(state)), state.dtype))
-        places = [
-            PlacedMatrix(
-                tuple(block.qubits),
+        places: list[PlacedMatrix | PlacedExchange] = [
+            PlacedExchange(block, order)
+            if isinstance(block, Exchange)
+            else PlacedMatrix(
+                tuple(block.qubits[len(diagonal) :]),
                 order,
                 sizes.index(len(block.qubits)),
                 row_of[id(block)],
                 block.is_known,
+                diagonal,
             )
-            for block, order in zip(blocks, before, strict=True)
+            for block, order, diagonal in zip(steps, before, axes, strict=True)
         ]
         return places, tables
 
@@ -184,8 +223,8 @@ class MatrixRun:
             entries |= {number: place + row for row, number in enumerate(numbers)}
         return [entries[number] for number in range(len(operations))]
 
-    def _table(self, n_wires: int) -> "_Table":
-        return self._tables.setdefault(n_wires, _Table(self.dtype))
+    def _table(self, n_wires: int) -> MatrixTable:
+        return self._tables.setdefault(n_wires, MatrixTable(self.dtype))
 
     def _add(self, entry: Entry, qubits: tuple[int, ...]) -> None:
         """Add a matrix to the run: to what waits on its wire, or after that."""
@@ -291,35 +330,6 @@ class MatrixRun:
 
     def _entry(self, pair: _Pair) -> Entry:
         return np.eye(self.base**2) if pair.entry is None else pair.entry
-
-
-@dataclass
-class _Table:
-    """Matrices of one size, in blocks."""
-
-    dtype: np.dtype
-    blocks: list[Any] = field(default_factory=list)
-    _size: int = 0
-    _rows: dict[bytes, int] = field(default_factory=dict)
-
-    def append(self, block: Any) -> int:
-        """Append a block of matrices; return the row of the first."""
-        self.blocks.append(block.astype(self.dtype))
-        self._size += len(block)
-        return self._size - len(block)
-
-    def row(self, entry: Entry) -> int:
-        """Return the row of a matrix, which may be known."""
-        if not isinstance(entry, np.ndarray):
-            return entry
-        key = entry.tobytes()
-        if key not in self._rows:
-            self._rows[key] = self.append(entry[None])
-        return self._rows[key]
-
-    def array(self) -> Any:
-        """Return all matrices, one after the other."""
-        return jnp.concatenate(self.blocks)
 
 
 def _as_real(matrices: Any, parts: int) -> Any:

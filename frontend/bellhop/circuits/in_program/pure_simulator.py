@@ -15,7 +15,7 @@ from pennylane.devices.default_qubit import stopping_condition
 from pennylane.devices.qubit import apply_operation, create_initial_state
 
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
-from bellhop.circuits.in_program.evolution import permuted
+from bellhop.circuits.in_program.device_wires.qubit_order import permuted
 from bellhop.circuits.in_program.pauli_sums import Word, applied
 from bellhop.circuits.in_program.simulator import Simulator, brought_to_front
 from bellhop.circuits.measure.observables import Factor, NamedFactor, terms_of
@@ -99,15 +99,23 @@ class PureSimulator(Simulator):
 
         PennyLane would diagonalize some, whose derivative is none where eigenvalues are equal.
         """
-        after: Any = 0
-        words = []
+        words: list[Word] = []
+        others: list[Any] = []
         for coefficient, factors in terms_of(observable, self.where):
             word = self._word(coefficient, factors)
             if word is not None:
                 words.append(word)
             else:
                 ops = list(map(_operation, factors))
-                after += jnp.asarray(jnp.real(coefficient), self.dtype) * self.after(ops, state)
+                share = jnp.asarray(jnp.real(coefficient), self.dtype)
+                others.append(jax.tree.map(lambda x, c=share: c * x, self.after(ops, state)))
+        return self.moments_of(state, words, others, has_square)
+
+    def moments_of(
+        self, state: Any, words: Sequence[Word], others: Sequence[Any], has_square: bool
+    ) -> tuple[Any, Any]:
+        """Return moments of a sum of words, and of what takes a state to some others."""
+        after: Any = sum(others)
         if words:
             after += applied(words, state)
         square = jnp.sum(after * after) if has_square else None
@@ -148,10 +156,15 @@ class PureSimulator(Simulator):
 
     def state(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return the vector."""
+        weight = self.weight(state) if is_divided else None
+        return self.vector_of(state, weight, is_mixture=is_mixture)
+
+    def vector_of(self, amplitudes: Any, weight: Any, *, is_mixture: bool) -> Any:
+        """Return the vector of amplitudes, by a weight that the result is divided by."""
         if is_mixture:
             raise state_of_mixture(self.where)
-        vector = self._vector(state)
-        return vector * jnp.sqrt(self.weight(state)) if is_divided else vector
+        vector = self._vector(amplitudes)
+        return vector if weight is None else vector * jnp.sqrt(weight)
 
 
 def is_applied(op: Any) -> bool:

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
-from bellhop.circuits.in_program.simulator import Simulator
+from bellhop.circuits.in_program.simulator import Simulator, draw
 from bellhop.circuits.measure.device_measurements import (
     Frequencies,
     SnapshotMeans,
@@ -61,11 +61,8 @@ class ShotsOfBranch:
                 self._snapshots(simulator, state, *each)
                 for each in zip(keys, snapshots, strict=True)
             ]
-        n_qubits = len(simulator.wires)
-        probabilities = simulator.probabilities(state, range(n_qubits))
-        sample = draw(key, jax.lax.stop_gradient(probabilities), len(self.is_here))
-        weights = self._weights(probabilities[sample])
-        bits = (sample[:, None] >> np.arange(n_qubits)[::-1]) & 1
+        bits, probabilities = simulator.sample(state, key, len(self.is_here))
+        weights = self._weights(probabilities)
         return [
             self._frequencies(bits, weights, what) if isinstance(what, Frequencies) else bits
             for what in asked
@@ -149,14 +146,6 @@ def draw_branches(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[A
     branches = draw(key, jnp.append(weights, lost), shots)
     is_accepted = (branches < len(weights)) & ~jnp.isnan(possible(total))
     return jnp.where(is_accepted, branches, len(weights)).astype(jnp.uint32), is_accepted
-
-
-def draw(key: Any, probabilities: Any, shots: int) -> Any:
-    """Return the index of an outcome for each shot; probabilities need not add up to one."""
-    ends = jnp.cumsum(probabilities)
-    places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]
-    found = jnp.searchsorted(ends, places, side="right")
-    return jnp.minimum(found, len(probabilities) - 1)
 
 
 # Shots at a time, whose states hold so many numbers together.

@@ -22,7 +22,10 @@ from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.differences import with_differences
 from bellhop.circuits.in_program.mixed_simulator import MixedSimulator
 from bellhop.circuits.in_program.noisy_circuit import NoisyCircuit
-from bellhop.circuits.in_program.pure_simulator import PureSimulator
+from bellhop.circuits.in_program.partitioned.partitioned_states import (
+    are_partitioned,
+    simulator_of_amplitudes,
+)
 from bellhop.circuits.in_program.shots import ShotsOfBranch, draw_branches, group_of_shot
 from bellhop.circuits.in_program.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.in_program.simulator import Simulator
@@ -32,7 +35,6 @@ from bellhop.circuits.in_program.summed_outcomes import (
     number_of_outcomes,
     with_sums,
 )
-from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.checked_runs import DrawCheck, checked
 from bellhop.circuits.operations.postselection import drops_shots, possible
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
@@ -42,23 +44,24 @@ from bellhop.circuits.vectorize.vectorize import vectorized
 from bellhop.errors import CompileError
 from bellhop.tracing.state import current_options
 
-_SIMULATORS: dict[type, type[Simulator]] = {
-    qml.devices.DefaultQubit: PureSimulator,
-    qml.devices.DefaultMixed: MixedSimulator,
-}
+_DEVICES = (qml.devices.DefaultQubit, qml.devices.DefaultMixed)
 
 
 def is_in_program(device: Any) -> bool:
     """Tell whether circuits on a PennyLane device are traced into the program.
 
     A class of one's own that is derived from such a device may do otherwise, and is called.
+    Lightning has no states over several devices of ours, so these are the program's.
     """
-    return type(device) in _SIMULATORS
+    is_lightning = device.name == "lightning.qubit"
+    return type(device) in _DEVICES or (is_lightning and are_partitioned())
 
 
-def _simulator_of(device: Any) -> type[Simulator]:
+def _simulator_of(device: Any, n_qubits: int, where: str) -> Any:
+    if type(device) is qml.devices.DefaultMixed:
+        return MixedSimulator
     # Devices of amplitudes have derivatives of a circuit here that their own engine has not.
-    return _SIMULATORS.get(type(device), PureSimulator)
+    return simulator_of_amplitudes(n_qubits, where)
 
 
 def run_traced(call: QNodeCall, wires: WireMap) -> Any:
@@ -83,11 +86,12 @@ def run_traced(call: QNodeCall, wires: WireMap) -> Any:
 
 def _run(call: QNodeCall, wires: WireMap) -> Any:
     qnode, inputs, where, shots = call.qnode, call.inputs, call.where, call.shots
-    simulator_of = functools.partial(_simulator_of(qnode.device), qnode.device, wires, where)
+    kind = _simulator_of(qnode.device, len(wires), where)
+    simulator_of = functools.partial(kind, qnode.device, wires, where)
     options = current_options()
     asked = options.precision if options else None
     simulator = simulator_of(np.dtype(np.float32) if asked == "single" else real_type())
-    check_state_fits(len(wires), where, axes=simulator.sides)
+    simulator.check_fits()
     results: Any = None
     uncounted: CompileError | None = None
     method: str | None = None
@@ -111,7 +115,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
             circuit.rewrites = rewrites
         else:
             circuit = NoisyCircuit(noise, rewrites, *of_circuit)
-        leaves, out_tree = circuit.traced(call.function, *inputs)
+        leaves, out_tree = circuit.traced(call.function, *simulator.given(inputs))
         postselects, uncounted = circuit.postselects, circuit.uncounted
         method = call.chosen_method(circuit, leaves)
         circuit.is_one_shot = method == ONE_SHOT

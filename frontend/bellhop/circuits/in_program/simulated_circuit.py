@@ -5,7 +5,7 @@ circuit differentiates to any order, is batched by ``jax.vmap``, and runs on wha
 region around it runs on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -92,7 +92,7 @@ class SimulatedCircuit(ProgramCircuit):
         """The state after everything that was flushed."""
         run, self._run = self._run, []
         if run:
-            self._state = summable(self.simulator.after(run, self._state))
+            self._state = jax.tree.map(summable, self.simulator.after(run, self._state))
         return self._state
 
     @state.setter
@@ -101,7 +101,7 @@ class SimulatedCircuit(ProgramCircuit):
 
     @property
     def _now(self) -> Any:
-        return self.state, self._place, self.fault
+        return self.simulator.as_carried(self.state), self._place, self.fault
 
     @_now.setter
     def _now(self, now: Any) -> None:
@@ -110,7 +110,12 @@ class SimulatedCircuit(ProgramCircuit):
 
     def _go_on(self, now: Any) -> None:
         state, *others = now
-        super()._go_on((summable(state), *others))
+        super()._go_on((jax.tree.map(summable, state), *others))
+
+    def _after(self, before: Any, function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
+        now, *results = super()._after(before, function, *args)
+        state, *others = now
+        return ((self.simulator.as_carried(state, before[0]), *others), *results)
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations to the state, in order."""
@@ -154,7 +159,7 @@ class SimulatedCircuit(ProgramCircuit):
         rows = [[zero, one], [0, 0]] if reset else [[zero, 0], [0, one]]
         with qml.QueuingManager.stop_recording():
             projector = qml.Hermitian(jnp.array(rows), wires=label)
-            self.state = summable(self.simulator.after([projector], self.state))
+            self.state = jax.tree.map(summable, self.simulator.after([projector], self.state))
         self.postselects |= postselect >= 0
         self._is_fresh = False
         return outcome == 1
@@ -181,7 +186,8 @@ class SimulatedCircuit(ProgramCircuit):
                 self._leave_other_branches()
             shots = 0 if self._shots is None else self._shots.is_here.size
             qubits = len(self.simulator.wires)
-            self.state = held(self.state, qubits, self.simulator.sides, shots, self._where)
+            mark = lambda x: held(x, qubits, self.simulator.sides, shots, self._where)
+            self.state = jax.tree.map(mark, self.state)
         if self._shots is None:
             statistics = exact_statistics(_StateValues(self, is_single=is_single), processes)
         else:
@@ -220,7 +226,7 @@ class SimulatedCircuit(ProgramCircuit):
     def _leave_other_branches(self) -> None:
         # Bits that this branch through the circuit has no measurement for count once.
         is_branch = self._outcomes >> self._place.astype(jnp.uint32) == 0
-        self.state = jnp.where(is_branch, self.state, 0)
+        self.state = jax.tree.map(lambda x: jnp.where(is_branch, x, 0), self.state)
 
     @property
     def groups(self) -> tuple[int, ...]:

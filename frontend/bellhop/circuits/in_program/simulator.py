@@ -5,12 +5,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.gates.gates import ASKS_FOR_NUMBER, known_only_at_run
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
+from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires
 from bellhop.circuits.in_program.matrix_runs import MOST_WIRES, MatrixRun
+from bellhop.circuits.memory import check_state_fits
 
 
 class Simulator(ABC):
@@ -50,6 +53,14 @@ class Simulator(ABC):
         """The type of the numbers in its matrices."""
         return np.result_type(self.dtype, np.complex64) if self.parts == 2 else self.dtype
 
+    def check_fits(self) -> None:
+        """Refuse a state that takes more memory than there is."""
+        check_state_fits(len(self.wires), self.where, axes=self.sides)
+
+    def given(self, inputs: Any) -> Any:
+        """Return the inputs of a circuit as the simulator has them."""
+        return inputs
+
     @abstractmethod
     def prepared(self, preparation: Any = None) -> Any:
         """Return the state in which a circuit begins: all zeros, or what an operation prepares."""
@@ -80,14 +91,29 @@ class Simulator(ABC):
         if not run:
             return state
 
+        flat = state.reshape(self.parts, -1)
+        return self.matrices().applied(run, flat).reshape(state.shape)
+
+    def matrices(self, devices: DeviceWires | None = None) -> MatrixRun:
+        """Return what applies a run of operations, to a state that may be on several devices."""
+
         def matrix(op: Any) -> Any:
             with naming(op, self.where):
                 return self.matrix(op)
 
-        matrices = MatrixRun(
-            self.base, matrix, self.number_type, self.most_at_once, self.is_unitary
+        return MatrixRun(
+            self.base, matrix, self.number_type, self.most_at_once, self.is_unitary, devices
         )
-        return matrices.applied(run, state.reshape(self.parts, -1)).reshape(state.shape)
+
+    def as_carried(self, state: Any, like: Any = None) -> Any:
+        """Return a state as loops and conditionals carry it.
+
+        Args:
+            state: at the beginning of one, or at the end of its body.
+            like: the state at the beginning of the body.
+        """
+        del like
+        return state
 
     @abstractmethod
     def has_small_matrix(self, op: Any) -> bool:
@@ -116,6 +142,14 @@ class Simulator(ABC):
     @abstractmethod
     def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the probabilities of the outcomes of qubits."""
+
+    def sample(self, state: Any, key: Any, shots: int) -> tuple[Any, Any]:
+        """Return samples, a row of bits for each, and the probability of each."""
+        n_qubits = len(self.wires)
+        probabilities = self.probabilities(state, range(n_qubits))
+        sample = draw(key, jax.lax.stop_gradient(probabilities), shots)
+        bits = (sample[:, None] >> np.arange(n_qubits)[::-1]) & 1
+        return bits, probabilities[sample]
 
     @abstractmethod
     def by_wires(self, state: Any, qubits: Sequence[int]) -> Any:
@@ -147,6 +181,14 @@ class Simulator(ABC):
     def qubits_of(self, op: Any) -> tuple[Any, ...]:
         """Return the qubits of an operation, of which the program may compute some."""
         return tuple(map(self.wires.of, op.wires))
+
+
+def draw(key: Any, probabilities: Any, shots: int) -> Any:
+    """Return the index of an outcome for each shot; probabilities need not add up to one."""
+    ends = jnp.cumsum(probabilities)
+    places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]
+    found = jnp.searchsorted(ends, places, side="right")
+    return jnp.minimum(found, len(probabilities) - 1)
 
 
 @contextmanager

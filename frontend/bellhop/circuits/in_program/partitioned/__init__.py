@@ -1,0 +1,1 @@
+"""Circuits whose state is partitioned over the devices of a mesh."""

@@ -1,0 +1,361 @@
+"""``default.qubit`` over the devices of a mesh: each has a part of the amplitudes.
+
+Gates are planned as far as they are known (``device_wires/exchanges.py``): from one loop,
+conditional or measurement in the middle to the next, whose bodies end with the wires of devices
+that they begin with.  Nothing gathers the state but ``qml.state``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+from pennylane.devices.qubit import apply_operation, create_initial_state
+
+from bellhop.callbacks.linear_map import is_perturbed
+from bellhop.circuits.gates.wires import WireMap, is_dynamic
+from bellhop.circuits.in_program.device_wires.device_wires import (
+    WHOLE,
+    DeviceWires,
+    local_qubits,
+    order_of,
+)
+from bellhop.circuits.in_program.device_wires.exchanges import Exchange, Footprint, planned
+from bellhop.circuits.in_program.device_wires.qubit_order import permuted
+from bellhop.circuits.in_program.evolution import Evolution, PlacedExchange
+from bellhop.circuits.in_program.partitioned.draws import drawn_from_part
+from bellhop.circuits.in_program.partitioned.footprints import footprint_of
+from bellhop.circuits.in_program.partitioned.words_on_parts import applied_to_part
+from bellhop.circuits.in_program.pauli_sums import Word
+from bellhop.circuits.in_program.pure_simulator import PureSimulator, on_qubits
+from bellhop.circuits.memory import check_parts_fit
+from bellhop.errors import CompileError
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class PartitionedState:
+    """A state, and which of its qubits stand for devices.
+
+    Attributes:
+        amplitudes: an array of their real and imaginary parts, of the qubits in that order.
+        devices: the qubit of each axis of the devices.
+        is_zero: whether all qubits are zero, so that any may stand for devices.
+    """
+
+    amplitudes: Any
+    devices: tuple[int, ...] = field(metadata={"static": True})
+    is_zero: bool = field(default=False, metadata={"static": True})
+
+
+class PartitionedSimulator(PureSimulator):
+    """The amplitudes of all outcomes, of which each device has a part.
+
+    Args:
+        device: PennyLane's.
+        wires: gives the qubit of a wire label.
+        where: the QNode, for errors.
+        dtype: that of the real numbers of the state.
+        devices: those that the state is partitioned over.
+    """
+
+    def __init__(
+        self, device: Any, wires: WireMap, where: str, dtype: np.dtype, *, devices: DeviceWires
+    ) -> None:
+        super().__init__(device, wires, where, dtype)
+        self._devices = devices
+        self._n_local = len(wires) - len(devices.axes)
+
+    def check_fits(self) -> None:
+        """Refuse a state whose parts take more memory than the devices have."""
+        check_parts_fit(
+            len(self.wires),
+            self.where,
+            devices=list(self._devices.mesh.devices.flat),
+            parts=2 ** len(self._devices.axes),
+            amplitude=2 * self.dtype.itemsize,
+        )
+
+    def given(self, inputs: Any) -> Any:
+        """Return the inputs of a circuit, of which each device has all.
+
+        What is computed of them is small, and XLA would partition it as it finds them.
+        """
+        whole = jax.NamedSharding(self._devices.mesh, WHOLE)
+        is_array = lambda leaf: isinstance(leaf, jax.Array) and leaf.dtype != jax.dtypes.float0
+        return jax.tree.map(
+            lambda leaf: jax.lax.with_sharding_constraint(leaf, whole) if is_array(leaf) else leaf,
+            inputs,
+        )
+
+    def prepared(self, preparation: Any = None) -> PartitionedState:
+        """Return the amplitudes of a state."""
+        first = tuple(range(len(self._devices.axes)))
+        if preparation is None:
+            return PartitionedState(self._basis_state({}), first, is_zero=True)
+        if type(preparation) is qml.BasisState:
+            bits = dict(zip(map(self.wires, preparation.wires), preparation.data[0], strict=True))
+            return PartitionedState(self._basis_state(bits), first)
+        amplitudes = jnp.ravel(create_initial_state(list(preparation.wires), preparation))
+        qubits = [self.wires(wire) for wire in preparation.wires]
+        return self._with_amplitudes(amplitudes, qubits)
+
+    def _basis_state(self, bits: dict[int, Any]) -> Any:
+        n_qubits, k = len(self.wires), len(self._devices.axes)
+
+        def number(qubits: Sequence[int]) -> Any:
+            value = jnp.uint32(0)
+            for qubit in qubits:
+                value = 2 * value + jnp.asarray(bits.get(qubit, 0)).astype(jnp.uint32)
+            return value
+
+        def part(device: Any, place: Any) -> Any:
+            is_here = jax.lax.iota(jnp.uint32, 2**self._n_local) == place
+            is_here &= self._devices.number() == device.astype(jnp.int32)
+            return jnp.stack([is_here, jnp.zeros_like(is_here)]).astype(self.dtype)
+
+        numbers = number(range(k)), number(range(k, n_qubits))
+        return self._devices.on_each(part, (WHOLE, WHOLE), self._devices.partitioned)(*numbers)
+
+    def _with_amplitudes(self, amplitudes: Any, qubits: Sequence[int]) -> PartitionedState:
+        """Return a state of some qubits, where all others are zero."""
+        k = len(self._devices.axes)
+        order = [*(q for q in range(len(self.wires)) if q not in qubits), *qubits]
+        here = local_qubits(order[:k], len(self.wires))
+        size = 2**self._n_local
+        both = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)]).astype(self.dtype)
+
+        def part(both: Any) -> Any:
+            missing = max(0, size - both.shape[1])
+            padded = jnp.pad(both, ((0, 0), (0, missing)))
+            n_parts = padded.shape[1] // size
+            number = self._devices.number()
+            found = jax.lax.dynamic_slice_in_dim(
+                padded, jnp.minimum(number, n_parts - 1) * size, size, axis=1
+            )
+            found = jnp.where(number < n_parts, found, 0)
+            return permuted(found, order[k:], here, self.base)
+
+        prepared = self._devices.on_each(part, (WHOLE,), self._devices.partitioned)(both)
+        return PartitionedState(prepared, tuple(order[:k]))
+
+    def as_carried(
+        self, state: PartitionedState, like: PartitionedState | None = None
+    ) -> PartitionedState:
+        """Return a state as loops and conditionals carry it."""
+        if like is not None:
+            state = self._with_devices(state, like.devices)
+        return replace(state, is_zero=False)
+
+    def _with_devices(self, state: PartitionedState, devices: tuple[int, ...]) -> PartitionedState:
+        if state.devices == devices:
+            return state
+        n_qubits = len(self.wires)
+        place = PlacedExchange(
+            Exchange(state.devices, devices), local_qubits(state.devices, n_qubits)
+        )
+        end = local_qubits(devices, n_qubits)
+        evolution = Evolution(self.base, (place,), end, self._devices)
+        return PartitionedState(evolution.applied(state.amplitudes, ()), devices)
+
+    def _with_local(self, state: PartitionedState, footprint: Footprint) -> PartitionedState:
+        """Return a state, some qubits of which are on each device."""
+        plan = planned([footprint], len(self.wires), state.devices, None, is_free=state.is_zero)
+        moved = replace(state, devices=plan.start)
+        return self._with_devices(moved, plan.end)
+
+    def _after_run(self, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
+        if not run:
+            return state
+        footprints = [footprint_of(op, qubits) for op, qubits in run]
+        plan = planned(footprints, len(self.wires), state.devices, None, is_free=state.is_zero)
+        matrices = self.matrices(self._devices)
+        return PartitionedState(matrices.applied(run, state.amplitudes, plan), plan.end)
+
+    def after_one(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
+        """Return the state after an operation on many qubits, as PennyLane applies it."""
+        if any(map(is_dynamic, qubits)):
+            raise CompileError(
+                f"{self.where}: the program computes a wire of {op.name}, and the wires of a state "
+                "over several devices must be known, since some of them stand for devices. Use "
+                "wires that are Python numbers, or a region on one device."
+            )
+        footprint = footprint_of(op, qubits)
+        if len(footprint.local) > self._n_local:
+            raise CompileError(
+                f"{self.where}: {op.name} acts on {len(footprint.local)} wires at once, and each "
+                f"device has {self._n_local} of the state's {len(self.wires)}. Decompose it into "
+                "gates of fewer wires, or use fewer devices."
+            )
+        state = self._with_local(state, footprint)
+        order = order_of(state.devices, len(self.wires))
+        on_places = on_qubits(op, self.wires).map_wires(
+            {qubit: place for place, qubit in enumerate(order)}
+        )
+        apply = self._on_each_part(lambda part: self._after_local(on_places, part))
+        return PartitionedState(apply(state.amplitudes), state.devices)
+
+    def _on_each_part(self, function: Callable[[Any], Any]) -> Any:
+        here = self._devices.partitioned
+        return self._devices.on_each(function, (here,), here)
+
+    def _after_local(self, op: Any, part: Any) -> Any:
+        """Return a part of a state after an operation that is diagonal on the wires of devices."""
+        k = len(self._devices.axes)
+        bit_of = lambda place: self._devices.number([place])
+        if all(place >= k for place in op.wires):
+            local = op.map_wires({place: place - k for place in op.wires})
+            vector = jax.lax.complex(part[0], part[1]).reshape((2,) * self._n_local)
+            return self._in_parts(apply_operation(local, vector))
+        if isinstance(op, qml.ops.Controlled):
+            values = dict(zip(op.control_wires, op.control_values, strict=True))
+            here = {place: value for place, value in values.items() if place >= k}
+            inner = op.base
+            if here:
+                inner = qml.ctrl(inner, control=list(here), control_values=list(here.values()))
+            holds = jnp.bool_(True)
+            for place, value in values.items():
+                if place < k:
+                    holds &= bit_of(place) == int(value)
+            return jnp.where(holds, self._after_local(inner, part), part)
+        eigenvalues = jnp.asarray(op.eigvals()).reshape((2,) * len(op.wires))
+        chosen = tuple(bit_of(place) if place < k else slice(None) for place in op.wires)
+        there = [place - k for place in op.wires if place >= k]
+        diagonal = eigenvalues[chosen].transpose(np.argsort(there))
+        shape = [2 if place in there else 1 for place in range(self._n_local)]
+        vector = jax.lax.complex(part[0], part[1]).reshape((2,) * self._n_local)
+        return self._in_parts(vector * diagonal.reshape(shape))
+
+    def weight(self, state: Any) -> Any:
+        """Return the squared norm."""
+        return self._sum_of_parts(lambda part: jnp.sum(part**2), state)
+
+    def _sum_of_parts(self, function: Callable[..., Any], state: Any, *whole: Any) -> Any:
+        run = self._devices.on_each(
+            lambda part, *whole: self._devices.sum(function(part, *whole)),
+            (self._devices.partitioned, *[WHOLE] * len(whole)),
+            WHOLE,
+        )
+        return run(state.amplitudes, *whole)
+
+    def moments_of(self, state: Any, words: Sequence[Word], others: Any, has_square: bool) -> Any:
+        """Return the mean of an observable, and that of its square if that is asked for."""
+        order = order_of(state.devices, len(self.wires))
+        coefficients = [jnp.asarray(jnp.real(word.coefficient), self.dtype) for word in words]
+        stacked = jnp.stack(coefficients) if words else jnp.zeros(0, self.dtype)
+        after = [self._with_devices(each, state.devices).amplitudes for each in others]
+
+        here = self._devices.partitioned
+
+        def after_words(amplitudes: Any, coefficients: Any) -> Any:
+            run = lambda part, coefficients: applied_to_part(
+                words, coefficients, part, order, self._devices
+            )
+            each = self._devices.on_each(run, (here, WHOLE), here)
+            return each(amplitudes, coefficients)
+
+        if words and not after and not has_square:
+            return self._mean(after_words, state.amplitudes, stacked), None
+        total = sum(after) + (after_words(state.amplitudes, stacked) if words else 0)
+        return self._inner(state.amplitudes, total), self._inner(total, total)
+
+    def _mean(self, after: Callable[..., Any], amplitudes: Any, coefficients: Any) -> Any:
+        """Return the mean of a symmetric matrix, for whose derivative one state is kept."""
+
+        @jax.custom_jvp
+        def mean(amplitudes: Any, coefficients: Any) -> Any:
+            return self._inner(amplitudes, after(amplitudes, coefficients))
+
+        def rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
+            amplitudes, coefficients = primals
+            tangent, of_coefficients = tangents
+            there = after(amplitudes, coefficients)
+            value = self._inner(amplitudes, there)
+            change: Any = jnp.zeros_like(value)
+            if is_perturbed(tangent):
+                change += 2 * self._inner(there, tangent)
+            if is_perturbed(of_coefficients):
+                change += self._inner(amplitudes, after(amplitudes, of_coefficients))
+            return value, change
+
+        mean.defjvp(rule, symbolic_zeros=True)
+        return mean(amplitudes, coefficients)
+
+    def _inner(self, one: Any, other: Any) -> Any:
+        """Return the inner product of two states."""
+        here = self._devices.partitioned
+        product = lambda one, other: self._devices.sum(jnp.sum(one * other))
+        return self._devices.on_each(product, (here, here), WHOLE)(one, other)
+
+    def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
+        """Return the sums of squares of amplitudes, of all devices."""
+        axes = [axis for axis, qubit in enumerate(state.devices) if qubit in qubits]
+        local = local_qubits(state.devices, len(self.wires))
+        kept = [qubit for qubit in local if qubit in qubits]
+        order = [*kept, *(qubit for qubit in local if qubit not in kept)]
+
+        def marginal(part: Any) -> Any:
+            squares = jnp.sum(part**2, axis=0, keepdims=True)
+            rows = permuted(squares, local, order, self.base).reshape(2 ** len(kept), -1)
+            here = jnp.arange(2 ** len(axes)) == self._devices.number(axes)
+            return jnp.where(here[:, None], jnp.sum(rows, axis=1), 0)
+
+        found = self._sum_of_parts(marginal, state).reshape(1, -1)
+        before = [*(state.devices[axis] for axis in axes), *kept]
+        return permuted(found, before, list(qubits), self.base)[0]
+
+    def sample(self, state: Any, key: Any, shots: int) -> tuple[Any, Any]:
+        """Return the bits of samples, and the probability of each sample."""
+        here = self._devices.partitioned
+        uniform = jax.random.uniform(key, (shots,), self.dtype)
+        draw = self._devices.on_each(
+            lambda uniform, part: drawn_from_part(uniform, part, self._devices),
+            (WHOLE, here),
+            (WHOLE, WHOLE),
+        )
+        device, place = draw(uniform, jax.lax.stop_gradient(state.amplitudes))
+
+        def probability(part: Any, device: Any, place: Any) -> Any:
+            found = jnp.sum(part[:, place] ** 2, axis=0)
+            return jnp.where(device == self._devices.number(), found, 0)
+
+        probabilities = self._sum_of_parts(probability, state, device, place)
+        k = len(self._devices.axes)
+        columns = [(device[:, None] >> np.arange(k)[::-1]) & 1]
+        columns.append((place[:, None] >> np.arange(self._n_local)[::-1]) & 1)
+        order = order_of(state.devices, len(self.wires))
+        return jnp.concatenate(columns, axis=1)[:, np.argsort(order)], probabilities
+
+    def by_wires(self, state: Any, qubits: Sequence[int]) -> Any:
+        """Refuse to measure each shot in a basis of its own."""
+        raise CompileError(
+            f"{self.where}: it returns classical shadows, and bellhop has none of a state over "
+            "several devices. Return expval of the observables, or use a region on one device."
+        )
+
+    def density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
+        """Return the products of amplitudes."""
+        if len(qubits) > self._n_local:
+            raise CompileError(
+                f"{self.where}: it returns a density matrix of {len(qubits)} wires, and each "
+                f"device has {self._n_local} of the state's {len(self.wires)}. Ask for fewer wires."
+            )
+        state = self._with_local(state, Footprint.of(qubits))
+        local = local_qubits(state.devices, len(self.wires))
+        order = [*qubits, *(qubit for qubit in local if qubit not in qubits)]
+
+        def products(part: Any) -> Any:
+            moved = permuted(part, local, order, self.base).reshape(2, 2 ** len(qubits), -1)
+            rows = jax.lax.complex(moved[0], moved[1])
+            return jnp.matmul(rows, jnp.conj(rows).T, precision=jax.lax.Precision.HIGHEST)
+
+        return self._sum_of_parts(products, state)
+
+    def state(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
+        """Return the vector, of which each device has all."""
+        in_order = self._with_devices(state, tuple(range(len(self._devices.axes))))
+        weight = self.weight(state) if is_divided else None
+        return self.vector_of(in_order.amplitudes, weight, is_mixture=is_mixture)

@@ -1,0 +1,52 @@
+"""Derivatives from outside of a region whose circuits have states over several devices.
+
+JAX makes two regions of one that is differentiated, and what the second needs of the first crosses
+between them.  A state that only many devices hold cannot; so the second region runs the circuits
+again, and nothing crosses but arguments.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.core import eval_jaxpr
+from jax.extend.core import Jaxpr
+
+from bellhop.base.equations import equations_of
+from bellhop.circuits.in_program.device_wires.device_wires import is_axis_of_wires
+
+
+def without_states_as_residuals(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that keeps its arguments alone for its derivative, if it has such states.
+
+    Args:
+        function: of pytrees of tracers, and of static arguments.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, jax.core.Tracer)]
+
+        def of_tracers(*tracers: Any) -> Any:
+            given = list(leaves)
+            for place, tracer in zip(places, tracers, strict=True):
+                given[place] = tracer
+            args, kwargs = jax.tree.unflatten(tree, given)
+            return function(*args, **kwargs)
+
+        tracers = [leaves[place] for place in places]
+        closed, result = jax.make_jaxpr(of_tracers, return_shape=True)(*tracers)
+        run: Callable[..., Any] = lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args)
+        found = jax.checkpoint(run)(*tracers) if _has_states(closed.jaxpr) else run(*tracers)
+        return jax.tree.unflatten(jax.tree.structure(result), found)
+
+    return call
+
+
+def _has_states(jaxpr: Jaxpr) -> bool:
+    """Tell whether a jaxpr has a state that is partitioned over devices."""
+    return any(
+        is_axis_of_wires(axis)
+        for eqn in equations_of(jaxpr)
+        for axis in getattr(eqn.params.get("mesh"), "axis_names", ())
+    )

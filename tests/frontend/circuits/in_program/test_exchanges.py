@@ -1,0 +1,100 @@
+"""Plans of exchanges, for any circuit over any number of devices."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellhop.circuits.in_program.device_wires.exchanges import Exchange, Footprint, planned
+
+
+@st.composite
+def circuits(draw):
+    n_wires = draw(st.integers(2, 8))
+    k = draw(st.integers(1, n_wires - 1))
+    gates = []
+    for _ in range(draw(st.integers(0, 20))):
+        wires = draw(st.permutations(range(n_wires)))[: draw(st.integers(1, min(3, n_wires)))]
+        n_local = draw(st.integers(0, min(len(wires), n_wires - k)))
+        gates.append(Footprint.of(wires, wires[n_local:]))
+    start = tuple(draw(st.permutations(range(n_wires)))[:k])
+    end = draw(st.none() | st.permutations(range(n_wires)).map(lambda order: tuple(order[:k])))
+    return gates, n_wires, start, end
+
+
+def commute(one, other):
+    shared = one.wires & other.wires
+    return not shared & (one.local | other.local)
+
+
+def naive(gates, n_wires, start, end):
+    """Return the exchanges of bringing wires in where a gate needs them, one gate at a time."""
+    devices, count = list(start), 0
+    for gate in gates:
+        missing = [axis for axis, wire in enumerate(devices) if wire in gate.local]
+        free = [w for w in range(n_wires) if w not in gate.local and w not in devices]
+        for axis, wire in zip(missing, free, strict=False):
+            devices[axis] = wire
+        count += bool(missing)
+    return count + (end is not None and tuple(devices) != end)
+
+
+@settings(max_examples=40)
+@given(circuits())
+def test_gates_are_applied_once_where_they_are_local_and_in_an_order_that_means_the_same(circuit):
+    gates, n_wires, start, end = circuit
+    plan = planned(gates, n_wires, start, end, is_free=False)
+    assert plan.start == start
+    assert end in (None, plan.end)
+    order = [number for segment in plan.segments for number in segment.gates]
+    assert sorted(order) == list(range(len(gates)))
+    for segment in plan.segments:
+        assert len(set(segment.devices)) == len(start)
+        assert all(gates[n].local.isdisjoint(segment.devices) for n in segment.gates)
+    place = {number: n for n, number in enumerate(order)}
+    for late, gate in enumerate(gates):
+        for early in range(late):
+            assert commute(gates[early], gate) or place[early] < place[late]
+
+
+@settings(max_examples=40)
+@given(circuits())
+def test_there_are_no_more_exchanges_than_of_one_gate_at_a_time(circuit):
+    plan = planned(*circuit, is_free=False)
+    assert len(plan.exchanges) <= naive(*circuit)
+    gates, n_wires, start, _ = circuit
+    free = planned(gates, n_wires, start, None, is_free=True)
+    assert len(free.exchanges) <= len(planned(gates, n_wires, start, None, is_free=False).exchanges)
+
+
+@settings(max_examples=40)
+@given(circuits())
+def test_an_exchange_takes_each_qubit_to_its_axis(circuit):
+    _, n_wires, before, end = circuit
+    exchange = Exchange(before, end or before[::-1])
+    assert sorted(exchange.between) == sorted(exchange.after)
+    moved = list(before)
+    for axis, outgoing, incoming in zip(
+        exchange.axes, exchange.outgoing, exchange.incoming, strict=True
+    ):
+        assert moved[axis] == outgoing
+        assert incoming not in before
+        moved[axis] = incoming
+    assert tuple(moved) == exchange.between
+    # What a device sends: the amplitudes whose device is another one afterwards.
+    bits = np.arange(2**n_wires)[:, None] >> np.arange(n_wires) & 1
+    if exchange.between in (exchange.before, exchange.after):
+        differ = np.any(bits[:, list(before)] != bits[:, list(exchange.after)], axis=1)
+        np.testing.assert_allclose(exchange.moved, np.mean(differ))
+
+
+def test_layers_take_one_exchange_each_and_a_fourier_transform_one():
+    layer = [Footprint.of([q]) for q in range(34)]
+    layer += [Footprint.of([q, (q + 1) % 34], [q]) for q in range(34)]
+    plan = planned(layer * 4, 34, (0, 1, 2), None, is_free=True)
+    assert len(plan.exchanges) <= 4
+    transform = []
+    for qubit in range(20):
+        transform.append(Footprint.of([qubit]))
+        others = range(qubit + 1, 20)
+        transform += [Footprint.of([qubit, other], [qubit, other]) for other in others]
+    assert len(planned(transform, 20, (0, 1, 2), None, is_free=True).exchanges) == 1

@@ -1,0 +1,271 @@
+"""One state over the devices of a mesh: values are those of PennyLane's own device."""
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import bellhop
+from bellhop.base.devices import StateAxes, axes_of_states
+from bellhop.circuits import memory
+from bellhop.circuits.in_program.partitioned.footprints import footprint_of
+from bellhop.circuits.in_program.partitioned.partitioned_states import simulator_of_amplitudes
+from bellhop.tracing.state import tracing_with
+
+N_WIRES = 5
+ANGLES = np.random.default_rng(7).uniform(0, 3, (3, N_WIRES))
+HAMILTONIAN = qml.Hamiltonian(
+    [0.3, 0.5, -0.2, 0.7, 0.1],
+    [
+        qml.X(0) @ qml.Y(1) @ qml.Z(4),
+        qml.Z(0) @ qml.Z(3),
+        qml.Y(0),
+        qml.X(3) @ qml.X(0),
+        qml.Y(1) @ qml.Y(0),
+    ],
+)
+
+
+def mesh():
+    return Mesh(np.array(jax.devices("cpu")[:2]), ("state",))
+
+
+def over(function, **options):
+    return bellhop.qjit(bellhop.accelerate(function, dev=mesh()), **options)
+
+
+def qnode(function, device="default.qubit"):
+    return qml.qnode(qml.device(device, wires=N_WIRES))(function)
+
+
+def check(function, *args, atol=1e-12):
+    results = over(function)(*args)
+    for result, expected in zip(
+        jax.tree.leaves(results), jax.tree.leaves(function(*args)), strict=True
+    ):
+        np.testing.assert_allclose(result, expected, atol=atol)
+
+
+def gates(x):
+    for layer in range(2):
+        for wire in range(N_WIRES):
+            qml.RY(x[layer, wire], wire)
+            qml.RZ(x[layer, wire] ** 2, wire)
+        for wire in range(N_WIRES):
+            qml.CNOT([wire, (wire + 1) % N_WIRES])
+        qml.IsingZZ(x[0, 1], [0, 1])
+        qml.CRY(x[1, 1], [0, 4])
+        qml.Toffoli([0, 2, 1])
+
+
+def test_values_of_measurements():
+    @qnode
+    def circuit(x):
+        gates(x)
+        return (
+            qml.expval(HAMILTONIAN),
+            qml.var(qml.Z(0) @ qml.X(1)),
+            qml.probs([4, 0, 1]),
+            qml.expval(qml.Hermitian(np.array([[1, 2j], [-2j, 3]]), 0)),
+            qml.density_matrix([0, 3]),
+        )
+
+    check(circuit, ANGLES)
+
+
+def test_state():
+    @qnode
+    def circuit(x):
+        gates(x)
+        return qml.state()
+
+    check(circuit, ANGLES)
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_derivatives(outside):
+    observable = lambda c: qml.s_prod(c, HAMILTONIAN) + qml.Z(1)
+    circuit = qnode(lambda x, c: (gates(x), qml.expval(observable(c)))[1])
+    grad = lambda f: bellhop.grad(f, argnums=(0, 1))
+    function = bellhop.accelerate(circuit if outside else grad(circuit), dev=mesh())
+    slopes = bellhop.qjit(grad(function) if outside else function)(ANGLES, 0.4)
+    expected = bellhop.qjit(grad(circuit))(ANGLES, 0.4)
+    for slope, reference in zip(slopes, expected, strict=True):
+        np.testing.assert_allclose(slope, reference, atol=1e-12)
+
+
+def test_gates_on_many_wires_and_preparations():
+    @qnode
+    def circuit(x):
+        qml.BasisState(np.array([1, 0, 1]), [0, 4, 2])
+        qml.RX(x[0, 0], 1)
+        qml.MultiControlledX([0, 1, 2, 4, 3], control_values=[1, 0, 1, 0])
+        qml.RX(x[0, 1], 0)
+        qml.MultiRZ(x[0, 2], [0, 1, 2, 3])
+        return qml.state()
+
+    @qnode
+    def prepared(x):
+        qml.StatePrep(x[0, :4] / jnp.linalg.norm(x[0, :4]), [3, 0])
+        qml.RX(x[0, 0], 1)
+        return qml.probs([1, 0, 3])
+
+    check(lambda x: (circuit(x), prepared(x)), jnp.asarray(ANGLES))
+
+
+def test_loops_conditionals_and_measurements_in_the_middle():
+    @qnode
+    def circuit(x):
+        @qml.for_loop(0, 3, 1)
+        def layers(i):
+            for wire in range(N_WIRES):
+                qml.RX(x[i, wire], wire)
+            for wire in range(N_WIRES):
+                qml.CNOT([wire, (wire + 1) % N_WIRES])
+
+        layers()
+        qml.cond(x[0, 0] > 1, lambda: qml.RY(x[0, 1], 0), lambda: qml.RX(0.3, 4))()
+        outcome = qml.measure(0)
+        qml.cond(outcome, lambda: qml.RY(x[1, 0], 1))()
+        qml.measure(3, reset=True)
+        return qml.expval(HAMILTONIAN), qml.probs([3, 0])
+
+    x = jnp.asarray(ANGLES)
+    for result, expected in zip(over(circuit)(x), bellhop.qjit(circuit)(x), strict=True):
+        np.testing.assert_allclose(result, expected, atol=1e-12)
+
+
+def test_lightning_and_single_precision():
+    circuit = qnode(lambda x: (gates(x), qml.expval(HAMILTONIAN))[1], "lightning.qubit")
+    expected = circuit(ANGLES)
+    np.testing.assert_allclose(over(circuit)(ANGLES), expected, atol=1e-12)
+    single = over(circuit)(jnp.asarray(ANGLES, jnp.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, expected, atol=1e-5)
+
+
+def test_a_small_state_stays_whole():
+    circuit = qml.qnode(qml.device("default.qubit", wires=2))(
+        lambda x: (qml.RX(x, 0), qml.CNOT([0, 1]), qml.expval(qml.Z(1)))[2]
+    )
+    np.testing.assert_allclose(over(circuit)(0.3), np.cos(0.3), atol=1e-12)
+
+
+def test_axes_that_a_sharding_does_not_name_are_those_of_states():
+    both = SimpleNamespace(devices=np.array(jax.devices("cpu")[:2]).reshape(2, 1))
+    grid = Mesh(both.devices, ("batch", "state"))
+    assert axes_of_states(grid).axes == ("batch", "state")
+    assert axes_of_states(NamedSharding(grid, PartitionSpec("batch"))).axes == ("state",)
+    assert axes_of_states(NamedSharding(grid, PartitionSpec(("batch", "state")))) is None
+    assert axes_of_states(jax.devices("cpu")[:2]) is None
+
+
+@pytest.mark.parametrize(
+    ("op", "local"),
+    [
+        (qml.CNOT([0, 1]), {1}),
+        (qml.CZ([0, 1]), set()),
+        (qml.CRY(0.1, [0, 1]), {1}),
+        (qml.IsingXX(0.1, [0, 1]), {0, 1}),
+        (qml.ctrl(qml.MultiRZ(0.1, [0, 1]), 2), set()),
+        (qml.ctrl(qml.SWAP([0, 1]), 2), {0, 1}),
+        (qml.QubitUnitary(np.diag([1, 1j]), 0), set()),
+        (qml.SWAP([0, 1]), {0, 1}),
+    ],
+)
+def test_wires_on_which_an_operation_is_diagonal(op, local):
+    qubits = tuple(op.wires)
+    assert footprint_of(op, qubits).local == local
+    found = []
+    if op.num_params == 1 and np.ndim(op.data[0]) == 0:
+
+        def traced(x):
+            computed = qml.ops.functions.bind_new_parameters(op, [x])
+            found.append(footprint_of(computed, qubits).local)
+            return x
+
+        jax.make_jaxpr(traced)(0.1)
+        assert found == [local]
+
+
+def test_what_has_no_parts_is_refused():
+    def computed(wire):
+        qml.RX(0.1, wire)
+        return qml.expval(qml.Z(0))
+
+    with pytest.raises(bellhop.CompileError, match="the program computes a wire of RX, and the"):
+        over(qnode(computed))(1)
+    unitary = lambda: (qml.QubitUnitary(np.eye(32), range(5)), qml.expval(qml.Z(0)))[1]
+    with pytest.raises(bellhop.CompileError, match="acts on 5 wires at once, and each device has"):
+        over(qnode(unitary))()
+    matrix = lambda: qml.density_matrix(range(5))
+    with pytest.raises(bellhop.CompileError, match="a density matrix of 5 wires, and each device"):
+        over(qnode(matrix))()
+    shadows = qml.set_shots(qnode(lambda: qml.classical_shadow([0, 1])), 10)
+    with pytest.raises(bellhop.CompileError, match="shadows, and bellhop has none of a state over"):
+        over(shadows)()
+    three = StateAxes(SimpleNamespace(shape={"a": 3}), ("a",))
+    with (
+        tracing_with(state_axes=three),
+        pytest.raises(bellhop.CompileError, match="number must be a power of two"),
+    ):
+        simulator_of_amplitudes(9, "here")
+
+
+def test_memory_is_refused_before_it_is_allocated(monkeypatch):
+    circuit = qml.qnode(qml.device("default.qubit", wires=40))(lambda: qml.expval(qml.Z(0)))
+    with pytest.raises(bellhop.CompileError, match=r"1.638e\+04 GiB of memory for each of 2"):
+        over(circuit)()
+    monkeypatch.setattr(memory, "_memory_of", lambda *_: 1 << 36)
+    with pytest.raises(bellhop.CompileError, match="512 such devices would do"):
+        over(circuit)()
+
+
+PROGRAM = """
+import os
+os.environ["XLA_FLAGS"] = (
+    "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+)
+import bellhop, jax, jax.numpy as jnp, numpy as np, pennylane as qml
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+N_WIRES = 8
+devices = np.array(jax.devices("cpu"))
+
+@qml.qnode(qml.device("default.qubit", wires=N_WIRES))
+def circuit(x):
+    @qml.for_loop(0, 2, 1)
+    def layers(i):
+        for wire in range(N_WIRES):
+            qml.RY(x[i, wire], wire)
+        for wire in range(N_WIRES):
+            qml.CNOT([wire, (wire + 1) % N_WIRES])
+    layers()
+    for wire in range(N_WIRES):
+        qml.RX(x[0, wire], wire)
+    qml.Toffoli([0, 1, 7])
+    qml.SWAP([0, 6])
+    return qml.expval(qml.X(0) @ qml.Y(1) @ qml.Y(6) + 0.3 * qml.Y(2) @ qml.Z(0))
+
+x = jnp.asarray(np.random.default_rng(1).uniform(0, 3, (4, 2, N_WIRES)))
+value_and_grad = jax.value_and_grad(circuit)
+alone = bellhop.qjit(lambda x: jax.vmap(value_and_grad)(x))(x)
+mesh = Mesh(devices, ("state",))
+values = bellhop.qjit(bellhop.accelerate(value_and_grad, dev=mesh))(x[0])
+for value, expected in zip(values, alone):
+    np.testing.assert_allclose(value, expected[0], atol=1e-12)
+grid = Mesh(devices.reshape(2, 4), ("batch", "state"))
+rows = NamedSharding(grid, PartitionSpec("batch"))
+batch = bellhop.accelerate(jax.vmap(value_and_grad), dev=rows)
+for value, expected in zip(bellhop.qjit(batch)(x), alone):
+    np.testing.assert_allclose(value, expected, atol=1e-12)
+print("the same")
+"""
+
+
+def test_eight_devices_and_batches(run_script):
+    assert run_script(PROGRAM) == "the same\n"
