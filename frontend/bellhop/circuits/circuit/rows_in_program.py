@@ -22,14 +22,13 @@ def results_of_rows(call: QNodeCall, run_row: Callable[..., tuple[Any, Sequence[
             results of the row, and the leaves and the structure of what the quantum function
             returned.
     """
-    rows = Rows(None, call.where)
+    rows = Rows(call.where)
     are_measured: list[bool] = []
     tree: Any = None
 
     def run(row: Any, *inputs: Any) -> Any:
-        nonlocal rows, are_measured, tree
-        rows = Rows(row, call.where)
-        results, leaves, tree = run_row(rows, row, *inputs)
+        nonlocal are_measured, tree
+        results, leaves, tree = run_row(rows.at(row), row, *inputs)
         are_measured = list(map(is_measurement, leaves))
         return results
 

@@ -19,21 +19,58 @@ ROW_STRUCT = jax.ShapeDtypeStruct((), jnp.int32)
 
 
 class Rows:
-    """The rows of the batches of a circuit, of which it runs one.
+    """The rows of the batches of a circuit.
 
     Args:
-        row: the number of the row, an integer of the program.
         where: the QNode, for errors.
 
     Attributes:
         size: how many rows there are; None where nothing has a batch.
     """
 
-    def __init__(self, row: Any, where: str) -> None:
-        self._row = row
-        self._where = where
+    def __init__(self, where: str) -> None:
+        self.where = where
         self.size: int | None = None
         self._first = ""
+
+    def at(self, row: Any) -> "TracedRow":
+        """Return the row with a number, an integer of the program."""
+        return TracedRow(self, row)
+
+    def take(self, size: int, name: str) -> None:
+        """Take note of the batch of an operation."""
+        if self.size not in (None, size):
+            raise CompileError(
+                f"{self.where}: {name} has a batch of {size} parameters, and {self._first} "
+                f"one of {self.size}. All batches in a circuit must have the same size."
+            )
+        if self.size is None:
+            self.size, self._first = size, name
+
+    def run(self, function: Callable[[Any], Any], together: Callable[[Any], Any]) -> Any:
+        """Call a function of the row for each row, or once where nothing has a batch.
+
+        Args:
+            function: returns the results of a row.
+            together: makes the results of all rows of these, which have the axis of rows.
+        """
+        if self.size is None:
+            return function(jnp.int32(0))
+        return together(jax.vmap(function)(jnp.arange(self.size, dtype=jnp.int32)))
+
+
+class TracedRow:
+    """The row of the batches of a circuit that is run.
+
+    Args:
+        rows: all of them.
+        row: the number of the row, an integer of the program.
+    """
+
+    def __init__(self, rows: Rows, row: Any) -> None:
+        self._rows = rows
+        self._row = row
+        self._where = rows.where
 
     def of(self, op: Any) -> Any:
         """Return an operation with the parameters of the row.
@@ -54,13 +91,7 @@ class Rows:
             raise CompileError(
                 f"{self._where}: {op.name} has a batch of no parameters. Give it one at least."
             )
-        if self.size not in (None, size):
-            raise CompileError(
-                f"{self._where}: {op.name} has a batch of {size} parameters, and {self._first} "
-                f"one of {self.size}. All batches in a circuit must have the same size."
-            )
-        if self.size is None:
-            self.size, self._first = size, op.name
+        self._rows.take(size, op.name)
         if is_made_of_others(op):
             return op
         params = [
@@ -71,17 +102,6 @@ class Rows:
             chosen = qml.ops.functions.bind_new_parameters(op, params)
         _count_batch_again(chosen)
         return chosen
-
-    def run(self, function: Callable[[Any], Any], together: Callable[[Any], Any]) -> Any:
-        """Call a function of the row for each row, or once where nothing has a batch.
-
-        Args:
-            function: returns the results of a row.
-            together: makes the results of all rows of these, which have the axis of rows.
-        """
-        if self.size is None:
-            return function(jnp.int32(0))
-        return together(jax.vmap(function)(jnp.arange(self.size, dtype=jnp.int32)))
 
 
 def is_made_of_others(op: Any) -> bool:

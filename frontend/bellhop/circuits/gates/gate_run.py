@@ -147,3 +147,7 @@ class RepeatedRun:
     def once(run: GateRun) -> "RepeatedRun":
         """Return a run that is no loop."""
         return RepeatedRun(run, run.params_vector(), run.wires_vector(), 1)
+
+    def without_values(self) -> "RepeatedRun":
+        """Return the same gates, without what is traced."""
+        return replace(self, run=replace(self.run, _params={}, _wires=[]), params=None, wires=None)

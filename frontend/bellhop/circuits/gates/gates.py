@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.decompositions import (
     NOTHING_TO_APPLY,
@@ -85,7 +85,7 @@ class GateList:
         gate_set: what the device applies.
         wires: gives the qubit of a wire label.
         where: the QNode, for errors.
-        rows: the batches of parameters.
+        rows: the row of the batches of parameters.
         is_first: whether nothing was applied to the state before.
         sites: gives the ``file:line`` of an operation on wires that the program computes.
         by_differences: whether derivatives are finite differences, which every gate has.
@@ -97,7 +97,7 @@ class GateList:
         wires: WireMap,
         where: str,
         *,
-        rows: Rows,
+        rows: TracedRow,
         is_first: bool,
         sites: Callable[[Any], str],
         by_differences: bool,

@@ -13,7 +13,7 @@ import pennylane as qml
 
 from bellhop.circuits.circuit.rows_in_program import results_of_rows
 from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, QNodeCall
-from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.rewrites import rewrites_of
 from bellhop.circuits.gates.wires import WireMap
@@ -52,7 +52,7 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
     if options.get("track_resources"):
         tracker = ResourceTracker(options.get("resources_filename"), len(wires))
 
-    def run_row(rows: Rows, _: Any, *inputs: Any) -> tuple[Any, list[Any], Any]:
+    def run_row(rows: TracedRow, _: Any, *inputs: Any) -> tuple[Any, list[Any], Any]:
         faults = WireFaults(wires, where)
         circuit = _NullCircuit(wires, where, rows, faults)
         circuit.tracker = tracker

@@ -14,7 +14,7 @@ from typing import Any
 
 import pennylane as qml
 
-from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.gates import check_is_gate
 from bellhop.circuits.gates.wires import WireMap
@@ -35,7 +35,7 @@ class ProgramCircuit(WiredCircuit):
     Args:
         wires: gives the qubit of a wire label.
         where: the QNode, for errors.
-        rows: the batches of parameters.
+        rows: the row of the batches of parameters.
         faults: finds what is wrong with wires that the program computes.
 
     Attributes:
@@ -45,7 +45,7 @@ class ProgramCircuit(WiredCircuit):
         has_mid_circuit: whether it measures in the middle.
     """
 
-    def __init__(self, wires: WireMap, where: str, rows: Rows, faults: WireFaults) -> None:
+    def __init__(self, wires: WireMap, where: str, rows: TracedRow, faults: WireFaults) -> None:
         super().__init__(wires, where, rows)
         self._faults = faults
         self.fault = faults.none()

@@ -96,7 +96,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     uncounted: CompileError | None = None
     method: str | None = None
     postselects = False
-    rows = Rows(None, where)
+    rows = Rows(where)
     rewrites, noise = rewrites_of(qnode), noise_of(qnode, where)
     wire_faults = WireFaults(wires, where)
     sizes = np.array(shots.copies)
@@ -104,12 +104,11 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     def run(
         simulator: Simulator, outcomes: Any, drawn: Drawn, key: Any, row: Any, *inputs: Any
     ) -> Any:
-        nonlocal results, method, postselects, uncounted, rows
-        rows = Rows(row, where)
+        nonlocal results, method, postselects, uncounted
         is_here = drawn.branch_of_shot == outcomes
         here = ShotsOfBranch(key, is_here, drawn.total, shots.copies, drawn.n_accepted)
         on_branch = here if shots.total else None
-        of_circuit = simulator, rows, wire_faults, outcomes, on_branch
+        of_circuit = simulator, rows.at(row), wire_faults, outcomes, on_branch
         if noise is None:
             circuit = SimulatedCircuit(*of_circuit)
             circuit.rewrites = rewrites

@@ -23,7 +23,7 @@ from bellhop.circuits.derivatives.diff_method import (
     PARAMETER_SHIFT,
 )
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
-from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.decompositions import (
     DECOMPOSITION_DEPTH,
     decomposition_of,
@@ -68,7 +68,7 @@ class SimulatedCircuit(ProgramCircuit):
     def __init__(
         self,
         simulator: Simulator,
-        rows: Rows,
+        rows: TracedRow,
         faults: WireFaults,
         outcomes: Any,
         shots: ShotsOfBranch | None,

@@ -158,7 +158,7 @@ class _Tape(NoLoops, NestingCircuit):
     """Puts operations on a tape, of which those that know wires hold no computed ones."""
 
     def __init__(self, where: str, what: str, *, knows_wires: bool = False) -> None:
-        super().__init__(where, Rows(None, where))
+        super().__init__(where, Rows(where).at(None))
         self.operations: list[Any] = []
         self._what = what
         self._knows_wires = knows_wires

@@ -9,7 +9,7 @@ import numpy as np
 
 from bellhop.circuits.circuit.rows_in_program import results_of_rows
 from bellhop.circuits.circuit.traced_circuit import QNodeCall
-from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.rewrites import rewrites_of
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.memory import check_state_fits
@@ -34,7 +34,7 @@ def run_on_python_device(call: QNodeCall) -> Any:
     if shots.total:
         offer_seed_of(qnode.device)
 
-    def run_row(rows: Rows, row: Any, *inputs: Any) -> tuple[Any, list[Any], Any]:
+    def run_row(rows: TracedRow, row: Any, *inputs: Any) -> tuple[Any, list[Any], Any]:
         recorded = RecordedCircuit(where, rows, qnode.device.wires)
         recorded.rewrites = rewrites_of(qnode)
         leaves, tree = recorded.traced(call.function, *inputs)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
-from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.decompositions import decomposition_of
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
@@ -38,7 +38,7 @@ class RecordedCircuit(NoLoops, NestingCircuit):
 
     outcomes_are_operations = True
 
-    def __init__(self, where: str, rows: Rows, device_wires: Any = None) -> None:
+    def __init__(self, where: str, rows: TracedRow, device_wires: Any = None) -> None:
         super().__init__(where, rows)
         self._device_wires = device_wires
         self.steps: list[Step] = []

@@ -89,14 +89,12 @@ def trace_for_runtime(
     in_engine = spec.engine and engine_may_run()
     precision = spec.precision if in_engine else 64
     asked = replace(spec, passes=_passes(qnode), engine=in_engine, precision=precision)
-    rows = Rows(None, where)
+    rows = Rows(where)
 
     def record(
         make: Callable[..., Circuit], handle: Any, row: Any, *inputs: Any
     ) -> tuple[Circuit, list[Any], Any]:
-        nonlocal rows
-        rows = Rows(row, where)
-        circuit = make(handle, asked, gates, wires, where, by, rows)
+        circuit = make(handle, asked, gates, wires, where, by, rows.at(row))
         circuit.rewrites = rewrites
         return circuit, *circuit.traced(call.function, *inputs)
 

@@ -25,7 +25,7 @@ from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 from pennylane.tape import QuantumScript
 
 from bellhop.base.source import site_of_error, user_site
-from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.rewrites import Rewrite
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
@@ -70,7 +70,7 @@ class QueuedCircuit:
 
     Args:
         where: the QNode and its line, for errors.
-        rows: the batches of parameters.
+        rows: the row of the batches of parameters.
         precision: finds the precision of the results, by the numbers in the circuit; that of the
             circuit which this one is a part of, if it is a part.
 
@@ -85,7 +85,7 @@ class QueuedCircuit:
     outcomes_are_operations: bool = False
     needs_measurements: bool = True
 
-    def __init__(self, where: str, rows: Rows, precision: Precision | None = None) -> None:
+    def __init__(self, where: str, rows: TracedRow, precision: Precision | None = None) -> None:
         self.where = self._where = where
         self.rows = rows
         self.precision = Precision() if precision is None else precision

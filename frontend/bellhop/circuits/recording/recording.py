@@ -265,7 +265,7 @@ class Circuit(StraightCircuit):
                     gates_apart.clear()
                     only = self._only_run()
                     if only is not None and only.n_iterations <= max_iterations:
-                        gates_apart.append(only)
+                        gates_apart.append(only.without_values())
                         return carried, (state, (only.params, only.wires))
                 handle = self._handle
                 frequencies = self._frequencies_vector()

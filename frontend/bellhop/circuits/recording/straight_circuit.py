@@ -40,7 +40,7 @@ from bellhop.circuits.derivatives.diff_method import (
 )
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.derivatives.score import score_p
-from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.device import DeviceSpec, GateSet
 from bellhop.circuits.gates.gate_run import Derivative, GateRun, RepeatedRun
 from bellhop.circuits.gates.gates import (
@@ -86,7 +86,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         wires: gives the qubit of a wire label.
         where: the QNode and its line, for errors.
         differentiation: how the QNode is differentiated.
-        rows: the batches of parameters.
+        rows: the row of the batches of parameters.
 
     Attributes:
         has_mid_circuit: whether it has measured a wire in the middle.
@@ -103,7 +103,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         wires: WireMap,
         where: str,
         differentiation: DifferentiationChoice,
-        rows: Rows,
+        rows: TracedRow,
     ) -> None:
         super().__init__(wires, where, rows)
         self._state = handle

@@ -31,7 +31,7 @@ class UsedWires(NestingCircuit):
     """
 
     def __init__(self, where: str, *, goes_through_loops: bool = False) -> None:
-        super().__init__(where, Rows(None, where))
+        super().__init__(where, Rows(where).at(None))
         self._goes_through_loops = goes_through_loops
         self._named: list[Any] = []
         self._operations: list[Any] = []

@@ -76,11 +76,12 @@ class _Function:
 
     @classmethod
     def of(cls, circuit: Any, function: Callable[..., Any], inputs: Sequence[Any]) -> "_Function":
-        tracing = WholeCircuit(circuit)
         made: Any = None
 
         def run(*inputs: Any) -> list[Any]:
             nonlocal made
+            # Made here, since it holds what is traced, which must not be left behind.
+            tracing = WholeCircuit(circuit)
             with circuit_scope(tracing), tracing.queue():
                 result = function(*inputs)
                 hand_on(result)

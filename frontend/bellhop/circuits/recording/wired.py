@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bellhop.base.source import user_site
-from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.recording.allocation import Allocations
 from bellhop.circuits.recording.inverted_functions import NestingCircuit
@@ -22,10 +22,10 @@ class WiredCircuit(NestingCircuit):
     Args:
         wires: gives the qubit of a wire label.
         where: the QNode, for errors.
-        rows: the batches of parameters.
+        rows: the row of the batches of parameters.
     """
 
-    def __init__(self, wires: WireMap, where: str, rows: Rows) -> None:
+    def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:
         super().__init__(where, rows)
         self.wires = wires
         self._allocations = Allocations(wires, where)
