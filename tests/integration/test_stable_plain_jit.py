@@ -39,6 +39,7 @@ def twins(x):
     # Three programs of one text, alive in one module.
     return sum(bellhop.pure_callback(lambda v, i=i: factor * i * v, float)(x) for i in range(3))
 
+@bellhop.qjit
 @qml.qnode(qml.device("lightning.qubit", wires=1))
 def circuit(x):
     qml.RX(shift(x), 0)
