@@ -8,6 +8,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from tests.processes import run_in_two_processes
 
 import bellhop
 from bellhop.base.devices import StateAxes, axes_of_states
@@ -148,6 +149,32 @@ def test_lightning_and_single_precision():
     np.testing.assert_allclose(single, expected, atol=1e-5)
 
 
+def test_shots():
+    @qnode
+    def circuit(x):
+        qml.RX(1.1, 0)
+        qml.CNOT([0, 3])
+        qml.RY(x, 4)
+        return (
+            qml.sample(wires=[0, 3, 4]),
+            qml.counts(wires=[4, 0], all_outcomes=True),
+            qml.expval(qml.Z(4)),
+        )
+
+    sampled = over(qml.set_shots(circuit, 4000), seed=1)
+    bits, (_, counts), mean = sampled(0.7)
+    np.testing.assert_array_equal(bits[:, 0], bits[:, 1])
+    np.testing.assert_allclose(np.mean(bits, axis=0)[1:], np.sin([0.55, 0.35]) ** 2, atol=0.03)
+    zero, one = np.cos([0.35, 0.55]) ** 2
+    expected = np.outer([zero, 1 - zero], [one, 1 - one]).ravel()
+    np.testing.assert_allclose(np.array(counts) / 4000, expected, atol=0.03)
+    np.testing.assert_allclose(mean, 1 - 2 * np.mean(bits[:, 2]), atol=0.06)
+    # No device calls Python there for an error.
+    bits, _, mean = sampled(np.nan)
+    assert np.all(bits == -1)
+    assert np.isnan(mean)
+
+
 def test_a_small_state_stays_whole():
     circuit = qml.qnode(qml.device("default.qubit", wires=2))(
         lambda x: (qml.RX(x, 0), qml.CNOT([0, 1]), qml.expval(qml.Z(1)))[2]
@@ -269,3 +296,47 @@ print("the same")
 
 def test_eight_devices_and_batches(run_script):
     assert run_script(PROGRAM) == "the same\n"
+
+
+OF_PROCESSES = """
+import pennylane as qml
+from jax.sharding import Mesh
+
+mesh = Mesh(np.array(devices), ("state",))
+
+@qml.qnode(qml.device("default.qubit", wires=6))
+def circuit(x):
+    for wire in range(6):
+        qml.RY(x[wire], wire)
+    for wire in range(6):
+        qml.CNOT([wire, (wire + 1) % 6])
+    for wire in range(6):
+        qml.RX(x[wire], wire)
+    return qml.expval(qml.X(0) @ qml.Y(1) + 0.3 * qml.Y(2) @ qml.Z(0))
+
+x = np.linspace(0.1, 1.3, 6)
+function = bellhop.qjit(bellhop.accelerate(jax.value_and_grad(circuit), dev=mesh))
+value, slope = function(x)
+print("RESULT", len(devices), [float(v) for v in (value, *slope)])
+"""
+
+
+@pytest.mark.subprocess
+def test_a_state_over_two_processes():
+    one, other = run_in_two_processes(OF_PROCESSES)
+    assert one == other
+    assert one.startswith("RESULT 2 ")
+    numbers = np.array([float(n) for n in one.split("[")[1].rstrip("]").split(",")])
+
+    @qml.qnode(qml.device("default.qubit", wires=6))
+    def circuit(x):
+        for wire in range(6):
+            qml.RY(x[wire], wire)
+        for wire in range(6):
+            qml.CNOT([wire, (wire + 1) % 6])
+        for wire in range(6):
+            qml.RX(x[wire], wire)
+        return qml.expval(qml.X(0) @ qml.Y(1) + 0.3 * qml.Y(2) @ qml.Z(0))
+
+    value, slope = bellhop.qjit(jax.value_and_grad(circuit))(jnp.linspace(0.1, 1.3, 6))
+    np.testing.assert_allclose(numbers, [value, *slope], atol=1e-12)
