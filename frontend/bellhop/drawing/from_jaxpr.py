@@ -8,6 +8,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from bellhop._jax.private import scan_counts
 from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.drawing.graph import BoxKind, Graph, Group, Node
+from bellhop.profiling.table import size
 from bellhop_mlir.region_name import RegionName
 
 # Numbers of the nodes that a value comes from.
@@ -191,8 +192,20 @@ def _box(eqn: Any) -> tuple[BoxKind, list[str]] | None:
     jit_name = str(params.get("name", ""))
     region = RegionName.parse(jit_name)
     if region is not None:
-        return BoxKind.REGION, [region.function, region.device]
+        return BoxKind.REGION, [region.function, region.device, _crossing(eqn)]
     return None
+
+
+def _crossing(eqn: Any) -> str:
+    """Return how many bytes a region takes and gives; none are numbers of the program's text."""
+    taken = [atom.aval for atom in dict.fromkeys(a for a in eqn.invars if _is_value(a))]
+    given = [var.aval for var in eqn.outvars]
+    sizes = (sum(aval.size * aval.dtype.itemsize for aval in each) for each in (taken, given))
+    return "{} in, {} out".format(*(size(count) or "nothing" for count in sizes))
+
+
+def _is_value(atom: Any) -> bool:
+    return not isinstance(atom, Literal)
 
 
 def _circuit(params: dict[str, Any], name: str) -> list[str]:

@@ -174,7 +174,7 @@ def test_mermaid_text():
         "flowchart TD\n"
         '  n0(["x"])\n'
         '  n1>"lookup<br>pure_callback"]:::callback\n'
-        '  n2{{"layer<br>cpu:0"}}:::region\n'
+        '  n2{{"layer<br>cpu:0<br>8 B in, 8 B out"}}:::region\n'
         '  n3(["result"])\n'
         '  n0 -->|"f64[]"| n1\n'
         '  n1 -->|"f64[]"| n2\n'
@@ -182,6 +182,17 @@ def test_mermaid_text():
         "  classDef callback fill:#fff3cd,stroke:#b58900,color:#000\n"
         "  classDef region fill:#dcfce7,stroke:#15803d,color:#000\n"
     )
+
+
+def test_a_region_says_what_crosses():
+    def program(x, n):
+        region = bellhop.accelerate(lambda x, y, n, c: (x @ y * n * c, jnp.zeros(0)))
+        return region(x, x, n, 2.0)
+
+    boxes = bellhop.draw(program)(jnp.ones((20, 20), jnp.float32), 3).graph.nodes()
+    [text] = [node.text for node in boxes if node.kind is BoxKind.REGION]
+    # An operand that is handed over twice crosses once, and a constant does not.
+    assert text[1:] == ["cpu:0", "1.61 kB in, 1.6 kB out"]
 
 
 def test_lambda_in_mermaid_is_escaped():
