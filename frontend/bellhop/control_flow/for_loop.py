@@ -10,7 +10,7 @@ from bellhop.control_flow.carried import as_carried, as_values, refuse_resizing,
 from bellhop.control_flow.interpretation import is_interpreted, is_unrolling
 from bellhop.control_flow.predicates import as_integer
 from bellhop.control_flow.shown import in_one_program, loop_progress
-from bellhop.control_flow.steps import traced_step
+from bellhop.control_flow.steps import TracedStep, traced_step
 from bellhop.tracing.state import taker_of_gates
 
 Bounds = tuple[Any, Any, Any]
@@ -136,12 +136,28 @@ def n_iterations(bounds: Bounds) -> Any:
     return jnp.where(is_empty, 0, count.astype(lower.dtype))
 
 
-def repeat(count: Any, body: Callable[..., Any], carried: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Run a loop that is not part of a circuit; the arguments are those of a circuit's."""
+def scanned(step: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """Run so many iterations; a scan, unlike a while loop, has a derivative in reverse."""
+    return jax.lax.scan(lambda *args: step(*args), carried, jnp.arange(count))[0]
+
+
+def repeat(
+    count: Any,
+    body: Callable[..., Any],
+    carried: tuple[Any, ...],
+    run: Callable[[TracedStep, tuple[Any, ...], int], tuple[Any, ...]] = scanned,
+) -> tuple[Any, ...]:
+    """Run a loop that is not part of a circuit; the first arguments are those of a circuit's.
+
+    Args:
+        count: how many iterations.
+        body: one of them.
+        carried: what the first one takes.
+        run: runs so many iterations as are known.
+    """
     carried, step = traced_step(
         "for_loop", lambda *args: (body(*args), ()), carried, jnp.asarray(0)
     )
     if isinstance(count, int):
-        # A scan, unlike a while loop, has a derivative in reverse.
-        return jax.lax.scan(lambda *args: step(*args), carried, jnp.arange(count))[0]
+        return run(step, carried, count)
     return jax.lax.fori_loop(0, count, lambda i, carried: step(carried, i)[0], carried)

@@ -75,6 +75,9 @@ class MatrixRun:
         is_unitary: tells of an operation whether its inverse is its adjoint, whatever its
             parameters; these are differentiated by the adjoint method.
         devices: those that the state is partitioned over; None for a state that is not.
+
+    Attributes:
+        is_orthogonal: whether all matrices that were applied are.
     """
 
     base: int
@@ -83,6 +86,7 @@ class MatrixRun:
     most: int
     is_unitary: Callable[[Any], bool]
     devices: DeviceWires | None = None
+    is_orthogonal: bool = field(default=True, init=False)
     _tables: dict[int, MatrixTable] = field(default_factory=dict)
     _pending: dict[int, tuple[Entry, ...]] = field(default_factory=dict)
     _steps: list[Step] = field(default_factory=list)
@@ -133,6 +137,7 @@ class MatrixRun:
             part = tuple(place for _, place in some)
             order = end if part[-1] is places[-1] else part[-1].after
             evolution = Evolution(self.base, part, order, self.devices)
+            self.is_orthogonal &= by_adjoint
             run = evolution.applied_by_adjoint if by_adjoint else evolution.applied
             state = run(state, tables)
         return state

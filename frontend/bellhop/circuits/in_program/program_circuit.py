@@ -102,13 +102,19 @@ class ProgramCircuit(WiredCircuit):
         """Run a loop whose body has gates; return the carried values."""
         self.flush_active("for_loop")
         step = lambda state, iteration: self._after(state[0], body, state[1:], iteration)
-        now, *rest = repeat(n_iterations, step, (self._now, *carried))
+        now, *rest = self._repeat(n_iterations, step, (self._now, *carried))
         self._go_on(now)
         if isinstance(n_iterations, int):
             self.n_outcomes += n_iterations * self._n_outcomes_of_part
         else:
             self._refuse_outcomes("a for_loop whose bounds are computed in the program")
         return tuple(rest)
+
+    def _repeat(
+        self, n_iterations: Any, step: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run iterations; the first carried value is what gates change."""
+        return repeat(n_iterations, step, carried)
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]

@@ -34,6 +34,7 @@ from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.in_program.held_states import held
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
+from bellhop.circuits.in_program.reversible_loops import is_reversible, repeat_reversibly
 from bellhop.circuits.in_program.shots import ShotsOfBranch
 from bellhop.circuits.in_program.simulator import Simulator
 from bellhop.circuits.in_program.summed_outcomes import outcome_of, summable
@@ -41,6 +42,8 @@ from bellhop.circuits.measure.processes import as_process, exact_statistics, sam
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, Take, of_moments
 from bellhop.circuits.operations.wire_faults import WireFaults
+from bellhop.control_flow.for_loop import repeat, scanned
+from bellhop.control_flow.steps import TracedStep
 from bellhop.errors import CompileError
 
 # Exact methods, all of which have the values that JAX computes through the state.
@@ -116,6 +119,22 @@ class SimulatedCircuit(ProgramCircuit):
         now, *results = super()._after(before, function, *args)
         state, *others = now
         return ((self.simulator.as_carried(state, before[0]), *others), *results)
+
+    def _repeat(
+        self, n_iterations: Any, step: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        outer, self.simulator.is_orthogonal = self.simulator.is_orthogonal, True
+
+        def run(traced: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+            may_be = self.simulator.reverses_loops and self.simulator.is_orthogonal
+            if may_be and is_reversible(traced, carried, count):
+                return repeat_reversibly(traced, carried, count)
+            return scanned(traced, carried, count)
+
+        try:
+            return repeat(n_iterations, step, carried, run)
+        finally:
+            self.simulator.is_orthogonal &= outer
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations to the state, in order."""

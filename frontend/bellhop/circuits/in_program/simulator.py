@@ -34,6 +34,8 @@ class Simulator(ABC):
         sides: how many axes of two these entries are: two for a density matrix.
         most_at_once: how many qubits the matrices have that operations are merged into.
         holds_mixtures: whether the sum of two states is one.
+        reverses_loops: whether loops may be gone through backwards, see ``reversible_loops``.
+        is_orthogonal: whether all that was applied so far is, as a matrix on the state.
     """
 
     base: ClassVar[int]
@@ -41,12 +43,14 @@ class Simulator(ABC):
     sides: ClassVar[int]
     most_at_once: ClassVar[int]
     holds_mixtures: ClassVar[bool] = False
+    reverses_loops: ClassVar[bool] = True
 
     def __init__(self, device: Any, wires: WireMap, where: str, dtype: np.dtype) -> None:
         self.name = device.name
         self.dtype = dtype
         self.wires = wires
         self.where = where
+        self.is_orthogonal = True
 
     @property
     def number_type(self) -> np.dtype:
@@ -83,6 +87,7 @@ class Simulator(ABC):
                 continue
             state = self._after_run(run, state)
             run = []
+            self.is_orthogonal &= self.is_unitary(op)
             with naming(op, self.where):
                 state = self.after_one(op, qubits, state)
         return self._after_run(run, state)
@@ -91,8 +96,10 @@ class Simulator(ABC):
         if not run:
             return state
 
-        flat = state.reshape(self.parts, -1)
-        return self.matrices().applied(run, flat).reshape(state.shape)
+        matrices = self.matrices()
+        after = matrices.applied(run, state.reshape(self.parts, -1)).reshape(state.shape)
+        self.is_orthogonal &= matrices.is_orthogonal
+        return after
 
     def matrices(self, devices: DeviceWires | None = None) -> MatrixRun:
         """Return what applies a run of operations, to a state that may be on several devices."""

@@ -7,6 +7,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
+from bellhop.circuits.in_program import reversible_loops
 from bellhop.tracing.state import tracing_with
 
 ANGLES = np.random.default_rng(5).normal(size=(2, 6, 2))
@@ -89,19 +90,70 @@ def test_a_matrix_that_is_not_unitary_is_differentiated_as_it_is():
     )
 
 
-def states_of_a_gradient(layers):
-    """Return how many states the gradient of a circuit of 12 qubits takes."""
-    n = 12
-
+def layered(n, layers, *, in_loop=False, has_parts=False):
     @qml.qnode(qml.device("default.qubit", wires=n))
     def node(x):
-        for layer in range(layers):
+        def layer(number, scale):
             for wire in range(n):
-                qml.RX(x[layer, wire], wire)
+                qml.RX(x[number, wire] * scale, wire)
             for wire in range(n):
                 qml.CNOT([wire, (wire + 1) % n])
+            if has_parts:
+                bellhop.cond(scale > 0.5)(lambda: qml.RY(x[0, 0], 1))()
+                bellhop.for_loop(0, 2, 1)(lambda i: qml.RX(scale, i))()
+            return scale * jnp.cos(x[number, 0])
+
+        if in_loop:
+            bellhop.for_loop(0, layers, 1)(layer)(1.0)
+        else:
+            scale = 1.0
+            for number in range(layers):
+                scale = layer(number, scale)
         return qml.expval(qml.Z(0))
 
+    return node
+
+
+@pytest.fixture
+def all_reversible(monkeypatch):
+    """Let small states not be kept either."""
+    monkeypatch.setattr(reversible_loops, "MOST_KEPT", 0)
+
+
+LOOP_TRANSFORMATIONS = {
+    "gradient": jax.value_and_grad,
+    "forwards": lambda f: lambda x: jax.jvp(f, (x,), (jnp.cos(x),)),
+    "second derivative": lambda f: lambda x: jax.jvp(jax.grad(f), (x,), (jnp.cos(x),)),
+    "batch": lambda f: lambda x: jax.vmap(jax.grad(f))(jnp.stack([x, 2 * x])),
+}
+
+
+@pytest.mark.parametrize("transform", LOOP_TRANSFORMATIONS.values(), ids=LOOP_TRANSFORMATIONS)
+def test_loops_are_differentiated_as_the_same_gates_without(transform, all_reversible):
+    x = jnp.asarray(np.random.default_rng(3).normal(size=(3, 3)))
+    of_loop, of_gates = (
+        bellhop.qjit(transform(in_region(lambda x, node=node: node(x))))(x)
+        for node in (layered(3, 3, in_loop=yes, has_parts=True) for yes in (True, False))
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), of_loop, of_gates)
+
+
+def test_a_loop_that_is_not_unitary_is_differentiated_as_it_is(all_reversible):
+    @qml.qnode(qml.device("default.qubit", wires=1))
+    def node(x):
+        matrix = jnp.array([[1.0, 0.5], [0.0, 1.0]])
+        bellhop.for_loop(0, 2, 1)(lambda i: qml.QubitUnitary(x * matrix, wires=0))()
+        return qml.expval(qml.Z(0))
+
+    # The first entry is the square of x twice.
+    slope = bellhop.qjit(jax.grad(in_region(lambda x: node(x))))(0.7)
+    np.testing.assert_allclose(slope, 4 * 0.7**3, rtol=1e-12)
+
+
+def states_of_a_gradient(layers, *, in_loop=False):
+    """Return how many states the gradient of a circuit of 12 qubits takes."""
+    n = 12
+    node = layered(n, layers, in_loop=in_loop)
     program = bellhop.qjit(jax.grad(in_region(lambda x: node(x))))
     with tracing_with(in_region=True):
         lowered = jax.jit(lambda x: program(x)).lower(jnp.ones((layers, n)))
@@ -114,6 +166,13 @@ def test_memory_of_a_gradient_does_not_grow_with_the_states_between_the_gates():
     few, many = states_of_a_gradient(4), states_of_a_gradient(8)
     assert many - few < 12
     assert few < 17
+
+
+@pytest.mark.large
+def test_memory_of_the_gradient_of_a_loop_does_not_grow_with_its_length(all_reversible):
+    few, many = (states_of_a_gradient(layers, in_loop=True) for layers in (2, 12))
+    assert many - few < 1
+    assert few < 16
 
 
 def test_single_precision_follows_the_parameters():

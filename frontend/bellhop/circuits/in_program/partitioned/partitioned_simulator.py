@@ -62,6 +62,8 @@ class PartitionedSimulator(PureSimulator):
         devices: those that the state is partitioned over.
     """
 
+    reverses_loops = False
+
     def __init__(
         self, device: Any, wires: WireMap, where: str, dtype: np.dtype, *, devices: DeviceWires
     ) -> None:
