@@ -61,4 +61,5 @@ def _queue_type() -> Any:
 
 def circuit_here() -> str | None:
     """Return the QNode that is traced here, for errors, or None."""
-    return getattr(current_circuit(), "where", None)
+    circuit = current_circuit()
+    return circuit.where if getattr(circuit, "has_users_callbacks", True) and circuit else None

@@ -1,8 +1,8 @@
 """PennyLane's transforms that need a circuit as a whole: it is put on a tape while it is traced.
 
 The transform makes other tapes of it, each of which is run as a circuit, and a result of
-theirs.  A tape holds gates alone: loops of known length are unrolled onto it, and other control
-flow and measurements in the middle are refused.
+theirs.  A tape holds gates, measurements in the middle and what their outcomes decide: loops of
+known length are unrolled onto it, and other control flow is refused.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ from bellhop.circuits.gates.rewrites import (
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.gate_parameters import GateParameters
+from bellhop.circuits.pennylane.measuring_tapes import apply_tape
 from bellhop.circuits.recording.inverted_functions import NestingCircuit
 from bellhop.circuits.recording.no_loops import NoLoops
 from bellhop.circuits.recording.whole_function import RunOnce
@@ -107,7 +108,7 @@ def call_on_tape(
             lambda *args: record(*args)[0], args, pipeline, where
         )
     # Nothing is collected for the recorder, so control flow of decompositions is PennyLane's own.
-    with qml.QueuingManager.stop_recording(), circuit_scope(_Tape(where, names)):
+    with qml.QueuingManager.stop_recording(), circuit_scope(_OfTransforms(where, names)):
         try:
             tapes, finish = pipeline((tape,))
         except jax.errors.ConcretizationTypeError as error:
@@ -142,10 +143,7 @@ def _qnode_of(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
 
     @functools.wraps(qnode.func)
     def function() -> Any:
-        for operation in tape.operations:
-            qml.apply(operation)
-        measured = tuple(map(qml.apply, tape.measurements))
-        return measured[0] if len(measured) == 1 else measured
+        return apply_tape(tape)
 
     function.__name__ = function_name(qnode.func)
     changed = copy.copy(qnode)
@@ -168,7 +166,12 @@ class _Tape(NoLoops, NestingCircuit):
         self.operations += operations
 
     def check_known(self, parts: Sequence[Any], what: str) -> None:
-        """Refuse computed wires where they must be known."""
+        """Refuse outcomes that are parameters, and computed wires where they must be known."""
+        for part in parts:
+            if any(
+                isinstance(value, qml.ops.MeasurementValue) for value in getattr(part, "data", ())
+            ):
+                self._refuse(f"{part.name} by the outcome of a measure")
         if self._knows_wires and any(is_dynamic(wire) for part in parts for wire in part.wires):
             self._refuse(f"{what} on wires that the program computes")
 
@@ -178,8 +181,11 @@ class _Tape(NoLoops, NestingCircuit):
     def branch(self, branches: Branches) -> NoReturn:
         self._refuse(f"a {branches.construct}")
 
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> NoReturn:
-        self._refuse(f"a measure ({site})")
+    def outcome(self, label: Any, *, reset: bool, postselect: int) -> Any:
+        """Queue a measurement, which noise models do not know."""
+        if self._knows_wires:
+            self._refuse("a measure")
+        return super().outcome(label, reset=reset, postselect=postselect)
 
     def _refuse(self, construct: str) -> NoReturn:
         raise NoTapeError(
@@ -188,3 +194,9 @@ class _Tape(NoLoops, NestingCircuit):
             "let one qml.add_noise be the first transform of a QNode on default.mixed that is not "
             "mitigated."
         )
+
+
+class _OfTransforms(_Tape):
+    """Takes nothing while transforms run; their callbacks are tapes that PennyLane executes."""
+
+    has_users_callbacks = False

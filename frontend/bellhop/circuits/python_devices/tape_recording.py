@@ -36,15 +36,12 @@ class RecordedCircuit(NoLoops, NestingCircuit):
         operands: what the program computes, by number.
     """
 
-    outcomes_are_operations = True
-
     def __init__(self, where: str, rows: TracedRow, device_wires: Any = None) -> None:
         super().__init__(where, rows)
         self._device_wires = device_wires
         self.steps: list[Step] = []
         self.operands: dict[int, Any] = {}
         self._n_operands = 0
-        self._n_mid_measured = 0
 
     def labels(self) -> Sequence[Any]:
         """Return the wires of the device."""
@@ -142,23 +139,6 @@ class RecordedCircuit(NoLoops, NestingCircuit):
         self.operands |= operands
         self.steps.append(Choice(self._operand(jnp.asarray(branches.index)), tuple(steps)))
         return result
-
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
-        """Append a measurement, and return PennyLane's value for its outcome."""
-        del site
-        self.flush_active("measure")
-        return self.outcome(label, reset=reset, postselect=postselect)
-
-    def outcome(self, label: Any, *, reset: bool, postselect: int) -> Any:
-        """Queue a measurement, and return PennyLane's value for its outcome."""
-        outcome = qml.ops.MidMeasure(
-            wires=qml.wires.Wires([label]),
-            reset=reset,
-            postselect=None if postselect < 0 else postselect,
-            meas_uid=str(self._n_mid_measured),
-        )
-        self._n_mid_measured += 1
-        return qml.ops.MeasurementValue([outcome])
 
     def _refuse(self, construct: str) -> NoReturn:
         raise CompileError(

@@ -5,12 +5,20 @@ Python runs each iteration of a loop of known length while the quantum function 
 on the tape.  A loop whose length the program computes is refused.
 """
 
+import itertools
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NoReturn
+
+import pennylane as qml
 
 
 class NoLoops:
-    """The ``for_loop`` and ``while_loop`` of a circuit that becomes a tape."""
+    """The loops and mid-circuit measurements, PennyLane's own, of a circuit that becomes a tape."""
+
+    outcomes_are_operations = True
+    flush_active: Callable[[str], None]
 
     def for_loop(self, n_iterations: Any, body: Any, carried: Any) -> NoReturn:
         """Refuse a loop of computed length."""
@@ -19,6 +27,26 @@ class NoLoops:
     def while_loop(self, condition: Any, body: Any, carried: Any) -> NoReturn:
         """Refuse a loop of unknown length."""
         self._refuse("a while_loop")
+
+    @cached_property
+    def _numbers(self) -> "itertools.count[int]":
+        return itertools.count()
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Append a measurement, and return PennyLane's value for its outcome."""
+        del site
+        self.flush_active("measure")
+        return self.outcome(label, reset=reset, postselect=postselect)
+
+    def outcome(self, label: Any, *, reset: bool, postselect: int) -> Any:
+        """Queue a measurement, and return PennyLane's value for its outcome."""
+        outcome = qml.ops.MidMeasure(
+            wires=qml.wires.Wires([label]),
+            reset=reset,
+            postselect=None if postselect < 0 else postselect,
+            meas_uid=str(next(self._numbers)),
+        )
+        return qml.ops.MeasurementValue([outcome])
 
     @abstractmethod
     def _refuse(self, construct: str) -> NoReturn:
