@@ -112,10 +112,22 @@ def test_derivative(assert_close: Any) -> None:
     np.testing.assert_allclose(bellhop.qjit(bellhop.grad(cost))(0.7), by_differences, atol=1e-8)
 
 
-def test_what_a_device_does_not_differentiate() -> None:
-    purity = on("lightning.qubit", lambda x: (prepare(x), qml.purity(["S", "A"]))[1])
+def test_what_a_device_does_not_differentiate_the_program_does() -> None:
+    purity = lambda x: (prepare(x), qml.purity(["S", "A"]))[1]
+    slope = bellhop.qjit(bellhop.grad(on("lightning.qubit", purity)), engine="plugin")(0.7)
+    expected = uncompiled(purity)
+    by_differences = (expected(0.7 + 1e-5) - expected(0.7 - 1e-5)) / 2e-5
+    np.testing.assert_allclose(slope, by_differences, atol=1e-8)
+
+
+def test_effects_are_not_run_again_for_a_derivative() -> None:
+    def purity(x: Any) -> Any:
+        bellhop.debug.print("{}", x)
+        prepare(x)
+        return qml.purity(["S", "A"])
+
     with pytest.raises(bellhop.DifferentiableCompileError, match="qml.purity .*engine='plugin'"):
-        bellhop.qjit(bellhop.grad(purity), engine="plugin")(0.7)
+        bellhop.qjit(bellhop.grad(on("lightning.qubit", purity)), engine="plugin")(0.7)
 
 
 @pytest.mark.parametrize("device", DEVICES)
