@@ -8,7 +8,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from bellhop._jax.private import scan_counts
 from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.drawing.graph import BoxKind, Graph, Group, Node
-from bellhop.profiling.table import size
+from bellhop.profiling.sizes import size
 from bellhop_mlir.region_name import RegionName
 
 # Numbers of the nodes that a value comes from.

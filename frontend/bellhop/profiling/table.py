@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.table import Table
 
+from bellhop.profiling.sizes import size
+
 if TYPE_CHECKING:
     from bellhop.profiling.row import Row
 
@@ -44,15 +46,3 @@ def seconds(value: float) -> str:
         if value * factor >= 1:
             return f"{value * factor:.3g} {unit}" if value * factor < 1000 else f"{value:.0f} s"
     return f"{value * 1e9:.0f} ns"
-
-
-def size(count: int) -> str:
-    """Return a number of bytes with a unit that suits it; nothing for none."""
-    if count == 0:
-        return ""
-    amount = float(count)
-    for unit in ("B", "kB", "MB"):
-        if amount < 1000:
-            return f"{amount:.3g} {unit}"
-        amount /= 1000
-    return f"{amount:.3g} GB"

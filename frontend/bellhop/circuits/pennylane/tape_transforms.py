@@ -160,6 +160,8 @@ class _Tape(NoLoops, NestingCircuit):
         self.operations: list[Any] = []
         self._what = what
         self._knows_wires = knows_wires
+        # Noise models do not know them: what was traced is then played in pieces.
+        self.outcomes_are_operations = not knows_wires
 
     def apply(self, operations: Sequence[Any]) -> None:
         self.check_known(operations, "gates")
