@@ -23,6 +23,7 @@ from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Jaxpr, JaxprEqn
 
+from bellhop._jax.private import is_partially_evaluated
 from bellhop.base.equations import depending_on, equations_of
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.circuit.traced_circuit import QNodeCall, TracedCircuit
@@ -137,6 +138,9 @@ def _differentiable(
 
         given = [*primals, *(tangents[n] for n in moved)]
         try:
+            if is_partially_evaluated():
+                # JAX drops such a rule here, or, since 0.12, knows no result of it.
+                return pushed(in_runtime)(*given)
             return _differentiable(pushed(in_runtime), pushed(in_program))(*given)
         except DifferentiableCompileError as obstacle:
             # First, since the types of the results are taken from it.
