@@ -23,7 +23,7 @@ def take_computed_values() -> None:
     make_controlled_by(_splitting)
 
 
-def _splitting(kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _splitting(kind: Any, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """Return what makes an operation, or one between flips where its values are computed."""
     signature = inspect.signature(kind.__init__)
 
@@ -34,12 +34,14 @@ def _splitting(kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
         if not is_here or not _any_computed((*args, *options.values())):
             return original(cls, *args, **options)
         given = signature.bind(None, *args, **options)
-        values = given.arguments.get("control_values")
-        wires = given.arguments.get("control_wires", given.arguments.get("wires"))
-        known, flips = split_values(qml.wires.Wires(wires)[: len(_each(values))], values)
+        values = given.arguments.get(name)
+        wires = qml.wires.Wires(given.arguments.get("control_wires", given.arguments.get("wires")))
+        if kind is qml.FlipSign and isinstance(values, jax.core.Tracer) and not values.ndim:
+            values = _bits(values, len(wires))
+        known, flips = split_values(wires[: len(_each(values))], values)
         if not flips:
             return original(cls, *args, **options)
-        given.arguments["control_values"] = known
+        given.arguments[name] = known
         return between(flips, cls(*given.args[1:], **given.kwargs))
 
     return new
@@ -72,6 +74,10 @@ def split_values(control: Any, values: Any) -> tuple[Any, list[Any]]:
         for gate in _flip_unless(value, wire)
     ]
     return known, flips
+
+
+def _bits(number: Any, count: int) -> list[Any]:
+    return [(number >> place) & 1 for place in reversed(range(count))]
 
 
 def _each(values: Any) -> list[Any]:

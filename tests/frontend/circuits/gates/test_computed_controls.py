@@ -77,3 +77,27 @@ def test_operations_written_with_values(device: str) -> None:
     for values in ([0, 1], [1, 0]):
         found = program(values, X)
         np.testing.assert_allclose(found, np.array(reference(values, X)), atol=1e-12)
+
+
+TEMPLATES = {
+    "TemporaryAND": lambda values: qml.TemporaryAND([0, 1, 2], control_values=values),
+    "one value": lambda values: qml.Elbow([0, 1, 2], (0, values[1])),
+    "inverted": lambda values: qml.adjoint(qml.TemporaryAND([0, 1, 2], control_values=values)),
+    "controlled": lambda values: qml.ctrl(qml.TemporaryAND([0, 1, 2], control_values=values), 3),
+    "FlipSign": lambda values: qml.FlipSign(values, wires=[0, 1]),
+    "FlipSign of a number": lambda values: qml.FlipSign(2 * values[0] + values[1], wires=[0, 1]),
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_operations_that_are_no_controlled_ones(name: str) -> None:
+    def circuit(values: Any) -> Any:
+        for wire in range(4):
+            qml.RY(0.3 + wire, wires=wire)
+        TEMPLATES[name](values)
+        return qml.expval(qml.X(0) @ qml.Y(2)), qml.expval(qml.X(1)), qml.expval(qml.Z(2))
+
+    program = bellhop.qjit(qml.QNode(circuit, qml.device("lightning.qubit", wires=4)))
+    reference = qml.QNode(circuit, qml.device("default.qubit", wires=4))
+    for values in ([0, 0], [0, 1], [1, 0], [1, 1]):
+        np.testing.assert_allclose(program(jnp.array(values)), reference(values), atol=1e-9)
