@@ -20,11 +20,7 @@ _BASIS = {
 }
 # Gates between which a rotation about Z is one about another axis.
 _TO_Z = {"RX": (qml.Hadamard,), "RY": (lambda wires: qml.adjoint(qml.S(wires)), qml.Hadamard)}
-_BEFORE_ROTATIONS = (
-    qml.transforms.remove_barrier,
-    qml.transforms.commute_controlled,
-    qml.transforms.cancel_inverses,
-)
+_OF_BASIS = (qml.transforms.commute_controlled, qml.transforms.cancel_inverses)
 _ON_WHOLE = qml.transforms.clifford_t_decomposition.tape_transform
 
 
@@ -52,11 +48,12 @@ def _clifford_t(
             f"clifford_t_decomposition: method={method!r} takes no angles that the program "
             "computes. Use method='gridsynth', or make them static: qjit(static_argnums=...)."
         )
-    for simplify in _BEFORE_ROTATIONS:
-        (tape,), _ = simplify(tape)
     with qml.QueuingManager.stop_recording():
         gates = [part for op in tape.operations for part in _about_z(op)]
+    # These ask every gate for its controls, which products have not.
     tape = tape.copy(operations=gates)
+    for simplify in _OF_BASIS:
+        (tape,), _ = simplify(tape)
     (tape,), _ = qml.transforms.merge_rotations(tape, include_gates=["RZ"])
     rotations = sum(isinstance(op, qml.RZ) for op in tape.operations)
     gates = with_gridsynth(tape.operations, epsilon=epsilon / max(rotations, 1), **options)

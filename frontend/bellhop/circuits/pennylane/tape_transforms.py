@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import jax
+import jax.numpy as jnp
 import pennylane as qml
 from pennylane.transforms.core import CompilePipeline
 
@@ -44,6 +45,37 @@ class NoTapeError(CompileError):
 
 # Transforms that make random choices, which would be made once.
 _DRAWN_WHILE_TRACED = ("spsa_grad",)
+
+_UNKNOWN_NUMBER = jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError
+
+_SIGN_EXPAND = qml.transforms.sign_expand.tape_transform
+
+
+def _is_computed(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, jax.core.Tracer) for value in values)
+
+
+# Transforms that look at numbers by NumPy, and whether a tape has such that are computed.
+_TO_NUMPY: dict[str, Callable[[qml.tape.QuantumScript], bool]] = {
+    "convert_to_numpy_parameters": lambda tape: _is_computed(
+        tape.get_parameters(trainable_only=False)
+    ),
+    "sign_expand": lambda tape: any(
+        _is_computed(process.obs.data) for process in tape.measurements if process.obs
+    ),
+}
+
+
+def _adding_arrays(transform: Any) -> Any:
+    """Return a transform whose results are added up in the program, where NumPy would do it."""
+    if transform.tape_transform is not _SIGN_EXPAND:
+        return transform
+
+    def sign_expand(tape: qml.tape.QuantumScript, *args: Any, **options: Any) -> Any:
+        tapes, finish = _SIGN_EXPAND(tape, *args, **options)
+        return tapes, lambda results: finish(jnp.stack(results))
+
+    return type(transform)(sign_expand, transform.args, transform.kwargs)
 
 
 def needs_tape(qnode: qml.QNode) -> bool:
@@ -103,6 +135,14 @@ def call_on_tape(
     processes = tape.measurements
     transforms, is_folded = with_folding_before_noise(qnode.compile_pipeline)
     pipeline = CompilePipeline(list(map(taking_computed_angles, transforms)))
+    pipeline = CompilePipeline(list(map(_adding_arrays, pipeline)))
+    for name in map(transform_name, qnode.compile_pipeline):
+        if _TO_NUMPY.get(name, lambda _: False)(tape):
+            raise CompileError(
+                f"{where}: the transform {name} makes NumPy arrays of parameters, and this circuit "
+                "has some that are only known when the program runs. Leave it out, or make what "
+                "they come from static (static_argnums)."
+            )
     if pipeline.has_classical_cotransform() and pipeline[-1].kwargs.get("hybrid", True):
         pipeline.cotransform_cache = GateParameters(
             lambda *args: record(*args)[0], args, pipeline, where
@@ -111,7 +151,7 @@ def call_on_tape(
     with qml.QueuingManager.stop_recording(), circuit_scope(_OfTransforms(where, names)):
         try:
             tapes, finish = pipeline((tape,))
-        except jax.errors.ConcretizationTypeError as error:
+        except _UNKNOWN_NUMBER as error:
             raise CompileError(
                 f"{where}: the transform {names} asks for a number that is only known when the "
                 "program runs. Make what it comes from static (static_argnums), or a constant."

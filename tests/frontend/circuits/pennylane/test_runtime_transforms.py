@@ -54,6 +54,17 @@ def test_clifford_t_decomposition_of_computed_angles() -> None:
         bellhop.qjit(qml.clifford_t_decomposition(node, method="sk"))(0.3)
 
 
+def test_clifford_t_decomposition_of_compositions() -> None:
+    def circuit(x: Any) -> Any:
+        qml.Hadamard(0)
+        qml.change_op_basis(qml.RX(x, 0), qml.RZ(x, 0))
+        return qml.state()
+
+    node = qml.QNode(circuit, qml.device("lightning.qubit", wires=1))
+    program = bellhop.qjit(qml.clifford_t_decomposition(node, epsilon=0.05))
+    assert 1e-9 < np.abs(program(1.1) - bellhop.qjit(node)(1.1)).max() < 0.05
+
+
 def test_clifford_t_decomposition_of_what_has_none() -> None:
     @qml.clifford_t_decomposition
     @qml.qnode(qml.device("lightning.qubit", wires=2))

@@ -7,6 +7,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from tests.frontend.circuits.pennylane.transform_table import (
+    ARGUMENTS,
     CIRCUITS,
     OPTIONS,
     REFUSED,
@@ -32,8 +33,9 @@ def changed(name: str, circuit: Any, device: str) -> Any:
 
 
 def check_values(name: str, circuit: Any) -> None:
-    found = bellhop.qjit(changed(name, circuit, "lightning.qubit"))(0.7)
-    x = qml.numpy.array(0.7, requires_grad=True)
+    argument = ARGUMENTS.get(name, 0.7)
+    found = bellhop.qjit(changed(name, circuit, "lightning.qubit"))(argument)
+    x = qml.numpy.array(argument, requires_grad=name != "batch_input")
     expected = changed(name, circuit, "default.qubit")(x)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(one, np.asarray(other), atol=1e-6)
@@ -101,3 +103,13 @@ def test_an_angle_by_an_outcome_is_on_no_tape() -> None:
 
     with pytest.raises(bellhop.CompileError, match="RX by the outcome of a measure"):
         bellhop.qjit(circuit)()
+
+
+def test_coefficients_that_sign_expand_cannot_see() -> None:
+    @qml.transforms.sign_expand
+    @qml.qnode(qml.device("lightning.qubit", wires=2))
+    def circuit(x: Any) -> Any:
+        return qml.expval(qml.Hamiltonian([x, 1.5], [qml.Z(0) @ qml.Z(1), qml.Z(0)]))
+
+    with pytest.raises(bellhop.CompileError, match="transform sign_expand makes NumPy arrays"):
+        bellhop.qjit(circuit)(0.7)

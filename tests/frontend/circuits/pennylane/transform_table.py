@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 import pennylane as qml
+
+import bellhop
 
 GATES = {"RX", "RY", "RZ", "CNOT", "GlobalPhase"}
 TWO_FLIPS = qml.tape.QuantumScript([qml.X(0), qml.X(0)])
@@ -12,7 +15,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "decompose": {"gate_set": GATES},
     "pattern_matching_optimization": {"pattern_tapes": [TWO_FLIPS]},
     "transpile": {"coupling_map": [(0, 1), (1, 2), (2, 3)]},
-    "apply_controlled_Q": {"wires": [0], "target_wire": 1, "control_wire": 2, "work_wires": None},
+    "apply_controlled_Q": {
+        "wires": [0, 1],
+        "target_wire": 1,
+        "control_wire": 2,
+        "work_wires": None,
+    },
     "quantum_monte_carlo": {"wires": [0, 1], "target_wire": 1, "estimation_wires": [2, 3]},
     "clifford_t_decomposition": {"epsilon": 0.1},
     "batch_input": {"argnum": 0},
@@ -76,19 +84,39 @@ def toffoli(x: Any) -> Any:
     return qml.expval(qml.Z(3))
 
 
+def of_inputs(x: Any) -> Any:
+    """A circuit of an array."""
+    qml.AngleEmbedding(x, wires=[0, 1], rotation="Y")
+    qml.CNOT([0, 1])
+    return qml.expval(qml.Z(1))
+
+
+def commuting(x: Any) -> Any:
+    """A circuit whose sum is measured in one basis."""
+    qml.RX(x, 0)
+    qml.CNOT([0, 1])
+    return qml.expval(qml.Hamiltonian([0.5, 1.5], [qml.Z(0) @ qml.Z(1), qml.Z(0)]))
+
+
 # What others of them want.
 CIRCUITS: dict[str, Any] = {
     "rowcol": cnots,
     "match_controlled_iX_gate": toffoli,
     "match_relative_phase_toffoli": toffoli,
     "transpile": flips,
+    "batch_input": of_inputs,
+    "batch_params": of_inputs,
+    "sign_expand": commuting,
+}
+
+# By name: arguments, where the circuit takes another than 0.7.
+ARGUMENTS: dict[str, Any] = {
+    "batch_input": np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]]),
+    "batch_params": np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]]),
 }
 
 # PennyLane refuses these of a QNode, of a circuit like these or where something is not installed.
 REFUSED_BY_PENNYLANE = (
-    "apply_controlled_Q",
-    "batch_input",
-    "batch_params",
     "decomp_inspector",
     "dynamic_one_shot",
     "gridsynth",
@@ -100,8 +128,7 @@ REFUSED_BY_PENNYLANE = (
 # Their result is no array, or they draw at random, or look at numbers.
 REFUSED: dict[str, tuple[type[Exception], str]] = {
     "commutation_dag": (TypeError, "the result is of type"),
-    "convert_to_numpy_parameters": (Exception, "."),
-    "sign_expand": (Exception, "."),
+    "convert_to_numpy_parameters": (bellhop.CompileError, "makes NumPy arrays of parameters"),
     "parity_matrix": (TypeError, "."),
     "phase_polynomial": (TypeError, "."),
     "to_zx": (Exception, "."),
@@ -110,6 +137,7 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
 
 # PennyLane has them of gates alone.
 WITHOUT_OUTCOMES = (
+    "apply_controlled_Q",
     "adjoint_metric_tensor",
     "clifford_t_decomposition",
     "hadamard_grad",
