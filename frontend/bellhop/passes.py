@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bellhop.base.foreign_passes import missing_pass
-from bellhop_mlir.transforms.circuits.transform_circuits import CIRCUIT_PASSES
 
 __all__ = [
     "apply_pass",
@@ -15,6 +14,10 @@ __all__ = [
     "pipeline",
 ]
 
+# What `circuits` does while it traces a circuit that asks for it.
+CANCEL_INVERSES, MERGE_LOOP_BOUNDARIES = "cancel-inverses", "merge-loop-boundaries"
+MERGE_ROTATIONS = "merge-rotations"
+_PASSES = (CANCEL_INVERSES, MERGE_LOOP_BOUNDARIES, MERGE_ROTATIONS)
 # Passes of Catalyst's that are transforms of PennyLane's.
 _TRANSFORMS = ("combine_global_phases", "diagonalize_measurements", "gridsynth")
 
@@ -45,8 +48,8 @@ def pass_names(what: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str,
     names = []
     for key, options in passes.items():
         name = key.replace("_", "-")
-        if name not in CIRCUIT_PASSES:
-            there_are = ", ".join(CIRCUIT_PASSES)
+        if name not in _PASSES:
+            there_are = ", ".join(_PASSES)
             raise ValueError(f"{what}: there is no circuit pass '{key}'; there are {there_are}.")
         if options:
             raise ValueError(f"{what}: the pass '{key}' has no options; given are {dict(options)}.")
@@ -128,8 +131,8 @@ def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
         ...     return qml.expval(qml.Z(0))
         >>> circuit()
         Array(1., dtype=float64)
-        >>> "PauliX" in circuit.mlir, "PauliX" in circuit.mlir_opt
-        (True, False)
+        >>> "PauliX" in circuit.mlir
+        False
     """
     given = dict.fromkeys(flags, True) | options
     transform = _transform_name(name)
@@ -159,10 +162,10 @@ def cancel_inverses(qnode: Any) -> Any:
         ...     return qml.expval(qml.Z(0))
         >>> circuit()
         Array(1., dtype=float64)
-        >>> "PauliX" in circuit.mlir, "PauliX" in circuit.mlir_opt
-        (True, False)
+        >>> "PauliX" in circuit.mlir
+        False
     """
-    return apply_pass("cancel-inverses")(qnode)
+    return apply_pass(CANCEL_INVERSES)(qnode)
 
 
 def merge_rotations(qnode: Any) -> Any:
@@ -188,10 +191,10 @@ def merge_rotations(qnode: Any) -> Any:
         ...     return qml.expval(qml.Z(0))
         >>> circuit()
         Array(1., dtype=float64)
-        >>> circuit.mlir.count("RX"), circuit.mlir_opt.count("RX")
-        (2, 0)
+        >>> circuit.mlir.count("RX")
+        0
     """
-    return apply_pass("merge-rotations")(qnode)
+    return apply_pass(MERGE_ROTATIONS)(qnode)
 
 
 def merge_loop_boundaries(qnode: Any) -> Any:
@@ -222,7 +225,7 @@ def merge_loop_boundaries(qnode: Any) -> Any:
         >>> circuit(0.4)
         Array(1., dtype=float64)
     """
-    return apply_pass("merge-loop-boundaries")(qnode)
+    return apply_pass(MERGE_LOOP_BOUNDARIES)(qnode)
 
 
 def _transform_name(name: str) -> str:

@@ -16,7 +16,6 @@ from bellhop_mlir.transforms.callbacks.overlap_calls import OverlapCalls
 from bellhop_mlir.transforms.circuits.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.circuits.fuse_circuits import FuseCircuits
 from bellhop_mlir.transforms.circuits.fuse_gates import FuseGates
-from bellhop_mlir.transforms.circuits.transform_circuits import CIRCUIT_PASSES, TransformCircuits
 from bellhop_mlir.transforms.regions.canonicalize_regions import CanonicalizeRegions
 from bellhop_mlir.transforms.regions.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.regions.fuse_accelerate import FuseAccelerate
@@ -54,11 +53,7 @@ CALLS: tuple[type[Pass], ...] = (*_CALLS, OutlineScalars, SplitLongBlocks)
 DELEGATED_CALLS: tuple[type[Pass], ...] = (DelegateCallbacks, *_CALLS)
 CONVERSION = REGIONS + CALLS
 PIPELINE: tuple[type[Pass], ...] = OPTIMIZATION + CONVERSION
-# First, where a circuit asks for passes of its own; those can be run by themselves too.
-TRANSFORMATION: tuple[type[Pass], ...] = (TransformCircuits, *CIRCUIT_PASSES.values())
-PASSES: dict[str, type[Pass]] = {
-    pass_.name: pass_ for pass_ in PIPELINE + DELEGATED_CALLS + TRANSFORMATION
-}
+PASSES: dict[str, type[Pass]] = {pass_.name: pass_ for pass_ in PIPELINE + DELEGATED_CALLS}
 
 Observer = Callable[[str, ir.Module], None]
 

@@ -120,13 +120,11 @@ class LoweringState:
         program: the program of ours that is being lowered; None for one of JAX's own.
         delegates: whether callbacks are JAX's on the CPU too, as they are on other platforms.
         records: whether the device of the circuit that is lowered records its gates.
-        has_passes: whether passes of its own look at them.
     """
 
     program: Lowering | None = None
     delegates: bool = False
     records: bool = True
-    has_passes: bool = True
 
 
 _state = ScopedState("bellhop_lowering_state", LoweringState())

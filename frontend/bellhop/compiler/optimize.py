@@ -53,10 +53,6 @@ from bellhop_mlir.pipelines import (
 )
 from bellhop_mlir.transforms.callbacks.convert_callback_to_runtime import ConvertCallbackToRuntime
 from bellhop_mlir.transforms.callbacks.overlap_calls import OverlapCalls
-from bellhop_mlir.transforms.circuits.transform_circuits import (
-    TransformCircuits,
-    circuits_with_passes,
-)
 from bellhop_mlir.transforms.regions.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
 from bellhop_runtime import Callback, CallbackTable
@@ -118,8 +114,6 @@ def optimize(
         passes = list(OPTIMIZATION)
         if after != LOWERED:
             passes = passes[[pass_.name for pass_ in passes].index(after) + 1 :]
-        elif circuits_with_passes(module):
-            passes.insert(0, TransformCircuits)
         options: dict[type[Pass], dict[str, Any]] = {InlineAccelerate: {"device": device}}
 
         def run(passes: Sequence[type[Pass]], *, verified: bool = False) -> None:

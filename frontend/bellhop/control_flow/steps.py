@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.core import eval_jaxpr
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop.base.flat import Flat
 
@@ -46,20 +46,26 @@ class TracedStep:
 
     Attributes:
         has_effects: whether it does more than to compute.
+        closed: what was traced.
     """
 
     def __init__(self, closed: ClosedJaxpr, out_tree: Any) -> None:
         self.has_effects = bool(closed.effects)
-        self._closed = closed
+        self.closed = closed
         self._out_tree = out_tree
 
     def __call__(self, carried: tuple[Any, ...], *others: Any) -> tuple[Any, Any]:
         """Return the next carried values, and what else the iteration returns."""
         leaves = jax.tree.leaves((carried, others))
         result, rest = jax.tree.unflatten(
-            self._out_tree, eval_jaxpr(self._closed.jaxpr, self._closed.consts, *leaves)
+            self._out_tree, eval_jaxpr(self.closed.jaxpr, self.closed.consts, *leaves)
         )
         return _changed(_cast, result, Flat.of(carried)).restored(), rest
+
+    def with_equations(self, equations: list[JaxprEqn]) -> "TracedStep":
+        """Return the step with other equations, of the same variables."""
+        changed = self.closed.jaxpr.replace(eqns=equations)
+        return TracedStep(ClosedJaxpr(changed, self.closed.consts), self._out_tree)
 
 
 def traced_step(

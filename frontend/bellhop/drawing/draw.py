@@ -151,7 +151,7 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
         fn: a qjit function, or a function that could be one.
         level: without, the picture is that of ``draw``.  With the number or the name of a level
             of ``qml.specs``, it is the gates of a QNode after so many of its transforms; what
-            ``bellhop.passes`` do comes later, and ``debug.get_compilation_stage`` shows it.
+            ``bellhop.passes`` do comes later, and ``f.mlir`` shows it.
 
     Returns:
         a function of the arguments of ``fn`` that returns a figure and its axes.

@@ -98,8 +98,8 @@ def state_type() -> ir.Type:
 
 
 # Each builds its operation when it is called: with operands, the types of results that it leaves
-# open, and attributes.  What these mean stands in runtime/contract.toml, but for ``passes``: those
-# that transform-circuits runs, separated by spaces; and ``backend``: who runs the circuit, and why.
+# open, and attributes.  What these mean stands in runtime/contract.toml, but for ``backend``: who
+# runs the circuit, and why.
 seed = _operation("seed", (), (SEED,), {"circuit": "i64"})
 begin = _operation(
     "begin",
@@ -111,7 +111,7 @@ begin = _operation(
         **dict.fromkeys(("engine", "precision"), "i64"),
         **dict.fromkeys(("name", "site"), "string"),
     },
-    {"passes": "string", "backend": "string"},
+    {"backend": "string"},
 )
 _gate = _operation("gate", _RUN, (STATE,), GATE_ATTRIBUTES, OPTIONAL_GATE_ATTRIBUTES)
 _TABLE = {"names": "string", "code": "array<i64>", "constants": "array<f64>"}

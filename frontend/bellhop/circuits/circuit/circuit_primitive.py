@@ -178,7 +178,6 @@ def _lower(
     allow_our_dialects(ctx)
     is_drawn = randomness.is_drawn
     seeds = quantum.seed([], circuit=lowering.number_random_circuit()) if is_drawn else []
-    asked = {"passes": " ".join(device.passes)} if device.passes else {}
     backend = backend_of(closed, device, derivative_order, randomness)
     (state,) = quantum.begin(
         [*seeds, *operands],
@@ -196,7 +195,6 @@ def _lower(
         precision=device.precision,
         name=name,
         site=body.site,
-        **asked,
     )
 
     inner = ctx.replace(
@@ -205,7 +203,7 @@ def _lower(
     symbol = f"circuit_{name}_recorded" if derivative_order else f"circuit_{name}"
     if randomness is Randomness.TREE:
         closed = through_tree(closed)
-    with lowering_with(records=bool(derivative_order), has_passes=bool(device.passes)):
+    with lowering_with(records=bool(derivative_order)):
         state, *results = mlir.core_call_lowering(
             inner, state, *operands, name=symbol, call_jaxpr=without_high_primitives(closed)
         )

@@ -25,7 +25,7 @@ class DeviceSpec:
         kwargs: options, written as the plugin parses them.
         qubits: how many qubits the circuit has.
         shots: how many shots; 0 is analytic.
-        passes: which passes the compiler runs over the circuit, in order.
+        passes: which passes simplify its gates (``bellhop.passes``), in order.
         engine: whether the runtime's own engine may run circuits of it.
         precision: the bits of a real number in states of the engine, 32 or 64.
     """

@@ -1,93 +1,152 @@
-"""Merges rotations by traced angles, while a circuit is traced.
+"""Simplifies runs of gates while a circuit is traced: the passes that a QNode asks for.
 
-``RX(a) RX(b)`` becomes ``RX(a + b)``.  JAX differentiates the sum, and what differentiates the
-circuit sees one gate with one parameter; so this comes before differentiation.  A QNode asks for it
-with ``passes``.  Gates with constant parameters are left to the compiler's passes of those names.
+``X X`` goes, and ``RX(a) RX(b)`` becomes ``RX(a + b)``, whether ``a`` is known or the program
+computes it.  JAX differentiates the sum, and what differentiates the circuit sees one gate with one
+parameter; so this comes before differentiation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
-import numpy as np
-
 from bellhop.circuits.gates.gate_run import GateRun
-from bellhop_mlir.adjacent_gates import AdjacentGate, boundary, simplify, with_angle
+from bellhop.passes import CANCEL_INVERSES, MERGE_ROTATIONS
 from bellhop_mlir.dialects.gate import Gate
-from bellhop_mlir.transforms.circuits.cancel_inverses import CancelInverses, cancel
-from bellhop_mlir.transforms.circuits.merge_loop_boundaries import (
-    MergeLoopBoundaries,
-    meet_at_boundary,
+
+_SELF_INVERSE = frozenset(
+    {
+        *("Hadamard", "PauliX", "PauliY", "PauliZ", "CNOT", "CY", "CZ", "CH", "SWAP"),
+        *("Toffoli", "CSWAP", "CCZ"),
+    }
 )
-from bellhop_mlir.transforms.circuits.merge_rotations import MergeRotations, are_alike
+# Of one parameter, and angles add up.
+_ROTATIONS = frozenset(
+    {
+        *("RX", "RY", "RZ", "PhaseShift", "CRX", "CRY", "CRZ", "ControlledPhaseShift"),
+        *("MultiRZ", "IsingXX", "IsingYY", "IsingZZ", "PauliRot"),
+    }
+)
+# Gates whose wires, beginning with the numbered one, may stand in any order.
+_SYMMETRIC_FROM = dict.fromkeys(
+    (
+        *("SWAP", "ISWAP", "CZ", "CCZ", "ControlledPhaseShift"),
+        *("MultiRZ", "IsingXX", "IsingYY", "IsingZZ"),
+    ),
+    0,
+) | {"CSWAP": 1}
+# And those of which the first wires may: the controls.
+_SYMMETRIC_UNTIL = {"Toffoli": 2}
 
 
 @dataclass(frozen=True)
-class _Sum:
-    """An angle: a constant, and slots of which some are subtracted."""
+class Angle:
+    """What a rotation turns by: a constant, and slots of which some are subtracted."""
 
     constant: float
-    slots: tuple[tuple[int, bool], ...]
+    slots: tuple[tuple[int, bool], ...] = ()
 
-    def __add__(self, other: "_Sum") -> "_Sum":
-        return _Sum(self.constant + other.constant, self.slots + other.slots)
+    def __add__(self, other: "Angle") -> "Angle":
+        return Angle(self.constant + other.constant, self.slots + other.slots)
 
 
 @dataclass(frozen=True)
-class _MergedGate(AdjacentGate):
-    """A gate, and what it turns by where it stands for several."""
+class AdjacentGate:
+    """A gate, as its neighbours see it.
 
-    total: _Sum | None = None
+    Attributes:
+        gate: the gate.
+        total: what it turns by, where it stands for several of which some are computed.
+    """
+
+    gate: Gate
+    total: Angle | None = None
 
     @property
-    def angles(self) -> tuple[int | float, ...]:
-        """The parameters; one that is a sum is none of the run's."""
-        return super().angles if self.total is None else (-1,)
+    def wires(self) -> frozenset[int]:
+        """All wires, controls too."""
+        return frozenset(self.gate.wires + self.gate.control_wires)
+
+    @property
+    def constants(self) -> tuple[float, ...] | None:
+        """The parameters in the order of their slots, where all are known."""
+        if self.total is not None or max(self.gate.slots, default=-1) >= 0:
+            return None
+        return tuple(float(self.gate.constants[-1 - slot]) for slot in self.gate.slots)
+
+    @property
+    def angle(self) -> Angle:
+        """What a rotation turns by."""
+        if self.total is not None:
+            return self.total
+        (slot,) = self.gate.slots
+        if slot >= 0:
+            return Angle(0.0, ((slot, self.gate.adjoint),))
+        constant = float(self.gate.constants[-1 - slot])
+        return Angle(-constant if self.gate.adjoint else constant)
+
+    def acts_as(self, other: "AdjacentGate") -> bool:
+        """Tell whether both are one kind of gate, on the same wires with the same controls."""
+        return _kind(self.gate) == _kind(other.gate)
+
+    def undoes(self, other: "AdjacentGate") -> bool:
+        """Tell whether a gate is known to be the inverse of another on the same wires."""
+        if self.constants is None or self.constants != other.constants or not self.acts_as(other):
+            return False
+        return self.gate.name in _SELF_INVERSE or self.gate.adjoint != other.gate.adjoint
+
+    def turns_with(self, other: "AdjacentGate") -> bool:
+        """Tell whether both are rotations about the same axis of the same wires."""
+        return self.gate.name.partition(":")[0] in _ROTATIONS and self.acts_as(other)
+
+    def turned_by(self, angle: Angle) -> list["AdjacentGate"]:
+        """Return the rotation like this by an angle; no gate where that is zero."""
+        if angle.slots:
+            return [AdjacentGate(self.gate, angle)]
+        gate = replace(self.gate, slots=(-1,), constants=(angle.constant,), adjoint=False)
+        return [AdjacentGate(gate)] if angle.constant != 0.0 else []
 
 
-def _angle(rotation: _MergedGate) -> _Sum:
-    """Return what a rotation turns by."""
-    if rotation.total is not None:
-        return rotation.total
-    (angle,) = rotation.angles
-    is_negative = rotation.gate.adjoint
-    if isinstance(angle, float):
-        return _Sum(-angle if is_negative else angle, ())
-    return _Sum(0.0, ((angle, is_negative),))
+def _kind(gate: Gate) -> tuple[object, ...]:
+    name = gate.name.partition("@")[0]
+    controls = frozenset(zip(gate.control_wires, gate.control_values, strict=True))
+    name, _, word = name.partition(":")
+    if word:
+        # Each wire has its letter, in whatever order they are written.
+        return name, frozenset(zip(gate.wires, word, strict=True)), controls
+    first = _SYMMETRIC_FROM.get(name, len(gate.wires))
+    until = _SYMMETRIC_UNTIL.get(name, 0)
+    wires = (
+        frozenset(gate.wires[:until]),
+        gate.wires[until:first],
+        frozenset(gate.wires[first:]),
+    )
+    return name, wires, controls
 
 
-def _merge(earlier: _MergedGate, later: _MergedGate) -> list[_MergedGate] | None:
-    if not are_alike(earlier, later):
-        return None
-    total = _angle(earlier) + _angle(later)
-    if total.slots:
-        return [_MergedGate(later.gate, total)]
-    return [_MergedGate(with_angle(later.gate, total.constant))] if total.constant != 0.0 else []
+def _cancel(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate] | None:
+    return [] if later.undoes(earlier) else None
 
 
-_MEETINGS: dict[str, Callable[[_MergedGate, _MergedGate], list[_MergedGate] | None]] = {
-    CancelInverses.name: cancel,
-    MergeRotations.name: _merge,
-}
+def _merge(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate] | None:
+    return later.turned_by(earlier.angle + later.angle) if later.turns_with(earlier) else None
 
 
-def merged(run: GateRun, passes: Sequence[str], *, is_last_sight: bool = False) -> GateRun:
+# What two gates that meet become: both stay (None), both go, or one stands for both.
+_MEETINGS = {CANCEL_INVERSES: _cancel, MERGE_ROTATIONS: _merge}
+
+
+def merged(run: GateRun, passes: Sequence[str]) -> GateRun:
     """Return a run of gates in which those that meet are merged.
 
     Args:
         run: the run; it stays as it is.
         passes: what is asked for, in order.
-        is_last_sight: whether the compiler's passes do not see the gates.  Where they do, a run
-            in which only constants meet is left to them.
     """
-    gates = [_MergedGate(gate) for gate in run.gates]
+    gates = list(map(AdjacentGate, run.gates))
     for name in passes:
         if name in _MEETINGS:
-            gates = simplify(gates, _MEETINGS[name])
+            gates = _simplified(gates, _MEETINGS[name])
     if len(gates) == len(run.gates):
-        return run
-    if not is_last_sight and all(gate.total is None for gate in gates):
         return run
     result = run.without_gates()
     for gate in gates:
@@ -99,122 +158,44 @@ def merged(run: GateRun, passes: Sequence[str], *, is_last_sight: bool = False) 
     return result
 
 
-def _value(total: _Sum, run: GateRun) -> Any:
+def _simplified(chain: Iterable[AdjacentGate], meet: Any) -> list[AdjacentGate]:
+    """Let each gate meet the one before it on its wires, where that is on the same wires.
+
+    The gates that are left are in an order in which they act as before.
+    """
+    kept: list[AdjacentGate | None] = []
+    # For each wire the gates that act on it, by their places.
+    on_wire: dict[int, list[int]] = {}
+    for gate in chain:
+        if any(wire < 0 for wire in gate.wires):
+            # It may act on any wire, so nothing meets across it.
+            on_wire = {}
+            kept.append(gate)
+            continue
+        pending = [gate]
+        while pending:
+            gate = pending.pop()
+            previous = {on_wire[wire][-1] if on_wire.get(wire) else -1 for wire in gate.wires}
+            place = previous.pop() if len(previous) == 1 else -1
+            earlier = kept[place] if place >= 0 else None
+            result = None
+            if earlier is not None and earlier.wires == gate.wires:
+                result = meet(earlier, gate)
+            if result is None:
+                for wire in gate.wires:
+                    on_wire.setdefault(wire, []).append(len(kept))
+                kept.append(gate)
+                continue
+            kept[place] = None
+            for wire in gate.wires:
+                on_wire[wire].pop()
+            pending += result
+    return [gate for gate in kept if gate is not None]
+
+
+def _value(total: Angle, run: GateRun) -> Any:
     (first, is_negative), *others = total.slots
     value = -run.value(first) if is_negative else run.value(first)
     for slot, is_negative in others:
         value = value - run.value(slot) if is_negative else value + run.value(slot)
     return value + total.constant if total.constant != 0.0 else value
-
-
-@dataclass(frozen=True)
-class MergedLoop:
-    """A loop whose iterations are a run of gates each, with what stands around it.
-
-    Attributes:
-        before: runs of one gate.
-        run: the gates of an iteration.
-        params: the parameters of all iterations ``[iterations, run.n_params]``.
-        after: runs of one gate.
-    """
-
-    before: list[GateRun]
-    run: GateRun
-    params: Any
-    after: list[GateRun]
-
-
-def merge_iterations(run: GateRun, params: Any, passes: Sequence[str]) -> MergedLoop:
-    """Merge the gates at the end of each iteration with those at the beginning of the next.
-
-    A gate that the iterations begin with comes before the loop.  Each iteration but the last ends
-    with that of the next one, whose angle is known, as the parameters of all iterations are.
-    Constants take the way of the compiler's pass: there each iteration ends with it, and its
-    inverse comes after the loop.
-
-    Args:
-        run: the gates of an iteration; wires that the program computes are in a vector of their
-            own.
-        params: the parameters of all iterations ``[iterations, run.n_params]``, of two iterations
-            or more.
-        passes: what is asked for; without this pass, nothing changes.
-    """
-    loop = _GateLoop(run, params)
-    if MergeLoopBoundaries.name in passes:
-        while loop.merge_once():
-            pass
-    return loop.result()
-
-
-class _GateLoop:
-    def __init__(self, run: GateRun, params: Any) -> None:
-        self._run = run
-        self._params = params
-        self._gates = [AdjacentGate(gate) for gate in run.gates]
-        # Of parameters that are sums: the slots that they get, and their values [iterations].
-        self._sums: dict[int, Any] = {}
-        self._frequencies = list(run.frequencies)
-        self._before: list[GateRun] = []
-        self._after: list[GateRun] = []
-
-    def merge_once(self) -> bool:
-        for front, back in boundary(self._gates, self._gates):
-            constant = meet_at_boundary(front, back)
-            if constant is not None:
-                inverse, gate = constant
-                before = GateRun(self._run.derivative, [front.gate])
-                self._after.insert(0, GateRun(self._run.derivative, [inverse]))
-            elif are_alike(front, back):
-                before, gate = self._sum(front, back)
-            else:
-                continue
-            self._before.append(before)
-            self._gates = [
-                AdjacentGate(gate) if other is back and gate is not None else other
-                for other in self._gates
-                if other is not front and (other is not back or gate is not None)
-            ]
-            return True
-        return False
-
-    def _sum(self, front: AdjacentGate, back: AdjacentGate) -> tuple[GateRun, Gate]:
-        """Return the gate in front of the loop, and the one at the end of each iteration."""
-        (slot,) = front.gate.slots if not front.is_constant() else back.gate.slots
-        bits = self._frequencies[slot]
-        angles = self._of_iterations(front)
-        before = GateRun(self._run.derivative)
-        if front.is_constant():
-            before.gates.append(front.gate)
-        else:
-            before.rotate(front.gate, angles[0], bits)
-        following = jnp.concatenate([angles[1:], jnp.zeros(1, angles.dtype)])
-        new = len(self._frequencies)
-        self._frequencies.append(bits)
-        self._sums[new] = self._of_iterations(back) + following
-        return before, replace(back.gate, slots=(new,), constants=(), adjoint=False)
-
-    def _of_iterations(self, rotation: AdjacentGate) -> Any:
-        """Return the angles that a rotation turns by, in all iterations."""
-        (angle,) = rotation.angles
-        if isinstance(angle, float):
-            values: Any = jnp.full(self._params.shape[0], angle)
-        else:
-            values = self._sums[angle] if angle in self._sums else self._params[:, angle]
-        return -values if rotation.gate.adjoint else values
-
-    def result(self) -> MergedLoop:
-        if not self._before:
-            return MergedLoop([], self._run, self._params, [])
-        used = [slot for gate in self._gates for slot in gate.gate.slots if slot >= 0]
-        kept = [slot for slot in used if slot not in self._sums]
-        sums = [slot for slot in used if slot in self._sums]
-        place = {slot: number for number, slot in enumerate(kept + sums)}
-        run = self._run.without_gates()
-        for gate in self._gates:
-            slots = tuple(place[slot] if slot >= 0 else slot for slot in gate.gate.slots)
-            run.gates.append(replace(gate.gate, slots=slots))
-        run.n_params = len(used)
-        run.frequencies = [self._frequencies[slot] for slot in kept + sums]
-        columns = [self._params[:, np.array(kept, np.int32)]]
-        columns += [self._sums[slot][:, None] for slot in sums]
-        return MergedLoop(self._before, run, jnp.concatenate(columns, axis=1), self._after)

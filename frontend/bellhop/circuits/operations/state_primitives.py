@@ -100,10 +100,9 @@ def _gates_lower(
         # Nobody asks where the parameters stand, so loops need not count them.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
     if n_iterations is not None:
-        # Gates that the passes look at are those of one iteration.
         return [quantum.gates(state, [params, offset, wires, n_iterations], *encode(gates))]
     params = as_double(params)
-    if len(gates) > _MOST_TO_READ and not lowering_state().has_passes:
+    if len(gates) > _MOST_TO_READ:
         return [quantum.gates(state, [params, offset, wires], *encode(gates))]
     for gate in gates:
         state = quantum.gate(state, params, offset, wires, gate)

@@ -31,6 +31,8 @@ class PendingRuns:
         """Return the passes that merge gates."""
 
     def _bind(self, run: GateRun) -> None:
+        if not run.gates:
+            return
         before = self._run
         if isinstance(before, GateRun) and before.derivative is run.derivative:
             before.extend(run)
@@ -72,4 +74,4 @@ class PendingRuns:
             return None
         if isinstance(run, RepeatedRun):
             return run
-        return RepeatedRun.once(merged(run, self._merging_passes(), is_last_sight=True))
+        return RepeatedRun.once(merged(run, self._merging_passes()))

@@ -34,7 +34,7 @@ padded with zeros.  ``cond(x > 0, lambda: qml.RX(x, 0), lambda: qml.X(0))()`` is
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,16 +42,22 @@ import numpy as np
 
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
-from bellhop.circuits.gates.merging import merge_iterations
 from bellhop.circuits.recording.iterations import (
     numbers_of,
     stack_iterations,
     use_iterations,
     use_iterations_while,
 )
+from bellhop.circuits.recording.loop_boundaries import (
+    Ends,
+    MergedLoop,
+    merge_ends,
+    merge_iterations,
+)
 from bellhop.circuits.recording.straight_circuit import StraightCircuit
 from bellhop.circuits.recording.unrolled import MOST_GATES, straight_operations, unrolled
 from bellhop.control_flow.steps import Branches, Step, traced_branches, traced_step
+from bellhop.passes import MERGE_LOOP_BOUNDARIES
 
 # A loop of more iterations is not one call, which would hold the parameters of all its gates.
 _MOST_IN_ONE_CALL = 1 << 18
@@ -81,14 +87,14 @@ class Circuit(StraightCircuit):
         if isinstance(n_iterations, int):
             return self._static_loop(n_iterations, body, carried)
         self.flush_active("for_loop")
-        carried, step, repeated = self._dynamic_step("for_loop", body, carried, jnp.asarray(0))
-        if repeated is None:
-            state = jax.lax.fori_loop(
-                0, n_iterations, lambda i, state: step(state, i)[0], self._circuit_state(carried)
+        loop = self._dynamic_loop("for_loop", body, carried, jnp.asarray(0))
+        if loop.gates is None:
+            iteration = lambda i, state: loop.step(state, i)[0]
+            return self._run_loop(
+                loop, lambda state: jax.lax.fori_loop(0, n_iterations, iteration, state)
             )
-            return self._resume(state)
-        computed, (use, state) = self._classical_body(step), self._in_blocks(repeated)
-        after, state = use_iterations(computed, carried, n_iterations, use, state)
+        computed, (use, state) = self._classical_body(loop.step), self._in_blocks(loop.gates)
+        after, state = use_iterations(computed, loop.carried, n_iterations, use, state)
         return self._resume((after, *state))
 
     def take_nest(self, n_iterations: int, body: Callable[..., Any]) -> bool:
@@ -111,27 +117,28 @@ class Circuit(StraightCircuit):
         """Run a loop of static length; arguments and results are those of ``for_loop``."""
         self.flush_active("for_loop")
         was_one_run, before = self._is_one_run, self._run
-        gates: list[RepeatedRun] = []
         # The gates before the loop stay pending, since gates of the loop may join their run.
         with self._nothing_waits():
-            carried, step, frequencies = self._traced_step(
+            loop = self._traced_loop(
                 "for_loop",
                 body,
                 carried,
                 jnp.asarray(0),
-                gates_apart=gates if 1 < n_iterations <= _MOST_IN_ONE_CALL else None,
+                takes_gates_apart=1 < n_iterations <= _MOST_IN_ONE_CALL,
                 max_iterations=_MOST_IN_ONE_CALL // max(n_iterations, 1),
             )
-        if not gates:
-            state, stacked = jax.lax.scan(
-                step, self._circuit_state(carried), numbers_of(n_iterations)
-            )
-            self._params.append(jnp.ravel(stacked))
-            self._frequencies.append(np.tile(frequencies, n_iterations))
-            return self._resume(state)
-        repeated = gates[-1]
-        computed, first = self._classical_body(step), carried
-        carried, (params, wires) = stack_iterations(computed, carried, n_iterations)
+        repeated = loop.gates
+        if repeated is None:
+
+            def scanned(state: Any) -> Any:
+                state, stacked = jax.lax.scan(loop.step, state, numbers_of(n_iterations))
+                self._params.append(jnp.ravel(stacked))
+                self._frequencies.append(np.tile(loop.frequencies, n_iterations))
+                return state
+
+            return self._run_loop(loop, scanned)
+        computed, first = self._classical_body(loop.step), loop.carried
+        carried, (params, wires) = stack_iterations(computed, first, n_iterations)
         total = n_iterations * repeated.n_iterations
         if not self.device.passes:
             wires_of = lambda number: computed(first, number)[1][1]
@@ -145,16 +152,16 @@ class Circuit(StraightCircuit):
             return tuple(carried)
         # The body is one run of gates although it is a loop, so no gates merged where one inner
         # iteration meets the next.  The same gates meet between two outer iterations.
-        loop = merge_iterations(
-            repeated.run, params, self.device.passes if repeated.n_iterations == 1 else ()
-        )
-        for run in loop.before:
+        merged = MergedLoop([], repeated.run, params, [])
+        if self._merges_boundaries and repeated.n_iterations == 1:
+            merged = merge_iterations(repeated.run, params)
+        for run in merged.before:
             self._bind(run)
-        if loop.run.gates:
-            self._wait(RepeatedRun(loop.run, jnp.ravel(loop.params), jnp.ravel(wires), total))
-        for run in loop.after:
+        if merged.run.gates:
+            self._wait(RepeatedRun(merged.run, jnp.ravel(merged.params), jnp.ravel(wires), total))
+        for run in merged.after:
             self._bind(run)
-        self._is_one_run = was_one_run and before is None and not (loop.before or loop.after)
+        self._is_one_run = was_one_run and before is None and not (merged.before or merged.after)
         return tuple(carried)
 
     def while_loop(
@@ -174,39 +181,51 @@ class Circuit(StraightCircuit):
         def goes_on(carried: tuple[Any, ...]) -> Any:
             return self.evaluate_condition(condition, carried)
 
-        carried, step, repeated = self._dynamic_step("while_loop", body, carried)
-        if repeated is None:
-            state = jax.lax.while_loop(
-                lambda state: goes_on(state[0]),
-                lambda state: step(state)[0],
-                self._circuit_state(carried),
+        loop = self._dynamic_loop("while_loop", body, carried)
+        if loop.gates is None:
+            return self._run_loop(
+                loop,
+                lambda state: jax.lax.while_loop(
+                    lambda state: goes_on(state[0]), lambda state: loop.step(state)[0], state
+                ),
             )
-            return self._resume(state)
-        computed, (use, state) = self._classical_body(step), self._in_blocks(repeated)
-        carried, state = use_iterations_while(goes_on, computed, carried, use, state)
+        computed, (use, state) = self._classical_body(loop.step), self._in_blocks(loop.gates)
+        carried, state = use_iterations_while(goes_on, computed, loop.carried, use, state)
         return self._resume((carried, *state))
 
-    def _dynamic_step(
+    def _dynamic_loop(
         self, construct: str, body: Callable[..., Any], carried: tuple[Any, ...], *others: Any
-    ) -> tuple[tuple[Any, ...], Step, RepeatedRun | None]:
+    ) -> "_TracedLoop":
         """Trace one iteration of a loop whose length the program computes.
 
-        Arguments are those of ``_traced_step``, and so are the first two results.  The third is the
-        gates of an iteration, if one call of the runtime may apply a block of iterations.  In a
-        circuit with passes it may not, since ``merge-loop-boundaries`` looks for the loop.
+        If one call of the runtime may apply the gates of a block of iterations, they are apart:
+        not where boundaries merge, as the length of the last block is computed.
         """
-        gates: list[Any] = []
-        apart = None if self.device.passes else gates
-        carried, step, _ = self._traced_step(
-            construct, body, carried, *others, is_dynamic_count=True, gates_apart=apart
+        return self._traced_loop(
+            construct,
+            body,
+            carried,
+            *others,
+            is_dynamic_count=True,
+            takes_gates_apart=not self._merges_boundaries,
         )
-        return carried, step, gates[-1] if gates else None
+
+    def _run_loop(self, loop: "_TracedLoop", run: Callable[[Any], Any]) -> tuple[Any, ...]:
+        """Run a traced loop, and what was taken out of its iterations before and after it."""
+        self._bind(GateRun(gates=loop.ends.before))
+        carried = self._resume(run(self._circuit_state(loop.carried)))
+        self._bind(GateRun(gates=loop.ends.after))
+        return carried
+
+    @property
+    def _merges_boundaries(self) -> bool:
+        return MERGE_LOOP_BOUNDARIES in self.device.passes
 
     def _classical_body(self, step: Step) -> Callable[..., tuple[tuple[Any, ...], Any]]:
         """Return the classical part of the body of a loop that only applies gates.
 
         Args:
-            step: one iteration, from ``_traced_step``, which returns parameters and wires instead
+            step: one iteration, from ``_traced_loop``, which returns parameters and wires instead
                 of applying gates.
 
         Returns:
@@ -223,16 +242,16 @@ class Circuit(StraightCircuit):
 
         return computed
 
-    def _traced_step(
+    def _traced_loop(
         self,
         construct: str,
         body: Callable[..., Any],
         carried: tuple[Any, ...],
         *others: Any,
         is_dynamic_count: bool = False,
-        gates_apart: list[Any] | None = None,
+        takes_gates_apart: bool = False,
         max_iterations: float = math.inf,
-    ) -> tuple[tuple[Any, ...], Step, np.ndarray]:
+    ) -> "_TracedLoop":
         """Trace one iteration of a loop.
 
         Args:
@@ -241,31 +260,25 @@ class Circuit(StraightCircuit):
             carried: the carried values of the first iteration.
             others: the number of the iteration, in a ``for_loop``.
             is_dynamic_count: whether the program computes how many iterations there are.
-            gates_apart: a list, if gates may be separated from the classical part of the body.
+            takes_gates_apart: whether gates may be separated from the classical part of the body.
             max_iterations: the most iterations of a loop in the body for which they may.
-
-        Returns:
-            the carried values in the types that they have in every iteration; a function that runs
-            an iteration, from the carried values and the state of the circuit to the next ones and
-            the parameters of its gates; and the frequencies of these parameters.  If the body turns
-            out to be one run of gates that may be separated, ``gates_apart`` has this run, and the
-            function returns its parameters and wires and applies no gates.
         """
         self.flush_active(construct)
         frequencies = np.zeros(0, np.uint8)
+        gates: RepeatedRun | None = None
         counts = self._dynamic_count is not None
 
         def recorded(carried: tuple[Any, ...], state: Any, *others: Any) -> Any:
-            nonlocal frequencies, counts
+            nonlocal frequencies, gates, counts
             with self._part(*state, is_dynamic_count=is_dynamic_count):
                 self._is_one_run = True
                 with self.part():
                     carried = body(carried, *others)
-                if gates_apart is not None:
-                    gates_apart.clear()
+                gates = None
+                if takes_gates_apart:
                     only = self._only_run()
                     if only is not None and only.n_iterations <= max_iterations:
-                        gates_apart.append(only.without_values())
+                        gates = only.without_values()
                         return carried, (state, (only.params, only.wires))
                 handle = self._handle
                 frequencies = self._frequencies_vector()
@@ -281,24 +294,26 @@ class Circuit(StraightCircuit):
             # A new function in each round, since JAX caches what it traced of the last one.
             again = lambda *args: recorded(*args)
             carried, run = traced_step(construct, again, first, tuple(state), *others)
-            if gates_apart and run.has_effects:
+            if gates is not None and run.has_effects:
                 # An iteration's side effect comes after the gates of the iterations before it, so
                 # its gates cannot come later.
-                gates_apart.clear()
-                gates_apart = None
+                takes_gates_apart = False
                 continue
             if not counts or self._dynamic_count is not None:
                 break
             # The body has a loop of dynamic length.  Trace it again, the perturbation now among the
             # carried values.
             self._begin_dynamic_count()
+        ends = Ends()
+        if gates is None and self._merges_boundaries:
+            run, ends = merge_ends(run, place=len(jax.tree.leaves(carried)))
 
         def step(state: Any, *others: Any) -> tuple[Any, Any]:
             carried, *rest = state
             carried, (rest, params) = run(carried, tuple(rest), *others)
             return (carried, *rest), params
 
-        return carried, step, frequencies
+        return _TracedLoop(carried, step, frequencies, gates, ends)
 
     def branch(self, branches: Branches) -> Any:
         """Run one branch of a conditional, which may apply gates; return its result.
@@ -357,3 +372,23 @@ class Circuit(StraightCircuit):
         self._frequencies.append(shared)
         self._offset = self._offset + jnp.int32(n_params)
         return result
+
+
+class _TracedLoop(NamedTuple):
+    """A loop of which one iteration is traced.
+
+    Attributes:
+        carried: the carried values in the types that they have in every iteration.
+        step: runs an iteration, from the carried values and the state of the circuit to the next
+            ones and the parameters of its gates.
+        frequencies: those of these parameters.
+        gates: where the body is one run of gates that may be separated, this run; ``step`` then
+            returns its parameters and wires and applies no gates.
+        ends: the gates that were taken out of the iterations.
+    """
+
+    carried: tuple[Any, ...]
+    step: Step
+    frequencies: np.ndarray
+    gates: RepeatedRun | None
+    ends: Ends

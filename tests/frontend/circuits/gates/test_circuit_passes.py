@@ -174,12 +174,10 @@ def test_decorators_add_up_in_order():
     both = bellhop.passes.merge_rotations(bellhop.passes.cancel_inverses(circuit))
     f = bellhop.qjit(both)
     f(0.7)
-    assert 'passes = "cancel-inverses merge-rotations"' in f.mlir
-    assert 'passes = "' not in f.mlir_opt
     # The QNode itself is as it was.
     g = bellhop.qjit(circuit)
     g(0.7)
-    assert 'passes = "' not in g.mlir
+    assert (gate_count(f), gate_count(g)) == (5, 18)
     np.testing.assert_allclose(both(0.7), circuit(0.7))
 
 
@@ -191,7 +189,6 @@ def test_passes_of_the_program_and_of_a_circuit():
         return plain(x), own(x)
 
     f(0.7)
-    assert f.mlir.count('passes = "cancel-inverses"') == 1
     assert gate_count(f) == 6 + 18
 
 
@@ -282,12 +279,39 @@ def measured(x, n):
     loop()
 
 
+def printing(x, n):
+    """Loop with a side effect in the place of gates: all of them merge."""
+
+    @bellhop.for_loop(0, n, 1)
+    def loop(i):
+        qml.S(0)
+        bellhop.tap(lambda i: None, i)
+        qml.adjoint(qml.S(0))
+
+    loop()
+
+
+def repeating(x, n):
+    """Loop while a condition holds."""
+
+    @bellhop.while_loop(lambda i: i < n)
+    def loop(i):
+        qml.CNOT(wires=[0, 1])
+        qml.RX(x * i, wires=1)
+        qml.CNOT(wires=[0, 1])
+        return i + 1
+
+    loop(0)
+
+
 # Each with its gates, without and with the pass, and how many moved out of the loop.  Those of a
 # iteration count once where not all iterations are one call.
 LOOPS = {
     "static": (static, 4 * 8, 4 * 5, 2),
     "dynamic": (dynamic, 6, 3, 2),
     "measured": (measured, 4, 2, 1),
+    "printing": (printing, 2, 0, 1),
+    "repeating": (repeating, 3, 1, 1),
 }
 
 
@@ -358,7 +382,7 @@ def test_passes_that_only_catalyst_has():
         bellhop.passes.nonsense  # noqa: B018
 
 
-def test_long_runs_are_tables_except_where_passes_look_at_their_gates(reference):
+def test_long_runs_are_tables(reference):
     def circuit(x):
         for i in range(40):
             qml.RX(x * i, wires=i % 3)
@@ -375,4 +399,3 @@ def test_long_runs_are_tables_except_where_passes_look_at_their_gates(reference)
     assert gate_count(plain) == 160
     assert gate_count(without_pairs) == 80
     assert '"quantum.gate"' not in plain.mlir
-    assert '"quantum.gate"' in without_pairs.mlir
