@@ -14,9 +14,12 @@ class Pass(abc.ABC):
 
     Attributes:
         name: in a pipeline.  The class ``FuseGates``, in ``fuse_gates.py``, is ``fuse-gates``.
+        needs: operations, or dialects; in a module that lacks one of them nothing would change, and
+            the pass does not run.
     """
 
     name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         cls.name = re.sub(r"\B[A-Z]", r"-\g<0>", cls.__name__).lower()

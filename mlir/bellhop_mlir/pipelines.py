@@ -77,15 +77,15 @@ def run_pipeline(
         VerificationError: naming the pass after which the module was wrong.
         PassError: from a pass that refuses the program.
     """
-    if not verified:
-        with module.context, _noting("found before the first pass"):
-            dialects.verify(module)
+    with module.context, _noting("found before the first pass"):
+        present = dialects.present(module) if verified else dialects.verify(module)
     for pass_ in passes:
-        with module.context, _noting(f"raised by the pass {pass_.name}"):
-            changed = pass_.apply(module)
-        if changed is not False:
-            with module.context, _noting(f"found after the pass {pass_.name}"):
-                dialects.verify(module)
+        if present.issuperset(pass_.needs):
+            with module.context, _noting(f"raised by the pass {pass_.name}"):
+                changed = pass_.apply(module)
+            if changed is not False:
+                with module.context, _noting(f"found after the pass {pass_.name}"):
+                    present = dialects.verify(module)
         if observe is not None:
             observe(pass_.name, module)
 

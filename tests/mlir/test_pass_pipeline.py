@@ -1,8 +1,6 @@
 """The driver of passes: its order, its checks, and the time that it takes."""
 
 import time
-from dataclasses import dataclass
-from typing import ClassVar
 
 import pytest
 
@@ -11,6 +9,7 @@ from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.gate import Gate
 from bellhop_mlir.errors import PassError, VerificationError
+from bellhop_mlir.passes import Pass
 
 MAIN = """
 "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>,
@@ -22,43 +21,31 @@ func.func public @main(%x: tensor<f64>) -> tensor<f64> {
 """
 
 
-@dataclass(frozen=True)
-class Nothing:
+class Nothing(Pass):
     """Leave the module as it is."""
-
-    name: ClassVar[str] = "nothing"
 
     def apply(self, module: ir.Module) -> None:
         del module
 
 
-@dataclass(frozen=True)
-class BreakCall:
+class BreakCall(Pass):
     """Give the call a kind that there is not."""
-
-    name: ClassVar[str] = "break-call"
 
     def apply(self, module: ir.Module) -> None:
         call = _main(module).regions[0].blocks[0].operations[0]
         call.attributes["kind"] = ir.StringAttr.get("eager")
 
 
-@dataclass(frozen=True)
-class BreakModule:
+class BreakModule(Pass):
     """Give the function a type that its body does not have."""
-
-    name: ClassVar[str] = "break-module"
 
     def apply(self, module: ir.Module) -> None:
         none = ir.FunctionType.get([], [])
         _main(module).attributes["function_type"] = ir.TypeAttr.get(none)
 
 
-@dataclass(frozen=True)
-class Refuse:
+class Refuse(Pass):
     """Refuse every module."""
-
-    name: ClassVar[str] = "refuse"
 
     def apply(self, module: ir.Module) -> None:
         raise PassError("not this one")
@@ -100,6 +87,17 @@ def test_module_that_is_wrong_from_the_start_blames_no_pass() -> None:
         with pytest.raises(VerificationError) as raised:
             run_pipeline(module, [Nothing()])
     assert raised.value.__notes__ == ['at loc("-":5:8)', "found before the first pass"]
+
+
+@pytest.mark.parametrize("needs", [("callback.accelerate",), ("callback.call", "quantum")])
+def test_a_pass_does_not_run_where_what_it_needs_is_not(needs: tuple[str, ...]) -> None:
+    seen: list[str] = []
+    refuse = type("Refuse", (Refuse,), {"needs": needs})
+    with make_context():
+        run_pipeline(ir.Module.parse(MAIN), [refuse()], lambda name, _: seen.append(name))
+        with pytest.raises(PassError, match="not this one"):
+            run_pipeline(ir.Module.parse(MAIN), [type("Refuse", (Refuse,), {"needs": needs[:0]})()])
+    assert seen == ["refuse"]
 
 
 def test_refusal_names_the_pass() -> None:

@@ -10,11 +10,14 @@ from bellhop_mlir.errors import VerificationError
 __all__ = ["callback", "quantum", "verify"]
 
 
-def verify(module: ir.Module) -> None:
+def verify(module: ir.Module) -> set[str]:
     """Check a module, MLIR's own rules first and then those of our dialects.
 
     MLIR knows nothing of unregistered operations but their shape, so the driver runs
     this between passes.
+
+    Returns:
+        what is ``present``.
 
     Raises:
         VerificationError: naming the operation and the rule that it breaks.
@@ -22,10 +25,23 @@ def verify(module: ir.Module) -> None:
     module.operation.verify()
     with module.context:
         verifiers = {"callback": callback.verifier(module), "quantum": quantum.verifier()}
+        names: set[str] = set()
         for op in operations(module.operation):
-            verify_operation = verifiers.get(op.name.partition(".")[0])
+            name = op.name
+            names.add(name)
+            verify_operation = verifiers.get(name.partition(".")[0])
             if verify_operation is not None:
                 _located(verify_operation, op)
+    return _with_dialects(names)
+
+
+def present(module: ir.Module) -> set[str]:
+    """Return the names of the operations in a module, and of their dialects."""
+    return _with_dialects({op.name for op in operations(module.operation)})
+
+
+def _with_dialects(names: set[str]) -> set[str]:
+    return names | {name.partition(".")[0] for name in names}
 
 
 def _located(verify_operation: Callable[[ir.Operation], None], op: ir.Operation) -> None:

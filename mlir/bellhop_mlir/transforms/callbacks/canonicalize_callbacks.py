@@ -38,6 +38,8 @@ class CanonicalizeCallbacks(Pass):
     Preconditions: none.
     """
 
+    needs = ("callback",)
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         impure = impure_functions(module)

@@ -47,6 +47,8 @@ class CoalesceProgress(Pass):
     Preconditions: functions that call Python are inlined into loops, as hoist-callbacks does.
     """
 
+    needs = ("callback.call", "stablehlo.while")
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         if not any(map(_is_telling, named(module.operation, "callback.call"))):

@@ -34,6 +34,8 @@ class DelegateCallbacks(Pass):
     Refused: calls that are the host's alone, of kind ``progress``.
     """
 
+    needs = ("callback",)
+
     def apply(self, module: ir.Module) -> None:
         """Change ``module`` in place."""
         declared = callback.declarations(module)

@@ -54,11 +54,11 @@ class HoistCallbacks(Pass):
     Preconditions: regions are ``callback.accelerate``.
     """
 
+    needs = ("callback.call", "stablehlo.while")
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         loops = named(module.operation, "stablehlo.while")
-        if not loops or not named(module.operation, "callback.call"):
-            return False
         changed = _inline_into(module, loops)
         if changed:
             drop_unused_functions(module)

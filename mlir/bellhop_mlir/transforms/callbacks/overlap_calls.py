@@ -62,6 +62,8 @@ class OverlapCalls(Pass):
     still name their modules.
     """
 
+    needs = ("callback.call",)
+
     ids: str = ""
 
     def apply(self, module: ir.Module) -> bool:

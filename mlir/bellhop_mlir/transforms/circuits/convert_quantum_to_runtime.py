@@ -33,6 +33,8 @@ class ConvertQuantumToRuntime(Pass):
     Refused: ``quantum.gate`` and ``quantum.seed``.
     """
 
+    needs = ("quantum",)
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         circuit_operations = [

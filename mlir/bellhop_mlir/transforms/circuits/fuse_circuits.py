@@ -43,6 +43,8 @@ class FuseCircuits(Pass):
     that overlap-regions has tied to a region.
     """
 
+    needs = ("quantum.begin",)
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         by_name = functions(module)

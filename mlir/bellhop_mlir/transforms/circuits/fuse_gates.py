@@ -30,6 +30,8 @@ class FuseGates(Pass):
     where other parameters are read.
     """
 
+    needs = ("quantum.gate",)
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         runs = _runs(module)

@@ -36,6 +36,8 @@ class CanonicalizeRegions(Pass):
     Preconditions: none.
     """
 
+    needs = ("callback.accelerate",)
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         specialised: dict[Hashable, str] = {}

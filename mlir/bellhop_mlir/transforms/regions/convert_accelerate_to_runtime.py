@@ -70,12 +70,12 @@ class ConvertAccelerateToRuntime(Pass):
     orders.
     """
 
+    needs = ("callback.accelerate",)
+
     first_id: int = 0
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        if not named(module.operation, "callback.accelerate"):
-            return False
         # Calls that only a region makes move with it; its own compilation converts them.
         regions = [
             callback.AccelerateOp(op)

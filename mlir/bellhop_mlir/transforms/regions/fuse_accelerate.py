@@ -6,7 +6,7 @@ from bellhop_mlir._cheap import is_cheap
 from bellhop_mlir._dependence import Dependence
 from bellhop_mlir._outline import inline_callers, outline
 from bellhop_mlir._purity import impure_functions, is_pure
-from bellhop_mlir._walk import blocks_in, functions, named, operations, tree
+from bellhop_mlir._walk import blocks_in, functions, operations, tree
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 
@@ -49,10 +49,10 @@ class FuseAccelerate(Pass):
     Preconditions: inline-accelerate ran before, so that all regions are elsewhere.
     """
 
+    needs = ("callback.accelerate",)
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        if not named(module.operation, "callback.accelerate"):
-            return False
         inline_callers(module, lambda op: op.name == "callback.accelerate")
         for function in functions_here(module):
             for block in reversed(blocks_in(function)):

@@ -44,6 +44,8 @@ class InlineAccelerate(Pass):
     Preconditions: no region is recursive, which the verifier sees to.
     """
 
+    needs = ("callback.accelerate",)
+
     device: str = "cpu:0"
 
     def apply(self, module: ir.Module) -> bool:
@@ -60,8 +62,6 @@ class InlineAccelerate(Pass):
         return found
 
     def _regions(self, module: ir.Module) -> list[ir.Operation]:
-        if not named(module.operation, "callback.accelerate"):
-            return []
         regions = [
             callback.AccelerateOp(op)
             for function in functions_here(module)

@@ -58,6 +58,8 @@ class KeepOnDevice(Pass):
     still name their modules.
     """
 
+    needs = ("callback.call",)
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         kept_values = _KeptValues(module)

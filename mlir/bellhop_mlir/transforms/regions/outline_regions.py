@@ -22,6 +22,8 @@ class OutlineRegions(Pass):
     Calls inside an accelerated function become regions too: they may name another device.
     """
 
+    needs = ("func.call",)
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         found = False

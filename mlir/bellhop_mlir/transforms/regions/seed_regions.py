@@ -55,6 +55,8 @@ class SeedRegions(Pass):
     Refused: operations in which a seed cannot be handed on, such as ``sdy.manual_computation``.
     """
 
+    needs = ("callback.accelerate", "quantum.seed")
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         drawing = holding(module, _draws)

@@ -37,6 +37,8 @@ class SplitLongBlocks(Pass):
     see as constant it does.
     """
 
+    needs = ("stablehlo.custom_call",)
+
     calls: int = 100
 
     def apply(self, module: ir.Module) -> bool:
