@@ -7,6 +7,8 @@ of "p" they may be dropped, merged and hoisted; of "q" nothing is promised.
 
 from collections.abc import Callable
 
+from tests.needs import PYTORCH
+
 from .expressions import constant, expression
 from .scope import Kind, Scope
 from .trees import tree
@@ -150,7 +152,7 @@ PURE: tuple[Statement, ...] = (
         "p", "bellhop.buffer_callback({0}, {1}, vmap_method='sequential', in_place=True)({1})"
     ),
     _assert,
-    _torch,
+    *([_torch] if PYTORCH.is_here else []),
 )
 
 EFFECTS: tuple[Statement, ...] = (

@@ -52,13 +52,26 @@ def as_drawn_run(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> Clos
     # What it does not use must not seem to be used.
     is_handle = [True, *(False for _ in once.in_avals[1:])]
     used, takes = dce(once, [True] * len(once.out_avals), is_handle)
+    # Nor may an equation hold what the quantum function closes over: these are operands too.
+    n = len(used.consts)
+
+    def opened(handle: Any, *operands: Any) -> list[Any]:
+        return list(eval_jaxpr(used.jaxpr, operands[:n], handle, *operands[n:]))
+
+    handle, *inputs = used.in_avals
+    closed = jax.make_jaxpr(opened)(*map(_struct, (handle, *map(jax.typeof, used.consts), *inputs)))
 
     def run(*operands: Any) -> list[Any]:
-        taken = itertools.compress(operands, takes)
-        return _drawn_run_p.bind(*taken, once=used, where=where, until_accepted=until_accepted)
+        handle, *taken = itertools.compress(operands, takes)
+        return _drawn_run_p.bind(
+            handle, *used.consts, *taken, once=closed, where=where, until_accepted=until_accepted
+        )
 
-    structs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in once.in_avals]
-    return jax.make_jaxpr(run)(*structs)
+    return jax.make_jaxpr(run)(*map(_struct, once.in_avals))
+
+
+def _struct(aval: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype)
 
 
 @_drawn_run_p.def_effectful_abstract_eval

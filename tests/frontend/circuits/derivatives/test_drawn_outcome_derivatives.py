@@ -119,6 +119,29 @@ def test_mean_is_the_exact_derivative(function: Any) -> None:
     assert not np.allclose(drawn, exact, atol=1e-6)
 
 
+def kept(x: Any) -> Any:
+    """A postselection, and a loop whose length depends on an outcome."""
+    qml.RX(x[0], 0)
+    bellhop.measure(1, postselect=0)
+    outcome = bellhop.measure(0)
+    bellhop.for_loop(0, 1 + jnp.int32(outcome), 1)(lambda i: qml.RY(x[1] * (i + 1), 1))()
+    return qml.expval(qml.Z(1))
+
+
+@pytest.mark.parametrize("function", [until_found, kept])
+def test_a_circuit_that_closes_over_its_angles(function: Any) -> None:
+    node = qml.set_shots(qml.QNode(function, qml.device("lightning.qubit", wires=2)), 50)
+    first = lambda x: jax.tree.leaves(node(x))[0]
+    closing = lambda x: jax.tree.leaves(
+        qml.set_shots(qml.QNode(lambda: function(x), node.device), 50)()
+    )[0]
+    given, closed = (
+        bellhop.qjit(bellhop.value_and_grad(each), seed=3)(POINT) for each in (first, closing)
+    )
+    np.testing.assert_allclose(closed[0], given[0])
+    np.testing.assert_allclose(closed[1], given[1])
+
+
 def test_values_are_those_without_a_derivative() -> None:
     node = qml.set_shots(qml.QNode(steered, qml.device("lightning.qubit", wires=2)), 50)
     first = lambda x: node(x)[0]
