@@ -26,7 +26,7 @@ from bellhop.circuits.measure.device_measurements import (
     SnapshotMeans,
     Snapshots,
 )
-from bellhop.circuits.measure.sampling import Asked
+from bellhop.circuits.measure.sampling import Asked, packed
 from bellhop.circuits.measure.snapshot_words import values_of_words
 from bellhop.circuits.operations.postselection import possible
 
@@ -89,11 +89,8 @@ class ShotsOfBranch:
         return group_of_shot(self.groups)
 
     def _frequencies(self, bits: Any, weights: Any, what: Frequencies) -> Any:
-        outcome = bits[:, np.array(what.wires, int)] @ (2 ** np.arange(len(what.wires))[::-1])
-        ones = jnp.sum(bits[:, np.array(what.signs, int)], axis=1)
-        signed = jnp.where(ones % 2 == 1, -weights, weights)
-        sums = jnp.zeros((len(self.groups), 2 ** len(what.wires)), signed.dtype)
-        sums = sums.at[self._group_of_shot(), outcome.astype(int)].add(signed)
+        outcomes, signs = (bits[:, np.array(each, int)] for each in (what.wires, what.signs))
+        sums = frequencies(outcomes, signs, self.groups, weights)
         return sums / self.n_accepted[:, None]
 
     def _snapshots(self, simulator: Simulator, state: Any, key: Any, what: Snapshots) -> Any:
@@ -125,6 +122,22 @@ class ShotsOfBranch:
 def group_of_shot(groups: Sequence[int]) -> np.ndarray:
     """Return for each shot the number of its group, given the sizes of these."""
     return np.repeat(np.arange(len(groups)), groups)
+
+
+def frequencies(bits: Any, signs: Any, groups: Sequence[int], weights: Any) -> Any:
+    """Return the sum of the weights of the shots in each group that had an outcome, for each.
+
+    Args:
+        bits: of the outcomes, a row for each shot.
+        signs: bits of which each changes the sign, a row for each shot.
+        groups: the sizes of these.
+        weights: one for each shot.
+    """
+    outcome = packed(bits)
+    ones = jnp.sum(signs, axis=1)
+    signed = jnp.where(ones % 2 == 1, -weights, weights)
+    sums = jnp.zeros((len(groups), 2 ** bits.shape[1]), signed.dtype)
+    return sums.at[group_of_shot(groups), outcome].add(signed)
 
 
 def draw_branches(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[Any, Any]:

@@ -21,7 +21,7 @@ class Diagonal:
         wires: labels; outcomes of the first are the most significant bit.
         basis: what measurements of these wires must agree on to share samples.
         gates: bring the eigenvectors to the computational basis.
-        eigenvalues: one an outcome.
+        eigenvalues: one an outcome; None where nobody asks for them.
     """
 
     wires: tuple[Any, ...]
@@ -34,8 +34,8 @@ COMPUTATIONAL = "Z"
 
 
 def computational(wires: Sequence[Any]) -> Diagonal:
-    """Return what measures wires as they are; its eigenvalues are the outcomes."""
-    return Diagonal(tuple(wires), COMPUTATIONAL, (), np.arange(2 ** len(wires)))
+    """Return what measures wires as they are."""
+    return Diagonal(tuple(wires), COMPUTATIONAL, (), None)
 
 
 def diagonalized(factor: Factor) -> Diagonal:

@@ -82,8 +82,8 @@ class Sample(_OfShots):
         return super()._null(shots)
 
     def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
-        numbers = [as_number(outcome) for outcome in outcomes]
-        value = jnp.stack(numbers) if isinstance(self.process.mv, list) else numbers[0]
+        several = isinstance(self.process.mv, list)
+        value = as_number(jnp.stack(outcomes) if several else outcomes[0])
         return Statistic(self._circuit.of_each_shot(value), is_of_shots=True)
 
     def _null_of_outcomes(self, n: int, shots: int | None) -> Any:

@@ -13,6 +13,11 @@ from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
 from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
 from bellhop.base.source import definition_site, function_name
 from bellhop.circuits.circuit.traced_circuit import QNodeCall, check_number_of_shots
+from bellhop.circuits.clifford.run_clifford import (
+    NeedsTapesError,
+    is_sampled_by_stim,
+    run_clifford,
+)
 from bellhop.circuits.derivatives.diff_method import (
     HADAMARD,
     method_of,
@@ -92,14 +97,21 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         # PennyLane's former way to say how many.
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
+    try:
+        return _call(qnode, args, kwargs, as_tapes=_runs_as_tapes(qnode))
+    except NeedsTapesError:
+        return _call(qnode, args, kwargs, as_tapes=True)
+
+
+def _call(qnode: qml.QNode, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
     function, mitigation = RunOnce(qnode.func), current_mitigation()
-    run = lambda: _run(qnode, function, args, kwargs)
+    run = lambda: _run(qnode, function, args, kwargs, as_tapes=as_tapes)
     # Tapes have no loops, and noise models know wires, and so the numbers of iterations.
-    with tracing_with(unrolls=needs_tape(qnode) or _runs_as_tapes(qnode)):
+    with tracing_with(unrolls=needs_tape(qnode) or as_tapes):
         return run() if mitigation is None else mitigation.run(run)
 
 
-def _run(qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any) -> Any:
+def _run(qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
     where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
     _check_no_debugger(qnode, where)
     check_number_of_shots(qnode, where)
@@ -112,12 +124,14 @@ def _run(qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any) -> Any:
                 raise
     once, inputs = function.of(args, kwargs)
     traced_call = QNodeCall(qnode, fold(once, global_folding()), inputs, where)
-    if _runs_as_tapes(qnode):
+    if as_tapes:
         return run_on_python_device(traced_call)
     if type(qnode.device) is qml.devices.DefaultQubit:
         run: Any = run_default_qubit
     elif is_in_program(qnode.device):
         run = run_traced
+    elif is_sampled_by_stim(qnode):
+        run = run_clifford
     else:
         run = run_null if is_null_device(qnode.device) else run_on_plugin
     return run(traced_call, _wire_map(qnode, once, inputs, where))
@@ -131,7 +145,7 @@ def _runs_as_tapes(qnode: qml.QNode) -> bool:
     circuits, that PennyLane makes of tapes.
     """
     device = qnode.device
-    if is_in_program(device) or is_null_device(device):
+    if is_in_program(device) or is_null_device(device) or is_sampled_by_stim(qnode):
         return False
     if not hasattr(device, "get_c_interface") or method_of(qnode) == HADAMARD:
         return True

@@ -1,0 +1,218 @@
+"""Calls of QNodes on ``default.clifford`` with shots: one call of Stim, and what follows of it.
+
+The quantum function is traced into a jaxpr of the record of one shot.  What does not depend on
+that runs once, and gives the records of all shots; the rest runs for each of them, under
+``jax.vmap``::
+
+    { lambda ; record. let
+        a = stim_sampler[H 0, M 0, CX rec[-1] 1, M 1]      once
+        b = bit 0 of record                                for each shot
+        c = bit 1 of all of a                              once
+      in (a, b, c) }
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+
+from bellhop._jax.private import bind_equation, within_equation
+from bellhop.base.source import named_after
+from bellhop.circuits.circuit.results import Results
+from bellhop.circuits.circuit.rows_in_program import results_of_rows
+from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, SINGLE_BRANCH, QNodeCall
+from bellhop.circuits.clifford.clifford_circuit import CliffordCircuit, NeedsTapesError
+from bellhop.circuits.gates.broadcasting import TracedRow
+from bellhop.circuits.gates.rewrites import rewrites_of
+from bellhop.circuits.gates.wires import WireMap
+from bellhop.circuits.measure.process import is_measurement
+from bellhop.circuits.measure.processes import as_process, sampled_statistics
+from bellhop.circuits.operations.seeds import offer_seed_of, random_key
+from bellhop.circuits.operations.wire_faults import WireFaults
+from bellhop.errors import CompileError
+
+__all__ = ["NeedsTapesError", "is_sampled_by_stim", "run_clifford"]
+
+
+def is_sampled_by_stim(qnode: qml.QNode) -> bool:
+    """Tell whether the circuit of a QNode becomes a program of Stim's.
+
+    Exact values are PennyLane's own, of tapes; a class of one's own that is derived from the device
+    may do otherwise, and is called.
+    """
+    return type(qnode.device) is qml.devices.DefaultClifford and bool(qnode.shots.total_shots)
+
+
+class _TracedShot(NamedTuple):
+    """A circuit as traced, for one shot.
+
+    Attributes:
+        closed: takes the record of one shot; returns those of all, its fault, and values.
+        circuit: at its end.
+        leaves: what the quantum function returned.
+        results: made of the values.
+    """
+
+    closed: ClosedJaxpr
+    circuit: CliffordCircuit
+    leaves: Sequence[Any]
+    results: Results
+
+
+def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
+    """Trace a call of a QNode on ``default.clifford`` with shots.
+
+    Returns:
+        the measurements' values, in the structure that the quantum function returned.
+
+    Raises:
+        CompileError: for what is no Clifford circuit.
+        NeedsTapesError: for measurements that Stim's sampler has not.
+    """
+    qnode, where = call.qnode, call.where
+    offer_seed_of(qnode.device)
+
+    def run_row(rows: TracedRow, row: Any, *inputs: Any) -> tuple[Any, Sequence[Any], Any]:
+        key = random_key(row, *inputs)
+        faults = WireFaults(wires, where)
+
+        def traced(n_bytes: int, repeats: bool) -> _TracedShot:
+            record = jax.ShapeDtypeStruct((n_bytes,), np.uint8)
+            made: Any = None
+
+            def run(record: Any) -> list[Any]:
+                nonlocal made
+                circuit = CliffordCircuit(
+                    wires,
+                    where,
+                    rows,
+                    faults,
+                    record=record,
+                    shots=call.shots.copies,
+                    key=key,
+                    repeats=repeats,
+                )
+                circuit.rewrites = rewrites_of(qnode)
+                leaves, tree = circuit.traced(call.function, *inputs)
+                made = circuit, leaves, _measured(call, circuit, leaves, tree)
+                return [circuit.packed, circuit.fault, *made[-1].values()]
+
+            closed = jax.make_jaxpr(named_after(qnode.func, run))(record)
+            return _TracedShot(closed, *made)
+
+        once = traced(1, True)
+        n_bytes = once.closed.out_avals[0].shape[1]
+        if n_bytes > 1 and once.circuit.n_outcomes:
+            once = traced(n_bytes, True)
+        found = _of_all_shots(once.closed)
+        if found is None and once.circuit.has_repeats:
+            # Outcomes that a loop carries decide something behind it.
+            once = traced(n_bytes, False)
+            found = _of_all_shots(once.closed)
+        if found is None:
+            raise CompileError(
+                f"{where}: outcomes decide a branch, a wire or a probability, and not by "
+                "themselves alone. Use qml.device('lightning.qubit', wires=...)."
+            )
+        (_, fault, *values), (_, _, *are_of_shots) = found
+        values = _joined(once, values, are_of_shots, where)
+        results = faults.checked(once.results.finish(values), fault)
+        return results, once.leaves, once.results.tree
+
+    return results_of_rows(call, run_row)
+
+
+def _measured(
+    call: QNodeCall, circuit: CliffordCircuit, leaves: Sequence[Any], tree: Any
+) -> Results:
+    """Measure a circuit at its end; return its results."""
+    method = call.chosen_method(circuit, leaves)
+    if method == SINGLE_BRANCH:
+        raise CompileError(
+            f"{call.where}: mcm_method={SINGLE_BRANCH!r} on default.clifford is not supported by "
+            "bellhop. Give none: each shot has outcomes of its own."
+        )
+    circuit.is_one_shot = method == ONE_SHOT
+    circuit.is_at_end = True
+    statistics = sampled_statistics(circuit, [as_process(leaf, circuit) for leaf in leaves])
+    if circuit.packed is None:
+        circuit.sample([])
+    return Results(statistics, tree, call.shots, circuit.precision, call.where)
+
+
+def _of_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | None:
+    """Evaluate a jaxpr of one shot's record for all shots, whose records it returns first.
+
+    Returns:
+        the values, and which of them have an axis of shots; None where the records depend on
+        themselves.
+    """
+    jaxpr = closed.jaxpr
+    [record] = jaxpr.invars
+    values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    of_shot, later = {record}, []
+    for eqn in jaxpr.eqns:
+        if of_shot.isdisjoint(atom for atom in eqn.invars if not isinstance(atom, Literal)):
+            _evaluate(eqn, values)
+        else:
+            of_shot.update(eqn.outvars)
+            later.append(eqn)
+    are_of_shots = [not isinstance(atom, Literal) and atom in of_shot for atom in jaxpr.outvars]
+    if are_of_shots[0]:
+        return None
+
+    def run(packed: Any) -> list[Any]:
+        inner = {**values, record: packed}
+        for eqn in later:
+            _evaluate(eqn, inner)
+        return [inner[atom] for atom, yes in zip(jaxpr.outvars, are_of_shots, strict=True) if yes]
+
+    of_shots = iter(jax.vmap(run)(values[jaxpr.outvars[0]]) if any(are_of_shots) else [])
+    return [
+        next(of_shots) if yes else _read(atom, values)
+        for atom, yes in zip(jaxpr.outvars, are_of_shots, strict=True)
+    ], are_of_shots
+
+
+def _read(atom: Any, values: dict[Any, Any]) -> Any:
+    return atom.val if isinstance(atom, Literal) else values[atom]
+
+
+def _evaluate(eqn: JaxprEqn, values: dict[Any, Any]) -> None:
+    with within_equation(eqn):
+        results = bind_equation(eqn, *(_read(atom, values) for atom in eqn.invars))
+    values.update(zip(eqn.outvars, results, strict=True))
+
+
+def _joined(
+    once: _TracedShot, values: Sequence[Any], are_of_shots: Sequence[bool], where: str
+) -> list[Any]:
+    """Return the values of a circuit's statistics, of the values of each shot where they are."""
+    groups = once.circuit.groups
+    ends = np.cumsum(groups)
+
+    def of_one(value: Any, is_of_record: bool, statistic: Any, leaf: Any) -> Any:
+        size = sum(groups) if statistic.is_of_shots else len(groups)
+        if not is_of_record:
+            return jnp.broadcast_to(value, (size, *value.shape[1:]))
+        if is_measurement(leaf) and leaf.mv is None:
+            raise CompileError(
+                f"{where}: an outcome decides what is measured at the end. Measure the outcome "
+                "beside it, and combine the samples."
+            )
+        each = value[:, 0]
+        if statistic.is_of_shots:
+            return each
+        parts = zip(ends - groups, ends, strict=True)
+        return jnp.stack([jnp.mean(each[start:end], axis=0) for start, end in parts])
+
+    found = iter(zip(values, are_of_shots, strict=True))
+    return [
+        of_one(*next(found), statistic, leaf)
+        for statistic, leaf in zip(once.results.statistics, once.leaves, strict=True)
+        for _ in jax.tree.leaves(statistic.values)
+    ]
