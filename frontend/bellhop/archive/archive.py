@@ -18,6 +18,7 @@ import jax
 import jaxlib
 import numpy as np
 from jax.core import ShapedArray
+from jax.tree_util import PyTreeDef
 
 from bellhop.archive import machine_code
 from bellhop.archive.functions import Allowed, Function, encode_function
@@ -25,6 +26,7 @@ from bellhop.archive.modules import decode_module, encode_module
 from bellhop.archive.schema import Malformed, read
 from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
 from bellhop.base.source import warn_user
+from bellhop.base.types import Aval
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.code import Program
 from bellhop.compiler.target import CallbackTarget
@@ -263,7 +265,7 @@ def _unpack(
     return metadata, modules, executables
 
 
-def _encode(program: Program, signature: Any, out_tree: Any, what: str) -> dict[str, Any]:
+def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) -> dict[str, Any]:
     leaves, in_tree = jax.tree.flatten(signature)
     return {
         "in_tree": encode_tree(in_tree, f"the arguments of {what}"),
@@ -326,7 +328,7 @@ def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowe
     return structure, tuple(map(_decode_aval, record[avals]))
 
 
-def _encode_aval(aval: Any) -> _Aval:
+def _encode_aval(aval: Aval) -> _Aval:
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         raise CompileError(
             f"arrays of type {aval.dtype} cannot be saved as arguments or results. Pass "

@@ -154,7 +154,7 @@ def _named(record: Any) -> Iterator[Named]:
         yield from _named(tuple(vars(record).values()))
 
 
-def name_of(function: Any, what: str) -> str:
+def name_of(function: Callable[..., Any], what: str) -> str:
     """Return ``module:qualname`` of a function or class.
 
     Args:
@@ -227,5 +227,5 @@ def _at(module: str, qualname: str) -> Any:
     return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))
 
 
-def _is_or_wraps(found: Any, function: Any) -> bool:
+def _is_or_wraps(found: Any, function: Callable[..., Any]) -> bool:
     return found is function or getattr(found, "__wrapped__", None) is function

@@ -53,7 +53,7 @@ def read(form: Any, value: Any, where: str) -> Any:
     return _or_fail(value, _is_meant(form, value), where)
 
 
-def _is_meant(form: Any, value: Any) -> bool:
+def _is_meant(form: Any, value: object) -> bool:
     origin, arguments = typing.get_origin(form), typing.get_args(form)
     if origin is Literal:
         return any(type(value) is type(each) and value == each for each in arguments)
@@ -68,7 +68,7 @@ def _is_meant(form: Any, value: Any) -> bool:
     return type(value) is form
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: object) -> Any:
     if type(value) is list:
         return tuple(map(_frozen, value))
     if type(value) is dict:
@@ -76,7 +76,7 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-def _or_fail(value: Any, is_fitting: bool, where: str) -> Any:
+def _or_fail(value: object, is_fitting: bool, where: str) -> Any:
     if not is_fitting:
         raise Malformed(f"its {where} is not what is expected there")
     return value

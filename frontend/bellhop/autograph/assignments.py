@@ -34,12 +34,12 @@ _UPDATES: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def set_at(target: Any, path: Sequence[Any], value: Any) -> Any:
+def set_at(target: object, path: Sequence[Any], value: object) -> Any:
     """Assign to an element of an element of ...; return the target, or the array in its place."""
     return _change(target, path, lambda container, key: _set_item(container, key, value))
 
 
-def update_at(target: Any, path: Sequence[Any], update: str, value: Any) -> Any:
+def update_at(target: object, path: Sequence[Any], update: str, value: object) -> Any:
     """Change an element in place, by an operator that Python's ``ast`` names."""
     return _change(target, path, lambda container, key: _update(container, key, update, value))
 
@@ -83,7 +83,7 @@ def _update(target: Any, key: Any, update: str, value: Any) -> Any:
     return place.add(-value) if update == "sub" else getattr(place, in_place)(value)
 
 
-def _is_program_array(target: Any, key: Any, value: Any) -> bool:
+def _is_program_array(target: object, key: object, value: object) -> bool:
     if isinstance(target, jax.Array):
         return True
     return isinstance(target, np.ndarray) and any(map(is_traced, jax.tree.leaves((key, value))))
@@ -129,7 +129,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         )
         return self._store(base, call)
 
-    def _assign(self, target: Any, value: Any) -> Any:
+    def _assign(self, target: object, value: object) -> Any:
         if isinstance(target, ast.Tuple | ast.List):
             return self._assign_to_several(target, value)
         if not isinstance(target, ast.Subscript):
@@ -140,7 +140,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         )
         return self._store(base, call)
 
-    def _assign_to_several(self, target: Any, value: Any) -> Any:
+    def _assign_to_several(self, target: object, value: Any) -> Any:
         items: list[tuple[Any, Any]] = []
 
         def named(part: Any) -> Any:
@@ -173,7 +173,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return templates.replace("changed", changed=changed)
 
 
-def _path(target: Any) -> tuple[Any, Any]:
+def _path(target: object) -> tuple[Any, Any]:
     """Return what is indexed, and a tuple of the indices."""
     keys: list[Any] = []
     while isinstance(target, ast.Subscript):

@@ -79,7 +79,9 @@ def converted_call(
 transformer = Transformer(converted_call)
 
 
-def call_converted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_converted(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Call a function, converted where it is the user's."""
     if any(function is calling for calling in _CALLING) and not is_disabled():
         return function(*map(_argument, args), **kwargs)
@@ -121,7 +123,7 @@ def with_converted_function(fn: Any, converted: Callable[[Any], Any]) -> Any:
     return qnode
 
 
-def _is_qnode(value: Any) -> bool:
+def _is_qnode(value: object) -> bool:
     qml = sys.modules.get("pennylane")
     return qml is not None and isinstance(value, getattr(qml, "QNode", ()))
 
@@ -135,7 +137,7 @@ def _argument(value: Any) -> Any:
     return value
 
 
-def converted_or_same(function: Any) -> Any:
+def converted_or_same(function: Callable[..., Any]) -> Any:
     """Return a function converted; itself, with a warning, where that cannot be."""
     if not is_users(function):
         return function
@@ -147,7 +149,7 @@ def converted_or_same(function: Any) -> Any:
         return function
 
 
-def is_users(function: Any) -> bool:
+def is_users(function: Callable[..., Any]) -> bool:
     """Tell whether a function is Python that was written to be part of the program."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType) or hasattr(function, "ag_unconverted"):
@@ -171,7 +173,7 @@ def _is_within(module: str, name: Any) -> bool:
     return module == name or module.startswith(f"{name}.")
 
 
-def _traces(function: Any) -> bool:
+def _traces(function: Callable[..., Any]) -> bool:
     plain = function if hasattr(function, "__globals__") else type(function).__call__
     module = getattr(plain, "__globals__", {}).get("__name__") or getattr(
         function, "__module__", None

@@ -26,6 +26,7 @@ from bellhop.autograph.variables import (
     is_undefined,
 )
 from bellhop.base.source import user_site
+from bellhop.base.types import PyTree
 from bellhop.control_flow.cond import cond
 from bellhop.errors import AutoGraphError
 
@@ -76,7 +77,7 @@ class FunctionResult(NamedTuple):
     tree: Any
 
     @classmethod
-    def of(cls, value: Any) -> "FunctionResult":
+    def of(cls, value: object) -> "FunctionResult":
         """Return what is known of a pytree."""
         leaves, tree = jax.tree.flatten(value)
         return cls(list(map(_shape_of, leaves)), tree)
@@ -86,7 +87,7 @@ class FunctionResult(NamedTuple):
         return _rebuilt(self.tree, list(map(_zeros_of, self.leaves)))
 
 
-def _rebuilt(tree: Any, leaves: list[Any]) -> Any:
+def _rebuilt(tree: PyTree, leaves: list[Any]) -> Any:
     """Return a pytree; measurements in it are no new ones of the circuit."""
     if "pennylane" not in sys.modules:
         return jax.tree.unflatten(tree, leaves)
@@ -96,13 +97,13 @@ def _rebuilt(tree: Any, leaves: list[Any]) -> Any:
         return jax.tree.unflatten(tree, leaves)
 
 
-def _shape_of(leaf: Any) -> Any:
+def _shape_of(leaf: object) -> Any:
     if not isinstance(leaf, jax.Array):
         return leaf
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 
-def _zeros_of(leaf: Any) -> Any:
+def _zeros_of(leaf: object) -> Any:
     if not isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     return jnp.zeros(leaf.shape, leaf.dtype)
@@ -182,7 +183,7 @@ class _IfStatement:
             known.measure_instead([one, other], after)
         return after
 
-    def _leaves(self, number: int, position: int, value: Any) -> list[Any] | None:
+    def _leaves(self, number: int, position: int, value: object) -> list[Any] | None:
         """Return the arrays of a variable after a branch, as both branches return them."""
         if position in self.unset or not is_array_like(value):
             return None
@@ -232,7 +233,7 @@ class _IfStatement:
                 completed[position] = other.with_zeros()
         return tuple(completed)
 
-    def _is_never_read(self, value: Any, after: State) -> bool:
+    def _is_never_read(self, value: object, after: State) -> bool:
         """Tell whether a variable has no value after a branch, and nobody will ask for it."""
         if isinstance(value, UndefinedReturnValue):
             return True
@@ -294,7 +295,7 @@ class _IfStatement:
         )
 
 
-def _is_known(one: Any, other: Any) -> bool:
+def _is_known(one: object, other: object) -> bool:
     """Tell whether two values are the same, and known when the program is traced."""
     return is_same(one, other) or (
         jax.tree.structure(one) == jax.tree.structure(other)

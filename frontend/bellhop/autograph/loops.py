@@ -25,6 +25,7 @@ from bellhop.autograph.variables import (
     is_undefined,
 )
 from bellhop.base.source import user_site
+from bellhop.base.types import PyTree
 from bellhop.control_flow.cond import cond
 from bellhop.control_flow.for_loop import element_of_range, for_loop, n_iterations
 from bellhop.control_flow.predicates import as_integer
@@ -308,14 +309,14 @@ def _after_endless(test: Test, variables: Variables, after: State) -> State:
     return after
 
 
-def _replaced(state: State, position: int, value: Any) -> State:
+def _replaced(state: State, position: int, value: object) -> State:
     return (*state[:position], value, *state[position + 1 :])
 
 
 def _defined(what: str, variables: Variables, values: State) -> State:
     """Return the values of variables before a loop: what has none has none in it nor after it."""
 
-    def value(name: str, value: Any) -> Any:
+    def value(name: str, value: object) -> Any:
         if not is_undefined(value) or isinstance(value, UndefinedReturnValue):
             return value
         error = (
@@ -335,7 +336,7 @@ def _returned(leaves: Sequence[Any]) -> Any:
     return leaves[0] if len(leaves) == 1 else tuple(leaves)
 
 
-def _leaves(result: Any, count: int) -> Sequence[Any]:
+def _leaves(result: PyTree, count: int) -> Sequence[Any]:
     """Return what a loop, or a conditional, returned as a sequence."""
     if count == 0:
         return ()

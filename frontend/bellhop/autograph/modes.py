@@ -2,7 +2,6 @@
 
 import contextlib
 import sys
-from typing import Any
 
 from bellhop.base.source import user_site, warn_user
 from bellhop.errors import AutoGraphError
@@ -31,7 +30,7 @@ class DisableAutograph(contextlib.ContextDecorator):
     def __enter__(self) -> None:
         disable_conversion(1)
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         disable_conversion(-1)
 
 

@@ -17,7 +17,7 @@ from bellhop.errors import AutoGraphError
 from bellhop.tracing.state import tracing_with
 
 
-def run_autograph(fn: Any, *modules: str) -> Any:
+def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
     """Convert the Python control flow of a function, and of what it calls.
 
     ``if``, ``for`` and ``while`` on values that the program computes become the program's own,
@@ -76,7 +76,7 @@ def _calling(fn: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def autograph_source(fn: Any) -> str:
+def autograph_source(fn: Callable[..., Any]) -> str:
     """Return the source that a function was converted to.
 
     Args:

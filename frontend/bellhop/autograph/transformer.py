@@ -72,7 +72,7 @@ _STEPS = (
 class _Scope(FunctionScope):
     """The body of a converted function."""
 
-    def ret(self, value: Any, did_return: Any) -> Any:
+    def ret(self, value: object, did_return: Any) -> Any:
         """Return what the function returns.
 
         Raises:

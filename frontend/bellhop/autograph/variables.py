@@ -72,12 +72,12 @@ def can_be_unset(name: str) -> bool:
     return name.isidentifier() and not name.startswith("retval_")
 
 
-def is_undefined(value: Any) -> bool:
+def is_undefined(value: object) -> bool:
     """Tell whether a variable has no value."""
     return isinstance(value, Undefined | UndefinedReturnValue)
 
 
-def described(name: str, value: Any) -> str:
+def described(name: str, value: object) -> str:
     """Return what users know a variable by."""
     is_result = isinstance(value, UndefinedReturnValue) or name.startswith("retval_")
     return "the result of the function" if is_result else f"'{name}'"
@@ -88,20 +88,20 @@ def is_return_flag(name: str) -> bool:
     return name.startswith("do_return")
 
 
-def is_array_like(value: Any) -> bool:
+def is_array_like(value: object) -> bool:
     """Tell whether a value is a pytree of arrays and numbers, which a program can carry."""
     leaves = jax.tree.leaves(value)
     return all(isinstance(leaf, (jax.Array, np.ndarray, *_NUMBERS)) for leaf in leaves)
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same(one: object, other: object) -> bool:
     """Tell whether two values are the same object, or equal numbers that are known now."""
     if one is other:
         return True
     return isinstance(one, _NUMBERS) and type(one) is type(other) and bool(one == other)
 
 
-def is_traced(value: Any) -> bool:
+def is_traced(value: object) -> bool:
     """Tell whether a value is computed by the program, so that Python cannot decide by it."""
     return isinstance(value, jax.core.Tracer) or type(value).__name__ == "MeasurementValue"
 

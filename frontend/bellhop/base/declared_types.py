@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 from jax.export import is_symbolic_dim
+from jax.typing import DTypeLike
 
 from bellhop.base.source import definition_site, function_name
 from bellhop_runtime import DTYPES
@@ -60,7 +61,7 @@ def annotated_result_type(function: Callable[..., Any]) -> Any:
         ) from error
 
 
-def _globals(function: Any) -> dict[str, Any]:
+def _globals(function: Callable[..., Any]) -> dict[str, Any]:
     while isinstance(function, functools.partial):
         function = function.func
     if not hasattr(function, "__globals__") and not hasattr(function, "__func__"):
@@ -114,7 +115,7 @@ def _unpack_generics(declared: Any) -> Any:
     return declared if is_same else jax.tree.unflatten(tree, unpacked)
 
 
-def _unpack_generic(leaf: Any) -> Any:
+def _unpack_generic(leaf: object) -> Any:
     origin = typing.get_origin(leaf)
     if origin is typing.Annotated:
         return _unpack_generics(typing.get_args(leaf)[0])
@@ -161,7 +162,7 @@ def _leaf_aval(leaf: Any, where: str, narrows: bool) -> ShapedArray:
     )
 
 
-def array_type(where: str, shape: Sequence[Any], dtype: Any) -> ShapedArray:
+def array_type(where: str, shape: Sequence[Any], dtype: DTypeLike) -> ShapedArray:
     """Return the type of an array that is declared, or computed of such.
 
     The compiler ends the process at an array that it cannot address.
@@ -190,7 +191,7 @@ def array_type(where: str, shape: Sequence[Any], dtype: Any) -> ShapedArray:
     return ShapedArray(tuple(shape), dtype)
 
 
-def _is_number(leaf: Any) -> bool:
+def _is_number(leaf: object) -> bool:
     return isinstance(leaf, _PYTHON_SCALARS) and not isinstance(leaf, np.generic)
 
 

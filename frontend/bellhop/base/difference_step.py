@@ -1,16 +1,16 @@
 """How far finite differences go, in numbers of each precision."""
 
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 # The first is PennyLane's and Catalyst's.
 _STEPS = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 5e-4}
 
 
-def difference_step(dtype: Any, inner: int = 0) -> float:
+def difference_step(dtype: DTypeLike, inner: int = 0) -> float:
     """Return the step of finite differences in a type of floats or complex numbers.
 
     It is about the root of the precision: what rounding takes from the difference of two values

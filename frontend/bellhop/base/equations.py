@@ -101,7 +101,7 @@ def _depending_in_loop(
 def with_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> JaxprEqn:
     """Return an equation with other jaxprs in its parameters; itself where all are the same."""
 
-    def part(value: Any) -> Any:
+    def part(value: object) -> Any:
         if isinstance(value, ClosedJaxpr):
             return change(value)
         if type(value) is tuple and any(isinstance(each, ClosedJaxpr) for each in value):

@@ -12,6 +12,8 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr
 
+from bellhop.base.types import PyTree
+
 
 @dataclass(frozen=True)
 class _Structure:
@@ -49,7 +51,7 @@ class Flat:
         self._structure = structure
 
     @classmethod
-    def of(cls, tree: Any) -> "Flat":
+    def of(cls, tree: PyTree) -> "Flat":
         """Return a pytree taken apart."""
         found, structure = jax.tree_util.tree_flatten_with_path(tree)
         paths = tuple(path for path, _ in found)
@@ -60,7 +62,7 @@ class Flat:
         return Flat(self._structure, leaves)
 
     @classmethod
-    def of_structure(cls, tree: Any, leaves: Sequence[Any]) -> "Flat":
+    def of_structure(cls, tree: PyTree, leaves: Sequence[Any]) -> "Flat":
         """Return leaves in a structure, whose places have no names."""
         return cls(_Structure(tree, ((),) * tree.num_leaves), leaves)
 
@@ -101,7 +103,7 @@ def restored_arguments(args: Sequence[Flat], kwargs: dict[str, Flat]) -> tuple[A
     }
 
 
-def deeply_restored(tree: Any) -> Any:
+def deeply_restored(tree: PyTree) -> Any:
     """Return a pytree with what was taken apart in it put together again."""
     is_flat = lambda node: isinstance(node, Flat)
 

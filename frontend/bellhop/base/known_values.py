@@ -9,7 +9,7 @@ equations.  What is not known to be the same in the program counts as unknown.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,9 +18,11 @@ from jax import lax
 from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import jit_p
+from jax.typing import DTypeLike
 
 from bellhop._jax.private import bind_equation, equation_of, without_wrapping
 from bellhop.base.rewriting import interpret_by
+from bellhop.base.types import Operand
 
 # A wire is computed by fewer equations, and from smaller arrays; to look at more takes time.
 _MOST_EQUATIONS = 200
@@ -31,14 +33,14 @@ class _UnknownError(Exception):
     """A value depends on what is not known, or is computed in a way that is not."""
 
 
-def known(value: Any) -> np.ndarray | None:
+def known(value: object) -> np.ndarray | None:
     """Return a value that is computed from nothing but constants; else None."""
     values = known_at(value, (), [()])
     return None if values is None else values[0]
 
 
 def known_at(
-    value: Any, numbers: Sequence[Any], at: Sequence[tuple[int, ...]]
+    value: object, numbers: Sequence[Any], at: Sequence[tuple[int, ...]]
 ) -> list[np.ndarray] | None:
     """Return a value for each of some tuples of numbers, if they and constants decide it.
 
@@ -54,7 +56,7 @@ def known_at(
         return None
 
 
-def deciding(value: Any, numbers: Sequence[Any]) -> list[int]:
+def deciding(value: object, numbers: Sequence[Any]) -> list[int]:
     """Return which numbers decide a value; none where anything but they and constants does.
 
     Args:
@@ -67,13 +69,13 @@ def deciding(value: Any, numbers: Sequence[Any]) -> list[int]:
         return []
 
 
-def known_or_traced(value: Any) -> Any:
+def known_or_traced(value: object) -> Any:
     """Return a value that is computed from nothing but constants as an array of NumPy's."""
     found = known(value) if isinstance(value, Tracer) and _is_integral(value.dtype) else None
     return value if found is None else found
 
 
-def known_or_bound(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+def known_or_bound(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     """Evaluate an equation: by NumPy, where arrays of NumPy's are given that decide the results."""
     is_known = [isinstance(operand, np.ndarray | np.generic) for operand in operands]
     if any(is_known):
@@ -89,7 +91,7 @@ def known_or_bound(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
     return bind_equation(eqn, *operands)
 
 
-def _sliced(eqn: JaxprEqn, array: Any, *starts: Any) -> Any:
+def _sliced(eqn: JaxprEqn, array: Operand, *starts: Any) -> Any:
     sizes = eqn.params["slice_sizes"]
     first = np.clip(starts, 0, np.subtract(np.shape(array), sizes)).astype(int).tolist()
     return lax.slice(array, first, np.add(first, sizes).tolist())
@@ -98,7 +100,7 @@ def _sliced(eqn: JaxprEqn, array: Any, *starts: Any) -> Any:
 class _Computation:
     """What computes a traced value."""
 
-    def __init__(self, value: Any, numbers: Sequence[Any]) -> None:
+    def __init__(self, value: object, numbers: Sequence[Any]) -> None:
         self._numbers = [(id(number), number.dtype) for number in numbers]
         # By the identities of tracers, which the equations keep alive.
         self._constants: dict[int, np.ndarray] = {}
@@ -124,7 +126,7 @@ class _Computation:
         """Return the places of the numbers that the value is computed from."""
         return [place for place, (key, _) in enumerate(self._numbers) if key in self._used]
 
-    def _reach(self, value: Any) -> int:
+    def _reach(self, value: object) -> int:
         """Note the equations that make a value, those before others first; return its key."""
         value = without_wrapping(value)
         key = id(value)
@@ -163,15 +165,15 @@ def _constant(value: Any) -> np.ndarray:
     return np.asarray(value)
 
 
-def _is_integral(dtype: Any) -> bool:
+def _is_integral(dtype: DTypeLike) -> bool:
     return not jax.dtypes.issubdtype(dtype, jax.dtypes.extended) and np.dtype(dtype).kind in "biu"
 
 
-def _is_computable(eqn: Any) -> bool:
+def _is_computable(eqn: JaxprEqn) -> bool:
     return eqn.primitive is jit_p or eqn.primitive in _RULES
 
 
-def _evaluate(eqn: Any, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _evaluate(eqn: JaxprEqn, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
     if eqn.primitive is jit_p:
         return _evaluate_jaxpr(eqn.params["jaxpr"], operands)
     rule = _RULES.get(eqn.primitive)
@@ -187,8 +189,8 @@ def _evaluate(eqn: Any, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
     return results
 
 
-def _evaluate_jaxpr(closed: Any, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-    def of_numbers(eqn: Any, *operands: Any) -> list[np.ndarray]:
+def _evaluate_jaxpr(closed: ClosedJaxpr, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def of_numbers(eqn: JaxprEqn, *operands: Operand) -> list[np.ndarray]:
         # A literal is a number of Python's.
         dtypes = (atom.aval.dtype for atom in eqn.invars)
         return _evaluate(eqn, list(map(np.asarray, operands, dtypes)))
@@ -198,21 +200,21 @@ def _evaluate_jaxpr(closed: Any, operands: Sequence[np.ndarray]) -> list[np.ndar
     return list(map(np.asarray, results, (aval.dtype for aval in closed.out_avals)))
 
 
-def _div(_: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _div(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if not np.all(y):
         raise _UnknownError
     # XLA's rounds to zero, and NumPy's down.
     return (x - np.fmod(x, y)) // y
 
 
-def _rem(_: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _rem(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if not np.all(y):
         raise _UnknownError
     return np.fmod(x, y)
 
 
 def _shifted(shift: Callable[..., Any], *, is_logical: bool = False) -> Callable[..., Any]:
-    def rule(_: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def rule(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if np.any((y < 0) | (y >= 8 * x.dtype.itemsize)):
             raise _UnknownError
         if not is_logical:
@@ -223,26 +225,26 @@ def _shifted(shift: Callable[..., Any], *, is_logical: bool = False) -> Callable
     return rule
 
 
-def _select(_: Any, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
+def _select(_: object, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
     if which.dtype != bool:
         raise _UnknownError
     return np.where(which, cases[1], cases[0])
 
 
-def _broadcast(params: Any, x: np.ndarray) -> np.ndarray:
+def _broadcast(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
     shape = [1] * len(params["shape"])
     for axis, size in zip(params["broadcast_dimensions"], x.shape, strict=True):
         shape[axis] = size
     return np.broadcast_to(x.reshape(shape), params["shape"])
 
 
-def _reshape(params: Any, x: np.ndarray) -> np.ndarray:
+def _reshape(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
     if params["dimensions"] is not None:
         raise _UnknownError
     return x.reshape(params["new_sizes"])
 
 
-def _iota(params: Any) -> np.ndarray:
+def _iota(params: Mapping[str, Any]) -> np.ndarray:
     if math.prod(params["shape"]) > _MOST_ELEMENTS:
         raise _UnknownError
     shape = [1] * len(params["shape"])
@@ -251,13 +253,13 @@ def _iota(params: Any) -> np.ndarray:
     return np.broadcast_to(numbers.reshape(shape), params["shape"])
 
 
-def _slice(params: Any, x: np.ndarray) -> np.ndarray:
+def _slice(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
     strides = params["strides"] or (1,) * x.ndim
     bounds = zip(params["start_indices"], params["limit_indices"], strides, strict=True)
     return x[tuple(slice(*each) for each in bounds)]
 
 
-def _dynamic_slice(params: Any, x: np.ndarray, *starts: np.ndarray) -> np.ndarray:
+def _dynamic_slice(params: Mapping[str, Any], x: np.ndarray, *starts: np.ndarray) -> np.ndarray:
     places = []
     for start, size, length in zip(starts, params["slice_sizes"], x.shape, strict=True):
         first = min(max(int(start), 0), length - size)
@@ -265,11 +267,11 @@ def _dynamic_slice(params: Any, x: np.ndarray, *starts: np.ndarray) -> np.ndarra
     return x[tuple(places)]
 
 
-def _split(params: Any, x: np.ndarray) -> list[np.ndarray]:
+def _split(params: Mapping[str, Any], x: np.ndarray) -> list[np.ndarray]:
     return np.split(x, np.cumsum(params["sizes"])[:-1], params["axis"])
 
 
-def _unstack(params: Any, x: np.ndarray) -> list[np.ndarray]:
+def _unstack(params: Mapping[str, Any], x: np.ndarray) -> list[np.ndarray]:
     return list(np.moveaxis(x, params["axis"], 0))
 
 

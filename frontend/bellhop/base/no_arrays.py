@@ -1,18 +1,16 @@
 """Values that JAX does not take for arrays, in words."""
 
-from typing import Any
-
 import numpy as np
 
 
-def described(value: Any) -> str:
+def described(value: object) -> str:
     """Return what a value is that is no array of JAX's, after an "is"."""
     if isinstance(value, np.ndarray | np.generic):
         return f"an array of dtype {value.dtype}, which JAX does not have"
     return f"of type {type(value).__name__}, which is no array"
 
 
-def advice(value: Any) -> str:
+def advice(value: object) -> str:
     """Return what to do with an argument that is no array."""
     framework = type(value).__module__.partition(".")[0]
     if framework == "torch":

@@ -22,13 +22,14 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive
 
 from bellhop._jax.private import bind_equation, within_equation
 from bellhop.base.equations import with_inner_jaxprs
+from bellhop.base.types import Operand
 
 # Takes an equation and the values of its operands; returns the values of its results.
 Rule = Callable[..., Sequence[Any]]
 Rules = Mapping[Primitive, Rule]
 
 
-def interpret(closed: ClosedJaxpr, rules: Rules, *inputs: Any) -> list[Any]:
+def interpret(closed: ClosedJaxpr, rules: Rules, *inputs: Operand) -> list[Any]:
     """Evaluate a jaxpr; an equation without a rule is what it is.
 
     Args:
@@ -40,7 +41,7 @@ def interpret(closed: ClosedJaxpr, rules: Rules, *inputs: Any) -> list[Any]:
 
 
 def interpret_by(
-    closed: ClosedJaxpr, rule_of: Callable[[JaxprEqn], Rule], *inputs: Any
+    closed: ClosedJaxpr, rule_of: Callable[[JaxprEqn], Rule], *inputs: Operand
 ) -> list[Any]:
     """Evaluate a jaxpr by a rule for each of its equations.
 

@@ -10,12 +10,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from bellhop.base.declared_types import ResultTypeError, result_avals
 from bellhop.base.flat import Flat
 from bellhop.base.no_arrays import advice, described
 from bellhop.base.source import function_name
 from bellhop.base.static_arguments import POSITIONAL
+from bellhop.base.types import Args, Kwargs, PyTree
 
 
 class DeclaredSignature:
@@ -39,7 +41,7 @@ class DeclaredSignature:
         """Tell whether the types of arguments are those that are declared."""
         return jax.tree.flatten(types) == jax.tree.flatten((self.args, {}))
 
-    def promote(self, args: Any, kwargs: Any) -> Any:
+    def promote(self, args: Args, kwargs: Kwargs) -> Any:
         """Return all arguments, by position, in the declared types.
 
         Returns None where some do not promote to them.
@@ -81,7 +83,7 @@ class DeclaredSignature:
         return tuple((of.dtype, of.shape, of.dtype.type, _scalars(of)) for of in self._leaves)
 
 
-def _is_of_type(leaf: Any, dtype: Any) -> bool:
+def _is_of_type(leaf: object, dtype: DTypeLike) -> bool:
     if isinstance(leaf, jax.Array) and leaf.weak_type:
         return False
     return isinstance(leaf, jax.Array | np.ndarray | np.generic) and leaf.dtype == dtype
@@ -93,7 +95,7 @@ def _scalars(declared: Any) -> tuple[type[Any], ...]:
     return tuple(kind for kind in (bool, int, float, complex) if _promotes(kind(), declared.dtype))
 
 
-def _promotes(leaf: Any, dtype: Any) -> bool:
+def _promotes(leaf: object, dtype: DTypeLike) -> bool:
     return jnp.promote_types(jnp.result_type(leaf), dtype) == dtype
 
 
@@ -122,7 +124,7 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
     return DeclaredSignature(function_name(function), signature, tuple(args))
 
 
-def check_arrays(where: str, names: Sequence[str], args: Any, kwargs: Any) -> None:
+def check_arrays(where: str, names: Sequence[str], args: Args, kwargs: Kwargs) -> None:
     """Refuse arguments that are no arrays.
 
     Args:
@@ -150,7 +152,7 @@ def check_arrays(where: str, names: Sequence[str], args: Any, kwargs: Any) -> No
             )
 
 
-def result_arrays(where: str, result: Any) -> tuple[list[Any], Any]:
+def result_arrays(where: str, result: PyTree) -> tuple[list[Any], Any]:
     """Return the leaves of what a traced function returned, as arrays, and its structure.
 
     Args:
@@ -174,13 +176,13 @@ def result_arrays(where: str, result: Any) -> tuple[list[Any], Any]:
     return arrays, structure
 
 
-def _as_array(leaf: Any) -> Any:
+def _as_array(leaf: object) -> Any:
     if isinstance(leaf, np.ndarray | np.generic):
         jax.typeof(leaf)  # Refuses a dtype that JAX does not have.
     return leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf)
 
 
-def leaf_signature(names: Sequence[str], args: Any, kwargs: Any) -> inspect.Signature:
+def leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> inspect.Signature:
     """Return the signature of a function of the leaves of arguments, each with a name of its own.
 
     Args:
@@ -214,7 +216,7 @@ def _leaf_name(names: Sequence[str], path: tuple[Any, ...]) -> str:
 def array_types(arguments: Any) -> Any:
     """Return the shapes and dtypes of arrays, in the structure of what is a ``Flat``."""
 
-    def type_of(leaf: Any) -> jax.ShapeDtypeStruct:
+    def type_of(leaf: object) -> jax.ShapeDtypeStruct:
         aval = jax.typeof(leaf)
         return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 

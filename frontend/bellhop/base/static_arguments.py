@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from bellhop.base.source import definition_site, function_name
+from bellhop.base.types import Args, Kwargs
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -104,7 +105,7 @@ class StaticArguments:
                 )
         self._positions |= {i for i, p in enumerate(positional) if p.name in self._names}
 
-    def split(self, args: Any, kwargs: Any) -> tuple["Static", Any, Any]:
+    def split(self, args: Args, kwargs: Kwargs) -> tuple["Static", Any, Any]:
         """Return the static arguments, and the others.
 
         Raises:
@@ -118,7 +119,7 @@ class StaticArguments:
         kwargs = {name: value for name, value in kwargs.items() if name not in self._names}
         return Static(static), args, kwargs
 
-    def _check_hashable(self, key: int | str, value: Any) -> None:
+    def _check_hashable(self, key: int | str, value: object) -> None:
         try:
             hash(value)
         except TypeError as error:
@@ -189,7 +190,7 @@ class Static:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Static) and self._key == other._key
 
-    def merge(self, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def merge(self, args: Args, kwargs: Kwargs) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Put the static arguments back between the others."""
         rest = iter(args)
         positions = {key for key in self._values if isinstance(key, int)}

@@ -8,6 +8,7 @@ import jax
 
 from bellhop.base.declared_types import MISSING
 from bellhop.base.source import function_name
+from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.flavour import Report
 from bellhop.compiler.target import is_array_like
 
@@ -49,7 +50,7 @@ class _WithStaticArguments:
     """A function some of whose arguments are no arrays; equal ones are equal callbacks."""
 
     def __init__(
-        self, function: Callable[..., Any], tree: Any, static: tuple[tuple[int, Any], ...]
+        self, function: Callable[..., Any], tree: PyTree, static: tuple[tuple[int, Any], ...]
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = function_name(function)
@@ -57,7 +58,7 @@ class _WithStaticArguments:
         self._tree = tree
         self._static = static
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __call__(self, *arrays: Operand) -> Any:
         leaves = list(arrays)
         for index, value in self._static:
             leaves.insert(index, value)

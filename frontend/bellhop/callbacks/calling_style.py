@@ -38,7 +38,7 @@ class CallingStyle:
 
 def calling_style(
     name: str,
-    function: Any,
+    function: Callable[..., Any] | None,
     result_type: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],

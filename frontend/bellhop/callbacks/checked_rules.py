@@ -10,6 +10,7 @@ import numpy as np
 
 from bellhop.base.flat import Flat
 from bellhop.base.source import definition_site
+from bellhop.base.types import Aval, Operand, PyTree
 from bellhop.callbacks.linear_map import zero_tangent
 from bellhop.compiler.target import describe, is_array_like
 from bellhop.tracing.state import NOT_TRACEABLE
@@ -66,7 +67,7 @@ def checked_pair(pair: Any, what: str, second: str) -> tuple[Any, Any]:
     return pair
 
 
-def checked_result(result: Any, what: str, tree: Any, avals: Sequence[Any]) -> Any:
+def checked_result(result: PyTree, what: str, tree: PyTree, avals: Sequence[Any]) -> Any:
     """Return the result that a rule returned.
 
     Raises:
@@ -85,7 +86,7 @@ def checked_result(result: Any, what: str, tree: Any, avals: Sequence[Any]) -> A
     return result
 
 
-def checked_tangent(tangent: Any, what: str, tree: Any, avals: Sequence[Any]) -> Any:
+def checked_tangent(tangent: PyTree, what: str, tree: PyTree, avals: Sequence[Any]) -> Any:
     """Return the tangent of the result that a rule returned, as JAX takes it.
 
     Raises:
@@ -110,7 +111,7 @@ def check_residuals(residuals: Any, what: str) -> None:
             )
 
 
-def checked_cotangents(cotangents: Any, what: str, args: tuple[Flat, ...]) -> list[Any]:
+def checked_cotangents(cotangents: PyTree, what: str, args: tuple[Flat, ...]) -> list[Any]:
     """Return the leaves of the cotangents of the arguments, each of its type.
 
     Args:
@@ -134,7 +135,7 @@ def checked_cotangents(cotangents: Any, what: str, args: tuple[Flat, ...]) -> li
             f"argument{'s' * (len(args) != 1)}. Return one for each, None for zero."
         )
 
-    def checked(index: int, cotangent: Any, arg: Flat) -> list[Any]:
+    def checked(index: int, cotangent: Operand, arg: Flat) -> list[Any]:
         if cotangent is None:
             return list(map(zero_tangent, arg.leaves))
         of = f"argument {index}"
@@ -148,7 +149,7 @@ def checked_cotangents(cotangents: Any, what: str, args: tuple[Flat, ...]) -> li
     ]
 
 
-def _is_sequence_of(arg: Flat, cotangents: Any) -> bool:
+def _is_sequence_of(arg: Flat, cotangents: PyTree) -> bool:
     """Tell a sequence of the only cotangent from the cotangent of a sequence."""
     if not isinstance(cotangents, tuple | list):
         return False
@@ -157,7 +158,7 @@ def _is_sequence_of(arg: Flat, cotangents: Any) -> bool:
     return wrapped or not bare
 
 
-def _checked(tangent: Any, tree: Any, avals: Sequence[Any], what: str, of: str) -> list[Any]:
+def _checked(tangent: PyTree, tree: PyTree, avals: Sequence[Any], what: str, of: str) -> list[Any]:
     """Return the leaves of a tangent or cotangent, of the types of what it belongs to."""
     try:
         leaves = tree.flatten_up_to(tangent)
@@ -166,7 +167,7 @@ def _checked(tangent: Any, tree: Any, avals: Sequence[Any], what: str, of: str) 
             f"{what} a value of structure {jax.tree.structure(tangent)}; {of} has {tree}."
         ) from error
 
-    def checked(leaf: Any, aval: Any) -> Any:
+    def checked(leaf: object, aval: Aval) -> Any:
         if not jnp.issubdtype(aval.dtype, jnp.inexact):
             return zero_tangent(aval)
         if isinstance(leaf, bool | int | float | complex):
@@ -181,9 +182,9 @@ def _checked(tangent: Any, tree: Any, avals: Sequence[Any], what: str, of: str) 
     return list(map(checked, leaves, avals))
 
 
-def _is_array(leaf: Any) -> bool:
+def _is_array(leaf: object) -> bool:
     return isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex)
 
 
-def _is_like(leaf: Any, aval: Any) -> bool:
+def _is_like(leaf: object, aval: Aval) -> bool:
     return (jnp.shape(leaf), jnp.result_type(leaf)) == (aval.shape, aval.dtype)

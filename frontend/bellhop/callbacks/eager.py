@@ -61,7 +61,7 @@ def _device_ordinal(leaves: Sequence[Any]) -> int:
     return 0
 
 
-def _host_array(leaf: Any) -> np.ndarray:
+def _host_array(leaf: object) -> np.ndarray:
     dtype = jax.typeof(leaf).dtype
     if jnp.issubdtype(dtype, jax.dtypes.extended):
         # As in a compiled program, where a key is the words that it consists of.

@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Effect, Primitive
+from jax.extend.core import Effect, JaxprEqn, Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
+from jax.tree_util import PyTreeDef
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops, keep_rules_around
 from bellhop._jax.private import (
@@ -30,6 +31,7 @@ from bellhop._jax.private import (
     register_ordered_effect,
 )
 from bellhop.base.source import user_site
+from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.eager import call_with_arrays
 from bellhop.callbacks.linear_map import is_perturbed
 from bellhop.callbacks.partitioned import attempted
@@ -124,7 +126,7 @@ class Flavour:
     def target(
         self,
         function: Callable[..., Any],
-        in_tree: Any,
+        in_tree: PyTreeDef,
         results: Results = NO_RESULTS,
         *,
         site: str | None = None,
@@ -151,7 +153,7 @@ class Flavour:
         return [jnp.asarray(result) for result in call_with_arrays(target, leaves)]
 
     def abstract_eval(
-        self, *avals: Any, target: CallbackTarget
+        self, *avals: Aval, target: CallbackTarget
     ) -> tuple[Sequence[Any], frozenset[Effect]]:
         """Return the types of the results, and the effects."""
         keep_effects_in_loops()
@@ -178,14 +180,14 @@ class Flavour:
             raise target.side_effect_error()
 
     def transpose(
-        self, cotangents: Sequence[Any], *operands: Any, target: CallbackTarget
+        self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> Sequence[Any]:
         """Refuse what only a function said to be linear gets to: nothing says that it is."""
         del cotangents, operands
         raise target.derivative_error()
 
     def lower(
-        self, ctx: mlir.LoweringRuleContext, *operands: Any, target: CallbackTarget
+        self, ctx: mlir.LoweringRuleContext, *operands: Operand, target: CallbackTarget
     ) -> Sequence[Any]:
         """Lower a call to our dialect, or in programs of JAX's own to what these can hold."""
         lowering = lowering_in_progress()
@@ -263,14 +265,14 @@ class Report(Flavour):
         """Allow all: nobody sees tangents."""
 
     def transpose(
-        self, cotangents: Sequence[Any], *operands: Any, target: CallbackTarget
+        self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> Sequence[Any]:
         """Refuse tangents, which a function said to be linear shows."""
         del cotangents, operands
         raise target.tangent_error()
 
     def partial_eval(
-        self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: Any
+        self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
     ) -> tuple[Any, ...]:
         """Report when the arguments are first known, and only then."""
         del saveable
@@ -279,12 +281,12 @@ class Report(Flavour):
         return eqn, None, [], [], []
 
 
-def uninstantiated(instantiated: Sequence[bool], eqn: Any) -> list[Any]:
+def uninstantiated(instantiated: Sequence[bool], eqn: JaxprEqn) -> list[Any]:
     """Return the residuals that an equation under ``jax.checkpoint`` needs, which is unknown."""
     return [var for var, yes in zip(eqn.invars, instantiated, strict=True) if not yes]
 
 
-def _is_inexact(aval: Any) -> bool:
+def _is_inexact(aval: Aval) -> bool:
     return jnp.issubdtype(aval.dtype, jnp.inexact)
 
 

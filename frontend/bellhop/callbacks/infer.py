@@ -15,6 +15,7 @@ import numpy as np
 
 from bellhop.base.declared_types import ResultTypeError, array_type
 from bellhop.base.source import function_name, user_site
+from bellhop.base.types import Aval, PyTree
 from bellhop.callbacks.flavour import Results
 from bellhop.compiler.gates_in_callbacks import WithoutGates, circuit_here
 from bellhop.compiler.target import describe, flatten_arguments
@@ -66,7 +67,7 @@ def inferred_results(
 
 
 def _call_with_zeros(
-    flavour: str, function: Callable[..., Any], avals: Sequence[Any], tree: Any
+    flavour: str, function: Callable[..., Any], avals: Sequence[Any], tree: PyTree
 ) -> Results:
     types_of_arguments = ", ".join(map(describe, avals))
     called = (
@@ -95,7 +96,7 @@ def _call_with_zeros(
     return results, out_tree
 
 
-def _zeros(aval: Any) -> np.ndarray:
+def _zeros(aval: Aval) -> np.ndarray:
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         # Of a random key, callbacks get the words.
         aval = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(aval.shape, aval.dtype))
@@ -104,7 +105,7 @@ def _zeros(aval: Any) -> np.ndarray:
     return zeros
 
 
-def _type_of(leaf: Any, called: str) -> Any:
+def _type_of(leaf: object, called: str) -> Any:
     array = None if isinstance(leaf, type) else np.asarray(leaf)
     if array is None or array.dtype not in DTYPES:
         raise ResultTypeError(

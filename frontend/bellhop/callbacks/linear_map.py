@@ -21,6 +21,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import hold_weakly_in_caches
+from bellhop.base.types import Aval, Operand, PyTree
 from bellhop.mesh.manual_axes import varying_as
 
 Leaves = Sequence[Any]
@@ -60,16 +61,16 @@ tangents_p.multiple_results = True
 
 
 @tangents_p.def_impl
-def _evaluate(*operands: Any, linear: LinearMap) -> list[Any]:
+def _evaluate(*operands: Operand, linear: LinearMap) -> list[Any]:
     return linear.evaluate(*linear.split(operands))
 
 
 @tangents_p.def_abstract_eval
-def _abstract_eval(*avals: Any, linear: LinearMap) -> Sequence[Any]:
+def _abstract_eval(*avals: Aval, linear: LinearMap) -> Sequence[Any]:
     return varying_as(avals, linear.result_avals)
 
 
-def _transpose(cotangents: Leaves, *operands: Any, linear: LinearMap) -> list[Any]:
+def _transpose(cotangents: Leaves, *operands: Operand, linear: LinearMap) -> list[Any]:
     saved, tangents = linear.split(operands)
     found = linear.transpose(saved, list(map(ad.instantiate_zeros, cotangents)))
     return [None] * len(saved) + [
@@ -95,7 +96,7 @@ def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[
     return results, jax.jvp(evaluate, *of_perturbed)[1]
 
 
-def is_perturbed(tangent: Any) -> bool:
+def is_perturbed(tangent: PyTree) -> bool:
     """Tell whether a tangent, as a rule of JAX's gets it, may differ from zero."""
     if isinstance(tangent, jax.custom_derivatives.SymbolicZero | ad.Zero):
         return False

@@ -8,7 +8,7 @@ from bellhop.base.pickling import PickledByName
 from bellhop.base.source import function_name
 
 
-def method_of(function: Any, instance: Any, owner: type | None) -> Any:
+def method_of(function: Callable[..., Any], instance: object, owner: type | None) -> Any:
     """Return what a function that stands in a class is to an instance.
 
     A static method, and a callable without a method of Python's, is itself.
@@ -46,7 +46,7 @@ class Caller(PickledByName):
     def __repr__(self) -> str:
         return f"<{self._what}: call it with the arguments>"
 
-    def __get__(self, instance: Any, owner: type | None = None) -> "Caller":
+    def __get__(self, instance: object, owner: type | None = None) -> "Caller":
         if instance is None:
             return self
         return Caller(method_of(self._function, instance, owner), self._caller_of, self._what)

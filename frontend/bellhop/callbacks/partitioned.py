@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
+from jax.tree_util import PyTreeDef
 
 from bellhop.callbacks.eager import call_with_arrays
 from bellhop.compiler.target import CallbackTarget
@@ -52,7 +53,9 @@ def attempted(
         the call, which never fails, and what makes of its results those of the target, or raises.
     """
 
-    def part(function: Any, arity: int, out_tree: Any, *result_avals: Any) -> CallbackTarget:
+    def part(
+        function: Callable[..., Any], arity: int, out_tree: PyTreeDef, *result_avals: Any
+    ) -> CallbackTarget:
         return CallbackTarget(
             flavour=target.flavour,
             function=functools.update_wrapper(function, target.function),

@@ -10,6 +10,7 @@ import jax
 from bellhop.base.declared_types import MISSING, annotated_result_type, infer, result_avals
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import function_name, user_site
+from bellhop.base.types import PyTree
 from bellhop.callbacks.calling_style import calling_style
 from bellhop.callbacks.checked_rules import (
     checked_pair,
@@ -155,7 +156,7 @@ class PureCallback(PickledByName):
         args = vary_with(args, args)
         return self._differentiable(self._results(args, {}))(*args)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> "PureCallback":
+    def __get__(self, instance: object, owner: type | None = None) -> "PureCallback":
         if instance is None:
             return self
         method = self._duplicate()
@@ -207,7 +208,7 @@ class PureCallback(PickledByName):
         else:
             rule, name = functools.partial(self._forward_rule, results), "jvp"
 
-        def differentiate(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        def differentiate(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
             result, tangent = rule(primals, tangents)
             what = rule_of(name, self.__name__, user_rule)
             result = checked_result(result, what, tree, avals)
@@ -216,7 +217,7 @@ class PureCallback(PickledByName):
         call.defjvp(differentiate, symbolic_zeros=name == "fwd")
         return call
 
-    def _forward_rule(self, results: Results, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    def _forward_rule(self, results: Results, primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
         avals, tree = results
         assert self._jvp is not None
         what = rule_of("jvp", self.__name__, self._jvp)

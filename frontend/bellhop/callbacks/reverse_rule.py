@@ -16,6 +16,7 @@ from jax.core import ShapedArray
 
 from bellhop.base.flat import Flat
 from bellhop.base.signature import array_types
+from bellhop.base.types import Args, PyTree
 from bellhop.callbacks.checked_rules import (
     check_residuals,
     checked_cotangents,
@@ -52,7 +53,7 @@ class ReverseRule:
     bwd: Rule
     jvp: Rule | None
 
-    def differentiate(self, args: Any, tangents: Any) -> tuple[Any, Any]:
+    def differentiate(self, args: Args, tangents: PyTree) -> tuple[Any, Any]:
         """Return what ``fwd`` says of the result, and the tangent: a rule of ``jax.custom_jvp``."""
         what = rule_of("fwd", self.name, self.fwd)
         result, residuals = checked_pair(self.fwd(*args), what, "residuals")
@@ -65,7 +66,7 @@ class ReverseRule:
         return result, self._of_result(moved)
 
     def _linear_map(
-        self, args: Any, point: Any, active: Sequence[bool]
+        self, args: Args, point: Any, active: Sequence[bool]
     ) -> Callable[[Sequence[Any]], list[Any]]:
         """Return the map from tangents of active arguments to those of inexact results."""
         types = tuple(array_types(Flat.of(arg)) for arg in args)

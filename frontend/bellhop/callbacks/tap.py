@@ -6,6 +6,7 @@ from types import FunctionType
 from typing import Any
 
 from bellhop.base.source import function_name, user_site
+from bellhop.base.types import Args, Kwargs
 from bellhop.callbacks.tap_flavour import Tap
 from bellhop.compiler.target import is_left_to_python
 
@@ -60,7 +61,7 @@ def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     TAP.call(fn, args, kwargs)
 
 
-def _check_arity(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
+def _check_arity(fn: Callable[..., Any], args: Args, kwargs: Kwargs) -> None:
     """Refuse at once what would be raised where nobody waits for it."""
     if not kwargs and _takes_just(fn, len(args)):
         return

@@ -6,8 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import JaxprEqn
 from jax.interpreters import ad, mlir
 
+from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.flavour import Flavour, Report, ordered_effect, uninstantiated
 from bellhop.compiler.target import CallbackTarget
 
@@ -34,7 +36,7 @@ class Tap(Flavour):
         _WITHOUT_RESULTS.primitive.bind(*leaves, target=target)
         return [jnp.asarray(leaf) for leaf in leaves]
 
-    def abstract_eval(self, *avals: Any, target: CallbackTarget) -> Any:
+    def abstract_eval(self, *avals: Aval, target: CallbackTarget) -> Any:
         """Return the types of the operands, and the effects."""
         _, effects = super().abstract_eval(*avals, target=target)
         return avals, effects
@@ -61,7 +63,7 @@ class Tap(Flavour):
         return self.primitive.bind(*primals, target=target), tangents
 
     def transpose(
-        self, cotangents: Sequence[Any], *operands: Any, target: CallbackTarget
+        self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> list[Any]:
         """Tap the cotangents in place of the tangents, which reverse mode never computes."""
         if target.transforms is None:
@@ -77,7 +79,7 @@ class Tap(Flavour):
         ]
 
     def partial_eval(
-        self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: Any
+        self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
     ) -> tuple[Any, ...]:
         """Under ``jax.checkpoint``, tap again where values are computed again."""
         residuals = uninstantiated(instantiated, eqn)
@@ -90,7 +92,7 @@ class Tap(Flavour):
         return eqn, eqn, none, all_, residuals
 
     def lower(
-        self, ctx: mlir.LoweringRuleContext, *operands: Any, target: CallbackTarget
+        self, ctx: mlir.LoweringRuleContext, *operands: Operand, target: CallbackTarget
     ) -> Sequence[Any]:
         """Lower to a call without results, whose operands go on."""
         of_call = ctx.replace(primitive=_WITHOUT_RESULTS.primitive, avals_out=())

@@ -12,6 +12,7 @@ import jax
 from bellhop.base.flat import flat_arguments
 from bellhop.base.signature import DeclaredSignature, array_types
 from bellhop.base.static_arguments import NO_STATIC, Static, StaticArguments
+from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.inspection import Inspectable
 from bellhop.compiled.stages import Lowered, PinnedRunner, Traced
 from bellhop.compiled.traced_function import TracedFunction
@@ -60,7 +61,7 @@ class AheadOfTime(Inspectable):
             else:
                 self._runner.trace(self._declared.args, {})
 
-    def jit_compile(self, args: Any, **kwargs: Any) -> bool:
+    def jit_compile(self, args: Args, **kwargs: Any) -> bool:
         """Compile for arguments, without running.
 
         Args:
@@ -165,7 +166,7 @@ class AheadOfTime(Inspectable):
         function.__name__ = self._traced.name
         return function
 
-    def _separate(self, args: Any, kwargs: Any) -> tuple[Static, Any, Any]:
+    def _separate(self, args: Args, kwargs: Kwargs) -> tuple[Static, Any, Any]:
         """Return static arguments, and the others as the program takes them."""
         if self._static:
             return self._static.split(args, kwargs)

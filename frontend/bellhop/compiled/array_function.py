@@ -81,7 +81,7 @@ class ArrayFunction:
         return of_active, *(arg for arg, yes in zip(args, active, strict=True) if yes)
 
     def _derive(
-        self, kind: str, key: Any, function: Callable[..., Any], latest: Any = None
+        self, kind: str, key: object, function: Callable[..., Any], latest: Any = None
     ) -> "ArrayFunction":
         # Always the same one, which is compiled once.
         if (kind, key) not in self._derived:

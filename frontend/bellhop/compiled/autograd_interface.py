@@ -10,15 +10,17 @@ import jax
 import numpy as np
 from autograd.extend import defvjp_argnums, primitive  # type: ignore[import-untyped]
 from autograd.numpy.numpy_boxes import ArrayBox  # type: ignore[import-untyped]
+from jax.tree_util import PyTreeDef
 from pennylane.numpy import tensor
 
 from bellhop.base.source import function_name
 from bellhop.base.static_arguments import NO_STATIC
+from bellhop.base.types import Args, Kwargs, Operand, PyTree
 from bellhop.compiled.array_function import ArrayFunction
 from bellhop.transformations.traced import traced
 
 
-def call_from_autograd(function: Any, args: Any, kwargs: Any) -> Any:
+def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
     """Call a qjit function with arguments of which some are of ``autograd_types``."""
     if any(type(arg) is ArrayBox for arg in args):
         return _call_boxed(function, args, kwargs)
@@ -40,7 +42,7 @@ def _call_boxed(function: Any, args: Any, kwargs: Any) -> Any:
     return jax.tree.unflatten(tree, [results[i] for i in range(tree.num_leaves)])
 
 
-def _of_leaves(function: Any, static: Any, in_tree: Any) -> ArrayFunction:
+def _of_leaves(function: Any, static: Any, in_tree: PyTreeDef) -> ArrayFunction:
     # With the function itself, so that both go together.
     known = function.__dict__.setdefault("_in_autograd", {})
     if (static, in_tree) not in known:
@@ -55,28 +57,28 @@ def _of_leaves(function: Any, static: Any, in_tree: Any) -> ArrayFunction:
     return known[static, in_tree]
 
 
-def _tensor(array: Any) -> Any:
+def _tensor(array: Operand) -> Any:
     value = np.array(array)
     return tensor(value, requires_grad=_is_inexact(value))
 
 
-def _is_inexact(array: Any) -> bool:
+def _is_inexact(array: Operand) -> bool:
     return bool(np.issubdtype(array.dtype, np.inexact))
 
 
 @primitive  # type: ignore[untyped-decorator]
-def _call(function: ArrayFunction, *arrays: Any) -> tuple[Any, ...]:
+def _call(function: ArrayFunction, *arrays: Operand) -> tuple[Any, ...]:
     results = map(np.array, function([np.asarray(array) for array in arrays]))
     # A tensor that needs no derivative cannot be in a box.
     return tuple(_tensor(result) if _is_inexact(result) else result for result in results)
 
 
-def _make_vjp(argnums: Sequence[int], results: Any, args: Any, kwargs: Any) -> Any:
+def _make_vjp(argnums: Sequence[int], results: Any, args: Args, kwargs: Kwargs) -> Any:
     function, *arrays = args
     active = tuple(place in argnums for place in range(1, len(args)))
     order = sorted(argnums)
 
-    def pull(cotangents: Any) -> tuple[Any, ...]:
+    def pull(cotangents: PyTree) -> tuple[Any, ...]:
         inexact = [cotangents[i] for i in range(len(results)) if _is_inexact(results[i])]
         found = _call(function.pullback(active), *arrays, *inexact)
         return tuple(found[order.index(place)] for place in argnums)

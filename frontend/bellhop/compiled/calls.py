@@ -15,6 +15,7 @@ from bellhop._jax.private import (
 )
 from bellhop.base.callers_context import keep_context
 from bellhop.base.static_arguments import NO_STATIC, Static
+from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.ahead_of_time import AheadOfTime
 from bellhop.compiled.ran import CircuitsThatRan
 from bellhop.compiler.failures import (
@@ -169,7 +170,7 @@ class Called(AheadOfTime, CompiledCall):
             hide_frames(failure)
             raise
 
-    def _call_transformed(self, args: Any, kwargs: Any) -> Any:
+    def _call_transformed(self, args: Args, kwargs: Kwargs) -> Any:
         """Become part of a program, or of a transformation that is not in one."""
         raise_failures_of_plain_jits()
         if not is_transformed_eagerly() or current_circuit() is not None or is_recording():
@@ -183,7 +184,7 @@ class Called(AheadOfTime, CompiledCall):
             self._traced.refuse(args, kwargs)
             raise
 
-    def _run_specially(self, static: Static, args: Any, kwargs: Any) -> Any:
+    def _run_specially(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         """Run without the fast path: beside other runs, or with reports or a profile."""
         if runs_under_way() > RUNS_FOR_EACH_CLIENT:
             run = self._runner.run_on_spare_device

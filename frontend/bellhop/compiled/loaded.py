@@ -16,6 +16,7 @@ from bellhop.base.flat import restored_arguments
 from bellhop.base.module_text import parse
 from bellhop.base.signature import array_types, describe
 from bellhop.base.static_arguments import Static
+from bellhop.base.types import Args, Aval, Kwargs
 from bellhop.compiled.programs import Made
 from bellhop.compiled.qjit import QJIT
 from bellhop.compiler.failures import RUN_ERRORS
@@ -38,7 +39,7 @@ class LoadedFunction(QJIT[Any, Any]):
         self._path = path
         self._saved = programs
 
-        def original_function(*_: Any, **__: Any) -> NoReturn:
+        def original_function(*_: object, **__: object) -> NoReturn:
             raise CompileError(
                 f"{self!r} was loaded from a file and cannot be traced. Call it as it is."
             )
@@ -46,7 +47,9 @@ class LoadedFunction(QJIT[Any, Any]):
         original_function.__name__ = original_function.__qualname__ = name
         super().__init__(original_function, CompileOptions(**options))
 
-    def _specially(self, begun: Any, failed: BaseException | None, args: Any, kwargs: Any) -> Any:
+    def _specially(
+        self, begun: Any, failed: BaseException | None, args: Args, kwargs: Kwargs
+    ) -> Any:
         if not trace_state_clean():
             raise NotImplementedError(
                 f"{self!r} was loaded from a file: it can be called, and not differentiated, "
@@ -59,7 +62,7 @@ class LoadedFunction(QJIT[Any, Any]):
             self._check_executable(args, kwargs, error)
             raise
 
-    def _check_executable(self, args: Any, kwargs: Any, error: Exception) -> None:
+    def _check_executable(self, args: Args, kwargs: Kwargs, error: Exception) -> None:
         """Say where a run failed because XLA cannot compile what the file holds."""
         try:
             # One that ran is there.
@@ -79,7 +82,7 @@ class LoadedFunction(QJIT[Any, Any]):
             "process, and call bellhop.load there."
         )
 
-    def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
+    def _make(self, static: Static, args: Args, kwargs: Kwargs) -> Made:
         saved = self._find(args, kwargs)
         module = parse(saved.module)
         try:
@@ -98,7 +101,9 @@ class LoadedFunction(QJIT[Any, Any]):
             raise self._refusal(error) from error
         return Made(program, (static, *array_types((args, kwargs))), saved.out_tree)
 
-    def _finish(self, lowered: jax.stages.Lowered, args: Any, kwargs: Any) -> jax.stages.Compiled:
+    def _finish(
+        self, lowered: jax.stages.Lowered, args: Args, kwargs: Kwargs
+    ) -> jax.stages.Compiled:
         code = self._find(args, kwargs).machine_code
         if code is None:
             return super()._finish(lowered, args, kwargs)
@@ -121,7 +126,7 @@ class LoadedFunction(QJIT[Any, Any]):
         )
 
 
-def _is_like(leaf: Any, aval: Any) -> bool:
+def _is_like(leaf: object, aval: Aval) -> bool:
     return jnp.shape(leaf) == aval.shape and jnp.result_type(leaf) == aval.dtype
 
 

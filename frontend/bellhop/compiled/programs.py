@@ -11,6 +11,7 @@ from bellhop.base.callers_context import keep_context
 from bellhop.base.devices import device_name, host_device
 from bellhop.base.module_text import parse
 from bellhop.base.static_arguments import Static
+from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.code import Program
 from bellhop.compiler.optimize import optimize
 from bellhop.compiler.regions import take_regions
@@ -34,7 +35,7 @@ class Made:
     signature: tuple[Static, Any, Any]
     out_tree: Any
 
-    def is_for(self, static: Static, args: Any, kwargs: Any) -> bool:
+    def is_for(self, static: Static, args: Args, kwargs: Kwargs) -> bool:
         """Tell whether it was made for arguments like these."""
         leaves, tree = jax.tree.flatten((args, kwargs))
         known, known_tree = jax.tree.flatten(self.signature[1:])
@@ -96,7 +97,7 @@ class Programs:
         # A program, the stage whose module is replaced, and the text of the other one.
         self._replacement: tuple[Made, str, str] | None = None
 
-    def compile(self, static: Static, args: Any, kwargs: Any) -> Made:
+    def compile(self, static: Static, args: Args, kwargs: Kwargs) -> Made:
         """Make the program of a signature, and keep it."""
         replaced = self._replacement
         if replaced is not None and replaced[0].is_for(static, args, kwargs):

@@ -16,6 +16,7 @@ from bellhop.base.pickling import PickledByName
 from bellhop.base.signature import array_types, declared_signature, describe
 from bellhop.base.source import warn_user
 from bellhop.base.static_arguments import Static, StaticArguments
+from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.calls import Called
 from bellhop.compiled.programs import Made, Programs
 from bellhop.compiled.traced_function import TracedFunction
@@ -124,7 +125,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
     def __copy__(self) -> "QJIT[P, R]":
         return self
 
-    def __deepcopy__(self, memo: Any) -> "QJIT[P, R]":
+    def __deepcopy__(self, memo: object) -> "QJIT[P, R]":
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -199,7 +200,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         self._programs.made.clear()
         self._choose_fast_calls()
 
-    def _compile(self, static: Static, args: Any, kwargs: Any) -> tuple[Code, Any]:
+    def _compile(self, static: Static, args: Args, kwargs: Kwargs) -> tuple[Code, Any]:
         """Make the program of a new signature; return it and the structure of its result."""
         made = self._programs.compile(static, args, kwargs)
         self._choose_fast_calls()
@@ -209,7 +210,9 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             write_stages(self.workspace, level, made.program)
         return made.program.code, made.out_tree
 
-    def _finish(self, lowered: jax.stages.Lowered, args: Any, kwargs: Any) -> jax.stages.Compiled:
+    def _finish(
+        self, lowered: jax.stages.Lowered, args: Args, kwargs: Kwargs
+    ) -> jax.stages.Compiled:
         """Make the executable of a program."""
         return lowered.compile()
 
@@ -219,7 +222,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         self._programs.replace_newest(stage, text)
         self._runner.clear_cache()
 
-    def _make(self, static: Static, args: Any, kwargs: Any) -> Made:
+    def _make(self, static: Static, args: Args, kwargs: Kwargs) -> Made:
         self._traced.refuse(args, kwargs)
         args, kwargs = types = array_types((args, kwargs))
         if self._declared is not None and not self._declared.is_of(types):
@@ -272,7 +275,7 @@ def qjit(fn: Any = None, **options: Any) -> Any:
     """
     known = compile_options(options)
 
-    def decorate(fn: Any) -> QJIT[Any, Any]:
+    def decorate(fn: Callable[..., Any]) -> QJIT[Any, Any]:
         if not callable(fn):
             raise TypeError(f"qjit takes a function, got {fn!r} of type {type(fn).__name__}.")
         return QJIT(fn, known)

@@ -9,6 +9,7 @@ from bellhop._jax.private import run_compiled
 from bellhop.base.flat import flat_arguments, restored_arguments
 from bellhop.base.signature import describe
 from bellhop.base.static_arguments import Static
+from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.failures import with_failures
 from bellhop.run.embedding import first_input
 from bellhop.run.runner import Runner
@@ -148,7 +149,7 @@ class PinnedRunner(Runner):
 
     has_fast_calls = False
 
-    def run(self, static: Static, args: Any, kwargs: Any) -> Any:
+    def run(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         """Run it."""
         return self.run_aside(static, args, kwargs)
 
@@ -163,7 +164,7 @@ class PinnedRunner(Runner):
         first = first_input(self.given_handle, self._static)
         return run_compiled(self._executable, None, first, *args, **kwargs)
 
-    def _check(self, args: Any, kwargs: Any) -> None:
+    def _check(self, args: Args, kwargs: Kwargs) -> None:
         leaves, tree = jax.tree.flatten((args, kwargs))
         (_, *others), named = self._executable.args_info
         declared, declared_tree = jax.tree.flatten((tuple(others), named))

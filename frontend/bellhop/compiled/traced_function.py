@@ -10,6 +10,7 @@ from bellhop.base.flat import restored_arguments
 from bellhop.base.signature import check_arrays, describe, leaf_signature, result_arrays
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.base.static_arguments import Static, StaticArguments
+from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.programs import Made
 from bellhop.compiler.compile import compile_program
 from bellhop.errors import CompileError
@@ -67,12 +68,12 @@ class TracedFunction:
         transformed.__name__ = self.name + ON_HOST
         return jax.jit(transformed)
 
-    def run_uncompiled(self, static: Static, args: Any, kwargs: Any) -> Any:
+    def run_uncompiled(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         """Run one operation after another, as ``jax.disable_jit`` asks."""
         args, kwargs = static.merge(args, kwargs)
         return traced(self.converted)(*args, **kwargs)
 
-    def refuse(self, args: Any, kwargs: Any) -> None:
+    def refuse(self, args: Args, kwargs: Kwargs) -> None:
         """Say what is wrong with arguments that JAX refused, where it is their type."""
         names = self.static.names_of_others(self._function)
         check_arrays(f"qjit of {self.where}", names, args, kwargs)
@@ -94,7 +95,7 @@ class TracedFunction:
                 "computes' in the guide, doc/guide/sharp-bits."
             )
 
-    def make(self, static: Static, args: Any, kwargs: Any, table: CallbackTable) -> Made:
+    def make(self, static: Static, args: Args, kwargs: Kwargs, table: CallbackTable) -> Made:
         """Trace the program of a signature, and compile it as far as XLA.
 
         Args:

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
+from jax.tree_util import PyTreeDef
 
 from bellhop._jax.patches.emission_of_callbacks import emit_callbacks_by
 from bellhop._jax.private import (
@@ -23,6 +24,7 @@ from bellhop._jax.private import (
 )
 from bellhop.base.declared_types import array_type
 from bellhop.base.source import qualified_name
+from bellhop.base.types import Operand
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.context import lowering_in_progress
 from bellhop.compiler.functions_of_jax_callbacks import FunctionOfJax, call_by_us
@@ -31,7 +33,7 @@ from bellhop.errors import CompileError
 from bellhop_mlir._walk import named, source_line
 
 
-def _canonical(value: Any) -> np.ndarray:
+def _canonical(value: object) -> np.ndarray:
     array = np.asarray(value)
     return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
 
@@ -39,13 +41,13 @@ def _canonical(value: Any) -> np.ndarray:
 def _emit(
     ctx: mlir.LoweringRuleContext,
     function: Callable[..., Sequence[Any]],
-    token: Any,
+    token: Operand,
     operands: Sequence[Any],
     operand_avals: Sequence[Any],
     result_avals: Sequence[Any],
     *,
     has_side_effect: bool,
-    **_: Any,
+    **_: object,
 ) -> tuple[list[Any], Any, Any]:
     """Lower a call of JAX's to one of ours; the arguments are those of JAX's own function.
 
@@ -74,14 +76,14 @@ def _emit(
 
 def _lower_buffer_callback(
     ctx: mlir.LoweringRuleContext,
-    *operands: Any,
+    *operands: Operand,
     callback: Callable[..., None],
-    in_tree: Any,
-    out_tree: Any,
+    in_tree: PyTreeDef,
+    out_tree: PyTreeDef,
     has_side_effect: bool,
     input_output_aliases: Sequence[tuple[int, int]],
     command_buffer_compatible: bool,
-    **_: Any,
+    **_: object,
 ) -> list[Any]:
     """Lower a ``buffer_callback`` of JAX's to ours."""
     function, circuit = callback, None
@@ -107,7 +109,7 @@ def _call(
     ctx: mlir.LoweringRuleContext,
     target: CallbackTarget,
     operands: Sequence[Any],
-    token: Any,
+    token: Operand,
     has_side_effect: bool,
 ) -> tuple[list[Any], Any]:
     lowering = lowering_in_progress()

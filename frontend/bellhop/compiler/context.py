@@ -22,6 +22,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import ir_type
 from bellhop.base.scoped_state import ScopedState
+from bellhop.base.types import Operand
 from bellhop_mlir.dialects import callback as dialect
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Lowering:
         target: "CallbackTarget",
         kind: str,
         operands: Sequence[Any],
-        token: Any,
+        token: Operand,
         *,
         n_arguments: int | None = None,
     ) -> tuple[list[Any], Any]:

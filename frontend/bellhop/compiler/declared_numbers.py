@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 
-def takes_number(dtype: np.dtype, value: Any) -> bool:
+def takes_number(dtype: np.dtype, value: object) -> bool:
     """Tell whether a type takes a Python number's kind."""
     if isinstance(value, bool):
         return True

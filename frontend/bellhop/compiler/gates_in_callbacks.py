@@ -48,7 +48,7 @@ def _queue_type() -> Any:
             super().__init__()
             self._where = where
 
-        def append(self, obj: Any, **_: Any) -> None:
+        def append(self, obj: Any, **_: object) -> None:
             raise CircuitError(
                 f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} stands in a callback, "
                 "which runs when the circuit has been compiled, and is no part of it. Take it "

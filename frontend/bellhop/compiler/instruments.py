@@ -145,7 +145,7 @@ def _record(timing: Timing) -> None:
 def listen_to_xla() -> None:
     """Have JAX tell how long XLA takes."""
 
-    def listen(event: str, duration: float, **_: Any) -> None:
+    def listen(event: str, duration: float, **_: object) -> None:
         if event == _XLA_EVENT:
             _record(Timing("XLA", duration))
 

@@ -26,6 +26,7 @@ from bellhop._jax.private import (
     without_mesh,
 )
 from bellhop.base.devices import host_device
+from bellhop.base.types import Args, Kwargs, PyTree
 
 
 class Elsewhere(Exception):
@@ -88,7 +89,7 @@ def on_host() -> Iterator[None]:
         yield
 
 
-def committed_devices(tree: Any) -> set[jax.Device]:
+def committed_devices(tree: PyTree) -> set[jax.Device]:
     """Return the devices that arrays in a pytree are committed to."""
     return {
         device
@@ -98,13 +99,13 @@ def committed_devices(tree: Any) -> set[jax.Device]:
     }
 
 
-def are_together(tree: Any) -> bool:
+def are_together(tree: PyTree) -> bool:
     """Tell whether arrays are committed to no more than one device, and that of the host."""
     devices = committed_devices(tree)
     return len(devices) <= 1 and all(device.platform == "cpu" for device in devices)
 
 
-def gathered(tree: Any) -> Any:
+def gathered(tree: PyTree) -> Any:
     """Return a pytree whose arrays a program on the host takes, on one device where they were not.
 
     Copies are committed to none: that a program needs them there is not the user's choice.
@@ -112,14 +113,14 @@ def gathered(tree: Any) -> Any:
     return tree if are_together(tree) else moved_freely(tree)
 
 
-def moved(tree: Any, device: jax.Device) -> Any:
+def moved(tree: PyTree, device: jax.Device) -> Any:
     """Return a pytree with its arrays committed to a device; other leaves stay as they are."""
     return jax.tree.map(
         lambda leaf: jax.device_put(leaf, device) if isinstance(leaf, jax.Array) else leaf, tree
     )
 
 
-def moved_freely(tree: Any) -> Any:
+def moved_freely(tree: PyTree) -> Any:
     """Return a pytree with its arrays on the host, committed to no device."""
     return jax.tree.map(
         lambda leaf: uncommitted(leaf) if isinstance(leaf, jax.Array) else leaf,
@@ -127,7 +128,7 @@ def moved_freely(tree: Any) -> Any:
     )
 
 
-def ready(args: Any, kwargs: Any, device: jax.Device | None = None) -> tuple[Any, Any]:
+def ready(args: Args, kwargs: Kwargs, device: jax.Device | None = None) -> tuple[Any, Any]:
     """Return arguments whose arrays a program finds where it begins, which it may so at once.
 
     XLA copies large NumPy arrays later, and runs what waits for an array on a thread of its own.

@@ -8,6 +8,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import hold_weakly_in_caches
+from bellhop.base.types import Aval
 from bellhop.compiler.code import Code, call, merge
 from bellhop.compiler.placement import refuse_lowering_elsewhere
 
@@ -20,7 +21,7 @@ program_p.multiple_results = True
 
 
 @program_p.def_abstract_eval
-def _abstract_eval(*avals: Any, code: Code, is_region: bool) -> Any:
+def _abstract_eval(*avals: Aval, code: Code, is_region: bool) -> Any:
     del is_region
     # JAX drops what has no result; where a program has none, it returns the handle.
     return code.out_avals or avals[-1:]

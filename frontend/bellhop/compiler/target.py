@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.core import ShapedArray
+from jax.typing import DTypeLike
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.base.source import definition_site, function_name, qualified_name
@@ -268,7 +269,7 @@ class CallbackTarget:
             "each element, or jax.lax.map, which has an order."
         )
 
-    def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
+    def convert(self, value: object, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
         """Return a result leaf, which is not exactly as declared, as an array that is.
 
         JAX arrays and lists of numbers are arrays in another coat and are taken; nothing
@@ -352,7 +353,7 @@ def is_left_to_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     return trace_state_clean() and not all(map(is_array_like, jax.tree.leaves((args, kwargs))))
 
 
-def is_array_like(leaf: Any) -> bool:
+def is_array_like(leaf: object) -> bool:
     """Tell whether JAX takes a leaf for an array."""
     if isinstance(leaf, np.ma.MaskedArray):
         return False
@@ -365,7 +366,7 @@ def is_array_like(leaf: Any) -> bool:
     return True
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """Describe a value by dtype and shape, or by its type."""
     if isinstance(value, np.ma.MaskedArray):
         return f"a masked array {_describe_type(value.dtype, value.shape)}"
@@ -381,7 +382,7 @@ def _canonical(dtype: np.dtype) -> Any:
     return jax.dtypes.canonicalize_dtype(dtype) if dtype in DTYPES else dtype
 
 
-def _describe_type(dtype: Any, shape: tuple[int, ...]) -> str:
+def _describe_type(dtype: DTypeLike, shape: tuple[int, ...]) -> str:
     # Types of random keys, and of other frameworks, are none of NumPy's.
     with contextlib.suppress(TypeError):
         # The name of one in another byte order is that of the native one.

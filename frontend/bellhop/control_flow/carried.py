@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from bellhop.base.types import PyTree
 from bellhop.control_flow.steps import classical_result
 
 
-def as_carried(construct: str, result: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:
+def as_carried(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a body returned as the tuple of arrays that it stands for.
 
     Raises:
@@ -15,7 +16,7 @@ def as_carried(construct: str, result: Any, carried: tuple[Any, ...]) -> tuple[A
     return tuple(classical_result(construct, "the body", value) for value in values)
 
 
-def as_values(construct: str, result: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:
+def as_values(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a body returned as the tuple of carried values that it stands for.
 
     Raises:

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from bellhop.base.types import Args, Kwargs
 from bellhop.control_flow.branches import run_branch
 from bellhop.control_flow.interpretation import is_outcome
 from bellhop.control_flow.predicates import as_predicate
@@ -134,7 +135,7 @@ class Conditional:
         branches = [partial(branch, *args, **kwargs) for branch in (*functions, function)]
         return run_branch("cond", index, [*names, name], branches)
 
-    def _record(self, args: Any, kwargs: Any) -> None:
+    def _record(self, args: Args, kwargs: Kwargs) -> None:
         """Put the gates of the branches on a tape of PennyLane's, which knows no else-if."""
         others: Any = None
         for pred, function in [*self._branches, (True, self._otherwise)]:
@@ -151,7 +152,7 @@ class Conditional:
             others = ~pred if others is None else others & ~pred
 
 
-def _record_if(outcome: Any, function: Function, args: Any, kwargs: Any) -> None:
+def _record_if(outcome: Any, function: Function, args: Args, kwargs: Kwargs) -> None:
     """Put the gates of a branch on the active tape, each on condition of an outcome."""
     import pennylane as qml
 
@@ -171,5 +172,5 @@ def _record_if(outcome: Any, function: Function, args: Any, kwargs: Any) -> None
         qml.ops.Conditional(outcome, operation)
 
 
-def _nothing(*_: Any, **__: Any) -> None:
+def _nothing(*_: object, **__: object) -> None:
     return None

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bellhop.base.types import Operand
 from bellhop.control_flow.carried import as_carried, as_values, refuse_resizing, unwrap
 from bellhop.control_flow.interpretation import is_interpreted, is_unrolling
 from bellhop.control_flow.predicates import as_integer
@@ -79,7 +80,7 @@ def for_loop(
                     carried = as_values("for_loop", body(index, *carried), init)
                 return unwrap(carried)
 
-            def run_body(carried: tuple[Any, ...], iteration: Any) -> tuple[Any, ...]:
+            def run_body(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
                 return as_carried("for_loop", body(_index_at(iteration, bounds), *carried), init)
 
             circuit = taker_of_gates()
@@ -89,7 +90,7 @@ def for_loop(
             if bar is None:
                 return unwrap(run(count, run_body, init))
 
-            def run_and_show(carried: tuple[Any, ...], iteration: Any) -> tuple[Any, ...]:
+            def run_and_show(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
                 after = run_body(carried, iteration)
                 bar.advance(after=after)
                 return after
@@ -104,12 +105,12 @@ def for_loop(
     return decorate
 
 
-def _index_at(iteration: Any, bounds: Bounds) -> Any:
+def _index_at(iteration: Operand, bounds: Bounds) -> Any:
     lower, _, step = bounds
     return element_of_range(iteration, lower, step)
 
 
-def element_of_range(iteration: Any, lower: Any, step: Any) -> Any:
+def element_of_range(iteration: Operand, lower: Any, step: Any) -> Any:
     """Return an element of a range by its number, with no equations where that is the number."""
     stride = iteration if isinstance(step, int) and step == 1 else iteration * step
     return stride if isinstance(lower, int) and lower == 0 else lower + stride

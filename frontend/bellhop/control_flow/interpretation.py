@@ -2,7 +2,6 @@
 
 import sys
 from contextlib import AbstractContextManager
-from typing import Any
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.tracing.state import is_tracing, trace_state, tracing_with
@@ -29,7 +28,7 @@ def unrolling() -> AbstractContextManager[None]:
     return tracing_with(unrolls=True)
 
 
-def is_outcome(value: Any) -> bool:
+def is_outcome(value: object) -> bool:
     """Tell whether a value is a measurement's outcome in a circuit that is not compiled."""
     if "pennylane" not in sys.modules:
         return False

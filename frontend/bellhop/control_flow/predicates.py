@@ -31,7 +31,7 @@ def as_predicate(construct: str, value: Any) -> Any:
     return array != 0 if is_traced else bool(array)
 
 
-def _no_number(construct: str, value: Any) -> TypeError:
+def _no_number(construct: str, value: object) -> TypeError:
     return TypeError(
         f"{construct}: a condition must be a bool or a number; one is a {type(value).__name__}. "
         "Outcomes of bellhop.measure are numbers of a compiled program."

@@ -45,6 +45,7 @@ from jax.interpreters import ad
 from bellhop._jax.patches.reverse_mode_of_loops import transpose_loops_by
 from bellhop._jax.private import partial_eval_jaxpr_nounits, transpose_jaxpr
 from bellhop.base.equations import equations_of
+from bellhop.base.types import Aval, Operand
 from bellhop.control_flow.repeated_effects import without_effects
 from bellhop.control_flow.unused_values import needed_values, without_unused
 from bellhop.tracing.state import trace_state, tracing_with
@@ -303,10 +304,10 @@ def _inverted(flags: Iterable[bool]) -> list[bool]:
     return [not flag for flag in flags]
 
 
-def _zeros(aval: Any) -> Any:
+def _zeros(aval: Aval) -> Any:
     return jnp.zeros(aval.shape, aval.dtype)
 
 
-def _instantiated(cotangent: Any, aval: Any) -> Any:
+def _instantiated(cotangent: Operand, aval: Aval) -> Any:
     is_zero = cotangent is None or type(cotangent) is ad.Zero
     return _zeros(aval) if is_zero else cotangent

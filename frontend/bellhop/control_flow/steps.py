@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
+from jax.tree_util import PyTreeDef
 
 from bellhop.base.flat import Flat
+from bellhop.base.types import PyTree
 
 Step = Callable[..., tuple[Any, Any]]
 
@@ -49,7 +51,7 @@ class TracedStep:
         closed: what was traced.
     """
 
-    def __init__(self, closed: ClosedJaxpr, out_tree: Any) -> None:
+    def __init__(self, closed: ClosedJaxpr, out_tree: PyTreeDef) -> None:
         self.has_effects = bool(closed.effects)
         self.closed = closed
         self._out_tree = out_tree
@@ -128,7 +130,7 @@ def traced_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[
         _check_same(branches.construct, names[0], results[0], name, result)
     common = _changed(_common_dtype, *results)
 
-    def runner(closed: Any, out_tree: Any) -> Step:
+    def runner(closed: ClosedJaxpr, out_tree: PyTreeDef) -> Step:
         def run(*others: Any) -> tuple[Any, Any]:
             leaves = eval_jaxpr(closed.jaxpr, closed.consts, *jax.tree.leaves(others))
             result, rest = jax.tree.unflatten(out_tree, leaves)
@@ -157,7 +159,7 @@ def _changed(change: Callable[..., Any], first: Flat, *others: Flat) -> Flat:
     return first.with_leaves([change(*column) for column in columns])
 
 
-def classical_result(construct: str, name: str, result: Any) -> Any:
+def classical_result(construct: str, name: str, result: PyTree) -> Any:
     """Return a result without the gates in it, which were queued when they were made.
 
     Raises:
@@ -172,7 +174,7 @@ def classical_result(construct: str, name: str, result: Any) -> Any:
         gates = measurements = ()
     quantum = (*gates, *measurements)
 
-    def check(leaf: Any) -> Any:
+    def check(leaf: object) -> Any:
         if isinstance(leaf, gates):
             return None
         if isinstance(leaf, measurements):
@@ -223,7 +225,7 @@ def _common_dtype(*leaves: Any) -> Any:
     return jax.ShapeDtypeStruct(first.shape, jnp.result_type(*types))
 
 
-def _widened(value: Any, returned: Any) -> Any:
+def _widened(value: object, returned: Any) -> Any:
     common = _common_dtype(value, returned)
     return value if _same_dtype(value, common) else _cast(value, common)
 
@@ -232,7 +234,7 @@ def _same_dtype(one: Any, other: Any) -> bool:
     return bool(one.dtype == other.dtype)
 
 
-def _cast(value: Any, like: Any) -> Any:
+def _cast(value: object, like: Any) -> Any:
     if jnp.issubdtype(like.dtype, jax.dtypes.extended):
         return value
     # No longer weakly typed either: what a variable of the program holds is of its type.

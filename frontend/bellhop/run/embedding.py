@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from bellhop.base.static_arguments import NO_STATIC, Static
+from bellhop.base.types import PyTree
 from bellhop.compiler.code import Code
 from bellhop.compiler.placement import refuse_context_elsewhere
 from bellhop.compiler.program import program_p
@@ -27,7 +28,7 @@ class EffectsOnly:
     the structure of what the function returned.
     """
 
-    def __init__(self, tree: Any, kept: Any) -> None:
+    def __init__(self, tree: PyTree, kept: Any) -> None:
         self.tree = tree
         self.kept = kept
 
@@ -37,7 +38,7 @@ jax.tree_util.register_pytree_node(
 )
 
 
-def wait_for(result: Any) -> None:
+def wait_for(result: PyTree) -> None:
     """Wait for a program that began late.
 
     Dispatch is synchronous except where an argument is still on its way: JAX copies large

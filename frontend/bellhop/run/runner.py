@@ -11,6 +11,7 @@ from bellhop._jax.private import run_compiled
 from bellhop.base.devices import host_device
 from bellhop.base.flat import flat_arguments, restored_arguments
 from bellhop.base.static_arguments import NO_STATIC, Static
+from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.code import table_handle
 from bellhop.compiler.failures import with_failures
 from bellhop.compiler.placement import (
@@ -135,12 +136,12 @@ class Runner:
         """Whether ``jit`` may be called with the arguments as they are."""
         return self.given_handle is not None and not self._gathers
 
-    def run(self, static: Static, args: Any, kwargs: Any) -> Any:
+    def run(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         """Run by a fast call where that is possible."""
         return self.resume(static, args, kwargs, None, None)
 
     def resume(
-        self, static: Static, args: Any, kwargs: Any, begun: Any, failed: BaseException | None
+        self, static: Static, args: Args, kwargs: Kwargs, begun: Any, failed: BaseException | None
     ) -> Any:
         """Run by a fast call where that is possible, or go on after one.
 
@@ -185,7 +186,7 @@ class Runner:
             raise
         return run(static, args, kwargs)
 
-    def _run_gathered(self, static: Static, args: Any, kwargs: Any) -> Any:
+    def _run_gathered(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         args, kwargs = gathered((args, kwargs))
         with on_host():
             return self._run(None, static, args, kwargs)

@@ -3,12 +3,13 @@
 import contextlib
 import threading
 from collections.abc import Hashable, Iterator
-from typing import Any
 
 import jax
 
+from bellhop.base.types import Args, Kwargs
 
-def signature_of(static: Hashable, args: Any, kwargs: Any) -> Hashable:
+
+def signature_of(static: Hashable, args: Args, kwargs: Kwargs) -> Hashable:
     """Return what JAX tells the programs of a function apart by, of values or of tracers."""
     leaves, tree = jax.tree.flatten((args, kwargs))
     avals = map(jax.typeof, leaves)

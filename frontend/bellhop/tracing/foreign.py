@@ -44,7 +44,7 @@ _ATTRIBUTES = {
 }
 
 
-def check_foreign_option(name: str, value: Any) -> bool:
+def check_foreign_option(name: str, value: object) -> bool:
     """Say what becomes of an option that only Catalyst has.
 
     Args:
@@ -77,7 +77,7 @@ _ATTRIBUTES_OF_QNODES = (
 )
 
 
-def missing_attribute(owner: Any, name: str) -> AttributeError:
+def missing_attribute(owner: object, name: str) -> AttributeError:
     """Return the error for an attribute that a qjit function has not, Catalyst's by name."""
     message = f"'{type(owner).__name__}' object has no attribute '{name}'"
     if name in _ATTRIBUTES:

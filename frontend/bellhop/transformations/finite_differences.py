@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from bellhop.base.difference_step import difference_step
 from bellhop.base.flat import Flat
+from bellhop.base.types import PyTree
 from bellhop.callbacks.linear_map import zero_tangent
 
 METHODS = ("auto", "fd")
@@ -79,24 +80,24 @@ def by_finite_differences(function: Callable[..., Any], h: float | None) -> Call
     approximated = jax.custom_jvp(flat_function)
 
     @approximated.defjvp
-    def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    def jvp(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
         with _counting() as inner:
             value = flat_function(*primals)
 
-        def step_of(leaf: Any) -> float:
+        def step_of(leaf: object) -> float:
             dtype = jnp.result_type(leaf)
             if not jnp.issubdtype(dtype, jnp.inexact):
                 return _NONE
             return difference_step(dtype, inner.order) if h is None else h
 
-        def steps_of(tree: Any) -> list[float]:
+        def steps_of(tree: PyTree) -> list[float]:
             return sorted({step_of(leaf) for leaf in jax.tree.leaves(tree)} - {_NONE})
 
         slope = jax.tree.map(zero_tangent, value)
         for own in steps_of(primals):
             for step in sorted({max(own, other) for other in steps_of(value)}):
 
-                def move(x: Any, tangent: Any, own: float = own, step: float = step) -> Any:
+                def move(x: Any, tangent: PyTree, own: float = own, step: float = step) -> Any:
                     return x + step * tangent if step_of(x) == own else x
 
                 def add(slope: Any, to: Any, at: Any, own: float = own, step: float = step) -> Any:

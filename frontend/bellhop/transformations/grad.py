@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from bellhop.base.flat import Flat, deeply_restored
 from bellhop.base.source import function_name, made_of
+from bellhop.base.types import PyTree
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
 from bellhop.errors import DifferentiableCompileError
 from bellhop.transformations.finite_differences import by_finite_differences, check_method
@@ -180,19 +181,19 @@ def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[An
                 )
 
 
-def _is_inexact(leaf: Any) -> bool:
+def _is_inexact(leaf: object) -> bool:
     return _is_number(leaf) and jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
 
 
-def _is_number(leaf: Any) -> bool:
+def _is_number(leaf: object) -> bool:
     return isinstance(leaf, bool | int | float | complex) or hasattr(leaf, "dtype")
 
 
-def _type_name(leaf: Any) -> str:
+def _type_name(leaf: object) -> str:
     return str(jnp.result_type(leaf)) if _is_number(leaf) else type(leaf).__name__
 
 
-def _check_result(name: str, fn: Function, result: Any, *, scalar: bool) -> None:
+def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> None:
     leaves = jax.tree.leaves(result)
     if scalar and (len(leaves) != 1 or jnp.shape(leaves[0]) != ()):
         shapes = [jnp.shape(leaf) for leaf in leaves]

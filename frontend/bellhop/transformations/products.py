@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.base.source import made_of
+from bellhop.base.types import PyTree
 from bellhop.callbacks.linear_map import zero_tangent
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
 from bellhop.transformations.finite_differences import by_finite_differences, check_method
@@ -146,7 +147,7 @@ def _of_differentiated(
     return function, [jax.tree.map(jnp.asarray, params[position]) for position in positions]
 
 
-def _checked_cotangents(f: Function, cotangents: Any, value: Any) -> Any:
+def _checked_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
     leaves, tree = jax.tree.flatten(value)
     given = jax.tree.leaves(cotangents)
     if len(given) != len(leaves):
@@ -159,7 +160,7 @@ def _checked_cotangents(f: Function, cotangents: Any, value: Any) -> Any:
     return jax.tree.unflatten(tree, [_like(ct, v) for ct, v in zip(given, leaves, strict=True)])
 
 
-def _dot(value: Any, cotangents: Any) -> Any:
+def _dot(value: object, cotangents: PyTree) -> Any:
     return sum(
         jnp.sum(cotangent * leaf)
         for cotangent, leaf in zip(jax.tree.leaves(cotangents), jax.tree.leaves(value), strict=True)
@@ -167,10 +168,10 @@ def _dot(value: Any, cotangents: Any) -> Any:
     )
 
 
-def _like(tangent: Any, primal: Any) -> Any:
+def _like(tangent: PyTree, primal: PyTree) -> Any:
     """Return a tangent in the dtype of its primal; integers have none that says anything."""
 
-    def leaf(tangent: Any, primal: Any) -> Any:
+    def leaf(tangent: PyTree, primal: PyTree) -> Any:
         dtype = jnp.result_type(primal)
         is_inexact = jnp.issubdtype(dtype, jnp.inexact)
         return jnp.asarray(tangent, dtype) if is_inexact else zero_tangent(primal)
@@ -178,7 +179,7 @@ def _like(tangent: Any, primal: Any) -> Any:
     return jax.tree.map(leaf, tangent, primal)
 
 
-def _check_like(name: str, f: Function, what: str, tangent: Any, primal: Any) -> None:
+def _check_like(name: str, f: Function, what: str, tangent: PyTree, primal: PyTree) -> None:
     if jax.tree.structure(tangent) != jax.tree.structure(primal):
         raise TypeError(
             f"{made_of(name, f)}: {what} has the structure {jax.tree.structure(tangent)}; it must "

@@ -16,6 +16,7 @@ from typing import Any
 from bellhop._jax.patches.transformed_jits import run_without_entries
 from bellhop.base.equations import equations_of
 from bellhop.base.static_arguments import Static
+from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.failures import python_failure
 from bellhop.compiler.placement import default_on_host, gathered
 from bellhop.compiler.plain_jit import calls_python
@@ -34,7 +35,7 @@ class Transformed:
         self._jit: Any = None
         self._is_used = False
 
-    def __call__(self, static: Static, args: Any, kwargs: Any) -> Any:
+    def __call__(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         """Call the function."""
         self._is_used = True
         jit = self._jit

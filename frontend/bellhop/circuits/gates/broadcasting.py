@@ -72,7 +72,7 @@ class TracedRow:
         self._row = row
         self._where = rows.where
 
-    def of(self, op: Any) -> Any:
+    def of(self, op: qml.operation.Operator) -> Any:
         """Return an operation with the parameters of the row.
 
         An operation made of others stays as it is: its parts are asked for when it is decomposed.
@@ -104,14 +104,14 @@ class TracedRow:
         return chosen
 
 
-def is_made_of_others(op: Any) -> bool:
+def is_made_of_others(op: qml.operation.Operator) -> bool:
     """Tell whether PennyLane keeps the parameters of an operation in other operations only."""
     while isinstance(op, qml.ops.SymbolicOp) and not isinstance(op, qml.ops.Exp | qml.ops.SProd):
         op = op.base
     return not hasattr(op, "ndim_params")
 
 
-def _count_batch_again(op: Any) -> None:
+def _count_batch_again(op: qml.operation.Operator) -> None:
     """Let an operation that was copied with other parameters know that they are no batch."""
     while isinstance(op, qml.ops.SymbolicOp):
         op = op.base

@@ -60,7 +60,7 @@ def _clifford_t(
     return (tape.copy(operations=gates),), lambda results: results[0]
 
 
-def _about_z(op: Any, depth: int = 0) -> list[Any]:
+def _about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
     """Return a gate as gates of the basis and rotations about Z.
 
     Raises:

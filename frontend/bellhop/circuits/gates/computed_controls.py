@@ -15,6 +15,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop._pennylane.patches.controlled_operations import make_controlled_by
+from bellhop.base.types import Wire
 from bellhop.tracing.state import current_circuit
 
 
@@ -85,13 +86,13 @@ def _each(values: Any) -> list[Any]:
     return list(values) if has_several else [values]
 
 
-def between(flips: Sequence[Any], op: Any) -> Any:
+def between(flips: Sequence[Any], op: qml.operation.Operator) -> Any:
     """Return an operation between flips, as one."""
     # The first factor of a product is applied last.
     return qml.prod(*reversed(flips), op, *reversed([*map(_again, flips)]))
 
 
-def _flip_unless(value: Any, wire: Any) -> list[Any]:
+def _flip_unless(value: object, wire: Wire) -> list[Any]:
     angle = jnp.where(jnp.asarray(value).astype(bool), 0.0, jnp.pi)
     with qml.QueuingManager.stop_recording():
         return [qml.Hadamard(wire), qml.PhaseShift(angle, wire), qml.Hadamard(wire)]

@@ -30,7 +30,7 @@ class ControlFlow(qml.operation.Operation):
         super().__init__(wires=wires)
 
 
-def is_control_flow(op: Any) -> bool:
+def is_control_flow(op: qml.operation.Operator) -> bool:
     """Tell whether an operation is control flow, inverted and controlled as it may be."""
     while isinstance(op, (qml.ops.Adjoint, qml.ops.Controlled)):
         op = op.base

@@ -19,7 +19,7 @@ NOTHING_TO_APPLY = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
 _MATRIX_WIRES = 10
 
 
-def parts_of(op: Any, depth: int) -> Sequence[Any] | None:
+def parts_of(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
     """Return what an operation consists of, in order; None where nobody knows.
 
     Args:
@@ -47,7 +47,7 @@ def parts_of(op: Any, depth: int) -> Sequence[Any] | None:
     return None
 
 
-def decomposition_of(op: Any) -> Sequence[Any]:
+def decomposition_of(op: qml.operation.Operator) -> Sequence[Any]:
     """Return what PennyLane decomposes an operation into."""
     parts: Any = op.decomposition()
     # A power of an evolution is one evolution, which PennyLane does not put into a list.
@@ -99,7 +99,7 @@ def end_well(operations: Sequence[Any], depth: int, gates: GateSet) -> bool:
     return True
 
 
-def other_device(op: Any) -> str:
+def other_device(op: qml.operation.Operator) -> str:
     """Return what has an operation that a device does not apply, for errors."""
     is_channel = isinstance(op, qml.operation.Channel)
     return "qml.device('default.mixed', wires=...)" if is_channel else "another device"

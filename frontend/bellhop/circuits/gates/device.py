@@ -41,7 +41,7 @@ class DeviceSpec:
     precision: int = 64
 
 
-def device_spec(device: Any, qubits: int) -> DeviceSpec:
+def device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
     """Return what the runtime needs to open a PennyLane device that is a compiled plugin.
 
     Raises:
@@ -89,12 +89,12 @@ def _lightning_package(name: str) -> str:
     return package
 
 
-def has_engine(device: Any) -> bool:
+def has_engine(device: qml.devices.Device) -> bool:
     """Tell whether the engine has circuits of any size of a device with a compiled interface."""
     return device.name in ("lightning.qubit", "lightning.kokkos")
 
 
-def bits_of_states(device: Any) -> int:
+def bits_of_states(device: qml.devices.Device) -> int:
     """Return the bits of the real numbers of a circuit's states in the engine.
 
     They are what the program asks for, or else the device, or else JAX's 64-bit types.
@@ -106,12 +106,12 @@ def bits_of_states(device: Any) -> int:
     return 32 if asked == "single" else 64
 
 
-def is_in_single_precision(device: Any) -> bool:
+def is_in_single_precision(device: qml.devices.Device) -> bool:
     """Tell whether the states of a device were asked to be in half the precision."""
     return getattr(device, "c_dtype", np.complex128) == np.complex64
 
 
-def check_options(device: Any, where: str) -> None:
+def check_options(device: qml.devices.Device, where: str) -> None:
     """Refuse options of a Lightning device that its compiled interface does not take.
 
     Raises:
@@ -235,7 +235,7 @@ class GateSet:
             matrix only, and their derivatives have poles.
     """
 
-    def __init__(self, device: Any, *, keeps_matrices: bool = False) -> None:
+    def __init__(self, device: qml.devices.Device, *, keeps_matrices: bool = False) -> None:
         traps = _traps(device.name)
         self.keeps_matrices = keeps_matrices and not traps.projections
         self._wrong_if_controlled = traps.controlled

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from bellhop.base.types import Wire
 from bellhop.circuits.gates.wires import as_int32
 from bellhop.circuits.precision import real_type
 from bellhop.circuits.vectorize.pack import pack
@@ -112,7 +113,7 @@ class GateRun:
         slots = tuple(self.take(angle, frequencies))
         self.gates.append(replace(gate, slots=slots, constants=(), adjoint=False))
 
-    def take_wire(self, wire: Any) -> int:
+    def take_wire(self, wire: Wire) -> int:
         """Append a wire that the program computes; return its index as gates refer to it."""
         for index, other in enumerate(self._wires):
             if other is wire:

@@ -48,7 +48,7 @@ _OBSERVABLES = (
 _MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
 
 
-def check_is_gate(op: Any, where: str) -> None:
+def check_is_gate(op: qml.operation.Operator, where: str) -> None:
     """Refuse what stands among the operations of a circuit and is none.
 
     Raises:
@@ -70,7 +70,7 @@ def check_is_gate(op: Any, where: str) -> None:
 ASKS_FOR_NUMBER = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 
 
-def known_only_at_run(op: Any, where: str) -> CompileError:
+def known_only_at_run(op: qml.operation.Operator, where: str) -> CompileError:
     """Return the error of a gate that is made of others by a number that the program computes."""
     return CompileError(
         f"{where}: what {type(op).__name__} consists of depends on the value of a number that the "

@@ -16,6 +16,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop._pennylane.patches.rs_decomposition import decompose_by, of_value
+from bellhop.base.types import Operand
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.gates.control_flow import ControlFlow
 from bellhop.circuits.gates.wires import is_dynamic
@@ -42,7 +43,9 @@ def take_computed_angles() -> None:
 
 
 @functools.wraps(of_value)
-def _rs_decomposition(op: Any, epsilon: float, is_qjit: bool = False, **options: Any) -> Any:
+def _rs_decomposition(
+    op: qml.operation.Operator, epsilon: float, is_qjit: bool = False, **options: Any
+) -> Any:
     if not is_tracing():
         return of_value(op, epsilon, is_qjit, **options)
     if not isinstance(op, qml.RZ | qml.PhaseShift) or not is_dynamic(op.data[0]):
@@ -74,7 +77,7 @@ def with_gridsynth(
         return [part for op in operations for part in _decomposed(op, epsilon, options)]
 
 
-def _decomposed(op: Any, epsilon: float, options: dict[str, Any]) -> list[Any]:
+def _decomposed(op: qml.operation.Operator, epsilon: float, options: dict[str, Any]) -> list[Any]:
     rotation = qml.simplify(op) if isinstance(op, qml.ops.Adjoint) else op
     if not isinstance(rotation, qml.RZ | qml.PhaseShift):
         return [op]
@@ -109,7 +112,7 @@ def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) ->
         (wire,) = rotation.wires
         branches = [lambda make=make: make(wire) and None for make in _GATES]
 
-        def body(carried: Any, iteration: Any) -> Any:
+        def body(carried: Any, iteration: Operand) -> Any:
             circuit.branch(Branches("gridsynth", codes[iteration], _NAMES, branches))
             return carried
 

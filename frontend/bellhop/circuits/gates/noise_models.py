@@ -42,7 +42,7 @@ class NoiseOfModel:
         self._model = noise_model
         self._takes_apart = level == "user"
 
-    def around(self, op: Any, *, is_first: bool = False) -> list[Any]:
+    def around(self, op: qml.operation.Operator, *, is_first: bool = False) -> list[Any]:
         """Return an operation with the noise around it; it stands there as the same object.
 
         Templates are taken apart where PennyLane does so.
@@ -56,7 +56,7 @@ class NoiseOfModel:
             parts = [op] if stays else list(_parts(op))
             return [each for part in parts for each in self._around(part)]
 
-    def around_conditional(self, op: Any) -> list[Any]:
+    def around_conditional(self, op: qml.operation.Operator) -> list[Any]:
         """Return an operation that an outcome decides, with the noise around it.
 
         PennyLane's ``decompose`` takes it apart where it takes another operation of the tape apart.
@@ -86,7 +86,7 @@ class NoiseOfModel:
                     noise += self._made(function, process)
             return noise
 
-    def _around(self, op: Any) -> list[Any]:
+    def _around(self, op: qml.operation.Operator) -> list[Any]:
         if is_control_flow(op):
             return [op]
         operations = [op]
@@ -102,7 +102,7 @@ class NoiseOfModel:
                 operations = noise[:place] + operations + noise[place + 1 :]
         return operations
 
-    def _holds(self, condition: Callable[[Any], Any], thing: Any) -> bool:
+    def _holds(self, condition: Callable[[Any], Any], thing: object) -> bool:
         return self._asked(lambda: bool(condition(thing)))
 
     def _made(self, function: Callable[..., Any], thing: Any) -> list[Any]:
@@ -155,7 +155,7 @@ def is_same(one: Any, other: Any) -> bool:
     return len(ones) == len(others) and all(map(_is_known_equal, ones, others))
 
 
-def _made_of(op: Any) -> list[Any]:
+def _made_of(op: qml.operation.Operator) -> list[Any]:
     return [*op.data, *op.wires, *op.hyperparameters.values()]
 
 
@@ -167,7 +167,7 @@ def _is_known_equal(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other))
 
 
-def _parts(op: Any) -> Iterator[Any]:
+def _parts(op: qml.operation.Operator) -> Iterator[Any]:
     """Return what PennyLane adds noise to: the gates of a template or of its inverse."""
     is_template = hasattr(qml.templates, op.name) or isinstance(op, qml.ops.Adjoint)
     if is_control_flow(op) or not op.has_decomposition or not is_template:
@@ -183,7 +183,7 @@ class _ComputedWires:
     def __init__(self, error: CompileError) -> None:
         self._error = error
 
-    def _refuse(self, *_: Any) -> Any:
+    def _refuse(self, *_: object) -> Any:
         raise self._error
 
     __iter__ = __len__ = __getitem__ = __contains__ = __add__ = __radd__ = _refuse
@@ -193,7 +193,7 @@ class _ComputedWires:
         self._refuse()
 
 
-def _hiding_computed_wires(op: Any, where: str) -> Any:
+def _hiding_computed_wires(op: qml.operation.Operator, where: str) -> Any:
     """Return what a condition may look at: an operation whose computed wires raise an error."""
     if not any(map(is_dynamic, op.wires)):
         return op

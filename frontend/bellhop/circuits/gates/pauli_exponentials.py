@@ -24,7 +24,7 @@ _ROTATIONS = {
 }
 
 
-def rotation_of(op: Any) -> Any | None:
+def rotation_of(op: qml.operation.Operator) -> Any | None:
     """Return the rotation that ``qml.exp`` or ``qml.evolve`` of a Pauli word is.
 
     Args:
@@ -52,12 +52,12 @@ def rotation_of(op: Any) -> Any | None:
     return qml.PauliRot(angle, letters, wires=list(word))
 
 
-def is_damping(op: Any) -> bool:
+def is_damping(op: qml.operation.Operator) -> bool:
     """Tell whether an exponential need not be unitary; such a one is no gate but has a matrix."""
     return isinstance(op, qml.ops.Exp) and parts_of_number(_exponent(op)).real
 
 
-def _angle(op: Any, factor: Any) -> Any | None:
+def _angle(op: qml.operation.Operator, factor: Any) -> Any | None:
     """Return ``x`` of ``exp(-i x word / 2)``; None where it may not be real."""
     if isinstance(op, qml.ops.Evolution) and not jnp.iscomplexobj(op.param):
         # Its generator is Hermitian.
@@ -68,6 +68,6 @@ def _angle(op: Any, factor: Any) -> Any | None:
     return -2 * (jnp.imag(exponent) if is_dynamic(exponent) else np.imag(exponent))
 
 
-def _exponent(op: Any) -> Any:
+def _exponent(op: qml.operation.Operator) -> Any:
     """Return what the base of an exponential is multiplied by."""
     return -1j * op.param if isinstance(op, qml.ops.Evolution) else op.coeff

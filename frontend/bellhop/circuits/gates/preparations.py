@@ -39,5 +39,5 @@ def _prepared(state: Any, wires: Any) -> qml.StatePrep:
         return qml.StatePrep(state, wires=wires, validate_norm=False)
 
 
-def _is_preparation(op: Any) -> bool:
+def _is_preparation(op: qml.operation.Operator) -> bool:
     return isinstance(op, qml.StatePrep) and op.batch_size is None

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 from pennylane.wires import DynamicWire
 
 from bellhop.base.known_values import known
+from bellhop.base.types import Wire
 from bellhop.errors import CompileError
 
 
-def is_dynamic(value: Any) -> bool:
+def is_dynamic(value: object) -> bool:
     """Tell whether a wire, or a parameter, is computed in the program."""
     return isinstance(value, jax.core.Tracer)
 
@@ -50,7 +51,7 @@ class WireMap:
     def __len__(self) -> int:
         return len(self._index)
 
-    def __call__(self, label: Any) -> int:
+    def __call__(self, label: Wire) -> int:
         """Return the qubit of a wire.
 
         Raises:
@@ -76,11 +77,11 @@ class WireMap:
             )
         return self._index[label]
 
-    def lend(self, label: Any, wire: Any) -> None:
+    def lend(self, label: Wire, wire: Wire) -> None:
         """Let a wire stand for one that was allocated."""
         self._lent[label] = wire
 
-    def take_back(self, label: Any) -> None:
+    def take_back(self, label: Wire) -> None:
         """Forget a wire that was allocated."""
         del self._lent[label]
 
@@ -91,11 +92,11 @@ class WireMap:
         lent = {label: self._lent[label] for label in process.wires if label in self._lent}
         return process.map_wires(lent) if lent else process
 
-    def of(self, wire: Any) -> Any:
+    def of(self, wire: Wire) -> Any:
         """Return the qubit of a wire, whether the program computes it or not."""
         return self.dynamic(wire) if is_dynamic(wire) else self(wire)
 
-    def qubit(self, wire: Any) -> int | None:
+    def qubit(self, wire: Wire) -> int | None:
         """Return the qubit of a wire, if it is known: JAX may trace what constants decide."""
         if not is_dynamic(wire):
             return self(wire)

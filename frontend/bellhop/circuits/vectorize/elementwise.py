@@ -7,9 +7,8 @@
     is_elementwise(b = cumsum a)          False
 """
 
-from typing import Any
-
 from jax import lax
+from jax.extend.core import JaxprEqn
 from jax.extend.core.primitives import jit_p
 
 from bellhop.circuits.vectorize.pack import pack_p
@@ -32,7 +31,7 @@ unstack_p = getattr(lax, "unstack_p", None)
 _ELEMENTWISE = frozenset(getattr(lax, f"{name}_p") for name in _NAMES if hasattr(lax, f"{name}_p"))
 
 
-def is_elementwise(eqn: Any) -> bool:
+def is_elementwise(eqn: JaxprEqn) -> bool:
     """Tell whether an equation is elementwise, or only picks or arranges elements."""
     if eqn.effects:
         return False

@@ -21,6 +21,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters.mlir import ir
 
+from bellhop.base.types import Aval, Operand
+
 # real[], real[], ... -> real[n]
 pack_p = Primitive("pack")
 
@@ -34,11 +36,11 @@ pack_p.def_impl(lambda *scalars: jnp.stack(scalars))
 
 
 @pack_p.def_abstract_eval
-def _aval(*scalars: Any) -> ShapedArray:
+def _aval(*scalars: Aval) -> ShapedArray:
     return ShapedArray((len(scalars),), scalars[0].dtype)
 
 
-def _transpose(cotangent: Any, *scalars: Any) -> list[Any]:
+def _transpose(cotangent: Operand, *scalars: Operand) -> list[Any]:
     return [cotangent[i] for i in range(len(scalars))]
 
 
@@ -54,7 +56,7 @@ def _batch(scalars: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, int]:
 batching.primitive_batchers[pack_p] = _batch
 
 
-def _lower(ctx: mlir.LoweringRuleContext, *scalars: Any) -> list[Any]:
+def _lower(ctx: mlir.LoweringRuleContext, *scalars: Operand) -> list[Any]:
     element = ir.RankedTensorType(scalars[0].type).element_type
     one = ir.RankedTensorType.get([1], element)
     elements = [

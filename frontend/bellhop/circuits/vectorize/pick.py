@@ -23,6 +23,8 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from bellhop.base.types import Aval, Operand
+
 # real[..., size] -> real[..., n]
 pick_p = Primitive("pick")
 
@@ -46,7 +48,7 @@ class Places:
         return np.array2string(self.indices, separator=",", threshold=8)
 
 
-def pick(array: Any, indices: np.ndarray) -> jax.Array:
+def pick(array: Operand, indices: np.ndarray) -> jax.Array:
     """Return the elements of an array, as a vector, at indices; in the shape of the indices."""
     elements = jnp.reshape(array, -1)
     flat = indices.reshape(-1)
@@ -58,7 +60,7 @@ def pick(array: Any, indices: np.ndarray) -> jax.Array:
     return picked.reshape(indices.shape)
 
 
-def _gather(array: Any, *, places: Places) -> Any:
+def _gather(array: Operand, *, places: Places) -> Any:
     rank = jnp.ndim(array)
     dimensions = lax.GatherDimensionNumbers(
         offset_dims=tuple(range(rank - 1)),
@@ -79,11 +81,11 @@ mlir.register_lowering(pick_p, mlir.lower_fun(_gather, multiple_results=False))
 
 
 @pick_p.def_abstract_eval
-def _aval(array: Any, *, places: Places) -> ShapedArray:
+def _aval(array: Aval, *, places: Places) -> ShapedArray:
     return ShapedArray((*array.shape[:-1], places.indices.size), array.dtype)
 
 
-def _transpose(cotangent: Any, array: Any, *, places: Places) -> list[Any]:
+def _transpose(cotangent: Operand, array: Operand, *, places: Places) -> list[Any]:
     *rows, size = array.aval.shape
     uses = np.bincount(places.indices, minlength=size)
     most = int(uses.max(initial=0))

@@ -30,7 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.core import eval_jaxpr
-from jax.extend.core import Literal
+from jax.extend.core import JaxprEqn, Literal
 from jax.extend.core.primitives import jit_p
 
 from bellhop.circuits.precision import real_type
@@ -323,7 +323,7 @@ class Planner:
         return _Alike(lambda slice_: lax.squeeze(slice_, (axis,)), [slices], shape)
 
 
-def _computation(eqn: Any) -> Callable[..., Any]:
+def _computation(eqn: JaxprEqn) -> Callable[..., Any]:
     if eqn.primitive is jit_p:
         closed = eqn.params["jaxpr"]
         return lambda *operands: eval_jaxpr(closed.jaxpr, closed.consts, *operands)[0]

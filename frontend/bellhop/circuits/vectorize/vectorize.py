@@ -27,6 +27,7 @@ from jax.extend.core.primitives import jit_p
 
 from bellhop.base.equations import with_inner_jaxprs
 from bellhop.base.rewriting import rewrite
+from bellhop.base.types import Operand
 from bellhop.circuits.vectorize.pack import pack_p
 from bellhop.circuits.vectorize.vector_plans import Planner
 
@@ -71,14 +72,14 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
 _planned_p = Primitive("planned_pack")
 
 
-def _as_planned(eqn: JaxprEqn, *operands: Any) -> list[Any]:
+def _as_planned(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
     values = dict(zip(eqn.params["reads"], operands, strict=True))
     vector = eqn.params["plan"].evaluate(values.__getitem__)
     # All elements may be equal, which are one number then.
     return [vector if np.ndim(vector) else jnp.broadcast_to(vector, (eqn.params["size"],))]
 
 
-def _with_vectorized_parts(eqn: Any) -> Any:
+def _with_vectorized_parts(eqn: JaxprEqn) -> Any:
     return eqn if eqn.primitive is jit_p else with_inner_jaxprs(eqn, vectorized)
 
 
