@@ -24,7 +24,8 @@
     %v = "quantum.run"(%params, %data) {...}
 
 The handle is ``tensor<2xui32>``; every operation takes the state before it and returns
-the state after it, so data dependence is program order.  A slot ``s >= 0`` is
+the state after it, so data dependence is program order.  What else they take and return is what
+``runtime/contract.toml`` says of their custom calls.  A slot ``s >= 0`` is
 ``%params[s]`` and ``s < 0`` is ``constants[-1-s]``; a wire ``w < 0`` is ``%wires[-1-w]``.
 A gate may have ``constants``, ``adjoint``, ``control_wires`` and ``control_values`` too; what
 it lacks is empty, or false.
@@ -42,11 +43,12 @@ Numbers are in double precision.  What builds an operation takes and gives those
 which may be in single precision, and puts conversions around it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from bellhop_mlir._bindings import ir, register_dialect
 from bellhop_mlir._walk import types
 from bellhop_mlir.dialects._attributes import require_attributes
+from bellhop_mlir.dialects._contract import CustomCall, custom_call
 from bellhop_mlir.dialects._precision import DoubleSignature
 from bellhop_mlir.dialects.gate import (
     GATE_ATTRIBUTES,
@@ -57,31 +59,15 @@ from bellhop_mlir.dialects.gate import (
 )
 from bellhop_mlir.errors import VerificationError
 
-STATE = "tensor<2xui32>"
-SEED = "tensor<4xui32>"
-
-# Those of a batch have an axis of rows.
-_NUMBERS = "tensor<[?x]?xf64>"
-_WIRES = "tensor<[?x]?xi32>"
-_BOOL = "tensor<i1>"
-_INTEGER = "tensor<i32>"
-_MATRIX = "tensor<?x?xf64>"
-
-_RUN = (STATE, _NUMBERS, _INTEGER, _WIRES)
-
-# By name.  What operations other than quantum.gate must have goes to the runtime as it is.
+# By name.
 OPERATIONS: dict[str, DoubleSignature] = {}
 
 
-def _operation(
-    name: str,
-    operands: tuple[str, ...],
-    results: tuple[str, ...],
-    attributes: Mapping[str, str] | None = None,
-    optional: Mapping[str, str] | None = None,
-) -> DoubleSignature:
+def _operation(name: str, signature: CustomCall | None = None, **optional: str) -> DoubleSignature:
+    """Return the signature of an operation: that of its custom call, where no other is given."""
+    operands, results, attributes = signature or custom_call(f"bellhop_circuit_{name}")
     name = f"quantum.{name}"
-    OPERATIONS[name] = DoubleSignature(name, operands, results, attributes or {}, optional or {})
+    OPERATIONS[name] = DoubleSignature(name, operands, results, attributes, optional)
     return OPERATIONS[name]
 
 
@@ -92,81 +78,41 @@ class QuantumDialect(ir.Dialect):
     DIALECT_NAMESPACE = "quantum"
 
 
-def state_type() -> ir.Type:
-    """Return the type of the state handle."""
-    return ir.Type.parse(STATE)
-
-
 # Each builds its operation when it is called: with operands, the types of results that it leaves
 # open, and attributes.  What these mean stands in runtime/contract.toml, but for ``backend``: who
 # runs the circuit, and why.
-seed = _operation("seed", (), (SEED,), {"circuit": "i64"})
-begin = _operation(
-    "begin",
-    ("...",),
-    (STATE,),
-    {
-        **dict.fromkeys(("library", "factory", "kwargs"), "string"),
-        **dict.fromkeys(("qubits", "shots", "record", "tree", "seeded", "rows"), "i64"),
-        **dict.fromkeys(("engine", "precision"), "i64"),
-        **dict.fromkeys(("name", "site"), "string"),
-    },
-    {"backend": "string"},
+begin = _operation("begin", backend="string")
+mid_measure = _operation("mid_measure")
+restart = _operation("restart")
+measure = _operation("measure")
+score = _operation("score")
+derivative = _operation("derivative")
+jvp = _operation("jvp")
+vjp = _operation("vjp")
+cotangents = _operation("cotangents")
+steps = _operation("steps")
+direction = _operation("direction")
+remember = _operation("remember")
+recall = _operation("recall")
+after = _operation("after")
+end = _operation("end")
+run = _operation("run")
+_gates = _operation("gates")
+# The runtime takes the program's table too, and of gates only runs.
+_SEED = custom_call("bellhop_seed")
+seed = _operation("seed", _SEED._replace(operands=()))
+_gate = _operation(
+    "gate",
+    CustomCall(_gates.operands[:4], _gates.results, GATE_ATTRIBUTES),
+    **OPTIONAL_GATE_ATTRIBUTES,
 )
-_gate = _operation("gate", _RUN, (STATE,), GATE_ATTRIBUTES, OPTIONAL_GATE_ATTRIBUTES)
-_TABLE = {"names": "string", "code": "array<i64>", "constants": "array<f64>"}
-_gates = _operation("gates", (*_RUN, f"[{_INTEGER}]"), (STATE,), _TABLE)
-mid_measure = _operation(
-    "mid_measure",
-    (STATE, _INTEGER),
-    (STATE, _BOOL),
-    {"postselect": "i64", "reset": "i64", "site": "string"},
-)
-restart = _operation("restart", (STATE,), (STATE, _BOOL, _BOOL))
-measure = _operation(
-    "measure",
-    (STATE, _NUMBERS, f"[{_NUMBERS}]"),
-    (STATE, "..."),
-    {"code": "array<i64>", "jacobian": "i64"},
-)
-score = _operation("score", (STATE,), (STATE, _INTEGER, "tensor<?xf64>"))
-derivative = _operation(
-    "derivative",
-    (STATE, _NUMBERS, _NUMBERS, "tensor<?xi32>", _MATRIX, _INTEGER, _MATRIX),
-    (STATE, _INTEGER, "..."),
-    {
-        **dict.fromkeys(("code", "sizes", "squares", "ends"), "array<i64>"),
-        **dict.fromkeys(("coefficients", "amounts"), "array<f64>"),
-        **dict.fromkeys(("order", "adjoint", "keep"), "i64"),
-    },
-)
-jvp = _operation("jvp", (STATE, "tensor<?xf64>", _INTEGER), ("tensor<?x?xf64>",))
-vjp = _operation("vjp", (STATE, "tensor<?x?xf64>", _INTEGER), ("tensor<?xf64>",), {"bits": "i64"})
-cotangents = _operation("cotangents", (STATE, "tensor<?xf64>", _INTEGER), ("tensor<?x?xf64>",))
-steps = _operation("steps", (STATE,), (STATE, _INTEGER))
-direction = _operation(
-    "direction",
-    (STATE, "tensor<?xf64>", "tensor<?x?xf64>", _INTEGER),
-    ("tensor<?xf64>",),
-    {"bits": "i64"},
-)
-remember = _operation("remember", (STATE, _BOOL, _INTEGER), (STATE,))
-recall = _operation("recall", (STATE, _INTEGER), (_BOOL,))
-after = _operation("after", (STATE, "..."), (STATE,))
-end = _operation("end", (STATE,), ())
-run = _operation(
-    "run",
-    (_NUMBERS, _NUMBERS, f"[{_NUMBERS}]"),
-    ("...",),
-    {
-        **dict.fromkeys(("library", "factory", "kwargs", "name", "site"), "string"),
-        **dict.fromkeys(("qubits", "record", "rows", "engine", "precision"), "i64"),
-        **_TABLE,
-        "offset": "i64",
-        "measurements": "array<i64>",
-        "jacobian": "i64",
-    },
-)
+STATE = _gates.operands[0]
+SEED = _SEED.results[0]
+
+
+def state_type() -> ir.Type:
+    """Return the type of the state handle."""
+    return ir.Type.parse(STATE)
 
 
 def gate(

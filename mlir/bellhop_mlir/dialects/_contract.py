@@ -1,0 +1,45 @@
+"""The custom calls of ``runtime/contract.toml``, with their types in the forms of ``_signature``.
+
+``params: f64[rows?, n]`` is ``tensor<[?x]?xf64>``, ``wires?: i32[]`` is ``[tensor<i32>]`` and
+``value: any ...`` is ``...``.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_CONTRACT: dict[str, Any] = tomllib.loads(
+    (Path(__file__).parents[1] / "contract.toml").read_text(encoding="utf-8")
+)
+
+
+class CustomCall(NamedTuple):
+    """A custom call: forms of its operands and results, and the types of its attributes."""
+
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    attributes: Mapping[str, str]
+
+
+def custom_call(target: str) -> CustomCall:
+    """Return what the contract says of a custom call."""
+    declared = _CONTRACT[target]
+    operands, results = (tuple(map(_form, declared[role])) for role in ("operands", "results"))
+    return CustomCall(operands, results, declared["attributes"])
+
+
+def _form(declared: str) -> str:
+    name, _, type_ = declared.partition(": ")
+    if type_.endswith(" ..."):
+        return "..."
+    element, _, sizes = type_.removesuffix("]").partition("[")
+    shape = "".join(map(_size, sizes.split(", "))) if sizes else ""
+    form = f"tensor<{shape}{element}>"
+    return f"[{form}]" if name.endswith("?") else form
+
+
+def _size(declared: str) -> str:
+    if declared.isdecimal():
+        return f"{declared}x"
+    return "[?x]" if declared.endswith("?") else "?x"
