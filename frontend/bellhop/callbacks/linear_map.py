@@ -1,16 +1,16 @@
-"""``tangents_p``: the tangent of a callback with ``fwd`` and ``bwd``, as a linear primitive.
+"""``LinearMap``: the linear part of a derivative, as a primitive that has two functions.
 
-The JVP of ``f(x)`` with both rules::
+The JVP of a callback ``f(x)`` with ``fwd`` and ``bwd``::
 
     y residuals = fwd x
-    y_dot = tangents residuals x_dot
+    y_dot = bellhop_linear_map residuals x_dot
 
-Reverse mode transposes ``tangents`` to a call of ``bwd`` with the residuals and ``y_bar``.  Forward
-mode evaluates it, by the ``jvp`` rule; without that rule it is an error.
+Reverse mode transposes it to a call of ``bwd`` with the residuals and ``y_bar``.  Forward mode
+evaluates it, by the ``jvp`` rule; without that rule it is an error.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -38,16 +38,18 @@ class LinearMap:
             results, or raises.
         saved: how many leaves are saved.
         result_avals: the tangents of the results.
+        of: the parameters of the circuit that it is the derivative of, if any, for pictures.
     """
 
     transpose: Callable[[Leaves, Leaves], list[Any]]
     evaluate: Callable[[Leaves, Leaves], list[Any]]
     saved: int
     result_avals: tuple[ShapedArray, ...]
+    of: Any = field(default=None, repr=False)
 
     def __call__(self, saved: Leaves, tangents: Leaves) -> list[Any]:
         """Return the tangents of the results, as what can be transposed."""
-        return tangents_p.bind(*saved, *tangents, linear=self) if self.result_avals else []
+        return linear_map_p.bind(*saved, *tangents, linear=self) if self.result_avals else []
 
     def split(self, operands: Leaves) -> tuple[Leaves, Leaves]:
         """Return the saved leaves, and the tangents."""
@@ -56,16 +58,16 @@ class LinearMap:
 
 hold_weakly_in_caches(LinearMap)
 
-tangents_p = Primitive("bellhop_pure_callback_tangents")
-tangents_p.multiple_results = True
+linear_map_p = Primitive("bellhop_linear_map")
+linear_map_p.multiple_results = True
 
 
-@tangents_p.def_impl
+@linear_map_p.def_impl
 def _evaluate(*operands: Operand, linear: LinearMap) -> list[Any]:
     return linear.evaluate(*linear.split(operands))
 
 
-@tangents_p.def_abstract_eval
+@linear_map_p.def_abstract_eval
 def _abstract_eval(*avals: Aval, linear: LinearMap) -> Sequence[Any]:
     return varying_as(avals, linear.result_avals)
 
@@ -80,7 +82,7 @@ def _transpose(cotangents: Leaves, *operands: Operand, linear: LinearMap) -> lis
 
 
 def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[Any], list[Any]]:
-    results = tangents_p.bind(*primals, linear=linear)
+    results = linear_map_p.bind(*primals, linear=linear)
     saved, moving = linear.split(tangents)
     if not any(map(is_perturbed, saved)):
         return results, linear(primals[: linear.saved], list(map(ad.instantiate_zeros, moving)))
@@ -116,7 +118,7 @@ def _batch(
 ) -> tuple[list[Any], list[int | None]]:
     """Map the rules; a tangent that is not mapped gets the sum of the cotangents."""
     if all(dim is None for dim in dims):
-        results = tangents_p.bind(*operands, linear=linear)
+        results = linear_map_p.bind(*operands, linear=linear)
         return results, [None] * len(results)
     in_saved, in_tangents = linear.split(dims)
     mapped = {"axis_size": axis.size, "axis_name": axis.name, "spmd_axis_name": axis.spmd_name}
@@ -134,12 +136,12 @@ def _batch(
 
     avals = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in linear.result_avals)
     batched = replace(linear, transpose=transpose, evaluate=evaluate, result_avals=avals)
-    return tangents_p.bind(*operands, linear=batched), [0 for _ in avals]
+    return linear_map_p.bind(*operands, linear=batched), [0 for _ in avals]
 
 
-ad.primitive_transposes[tangents_p] = _transpose
-ad.primitive_jvps[tangents_p] = _jvp
-batching.fancy_primitive_batchers[tangents_p] = _batch
+ad.primitive_transposes[linear_map_p] = _transpose
+ad.primitive_jvps[linear_map_p] = _jvp
+batching.fancy_primitive_batchers[linear_map_p] = _batch
 mlir.register_lowering(
-    tangents_p, mlir.lower_fun(_evaluate, multiple_results=True), cacheable=False
+    linear_map_p, mlir.lower_fun(_evaluate, multiple_results=True), cacheable=False
 )

@@ -184,8 +184,9 @@ _STRUCTURES = {"scan": _Walk._scan, "while": _Walk._while, "cond": _Walk._cond}
 def _box(eqn: Any) -> tuple[BoxKind, list[str]] | None:
     """Return kind and lines of the node that an equation is, if it is one."""
     params, name = eqn.params, eqn.primitive.name
-    if name in ("quantum_circuit", "quantum_circuit_tangent"):
-        return BoxKind.CIRCUIT, _circuit(params, name)
+    linear = params.get("linear")
+    if name == "quantum_circuit" or (linear and linear.of):
+        return BoxKind.CIRCUIT, _circuit(linear.of if linear else params, along=bool(linear))
     if name.startswith("bellhop_") and "target" in params:
         target = params["target"]
         return BoxKind.CALLBACK, list(dict.fromkeys((target.name, target.flavour)))
@@ -208,18 +209,23 @@ def _is_value(atom: Any) -> bool:
     return not isinstance(atom, Literal)
 
 
-def _circuit(params: dict[str, Any], name: str) -> list[str]:
-    """Return the lines of a circuit: its name, device, derivatives, and what is to run it."""
+def _circuit(params: dict[str, Any], *, along: bool) -> list[str]:
+    """Return the lines of a circuit: its name, device, derivatives, and what is to run it.
+
+    Args:
+        params: of its equation.
+        along: whether it is only the derivative along a tangent.
+    """
     # With PennyLane, which draws nothing of a program without circuits.
     from bellhop.circuits.circuit.backend import backend_of_circuit
+    from bellhop.circuits.operations.measurement_primitives import is_vjp
 
     device, batch, order = params["device"], params["batch"], params["derivative_order"]
     qubits = f"{device.qubits} qubit{'s' if device.qubits != 1 else ''}"
     runner = "for the engine" if backend_of_circuit(params).is_engine else "for the plugin"
-    primitives = {eqn.primitive.name for eqn in equations_of(params["body"].closed.jaxpr)}
-    if name == "quantum_circuit_tangent":
+    if along:
         runner = f"derivative along a tangent, {runner}"
-    elif "quantum_measure_vjp" in primitives:
+    elif any(map(is_vjp, equations_of(params["body"].closed.jaxpr))):
         runner = f"derivative along a cotangent, {runner}"
     elif order > 0:
         derivatives = "derivatives" if order == 1 else f"derivatives of order {order}"

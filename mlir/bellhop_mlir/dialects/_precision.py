@@ -17,11 +17,6 @@ def as_double(value: ir.Value) -> ir.Value:
     return _as_type(value, _double(value.type))
 
 
-def whole_bits(type_: ir.Type) -> int:
-    """Return up to which power of two all whole numbers are numbers of a tensor type."""
-    return 53 if type_ == _double(type_) else 24
-
-
 @dataclass(frozen=True)
 class DoubleSignature(Signature):
     """The signature of an operation whose real and complex numbers are in double precision."""

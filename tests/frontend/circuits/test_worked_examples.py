@@ -15,13 +15,16 @@ import bellhop
 from bellhop.base.equations import inner_jaxprs
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody
 from bellhop.circuits.circuit.tree import through_tree
-from bellhop.circuits.derivatives.score import score_p
+from bellhop.circuits.derivatives.score import score_of
 from bellhop.circuits.recording.iterations import use_iterations
 from bellhop.circuits.vectorize.pack import pack
 from bellhop.circuits.vectorize.pick import pick
 from bellhop.transformations.traced import traced
 
-_PRIMITIVE = re.compile(r"\b(?:quantum_\w+|while|scan|cond|pack|pick)(?=[\[ ])")
+_PRIMITIVE = re.compile(
+    r"\b(?:quantum_call\[operation=\w+"
+    r"|(?:quantum_\w+|bellhop_linear_map|while|scan|cond|pack|pick)(?=[\[ ]))"
+)
 _DEVICE = qml.device("lightning.qubit", wires=4)
 _HANDLE = jnp.zeros(2, jnp.uint32)
 
@@ -102,7 +105,7 @@ def moved(x, n):
 
 
 def score(state, params, perturbation):
-    return score_p.bind(state, params, jnp.zeros(0), perturbation)[1]
+    return score_of(state, params, jnp.zeros(0), perturbation, None)[1]
 
 
 def moved_score(state, params, perturbation):
@@ -154,7 +157,8 @@ def _shown(module):
 
 def _primitives(jaxpr):
     for eqn in jaxpr.eqns:
-        yield eqn.primitive.name
+        name, operation = eqn.primitive.name, eqn.params.get("operation")
+        yield f"{name}[operation={operation}" if operation else name
         body = eqn.params.get("body")
         bodies = [body.closed.jaxpr] if isinstance(body, CircuitBody) else inner_jaxprs(eqn)
         for inner in bodies:

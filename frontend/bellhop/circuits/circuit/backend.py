@@ -9,14 +9,12 @@ The runtime keeps to it.  What only a run knows comes on top: a loop that has ca
 often goes on with the plugin, and so does what is wrong, whose error is the plugin's.
 """
 
-import itertools
 from typing import Any, NamedTuple
 
-from jax.extend.core import ClosedJaxpr, Primitive
+from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.equations import equations_of
 from bellhop.circuits.circuit.randomness import Randomness
-from bellhop.circuits.derivatives.score import score_gradient_p
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.operations.measurement_primitives import is_adjoint, plugin_differentiates
 from bellhop.circuits.operations.state_primitives import Amplitudes, gates_p
@@ -56,8 +54,8 @@ def backend_of(
     if not device.engine:
         could = device.name.startswith(("lightning.", "default.qubit"))
         return Backend("it has engine='plugin'" if could else f"{device.name} has no other")
-    measured = [eqn.params.get("measurements", ()) for eqn in equations_of(closed.jaxpr)]
-    if not all(measurement.in_engine for measurement in itertools.chain(*measured)):
+    measured = [eqn.params.get("measuring") for eqn in equations_of(closed.jaxpr)]
+    if not all(m.in_engine for each in measured if each for m in each.measurements):
         return Backend("it measures classical shadows, whose bases differ from shot to shot")
     most = most_qubits_in_engine(device.library, device.factory, device.kwargs)
     if device.qubits > most and not _is_alone(closed, derivative_order, randomness):
@@ -73,8 +71,6 @@ def _is_alone(closed: ClosedJaxpr, derivative_order: int, randomness: Randomness
 
 def record_of(closed: ClosedJaxpr) -> int:
     """Return the runtime's ``record`` attribute of a circuit that is differentiated."""
-    if _has(closed, score_gradient_p):
-        return 3
     equations = list(equations_of(closed.jaxpr))
     adjoint = list(filter(is_adjoint, equations))
     if not adjoint:
@@ -84,10 +80,6 @@ def record_of(closed: ClosedJaxpr) -> int:
         for eqn in equations
     )
     return 2 if not by_amplitudes and all(map(plugin_differentiates, adjoint)) else 3
-
-
-def _has(closed: ClosedJaxpr, primitive: Primitive) -> bool:
-    return any(eqn.primitive is primitive for eqn in equations_of(closed.jaxpr))
 
 
 def backend_of_circuit(params: dict[str, Any]) -> Backend:

@@ -42,10 +42,13 @@ from bellhop.circuits.operations.measurement_primitives import (
     MeasureOperands,
     derivative_p,
     measure_p,
-    measure_vjp_p,
-    measure_with_jacobian_p,
 )
-from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT, GateOperands, gates_p
+from bellhop.circuits.operations.state_primitives import (
+    HANDLE_STRUCT,
+    GateOperands,
+    as_rows,
+    gates_p,
+)
 from bellhop.compiler.batching import for_each
 
 # The most parameters that are held at once, of all rows together: 64 MiB.
@@ -158,8 +161,8 @@ def rows_at_once(closed: ClosedJaxpr) -> int:
         (
             measured.params.aval.size + measured.amplitudes.aval.size
             for eqn in closed.jaxpr.eqns
-            if eqn.primitive in (measure_p, measure_with_jacobian_p, measure_vjp_p)
-            for measured in [_measured(eqn.primitive, eqn.invars)[0]]
+            if eqn.primitive is measure_p
+            for measured in [MeasureOperands.of(eqn)]
         ),
         default=0,
     )
@@ -189,23 +192,14 @@ def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[A
     """
 
     def measured(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        named, others = _measured(eqn.primitive, list(operands))
+        named = MeasureOperands.named(eqn.params["names"], operands)
         # Makes the parameters depend on the row, although they may be the same for all rows.
         # Otherwise ``vmap`` would measure once.
         params = jax.lax.select(row >= 0, named.params, named.params)
-        return bind_equation(eqn, *named._replace(params=params).flat(), *others)
+        return bind_equation(eqn, *named._replace(params=params).given().values())
 
-    return interpret(closed, dict.fromkeys(_MEASURING, measured), handle, *inputs)
-
-
-_MEASURING = (measure_p, measure_with_jacobian_p, measure_vjp_p, derivative_p)
-
-
-def _measured(primitive: Primitive, operands: Sequence[Any]) -> tuple[MeasureOperands, list[Any]]:
-    """Return what is measured, and the operands after that."""
-    n_others = 1 if primitive in (measure_vjp_p, derivative_p) else 0
-    n_measured = len(operands) - n_others
-    return MeasureOperands(*operands[:n_measured]), list(operands[n_measured:])
+    rules = {measure_p: measured, derivative_p: measured}
+    return interpret(closed, rules, handle, *inputs)
 
 
 def _rows_first(
@@ -238,11 +232,18 @@ def _gates_of_rows(
 
 
 def _measure_rows(
-    primitive: Primitive, operands: Sequence[Any], dims: Sequence[int | None], **params: Any
+    primitive: Primitive,
+    operands: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    names: Sequence[str],
+    **params: Any,
 ) -> tuple[list[Any], list[int | None]]:
-    of, of_others = _measured(primitive, dims)
-    shared = of.handle, of.perturbation, *([] if primitive is measure_vjp_p else of_others)
-    measured, others = _measured(primitive, _rows_first(operands, dims, shared))
+    of = MeasureOperands.named(names, dims)
+    if of.directions is not None:
+        return _along_rows(MeasureOperands.named(names, operands), of, **params)
+    shared = of.handle, of.perturbation, of.basis
+    measured = MeasureOperands.named(names, _rows_first(operands, dims, shared))
     if of.coefficients is not None or of.matrices is not None:
         # Lowering makes one vector of both, so if one of them is mapped, the other must be too.
         rows = measured.params.shape[0]
@@ -254,13 +255,26 @@ def _measure_rows(
             )
         )
         measured = measured._replace(coefficients=coefficients, matrices=matrices)
-    results = primitive.bind(*measured.flat(), *others, **params)
+    results = measured.bind(primitive, **params)
     # A result without axes is the number of a derivative, which is the same for all rows.
     return results, [None] + [0 if value.ndim else None for value in results[1:]]
 
 
+def _along_rows(
+    operands: MeasureOperands, of: MeasureOperands, **params: Any
+) -> tuple[list[Any], list[int | None]]:
+    """Map a derivative over the directions that it has beside its parameters: more rows of them."""
+    assert list(of.given()) == ["directions"]
+    size = operands.directions.shape[of.directions]
+    directions = as_rows(operands.directions, of.directions, size)
+    handle, derivative, saved = operands._replace(directions=directions).bind(
+        derivative_p, **params
+    )
+    return [handle, derivative.reshape(size, -1, *derivative.shape[1:]), saved], [None, 0, None]
+
+
 batching.primitive_batchers[gates_p] = _gates_of_rows
-for _primitive in _MEASURING:
+for _primitive in (measure_p, derivative_p):
     batching.primitive_batchers[_primitive] = functools.partial(_measure_rows, _primitive)
 
 

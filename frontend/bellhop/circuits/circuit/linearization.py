@@ -9,39 +9,35 @@ the engine has their VJP, ``jax.grad(loss)(x)`` of its probabilities becomes ::
     x_bar = quantum_circuit[
       body={ lambda ; state x probs_bar. let
           ...
-          state angle_bar = quantum_measure_vjp ... probs_bar
+          state angle_bar = quantum_measure[query=VJP ...] ... probs_bar
           x_bar = mul 2.0 angle_bar
         in (state, x_bar) }
     ] x probs_bar
 
-Until it is transposed, the linear part is a primitive, ``quantum_circuit_tangent``.  In forward
-mode it is computed by the Jacobian after all.
+Until it is transposed, the linear part is a ``LinearMap``.  In forward mode it is computed by the
+Jacobian after all.
 """
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-from jax.extend.core import ClosedJaxpr, Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.extend.core import ClosedJaxpr
+from jax.interpreters import ad
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax.patches.reverse_mode_of_loops import differentiate_loops
-from bellhop.base.equations import equations_of
-from bellhop.circuits.circuit.batch import Batch, of_rows
+from bellhop.callbacks.linear_map import LinearMap
+from bellhop.circuits.circuit.batch import Batch
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody, circuit_p
 from bellhop.circuits.circuit.linearized import Linearized, tangents_of
 from bellhop.circuits.circuit.randomness import OUTCOMES_ARE_DRAWN, Randomness
 from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
-from bellhop.circuits.derivatives.score import score_p
+from bellhop.circuits.derivatives.score import has_score
 from bellhop.circuits.gates.device import DeviceSpec
-from bellhop.circuits.operations.measurement_primitives import (
-    Measuring,
-    measure_p,
-    measure_tangent_p,
-    measure_vjp_p,
-)
+from bellhop.circuits.operations.measurement_primitives import is_vjp, measure_p
 from bellhop.control_flow.unused_values import without_unused
 from bellhop.errors import DifferentiableCompileError
 from bellhop.mesh.manual_axes import differ
@@ -54,10 +50,6 @@ _VARIES = (
 
 # Up to here the Jacobian costs less than to run the circuit again with cotangents.
 _FEW_VALUES = 4
-
-# circuit_tangent: the inputs of a circuit, and tangents of some of them -> tangents of its results
-circuit_tangent_p = Primitive("quantum_circuit_tangent")
-circuit_tangent_p.multiple_results = True
 
 
 def bind(
@@ -116,8 +108,8 @@ def _linearized(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Line
 
 
 def _obstacle(body: CircuitBody, randomness: Randomness) -> str:
-    has_score = any(eqn.primitive is score_p for eqn in equations_of(body.closed.jaxpr))
-    return OUTCOMES_ARE_DRAWN if randomness.has_drawn_outcomes and not has_score else ""
+    has_derivative = not randomness.has_drawn_outcomes or has_score(body.closed)
+    return "" if has_derivative else OUTCOMES_ARE_DRAWN
 
 
 def _jvp(
@@ -130,9 +122,18 @@ def _jvp(
     if vjp is None:
         return _with_residuals(primals, tangents, body=body, **static)
     results = bind(body, primals, **static)
-    given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
     static |= {"body": body, "vjp": vjp, "given": nonzero}
-    dots = circuit_tangent_p.bind(*primals, *given, **static)
+    linear = LinearMap(
+        transpose=functools.partial(_pulled_back, **static),
+        evaluate=functools.partial(_pushed_forward, **static),
+        saved=len(primals),
+        result_avals=tuple(
+            jax.typeof(result).to_tangent_aval()
+            for result in itertools.compress(results, vjp.moved)
+        ),
+        of=static,
+    )
+    dots = linear(primals, list(itertools.compress(tangents, nonzero)))
     return results, tangents_of(results, dots, vjp.moved)
 
 
@@ -159,7 +160,7 @@ def _with_residuals(
     )
     n_results = len(body.closed.out_avals) - 1
     static |= {"derivative_order": derivative_order + 1, "randomness": randomness, "batch": batch}
-    given = [tangent for tangent, yes in zip(tangents, nonzero, strict=True) if yes]
+    given = list(itertools.compress(tangents, nonzero))
     outs = bind(CircuitBody(closed, body.where, body.site, again), primals, **static)
     results, residuals = outs[:n_results], outs[n_results:]
     if batch is not None:
@@ -169,15 +170,6 @@ def _with_residuals(
 
 
 ad.primitive_jvps[circuit_p] = _jvp
-
-
-def _transpose_measurement(dots_bar: Any, *operands: Any, **static: Any) -> list[Any]:
-    *known, _ = operands
-    _, params_bar = measure_vjp_p.bind(*known, ad.instantiate_zeros(dots_bar), **static)
-    return [*(None for _ in known), params_bar]
-
-
-ad.primitive_transposes[measure_tangent_p] = _transpose_measurement
 
 
 class _Vjp(NamedTuple):
@@ -195,22 +187,20 @@ class _Vjp(NamedTuple):
 def _ended_by_vjp(transposed: ClosedJaxpr) -> ClosedJaxpr | None:
     """Let a transposed circuit measure what is read, and then its VJP; None if it has several."""
     jaxpr = transposed.jaxpr
-    vjps = [eqn for eqn in jaxpr.eqns if eqn.primitive is measure_vjp_p]
+    vjps = list(filter(is_vjp, jaxpr.eqns))
     if len(vjps) != 1:
         return None
     (vjp,) = vjps
 
-    before, *others = vjp.invars
-
     def after(handle: Any) -> ClosedJaxpr:
-        moved = vjp.replace(invars=[handle, *others])
+        moved = vjp.replace(invars=[handle, *vjp.invars[1:]])
         eqns = [moved if eqn is vjp else eqn for eqn in jaxpr.eqns]
         outvars = [vjp.outvars[0], *jaxpr.outvars[1:]]
         closed = ClosedJaxpr(jaxpr.replace(eqns=eqns, outvars=outvars), transposed.consts)
         return without_unused(closed, [True] * len(outvars), [True] * len(closed.in_avals))[0]
 
-    ended = after(before)
-    if not any(eqn.primitive is measure_p for eqn in ended.jaxpr.eqns):
+    ended = after(vjp.invars[0])
+    if sum(eqn.primitive is measure_p for eqn in ended.jaxpr.eqns) == 1:
         return ended
     return after(next(eqn for eqn in jaxpr.eqns if eqn.primitive is measure_p).outvars[0])
 
@@ -224,10 +214,10 @@ def _vjp(
     is_straight = randomness is Randomness.NONE and body.again is None and not closed.effects
     if not is_straight or len(measured) != 1:
         return None
-    measuring = Measuring(**measured[0].params)
+    measuring = measured[0].params["measuring"]
     if not measuring.differentiation.has_vjp or sum(measuring.sizes()) <= _FEW_VALUES:
         return None
-    by_vjp = measured[0].replace(params=measuring.by_vjp().params())
+    by_vjp = measured[0].replace(params={**measured[0].params, "measuring": measuring.by_vjp()})
     eqns = [by_vjp if eqn is measured[0] else eqn for eqn in closed.jaxpr.eqns]
     by_vjp_alone = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
     linearized = _linearized(CircuitBody(by_vjp_alone, body.where, body.site), given, "")
@@ -241,65 +231,36 @@ def _vjp(
     return _Vjp(CircuitBody(vjp, body.where, body.site, again), linearized.moved)
 
 
-@circuit_tangent_p.def_abstract_eval
-def _tangent_avals(
-    *_: Any, body: CircuitBody, vjp: _Vjp, batch: Batch | None, **__: Any
+def _pushed_forward(
+    primals: Sequence[Any],
+    moving: Sequence[Any],
+    *,
+    vjp: _Vjp,
+    given: Sequence[bool],
+    **static: Any,
 ) -> list[Any]:
-    results = zip(body.closed.out_avals[1:], vjp.moved, strict=True)
-    return [of_rows(aval.to_tangent_aval(), batch) for aval, yes in results if yes]
+    """Return the tangents of the results that have some, by the Jacobian."""
+    _, dots = _with_residuals(primals, tangents_of(primals, moving, given), **static)
+    return list(map(ad.instantiate_zeros, itertools.compress(dots, vjp.moved)))
 
 
-def _by_jacobian(*operands: Any, vjp: _Vjp, given: tuple[bool, ...], **static: Any) -> list[Any]:
-    """Compute the tangents in forward mode."""
-    primals, rest = operands[: len(given)], iter(operands[len(given) :])
-    tangents = [
-        next(rest) if yes else ad.Zero(jax.typeof(primal).to_tangent_aval())
-        for primal, yes in zip(primals, given, strict=True)
-    ]
-    _, dots = _with_residuals(primals, tangents, **static)
-    return [ad.instantiate_zeros(dot) for dot, yes in zip(dots, vjp.moved, strict=True) if yes]
-
-
-@circuit_tangent_p.def_impl
-def _tangent_now(*operands: Any, **static: Any) -> list[Any]:
-    return list(jax.jit(functools.partial(_by_jacobian, **static))(*operands))
-
-
-def _tangent_jvp(operands: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
-    dots = list(map(ad.instantiate_zeros, tangents))
-    return jax.jvp(functools.partial(_by_jacobian, **static), list(operands), dots)
-
-
-def _tangent_batch(operands: Sequence[Any], dims: Sequence[Any], **static: Any) -> Any:
-    moved = jax.vmap(functools.partial(_by_jacobian, **static), in_axes=tuple(dims))(*operands)
-    return moved, [0] * len(moved)
-
-
-def _tangent_transpose(
-    cotangents: Sequence[Any],
-    *operands: Any,
+def _pulled_back(
+    primals: Sequence[Any],
+    bars: Sequence[Any],
+    *,
     body: CircuitBody,
     vjp: _Vjp,
-    given: tuple[bool, ...],
+    given: Sequence[bool],
     batch: Batch | None,
     derivative_order: int,
     **static: Any,
 ) -> list[Any]:
-    inputs = [*operands[: len(given)], *map(ad.instantiate_zeros, cotangents)]
-    rows = None
-    if batch is not None:
-        rows = Batch(batch.rows, (*batch.mapped, *(True for _ in cotangents)))
-    bars = bind(vjp.body, inputs, batch=rows, derivative_order=derivative_order + 1, **static)
-    if batch is not None:
-        axes = [axis for axis, yes in zip(batch.axes, given, strict=True) if yes]
-        # All rows share what is not mapped.
-        bars = [bar if axis == 0 else bar.sum(0) for bar, axis in zip(bars, axes, strict=True)]
-    return [*(None for _ in given), *bars]
-
-
-ad.primitive_jvps[circuit_tangent_p] = _tangent_jvp
-ad.primitive_transposes[circuit_tangent_p] = _tangent_transpose
-batching.primitive_batchers[circuit_tangent_p] = _tangent_batch
-mlir.register_lowering(
-    circuit_tangent_p, mlir.lower_fun(_by_jacobian, multiple_results=True), cacheable=False
-)
+    """Return the cotangents of the inputs that have tangents."""
+    rows = batch and Batch(batch.rows, (*batch.mapped, *(True for _ in bars)))
+    order = derivative_order + 1
+    found = bind(vjp.body, [*primals, *bars], batch=rows, derivative_order=order, **static)
+    if batch is None:
+        return found
+    # All rows share what is not mapped.
+    of_rows = itertools.compress(batch.mapped, given)
+    return [bar if yes else bar.sum(0) for bar, yes in zip(found, of_rows, strict=True)]

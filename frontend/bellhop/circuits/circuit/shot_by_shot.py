@@ -11,7 +11,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.derivatives.score import derived_means
 from bellhop.circuits.measure.statistics import Statistic
-from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT, restart_p
+from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT, restarted
 
 
 def one_by_one(
@@ -49,7 +49,7 @@ def one_by_one(
             means = [value[0] for value, yes in zip(values, of_shots, strict=True) if not yes]
             samples = [value[0] for value, yes in zip(values, of_shots, strict=True) if yes]
             if is_accepted is None:
-                handle, *_ = restart_p.bind(handle)
+                handle, *_ = restarted(handle)
             else:
                 means = [jnp.where(is_accepted, mean, 0) for mean in means]
                 samples = [is_accepted, *samples]

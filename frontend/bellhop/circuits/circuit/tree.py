@@ -5,7 +5,7 @@ one run, ``once``, is ::
 
     { lambda ; state x. let
         state = quantum_gates[RX] state [x] 0 []
-        state outcome = quantum_mid_measure state 0
+        state outcome = quantum_call[operation=mid_measure] state 0
         angle = mul outcome x
         state = quantum_gates[RY] state [angle] 1 []
         state value = quantum_measure[Expval(Z)] state [] [] [x angle]
@@ -18,7 +18,7 @@ says ``once``, it has the equations of one run::
       cond={ lambda ; state value more. let in (more,) }
       body={ lambda x; state value more. let
           state value1 = once state x
-          state more counts = quantum_restart state
+          state more counts = quantum_call[operation=restart] state
           value = add value value1
         in (state, value, more) }
     ] x state 0.0 True
@@ -40,18 +40,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import eval_jaxpr
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
+from bellhop._jax.private import bind_equation
 from bellhop.base.equations import equations_of
-from bellhop.circuits.derivatives.dynamic_count import (
-    after_p,
-    dynamic_count_tangent_p,
-    recalling,
-    recalls_outcomes,
-)
+from bellhop.base.rewriting import interpret_by
+from bellhop.circuits.derivatives.dynamic_count import recalling
 from bellhop.circuits.derivatives.tangents import split
-from bellhop.circuits.operations.measurement_primitives import directional_derivative_p
-from bellhop.circuits.operations.state_primitives import HANDLE, gates_p, mid_measure_p, restart_p
+from bellhop.circuits.operations.measurement_primitives import derivative_p
+from bellhop.circuits.operations.state_primitives import (
+    HANDLE,
+    call,
+    gates_p,
+    is_call,
+    is_handle,
+    restarted,
+    takes_handle,
+)
 from bellhop.control_flow.repeated_effects import repeated_effects_error, without_repeated
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
 from bellhop.control_flow.unused_values import without_unused
@@ -63,7 +68,7 @@ def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
     def run(state: tuple[Any, list[Any], Any], *inputs: Any) -> tuple[Any, list[Any], Any]:
         handle, sums, _ = state
         handle, *values = eval_jaxpr(once.jaxpr, once.consts, handle, *inputs)
-        handle, more, _ = restart_p.bind(handle)
+        handle, more, _ = restarted(handle)
         return handle, [sum_ + value for sum_, value in zip(sums, values, strict=True)], more
 
     def runs(handle: Any, *inputs: Any) -> list[Any]:
@@ -111,15 +116,11 @@ def run_with_derivative(
     # effects go first; the first part has them already.
     linear = without_repeated(recalling(linear), known, where)
     linear, are_used = without_unused(linear, [True] * len(linear.out_avals), keep)
-    if any(eqn.primitive in (gates_p, mid_measure_p) for eqn in equations_of(linear.jaxpr)):
+    equations = list(equations_of(linear.jaxpr))
+    if any(eqn.primitive is gates_p or is_call(eqn, "mid_measure") for eqn in equations):
         raise repeated_effects_error(where)
-    reads_session = recalls_outcomes(linear) or any(
-        eqn.primitive is dynamic_count_tangent_p for eqn in equations_of(linear.jaxpr)
-    )
-    forward |= any(
-        eqn.primitive is directional_derivative_p and not eqn.params["is_saved"]
-        for eqn in equations_of(linear.jaxpr)
-    )
+    reads_session = any(map(takes_handle, equations))
+    forward |= any(eqn.primitive is derivative_p for eqn in equations)
 
     def run(handle: Any, *inputs: Any) -> list[Any]:
         handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
@@ -130,7 +131,8 @@ def run_with_derivative(
             # A residual may be a handle of the circuit.  Nothing may read from it before the last
             # gate is applied.
             residuals = [
-                after_p.bind(value, handle) if _is_handle(value) else value for value in residuals
+                call("after", [value, handle], HANDLE)[0] if is_handle(value) else value
+                for value in residuals
             ]
 
         zeros = [jnp.zeros(x.shape) for x in likes for _ in range(2 if _is_complex(x) else 1)]
@@ -148,7 +150,8 @@ def run_with_derivative(
         if not reads_session:
             return [handle, *values, *derivatives(*residuals)]
         found, reads = _with_all_that_is_read(derivatives, residuals)
-        return [after_p.bind(handle, *reads), *values, *found]
+        (handle,) = call("after", [handle, *reads], HANDLE)
+        return [handle, *values, *found]
 
     return jax.make_jaxpr(run)(*_structs(known.in_avals))
 
@@ -161,19 +164,15 @@ def _with_all_that_is_read(
     The end of the circuit is made to depend on these values.  Otherwise XLA might schedule a read,
     even an unused one, after the end.
     """
-    closed = jax.make_jaxpr(function)(*inputs)
-    jaxpr = closed.jaxpr
-    reads = [
-        var
-        for eqn in jaxpr.eqns
-        if any(_is_handle(atom.aval) for atom in eqn.invars)
-        for var in eqn.outvars
-    ]
-    every = jaxpr.replace(
-        outvars=[*jaxpr.outvars, *reads], debug_info=jaxpr.debug_info._replace(result_paths=None)
-    )
-    values = eval_jaxpr(every, closed.consts, *inputs)
-    return values[: len(jaxpr.outvars)], values[len(jaxpr.outvars) :]
+    reads: list[Any] = []
+
+    def read(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        results = bind_equation(eqn, *operands)
+        if takes_handle(eqn):
+            reads.extend(results)
+        return results
+
+    return interpret_by(jax.make_jaxpr(function)(*inputs), lambda _: read, *inputs), reads
 
 
 def _by_columns(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> list[Any]:
@@ -242,10 +241,6 @@ def _joined(parts: Sequence[Any], like: Sequence[Any]) -> list[Any]:
 
 def _is_complex(value: Any) -> bool:
     return jnp.issubdtype(jax.dtypes.result_type(value), jnp.complexfloating)
-
-
-def _is_handle(value: Any) -> bool:
-    return value.shape == HANDLE.shape and value.dtype == HANDLE.dtype
 
 
 def _structs(avals: Sequence[Any]) -> list[Any]:

@@ -7,13 +7,13 @@ observables::
 
     state value = quantum_measure[Expval(Z)] state [] [] params perturbation
 
-has the tangent ``value_dot``, computed by ::
+has the tangent ``value_dot``, where a loop has made that of the perturbation, computed by ::
 
     state jacobian saved = quantum_derivative[Expval(Z) order=1] state [] [] params perturbation
-    state steps = quantum_steps state
+    state steps = quantum_call[operation=steps] state
+    perturbation_dot = bellhop_linear_map session number perturbation_dot angles_dot
     value_dot = dot_general jacobian params_dot                                  f64[1, n]
-    more_dot = quantum_directional_derivative[Expval(Z) order=0 is_saved=True]
-        state [] [] params perturbation steps saved [[perturbation_dot]]
+    more_dot = bellhop_linear_map state steps saved [[perturbation_dot]]
     value_dot = add value_dot more_dot
 
 There is no highest order, for three reasons:
@@ -30,15 +30,12 @@ There is no highest order, for three reasons:
 A variance is not linear in the state, but the second moment is.  So ``quantum_derivative``
 of a variance gives the derivative of ``E[A**2]``, and ``_moved_values`` applies the chain rule.
 
-With the adjoint method it is ``quantum_measure_with_jacobian`` that measures, and the circuit does
-not run again.
+With the adjoint method the measurement has the Jacobian too, and the circuit does not run again.
 
-A directional derivative does not change the state of the circuit.  It is that of the circuit as far
-as ``steps``.  A directional derivative of order one that the session keeps can be transposed, which
-gives a VJP for reverse mode.
+A derivative along directions is that of the circuit as far as ``steps``.  One of order one that the
+session keeps is a ``LinearMap``, whose transpose gives a VJP for reverse mode.
 """
 
-import functools
 import itertools
 import operator
 from collections.abc import Sequence
@@ -51,31 +48,22 @@ import numpy as np
 from jax.interpreters import ad
 
 from bellhop.circuits.derivatives.diff_method import DIFFERENCES_OF_DIFFERENCES
-from bellhop.circuits.derivatives.dynamic_count import vjp_p
-from bellhop.circuits.derivatives.measurement_jvp import NOT_SAVED, MeasurementJvp, Place
+from bellhop.circuits.derivatives.measurement_jvp import MeasurementJvp
 from bellhop.circuits.derivatives.observable_derivatives import Change
-from bellhop.circuits.derivatives.tangents import (
-    batch_as_rows,
-    is_given,
-    without_tangents,
-    zero_tangent,
-)
+from bellhop.circuits.derivatives.tangents import zero_tangent
 from bellhop.circuits.operations.measurement_primitives import (
-    MeasureOperands,
     Measuring,
+    Query,
     derivative_p,
-    directional_derivative_p,
     measure_p,
-    measure_tangent_p,
-    measure_with_jacobian_p,
-    steps_p,
 )
 from bellhop.circuits.operations.state_primitives import (
+    HANDLE,
+    INTEGER,
     Amplitudes,
     GateOperands,
+    call,
     gates_p,
-    mid_measure_p,
-    restart_p,
 )
 from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
@@ -110,48 +98,58 @@ def _gates_jvp(
 
 
 ad.primitive_jvps[gates_p] = _gates_jvp
-without_tangents(mid_measure_p)
-without_tangents(restart_p)
-without_tangents(steps_p)
 
 
-def _measure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
-    """Differentiate the measurements at the end of a circuit."""
-    measuring = Measuring(**static)
-    moved = MeasureOperands(*tangents)
-    jvp = MeasurementJvp.of(MeasureOperands(*primals), moved, measuring.with_means())
-    obstacle = jvp.measuring.differentiation.obstacle
-    if obstacle and jvp.moves:
-        raise DifferentiableCompileError(obstacle)
-    operands, own = jvp.primals.flat(), jvp.own(measuring).params()
+def _measure_jvp(
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    names: Any,
+    measuring: Measuring,
+    query: Query,
+) -> Any:
+    """Differentiate the measurements at the end of a circuit, and their Jacobian where asked."""
+    is_first = query is Query.VALUES
+    of = MeasurementJvp.of if is_first else MeasurementJvp.again
+    jvp = of(names, primals, tangents, measuring.with_means())
+    differentiation = jvp.measuring.differentiation
+    if is_first and jvp.moves and differentiation.obstacle:
+        raise DifferentiableCompileError(differentiation.obstacle)
     by_gates = jvp.params_dot is not None or jvp.perturbation_dot is not None
-    by_params_alone = set(jvp.given) == {"params"} and not jvp.has_more
-    by_vjp = measuring.differentiation.by_vjp and by_params_alone
-    if by_gates and not by_vjp and jvp.measuring.differentiation.is_adjoint:
-        handle, *values, jacobian = measure_with_jacobian_p.bind(*operands, **own)
-        handle, dots = _moved_by_adjoint_method(handle, jvp, values, jacobian)
+    by_vjp = differentiation.by_vjp and set(jvp.given) == {"params"} and not jvp.has_more
+    if is_first and (by_vjp or not (by_gates and differentiation.is_adjoint)):
+        handle, *values = jvp.measure(measuring, query)
+        if by_vjp:
+            dots = jvp.by_vjp(measuring)
+        elif jvp.moves:
+            handle, dots = _moved_by_derivative(handle, jvp, values, by_gates=by_gates)
+        else:
+            dots = list(map(zero_tangent, values))
         return [handle, *values], [zero_tangent(handle), *dots]
-    handle, *values = measure_p.bind(*operands, **own)
-    if not jvp.moves:
-        return [handle, *values], [zero_tangent(value) for value in (handle, *values)]
-    if by_vjp:
-        tangent = measure_tangent_p.bind(*primals, moved.params, **static)
-        return [handle, *values], [zero_tangent(handle), *measuring.results(tangent)]
-    saved, jacobian = NOT_SAVED, None
-    if by_gates:
-        handle, jacobian, saved = _first_derivative(handle, jvp)
-    handle, dots = _moved_values(handle, jvp, values, jacobian, saved)
-    return [handle, *values], [zero_tangent(handle), *dots]
+    handle, *values, jacobian = jvp.measure(measuring, Query.JACOBIAN)
+    handle, dots = _moved_by_adjoint_method(handle, jvp, values, jacobian)
+    if is_first:
+        return [handle, *values], [zero_tangent(handle), *dots]
+    handle, dot = _moved(handle, jvp, 1)
+    dot = jvp.without_amplitudes(dot, 1)
+    if measuring.means().measurements:
+        handle, dot = _with_jacobians_of_variances(handle, jvp, dot)
+    results = [handle, *values, jvp.without_amplitudes(jacobian, 1)]
+    return results, [zero_tangent(handle), *dots, dot]
 
 
-def _first_derivative(handle: Any, jvp: MeasurementJvp) -> tuple[Any, Any, Any]:
-    """Return the handle, the Jacobian, and the number of the derivative by the perturbation."""
+def _moved_by_derivative(
+    handle: Any, jvp: MeasurementJvp, values: Sequence[Any], *, by_gates: bool
+) -> tuple[Any, list[Any]]:
+    """Return the handle and the tangents of values, by a derivative that runs the gates again."""
+    if not by_gates:
+        return _moved_values(handle, jvp, values, None)
     measuring, keep = jvp.measuring, jvp.perturbation_dot is not None
     basis = measuring.differentiation.basis(jvp.all_params)
     handle, jacobian, saved = jvp.derivative(handle, measuring, 1, keep=keep, basis=basis)
     if basis is not None:
         jacobian = jacobian @ basis / len(basis)
-    return handle, jacobian, saved
+    return _moved_values(handle, jvp, values, jacobian, saved if keep else None)
 
 
 def _moved_by_adjoint_method(
@@ -169,7 +167,7 @@ def _moved_by_adjoint_method(
 
 
 def _moved_values(
-    handle: Any, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any, saved: Any = NOT_SAVED
+    handle: Any, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any, saved: Any = None
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values.
 
@@ -193,38 +191,24 @@ def _moved_values(
 
 
 def _derivative_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, order: int, keep: bool, **static: Any
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    names: Any,
+    measuring: Measuring,
+    order: int,
+    keep: bool,
 ) -> Any:
-    *measured, basis = primals
-    *dots, _ = tangents
-    jvp = MeasurementJvp.again(
-        MeasureOperands(*measured), MeasureOperands(*dots), Measuring(**static)
-    )
-    if basis.shape[0] > 0 and jvp.moves:
+    jvp = MeasurementJvp.again(names, primals, tangents, measuring)
+    if jvp.primals.basis is not None and jvp.moves:
         # Derivatives along a basis are finite differences.
         raise DifferentiableCompileError(DIFFERENCES_OF_DIFFERENCES)
-    basis = None if jvp.has_more else basis
     handle, derivative, saved = jvp.derivative(
-        jvp.primals.handle, jvp.measuring, order, keep=keep, basis=basis
+        jvp.primals.handle, jvp.measuring, order, keep=keep, saved=jvp.primals.saved
     )
-    handle, dot = _moved_derivative(handle, jvp, order)
-    results = [handle, jvp.without_amplitudes(derivative, order), saved]
-    return results, [zero_tangent(handle), dot, zero_tangent(saved)]
-
-
-def _with_jacobian_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
-    measuring = Measuring(**static)
-    jvp = MeasurementJvp.again(
-        MeasureOperands(*primals), MeasureOperands(*tangents), measuring.with_means()
-    )
-    own = jvp.own(measuring).params()
-    handle, *values, jacobian = measure_with_jacobian_p.bind(*jvp.primals.flat(), **own)
-    handle, dots = _moved_by_adjoint_method(handle, jvp, values, jacobian)
-    handle, dot = _moved_derivative(handle, jvp, 1)
-    if measuring.means().measurements:
-        handle, dot = _with_jacobians_of_variances(handle, jvp, dot)
-    results = [handle, *values, jvp.without_amplitudes(jacobian, 1)]
-    return results, [zero_tangent(handle), *dots, dot]
+    handle, dot = _moved(handle, jvp, order)
+    derivative, dot = (jvp.without_amplitudes(each, order) for each in (derivative, dot))
+    return [handle, derivative, saved], [zero_tangent(handle), dot, zero_tangent(saved)]
 
 
 def _with_jacobians_of_variances(handle: Any, jvp: MeasurementJvp, dot: Any) -> tuple[Any, Any]:
@@ -233,8 +217,8 @@ def _with_jacobians_of_variances(handle: Any, jvp: MeasurementJvp, dot: Any) -> 
     handle, mean, _ = jvp.derivative(handle, of_means.measuring, 0)
     handle, slope, _ = jvp.derivative(handle, of_means.measuring, 1)
     handle, mean_dot = _moved(handle, of_means, 0, slope)
-    handle, slope_dot = _moved_derivative(handle, of_means, 1)
-    slope = jvp.without_amplitudes(slope, 1)
+    handle, slope_dot = _moved(handle, of_means, 1)
+    slope, slope_dot = (jvp.without_amplitudes(each, 1) for each in (slope, slope_dot))
     of_squares = mean_dot[:, None] * slope + mean[:, None] * slope_dot
     ends = list(itertools.accumulate(jvp.measuring.sizes()))
     n = len(ends) - len(mean)
@@ -244,80 +228,43 @@ def _with_jacobians_of_variances(handle: Any, jvp: MeasurementJvp, dot: Any) -> 
     return handle, dot[: ends[n - 1]]
 
 
-def _moved_derivative(handle: Any, jvp: MeasurementJvp, order: int) -> tuple[Any, Any]:
-    """Return the handle and the tangent of a derivative of some order."""
-    more = None
-    if jvp.params_dot is not None:
-        handle, more, _ = jvp.derivative(handle, jvp.measuring, order + 1)
-    handle, dot = _moved(handle, jvp, order, more)
-    return handle, jvp.without_amplitudes(dot, order)
-
-
 def _moved(
-    handle: Any, jvp: MeasurementJvp, order: int, more: Any, saved: Any = NOT_SAVED
+    handle: Any, jvp: MeasurementJvp, order: int, more: Any = None, saved: Any = None
 ) -> tuple[Any, Any]:
-    """Return the handle and the tangent of a derivative.
+    """Return the handle and the tangent of a derivative, along directions if it has such.
 
     Args:
         handle: the handle of the state.
         jvp: what is measured, and the tangents.
         order: the order of the derivative; order 0 is the values themselves.
-        more: the derivative of the next order, if the parameters have a tangent.
+        more: the derivative of the next order, if there is one already.
         saved: the number of the first derivative by the perturbation, if the session keeps it.
     """
-    width, n_params = sum(jvp.measuring.sizes()), jvp.all_params
-    dot = jnp.zeros((width, *[n_params] * order), real_type())
+    measuring, directions, steps = jvp.measuring, jvp.primals.directions, jvp.primals.steps
+    rows = () if directions is None else directions.shape[:1]
+    dot: Any = jnp.zeros(measuring.derivative(rows, jvp.all_params, order).shape, real_type())
     if jvp.params_dot is not None:
+        if more is None:
+            handle, more, _ = jvp.derivative(handle, measuring, order + 1)
         dot += more @ jvp.params_dot
     if jvp.perturbation_dot is not None:
-        handle, steps = steps_p.bind(handle)
-        directions = jnp.reshape(jvp.perturbation_dot, (1, 1))
-        place = Place(steps, saved)
-        dot += jvp.along(handle, place, directions, jvp.measuring, order)[0]
+        if directions is None:
+            handle, steps = call("steps", [handle], HANDLE, INTEGER)
+        another = _with_another(directions, jvp.perturbation_dot)
+        dot += jvp.along(handle, another, order, steps=steps, saved=saved).reshape(dot.shape)
+    if (directions_dot := jvp.given.get("directions")) is not None:
+        each = _with_tangent(directions, directions_dot)
+        moved = jvp.along(handle, each, order, steps=steps, saved=jvp.primals.saved)
+        dot += jnp.sum(moved.reshape(-1, *dot.shape), axis=0)
     changes, terms = jvp.changes()
     if changes:
         handle, of_terms, _ = terms.derivative(handle, terms.measuring, order)
-        dot = _moved_by_data(dot, changes, of_terms, jvp.measuring, axis=0)
+        dot = _moved_by_data(dot, changes, of_terms, measuring, axis=len(rows))
     return handle, dot
 
 
-def _directional_derivative_jvp(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    order: int,
-    is_saved: bool,
-    **static: Any,
-) -> Any:
-    *measured, steps, saved, directions = primals
-    *dots, _, _, directions_dot = tangents
-    jvp = MeasurementJvp.again(
-        MeasureOperands(*measured), MeasureOperands(*dots), Measuring(**static)
-    )
-    handle = jvp.primals.handle
-    along = functools.partial(jvp.along, handle)
-    here, again = Place(steps, saved if is_saved else NOT_SAVED), Place(steps)
-    value = along(here, directions, jvp.measuring, order)
-    dot = jnp.zeros_like(value)
-    if is_given(directions_dot):
-        each = _with_tangent(directions, directions_dot)
-        moved = along(here, each, jvp.measuring, order)
-        dot += jnp.sum(moved.reshape(-1, *value.shape), axis=0)
-    if jvp.perturbation_dot is not None:
-        dot += along(again, _with_another(directions, jvp.perturbation_dot), jvp.measuring, order)
-    if jvp.params_dot is not None:
-        dot += along(again, directions, jvp.measuring, order + 1) @ jvp.params_dot
-    changes, terms = jvp.changes()
-    if changes:
-        of_terms = terms.along(handle, again, directions, terms.measuring, order)
-        dot = _moved_by_data(dot, changes, of_terms, jvp.measuring, axis=1)
-    return tuple(jvp.without_amplitudes(each, order) for each in (value, dot))
-
-
 ad.primitive_jvps[measure_p] = _measure_jvp
-ad.primitive_jvps[measure_with_jacobian_p] = _with_jacobian_jvp
 ad.primitive_jvps[derivative_p] = _derivative_jvp
-ad.primitive_jvps[directional_derivative_p] = _directional_derivative_jvp
 
 
 def _moved_by_data(
@@ -353,19 +300,7 @@ def _with_tangent(directions: Any, directions_dot: Any) -> Any:
 
 def _with_another(directions: Any, direction: Any) -> Any:
     """Return the rows of directions with an additional direction at the end of each."""
+    if directions is None:
+        return jnp.reshape(direction, (1, 1))
     column = jnp.broadcast_to(direction, (directions.shape[0], 1))
     return jax.lax.concatenate([directions, column], 1)
-
-
-def _transpose(values_bar: Any, *operands: Any, is_saved: bool, **_: Any) -> list[Any]:
-    assert is_saved
-    *measured, _steps, saved, _directions = operands
-    directions_bar = None
-    if type(values_bar) is not ad.Zero:
-        handle = MeasureOperands(*measured).handle
-        directions_bar = vjp_p.bind(handle, saved, values_bar)[:, None]
-    return [*(None for _ in operands[:-1]), directions_bar]
-
-
-batch_as_rows(directional_derivative_p)
-ad.primitive_transposes[directional_derivative_p] = _transpose

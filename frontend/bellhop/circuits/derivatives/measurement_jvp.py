@@ -1,42 +1,35 @@
 """What is differentiated in a circuit: measurements, their operands and the tangents of these."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from jax.interpreters import ad
 
+from bellhop.callbacks.linear_map import Leaves, LinearMap
 from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO
+from bellhop.circuits.derivatives.dynamic_count import perturbation_bar
 from bellhop.circuits.derivatives.observable_derivatives import Change, changes_by_data
 from bellhop.circuits.derivatives.tangents import is_given, with_amplitudes_last, zero_tangent
 from bellhop.circuits.operations.measurement_primitives import (
     MeasureOperands,
     Measuring,
+    Query,
     derivative_p,
-    directional_derivative_p,
+    measure_p,
 )
 from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
 
-NOT_SAVED = np.int32(-1)
-
-_TWICE = (
+_TWICE_BY_AMPLITUDES = (
     "it is differentiated by the amplitudes of StatePrep with shots, and twice; the likelihood of "
     "samples gives the first derivative alone. Use a circuit without shots."
 )
-
-
-class Place(NamedTuple):
-    """The step of a circuit at which a derivative is taken.
-
-    Attributes:
-        steps: the number of gates and projections before it.
-        saved: the number of the first derivative by the perturbation, if the session keeps it.
-    """
-
-    steps: Any
-    saved: Any = NOT_SAVED
+_TWICE_BY_OUTCOMES = (
+    "it draws outcomes of measurements in the middle with shots, and is differentiated twice; the "
+    "likelihood ratio of outcomes gives the first derivative alone. Use a circuit without shots."
+)
 
 
 class MeasurementJvp(NamedTuple):
@@ -56,31 +49,34 @@ class MeasurementJvp(NamedTuple):
 
     @classmethod
     def of(
-        cls, primals: MeasureOperands, tangents: MeasureOperands, measuring: Measuring
+        cls, names: Sequence[str], primals: Leaves, tangents: Leaves, measuring: Measuring
     ) -> "MeasurementJvp":
         """Return it: where amplitudes have a tangent, they are the last parameters."""
-        n_params = primals.params.shape[-1]
-        if not is_given(tangents.amplitudes):
-            return cls(primals, tangents, measuring, n_params)
-        assert measuring.differentiation.by_amplitudes is not None
-        measuring = replace(measuring, differentiation=measuring.differentiation.by_amplitudes)
-        tangents = tangents._replace(params=ad.instantiate_zeros(tangents.params))
-        primals, tangents = map(with_amplitudes_last, (primals, tangents))
-        return cls(primals, tangents, measuring, n_params)
+        of, moved = (MeasureOperands.named(names, each) for each in (primals, tangents))
+        n_params = of.params.shape[-1]
+        if is_given(moved.amplitudes):
+            assert measuring.differentiation.by_amplitudes is not None
+            measuring = replace(measuring, differentiation=measuring.differentiation.by_amplitudes)
+            moved = moved._replace(params=ad.instantiate_zeros(moved.params))
+            of, moved = map(with_amplitudes_last, (of, moved))
+        return cls(of, moved, measuring, n_params)
 
     @classmethod
     def again(
-        cls, primals: MeasureOperands, tangents: MeasureOperands, measuring: Measuring
+        cls, names: Sequence[str], primals: Leaves, tangents: Leaves, measuring: Measuring
     ) -> "MeasurementJvp":
         """Return that of what is a derivative already.
 
         Raises:
             DifferentiableCompileError: where only now another method is needed.
         """
-        jvp = cls.of(primals, tangents, measuring)
+        jvp = cls.of(names, primals, tangents, measuring)
         differentiation = jvp.measuring.differentiation
         if jvp.moves and differentiation.method == LIKELIHOOD_RATIO:
-            raise DifferentiableCompileError(_TWICE)
+            by_outcomes = measuring.is_score
+            raise DifferentiableCompileError(
+                _TWICE_BY_OUTCOMES if by_outcomes else _TWICE_BY_AMPLITUDES
+            )
         if differentiation.method != measuring.differentiation.method:
             raise DifferentiableCompileError(
                 "it is differentiated by angles and then by the amplitudes of StatePrep, and the "
@@ -89,10 +85,6 @@ class MeasurementJvp(NamedTuple):
         if jvp.moves and differentiation.obstacle:
             raise DifferentiableCompileError(differentiation.obstacle)
         return jvp
-
-    def own(self, measuring: Measuring) -> Measuring:
-        """Return what is measured with the differentiation that this has."""
-        return replace(measuring, differentiation=self.measuring.differentiation)
 
     @property
     def all_params(self) -> int:
@@ -129,15 +121,30 @@ class MeasurementJvp(NamedTuple):
         """The tangent of the perturbation; None where it has none."""
         return self.given.get("perturbation")
 
+    def measure(self, measuring: Measuring, query: Query) -> list[Any]:
+        """Return handle and results of a measurement, with the differentiation that this has."""
+        own = replace(measuring, differentiation=self.measuring.differentiation)
+        return self.primals.bind(measure_p, measuring=own, query=query)
+
+    def by_vjp(self, measuring: Measuring) -> list[Any]:
+        """Return the tangents of values by the parameters, of which only the transpose is cheap."""
+        operands = self.primals.given()
+
+        def asked(values: Sequence[Any], query: Query, **others: Any) -> Any:
+            same = MeasureOperands.named(tuple(operands), values)._replace(**others)
+            return same.bind(measure_p, measuring=measuring, query=query)
+
+        linear = LinearMap(
+            lambda values, bars: asked(values, Query.VJP, cotangents=bars[0])[1:],
+            lambda values, dots: [asked(values, Query.JACOBIAN)[-1] @ dots[0]],
+            len(operands),
+            (measuring.derivative((), self.all_params, 0),),
+        )
+        return measuring.results(linear(list(operands.values()), [self.params_dot])[0])
+
     def derivative(
-        self,
-        handle: Any,
-        measuring: Measuring,
-        order: int,
-        *,
-        keep: bool = False,
-        basis: Any = None,
-    ) -> tuple[Any, Any, Any]:
+        self, handle: Any, measuring: Measuring, order: int, *, keep: bool = False, **others: Any
+    ) -> list[Any]:
         """Return handle, derivative by parameters, and the number of that by the perturbation.
 
         Args:
@@ -145,13 +152,42 @@ class MeasurementJvp(NamedTuple):
             measuring: what is differentiated.
             order: the order of the derivative.
             keep: whether the session keeps the first derivative by the perturbation.
-            basis: the directions f64[q, p] of the derivative; None for the parameters themselves.
+            others: operands other than those that this has.
         """
-        if basis is None:
-            basis = np.zeros((0, self.all_params), real_type())
-        operands = self.primals._replace(handle=handle).flat()
-        static = measuring.run_again().params()
-        return derivative_p.bind(*operands, basis, order=order, keep=keep, **static)
+        operands = self.primals._replace(**{"handle": handle, "saved": None, **others})
+        again = measuring.run_again()
+        return operands.bind(derivative_p, measuring=again, order=order, keep=keep)
+
+    def along(
+        self, handle: Any, directions: Any, order: int, *, steps: Any, saved: Any = None
+    ) -> Any:
+        """Return the derivative by parameters and, in addition, in directions.
+
+        Args:
+            handle: the handle of the state.
+            directions: tangents of the perturbation f64[rows, k]; one derivative of order k a row.
+            order: the order of the derivative by parameters.
+            steps: the number of gates and projections before it.
+            saved: the number of the derivative where the session keeps it; then it can be
+                transposed.
+        """
+        operands = self.primals._replace(handle=handle, steps=steps, saved=saved, directions=None)
+        known = operands.given()
+        static = {"measuring": self.measuring.run_again(), "order": order, "keep": False}
+
+        def evaluate(values: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
+            same = MeasureOperands.named(tuple(known), values)
+            return same._replace(directions=moving[0]).bind(derivative_p, **static)[1:2]
+
+        def transpose(values: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
+            same = MeasureOperands.named(tuple(known), values)
+            return [perturbation_bar(same.handle, same.saved, bars[0])[:, None]]
+
+        if saved is None:
+            return evaluate(list(known.values()), [directions])[0]
+        result = self.measuring.derivative(directions.shape[:1], self.all_params, order)
+        linear = LinearMap(transpose, evaluate, len(known), (result,))
+        return linear(list(known.values()), [directions])[0]
 
     def _with_tangents_of(self, *names: str) -> "MeasurementJvp":
         primals, tangents = self.primals._asdict(), self.tangents._asdict()
@@ -185,24 +221,3 @@ class MeasurementJvp(NamedTuple):
         more = [jnp.asarray(change.coefficients, real_type()) for change in changes]
         primals = self.primals._replace(coefficients=jnp.concatenate([before, *more]))
         return changes, self._replace(primals=primals, measuring=terms.with_means())
-
-    def along(
-        self, handle: Any, place: "Place", directions: Any, measuring: Measuring, order: int
-    ) -> Any:
-        """Return a derivative by parameters and, in addition, in directions.
-
-        Args:
-            handle: the handle of the state.
-            place: where in the circuit.
-            directions: tangents of the perturbation f64[rows, k]; one derivative of order k a row.
-            measuring: what is differentiated.
-            order: the order of the derivative by parameters.
-        """
-        return directional_derivative_p.bind(
-            *self.primals._replace(handle=handle).flat(),
-            *place,
-            directions,
-            order=order,
-            is_saved=place.saved is not NOT_SAVED,
-            **measuring.run_again().params(),
-        )

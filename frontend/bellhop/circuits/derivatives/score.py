@@ -6,14 +6,16 @@ where ``p`` is the probability of what was drawn and ``p0`` its value: the mean 
 *score*, the derivative of ``log p``.  The engine has that by the adjoint method, from the amplitude
 of the sample back through the outcomes::
 
-    state score = quantum_score state params amplitudes perturbation
+    state score = quantum_measure[measuring=(Score(),) query=VALUES]
+        state [] [] params amplitudes perturbation
 
 is zero, and has the JVP ::
 
-    state gradient saved = quantum_score_gradient state params [] perturbation
-    state score = quantum_score state params [] perturbation
+    state score gradient = quantum_measure[measuring=(Score(),) query=JACOBIAN]
+        state [] [] params [] perturbation
     score_dot = dot_general gradient params_dot
-    more_dot = quantum_score_along state saved [perturbation_dot]
+    state steps = quantum_call[operation=steps] state
+    more_dot = bellhop_linear_map state ... [[perturbation_dot]]
     score_dot = add score_dot more_dot
 
 Of a circuit that postselects only some runs count.  These are distributed as ``p / P``, where ``P``
@@ -23,52 +25,25 @@ of the mean of ``f`` the covariance of ``f`` and the score.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import ad, mlir
+from jax.extend.core import ClosedJaxpr
 
-from bellhop._jax.private import ir_type
-from bellhop.circuits.derivatives.dynamic_count import vjp_p
-from bellhop.circuits.derivatives.tangents import (
-    batch_as_rows,
-    is_given,
-    with_amplitudes_last,
-    zero_tangent,
-)
+from bellhop.base.equations import equations_of
+from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO, Differentiation
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
+from bellhop.circuits.gates.device import DeviceSpec
+from bellhop.circuits.measure.device_measurements import Score
 from bellhop.circuits.measure.statistics import Statistic
-from bellhop.circuits.operations.state_primitives import HANDLE
+from bellhop.circuits.operations.measurement_primitives import (
+    MeasureOperands,
+    Measuring,
+    Query,
+    measure_p,
+)
 from bellhop.circuits.precision import real_type
-from bellhop.compiler.context import allow_our_dialects
-from bellhop.errors import DifferentiableCompileError
-from bellhop_mlir.dialects import quantum
-
-
-class ScoreOperands(NamedTuple):
-    """The operands of ``score``, named as those of ``measure``."""
-
-    handle: Any
-    params: Any
-    amplitudes: Any
-    perturbation: Any = None
-
-    def flat(self) -> list[Any]:
-        """Return them as arguments of ``bind``."""
-        return [operand for operand in self if operand is not None]
-
-
-# score: ``ScoreOperands`` -> handle, f64[], always 0.0
-score_p = Primitive("quantum_score")
-# score_gradient: the same -> handle, f64[p], and the number i32[] of the derivative by
-#   dynamic-count parameters, which the session keeps
-score_gradient_p = Primitive("quantum_score_gradient")
-# score_along: handle, that number, tangents of the perturbation f64[rows] -> f64[rows, 1]
-_score_along_p = Primitive("quantum_score_along")
 
 _SAMPLES = (
     "it returns samples, or values that are computed of outcomes, and is differentiated by gates "
@@ -78,10 +53,35 @@ _ONE_SHOT = (
     "it postselects, is differentiated, and has a group of one shot; the derivative of a mean is a "
     "covariance, which two shots and more have. Give it more shots."
 )
-_TWICE = (
-    "it draws outcomes of measurements in the middle with shots, and is differentiated twice; the "
-    "likelihood ratio of outcomes gives the first derivative alone. Use a circuit without shots."
-)
+
+_DIFFERENTIATION = Differentiation(LIKELIHOOD_RATIO)
+_DIFFERENTIATION = replace(_DIFFERENTIATION, by_amplitudes=_DIFFERENTIATION)
+
+
+def score_of(
+    handle: Any, params: Any, amplitudes: Any, perturbation: Any, device: DeviceSpec
+) -> list[Any]:
+    """Return the handle of a state, and the score of all that its run has drawn.
+
+    Args:
+        handle: the handle of the state.
+        params: of the gates.
+        amplitudes: that the state is prepared from.
+        perturbation: of dynamic-count parameters; None where there are none.
+        device: that of the circuit.
+    """
+    nothing = jnp.zeros(0, real_type())
+    operands = MeasureOperands(handle, nothing, nothing, params, amplitudes, perturbation)
+    measuring = Measuring((Score(),), device, _DIFFERENTIATION)
+    return operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
+
+
+def has_score(circuit: ClosedJaxpr) -> bool:
+    """Tell whether a circuit has the score of what it draws."""
+    return any(
+        eqn.primitive is measure_p and eqn.params["measuring"].is_score
+        for eqn in equations_of(circuit.jaxpr)
+    )
 
 
 def scored(
@@ -140,72 +140,3 @@ def _zero_over(zero: Any, _: Any) -> Any:
 @_zero_over.defjvp
 def _zero_over_jvp(primals: Any, tangents: Any) -> Any:
     return _zero_over(*primals), tangents[0] / primals[1]
-
-
-def _score_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    _, *dots = tangents
-    if not any(map(is_given, dots)):
-        handle, score = score_p.bind(*primals)
-        return [handle, score], [zero_tangent(handle), zero_tangent(score)]
-    operands, moved = ScoreOperands(*primals), ScoreOperands(*tangents)
-    moved = moved._replace(params=ad.instantiate_zeros(moved.params))
-    if is_given(moved.amplitudes):
-        operands, moved = map(with_amplitudes_last, (operands, moved))
-    handle, gradient, saved = score_gradient_p.bind(*operands.flat())
-    handle, score = score_p.bind(*operands._replace(handle=handle).flat())
-    dot = gradient @ moved.params
-    if moved.perturbation is not None and is_given(moved.perturbation):
-        dot += _score_along_p.bind(handle, saved, moved.perturbation[None])[0, 0]
-    return [handle, score], [zero_tangent(handle), dot]
-
-
-def _gradient_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    if any(map(is_given, tangents)):
-        raise DifferentiableCompileError(_TWICE)
-    results = score_gradient_p.bind(*primals)
-    return results, list(map(zero_tangent, results))
-
-
-def _score_lower(ctx: Any, state: Any, *_: Any) -> Any:
-    (_, zero) = ctx.avals_out
-    return [state, mlir.ir_constant(np.zeros((), zero.dtype))]
-
-
-def _gradient_lower(ctx: Any, state: Any, *_: Any) -> Any:
-    allow_our_dialects(ctx)
-    state, saved, gradient = quantum.score([state], [ir_type(ctx, ctx.avals_out[1])])
-    return [state, gradient, saved]
-
-
-def _along_transpose(along_bar: Any, handle: Any, saved: Any, _: Any) -> list[Any]:
-    if type(along_bar) is ad.Zero:
-        return [None, None, None]
-    return [None, None, vjp_p.bind(handle, saved, along_bar)]
-
-
-def _along_lower(ctx: Any, state: Any, saved: Any, directions: Any) -> Any:
-    return quantum.jvp([state, directions, saved], [ir_type(ctx, ctx.avals_out[0])])
-
-
-_score_along_p.def_abstract_eval(
-    lambda _, __, directions: ShapedArray((*directions.shape, 1), real_type())
-)
-batch_as_rows(_score_along_p)
-ad.primitive_transposes[_score_along_p] = _along_transpose
-mlir.register_lowering(_score_along_p, _along_lower, cacheable=False)
-
-score_p.def_abstract_eval(lambda *_: [HANDLE, ShapedArray((), real_type())])
-score_gradient_p.def_abstract_eval(
-    lambda _, params, *__: [
-        HANDLE,
-        ShapedArray(params.shape, real_type()),
-        ShapedArray((), np.dtype(np.int32)),
-    ]
-)
-for _primitive, _rule, _lower in (
-    (score_p, _score_jvp, _score_lower),
-    (score_gradient_p, _gradient_jvp, _gradient_lower),
-):
-    _primitive.multiple_results = True
-    ad.primitive_jvps[_primitive] = _rule
-    mlir.register_lowering(_primitive, _lower, cacheable=False)

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching
+from jax.interpreters import ad
 
 from bellhop.circuits.precision import real_type
 
@@ -45,27 +45,6 @@ def without_tangents(primitive: Primitive) -> None:
         return results, jax.tree.map(zero_tangent, results)
 
     ad.primitive_jvps[primitive] = jvp
-
-
-def batch_as_rows(primitive: Primitive) -> None:
-    """Register a batching rule: a mapped axis of the last operand makes more rows of it.
-
-    All elements have the circuit in common, so no other operand is mapped.
-
-    Args:
-        primitive: its last operand and its result have an axis in front for the rows.
-    """
-
-    def batch(operands: Sequence[Any], dims: Sequence[Any], **static: Any) -> tuple[Any, int]:
-        *others, directions = operands
-        *of_others, dim = dims
-        assert all(each is None for each in of_others)
-        mapped = jnp.moveaxis(directions, dim, 0)
-        size, rows, *rest = mapped.shape
-        result = primitive.bind(*others, mapped.reshape(size * rows, *rest), **static)
-        return result.reshape(size, rows, *result.shape[1:]), 0
-
-    batching.primitive_batchers[primitive] = batch
 
 
 def split(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:

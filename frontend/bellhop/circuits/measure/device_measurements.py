@@ -290,5 +290,23 @@ class SnapshotMeans(Snapshots):
         return real_type()
 
 
+@dataclass(frozen=True)
+class Score(Measurement):
+    """The logarithm of how likely all was that a run of one shot has drawn, less what that is.
+
+    So it is zero, and no runtime measures it: what it has is a derivative, which the engine makes
+    (``derivatives/score.py``).
+    """
+
+    number = -1
+    engine_has_adjoint = True
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        return ()
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return ()
+
+
 def _list(numbers: tuple[int, ...]) -> tuple[int, ...]:
     return (len(numbers), *numbers)

@@ -1,14 +1,15 @@
-"""The primitives that measure a circuit, and those that its derivatives are made of.
+"""The primitives that measure a circuit, and that its derivatives are made of.
+
+``measure`` measures the state as it is.  ``derivative`` runs the gates again: it is the derivative
+of order ``order`` of what is measured, by all of ``params``: of order 0 the values in one vector,
+of order 1 their Jacobian, of order 2 the Hessians.  With ``directions`` it is that along tangents
+of a perturbation as well: the derivatives by parameters that only the run counts.
 
 In a ``batch``, all operands but the handle may have a leading axis of rows, and all results but the
 handle have one.
-
-``derivative`` is the derivative of order ``order`` of what is measured, by all of ``params``: of
-order 0 the values in one vector, of order 1 their Jacobian, of order 2 the Hessians.
-``directional_derivative`` is the same along the tangents of a perturbation, of which there may be
-several: the derivatives by parameters that only the run counts.
 """
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -16,45 +17,45 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
+from jax.extend.core import JaxprEqn, Primitive
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import ir_type
 from bellhop.circuits.gates.device import DeviceSpec
-from bellhop.circuits.measure.device_measurements import Measurement
-from bellhop.circuits.operations.state_primitives import HANDLE
+from bellhop.circuits.measure.device_measurements import Measurement, Score
+from bellhop.circuits.operations.state_primitives import HANDLE, INTEGER
 from bellhop.circuits.precision import real_type
 from bellhop.compiler.context import allow_our_dialects
 from bellhop_mlir.dialects import quantum
 
-# measure: ``MeasureOperands`` -> handle, values...
+# measure: ``MeasureOperands`` -> handle, and what ``Query`` says
 measure_p = Primitive("quantum_measure")
-# measure_with_jacobian: the same -> handle, values..., f64[values, p], by the adjoint method
-measure_with_jacobian_p = Primitive("quantum_measure_with_jacobian")
-# measure_tangent: the same without a perturbation, and the tangents f64[p] of params ->
-#   f64[values], those of all values; it is never run, but transposed
-measure_tangent_p = Primitive("quantum_measure_tangent")
-# measure_vjp: the same without a perturbation, and cotangents f64[values] -> handle, f64[p], by
-#   the engine
-measure_vjp_p = Primitive("quantum_measure_vjp")
-# derivative: the same, and a basis f64[q, p] -> handle, f64[values, p, ..., p], and the number
-#   i32[] of the first derivative by dynamic-count parameters, where the session is to keep it; a
-#   basis that has rows stands for the parameters
+# derivative: likewise -> handle, f64[values, p, ..., p], of all rows of directions where it has
+#   such, and the number i32[] of the first derivative by dynamic-count parameters, where the
+#   session is to keep it
 derivative_p = Primitive("quantum_derivative")
-# directional_derivative: the same as of measure, the step i32[] of the circuit at which it is
-#   taken, the number i32[] of a derivative that the session keeps there, directions f64[rows, k]
-#   -> f64[rows, values, p, ..., p]; it is not run where it is saved
-directional_derivative_p = Primitive("quantum_directional_derivative")
-# steps: handle -> handle, the number i32[] of gates and projections recorded so far
-steps_p = Primitive("quantum_steps")
 
 _ALL_STEPS = -1
 
 
+class Query(enum.Enum):
+    """What is asked of a measured state; the attribute of ``quantum.measure``.
+
+    Values:
+        VALUES: an array for each measurement.
+        JACOBIAN: these, and f64[values, p] by the adjoint method.
+        VJP: f64[p] alone, the cotangents of ``params``; by the engine.
+    """
+
+    VALUES = 0
+    JACOBIAN = 1
+    VJP = 2
+
+
 class MeasureOperands(NamedTuple):
-    """What is measured, with which the operands of all primitives here begin.
+    """What is measured.  What is None is no operand.
 
     Attributes:
         handle: the handle of the state.
@@ -64,6 +65,12 @@ class MeasureOperands(NamedTuple):
         amplitudes: that the state is prepared from, f64[a]; none where they are among the
             parameters.
         perturbation: of dynamic-count parameters, f64[]; None where there are none.
+        cotangents: of a VJP, f64[values].
+        basis: of a derivative, f64[q, p]: the directions that stand for the parameters.
+        directions: of a derivative, f64[rows, k]: tangents of the perturbation.
+        steps: of one with directions, i32[]: the number of gates and projections before it.
+        saved: of one with directions, i32[]: the number of the derivative that the session keeps,
+            which is not made again then.
     """
 
     handle: Any
@@ -72,27 +79,44 @@ class MeasureOperands(NamedTuple):
     params: Any
     amplitudes: Any
     perturbation: Any = None
+    cotangents: Any = None
+    basis: Any = None
+    directions: Any = None
+    steps: Any = None
+    saved: Any = None
 
-    def flat(self) -> list[Any]:
-        """Return them as arguments of ``bind``."""
-        return [operand for operand in self if operand is not None]
+    @classmethod
+    def named(cls, names: Sequence[str], values: Sequence[Any]) -> "MeasureOperands":
+        """Return the operands of an equation, or what belongs to each, by their names."""
+        return cls(**dict(zip(names, values, strict=True)))
+
+    @classmethod
+    def of(cls, eqn: JaxprEqn) -> "MeasureOperands":
+        """Return the variables that an equation takes."""
+        return cls.named(eqn.params["names"], eqn.invars)
+
+    def given(self) -> dict[str, Any]:
+        """Return those that there are, by name."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+    def bind(self, primitive: Primitive, **static: Any) -> list[Any]:
+        """Bind one of the primitives here."""
+        given = self.given()
+        return primitive.bind(*given.values(), names=tuple(given), **static)
 
 
 @dataclass(frozen=True)
 class Measuring:
-    """The static parameters of all primitives that measure."""
+    """What is measured, and how it is differentiated."""
 
     measurements: tuple[Measurement, ...]
     device: DeviceSpec
     differentiation: Any  # of derivatives/diff_method.py
 
-    def params(self) -> dict[str, Any]:
-        """Return these as keyword arguments of ``bind``."""
-        return {
-            "measurements": self.measurements,
-            "device": self.device,
-            "differentiation": self.differentiation,
-        }
+    @property
+    def is_score(self) -> bool:
+        """Whether it is the score of what was drawn, and nothing else."""
+        return self.measurements == (Score(),)
 
     def of(self, measurements: Sequence[Measurement]) -> "Measuring":
         """Return the same with other measurements."""
@@ -119,6 +143,10 @@ class Measuring:
         """Return how many real numbers each measurement gives."""
         return [measurement.n_values(self.device) for measurement in self.measurements]
 
+    def derivative(self, rows: Sequence[int], n_params: int, order: int) -> ShapedArray:
+        """Return the type of the derivative of some order, of each of some rows."""
+        return ShapedArray((*rows, sum(self.sizes()), *[n_params] * order), real_type())
+
     def results(self, numbers: Any) -> list[Any]:
         """Return the results of the measurements, of their real numbers in one vector."""
         parts = jnp.split(numbers, np.cumsum(self.sizes())[:-1])
@@ -141,104 +169,75 @@ class Measuring:
 
 
 @measure_p.def_abstract_eval
-def _measure_aval(
-    *operands: Any, measurements: Sequence[Measurement], device: DeviceSpec, **_: Any
-) -> list[Any]:
-    rows = MeasureOperands(*operands).params.shape[:-1]
-    results = [measurement.result(device) for measurement in measurements]
-    return [HANDLE, *(ShapedArray((*rows, *each.shape), each.dtype) for each in results)]
-
-
-@measure_with_jacobian_p.def_abstract_eval
-def _with_jacobian_aval(*operands: Any, **static: Any) -> list[Any]:
-    *rows, n_params = MeasureOperands(*operands).params.shape
-    return [*_measure_aval(*operands, **static), _derivative(rows, n_params, 1, **static)]
-
-
-@measure_tangent_p.def_abstract_eval
-def _measure_tangent_aval(*_: Any, **static: Any) -> ShapedArray:
-    return ShapedArray((sum(Measuring(**static).sizes()),), real_type())
-
-
-@measure_vjp_p.def_abstract_eval
-def _measure_vjp_aval(*operands: Any, **_: Any) -> list[Any]:
-    *measured, _cotangents = operands
-    return [HANDLE, ShapedArray(MeasureOperands(*measured).params.shape, real_type())]
-
-
-def _derivative(rows: Sequence[int], n_params: int, order: int, **static: Any) -> ShapedArray:
-    width = sum(Measuring(**static).sizes())
-    return ShapedArray((*rows, width, *[n_params] * order), real_type())
+def _measure_avals(*avals: Any, names: Any, measuring: Measuring, query: Query) -> list[Any]:
+    params = MeasureOperands.named(names, avals).params
+    if query is Query.VJP:
+        return [HANDLE, ShapedArray(params.shape, real_type())]
+    *rows, n_params = params.shape
+    results = [measurement.result(measuring.device) for measurement in measuring.measurements]
+    values = [ShapedArray((*rows, *each.shape), each.dtype) for each in results]
+    jacobian = [measuring.derivative(rows, n_params, 1)] if query is Query.JACOBIAN else []
+    return [HANDLE, *values, *jacobian]
 
 
 @derivative_p.def_abstract_eval
-def _derivative_aval(*operands: Any, order: int, keep: bool, **static: Any) -> list[Any]:
-    # Whatever has no rule is an error where it is differentiated.
-    static["differentiation"].rules(order, 0, keep=keep)
-    *measured, basis = operands
-    *rows, n_params = MeasureOperands(*measured).params.shape
-    derivative = _derivative(rows, basis.shape[0] or n_params, order, **static)
-    return [HANDLE, derivative, ShapedArray((), np.dtype(np.int32))]
+def _derivative_avals(
+    *avals: Any, names: Any, measuring: Measuring, order: int, keep: bool
+) -> list[ShapedArray]:
+    of = MeasureOperands.named(names, avals)
+    *rows, n_params = of.params.shape
+    k = 0
+    if of.directions is not None:
+        *rows, k = of.directions.shape
+    if of.basis is not None:
+        n_params = of.basis.shape[0]
+    if of.saved is None:
+        # Whatever has no rule is an error where it is differentiated.
+        measuring.differentiation.rules(order, k, keep=keep)
+    return [HANDLE, measuring.derivative(rows, n_params, order), INTEGER]
 
 
-@directional_derivative_p.def_abstract_eval
-def _directional_aval(*operands: Any, order: int, is_saved: bool, **static: Any) -> ShapedArray:
-    *measured, _steps, _saved, directions = operands
-    if not is_saved:
-        static["differentiation"].rules(order, directions.shape[1], keep=False)
-    n_params = MeasureOperands(*measured).params.shape[-1]
-    return _derivative(directions.shape[:1], n_params, order, **static)
-
-
-@steps_p.def_abstract_eval
-def _steps_aval(_: Any) -> list[Any]:
-    return [HANDLE, ShapedArray((), np.dtype(np.int32))]
-
-
-def _measure_lower(
-    ctx: Any, *operands: Any, measurements: tuple[Measurement, ...], **_static: Any
-) -> Any:
+def _measure_lower(ctx: Any, *operands: Any, names: Any, measuring: Measuring, query: Query) -> Any:
     allow_our_dialects(ctx)
-    has_cotangents = ctx.primitive is measure_vjp_p
-    cotangents = operands[-1:] if has_cotangents else ()
-    measured = MeasureOperands(*operands[:-1] if has_cotangents else operands)
-    data, code = data_and_code(measured.coefficients, measured.matrices, measurements)
-    types = [ir_type(ctx, aval) for aval in ctx.avals_out[1:]]
-    derivative = {measure_p: 0, measure_with_jacobian_p: 1, measure_vjp_p: 2}[ctx.primitive]
-    operands = measured.handle, data, *cotangents
-    return quantum.measure(operands, types, code=code, jacobian=derivative)
+    of, types = MeasureOperands.named(names, operands), [ir_type(ctx, a) for a in ctx.avals_out[1:]]
+    if measuring.is_score:
+        return _score_lower(of.handle, types, has_gradient=query is Query.JACOBIAN)
+    data, code = data_and_code(of.coefficients, of.matrices, measuring.measurements)
+    cotangents = [] if of.cotangents is None else [of.cotangents]
+    return quantum.measure([of.handle, data, *cotangents], types, code=code, jacobian=query.value)
 
 
-def _derivative_lower(ctx: Any, *operands: Any, keep: bool, **static: Any) -> list[Any]:
-    *measured, basis = operands
-    steps = mlir.ir_constant(np.int32(_ALL_STEPS))
-    directions = mlir.ir_constant(np.zeros((1, 0), real_type()))
-    along = MeasureOperands(*measured), basis, steps, directions
-    state, saved, derivative = _lower_derivative(ctx, ctx.avals_out[1], *along, keep=keep, **static)
-    return [state, derivative, saved]
+def _score_lower(handle: Any, types: Sequence[Any], *, has_gradient: bool) -> list[Any]:
+    score = mlir.ir_constant(np.zeros((), real_type()))
+    if not has_gradient:
+        return [handle, score]
+    row = ir.RankedTensorType(types[1])
+    vector = ir.RankedTensorType.get(row.shape[1:], row.element_type)
+    handle, _, gradient = quantum.score([handle], [vector])
+    return [handle, score, stablehlo.reshape(row, gradient)]
 
 
-def _lower_derivative(
-    ctx: Any,
-    result: Any,
-    measured: MeasureOperands,
-    basis: Any,
-    steps: Any,
-    directions: Any,
-    *,
-    order: int,
-    keep: bool,
-    **static: Any,
-) -> Sequence[Any]:
-    measuring = Measuring(**static)
-    rules = measuring.differentiation.rules(
-        order, ir.RankedTensorType(directions.type).shape[1], keep=keep
-    )
-    data, code = data_and_code(measured.coefficients, measured.matrices, measuring.measurements)
+def _derivative_lower(
+    ctx: Any, *operands: Any, names: Any, measuring: Measuring, order: int, keep: bool
+) -> list[Any]:
+    of = MeasureOperands.named(names, operands)
+    result = ir_type(ctx, ctx.avals_out[1])
+    if of.saved is not None:
+        matrix = ir.RankedTensorType(of.directions.type)
+        column = ir.RankedTensorType.get(matrix.shape[:1], matrix.element_type)
+        along = [of.handle, stablehlo.reshape(column, of.directions), of.saved]
+        return [of.handle, *quantum.jvp(along, [result]), of.saved]
+    n_params = ir.RankedTensorType(of.params.type).shape[-1]
+    basis = _or_constant(of.basis, np.zeros((0, n_params), real_type()))
+    directions = _or_constant(of.directions, np.zeros((1, 0), real_type()))
+    steps = _or_constant(of.steps, np.int32(_ALL_STEPS))
+    k = ir.RankedTensorType(directions.type).shape[1]
+    rules = measuring.differentiation.rules(order, k, keep=keep)
     of_parameters = mlir.ir_constant(_without_copies(rules.of_parameters))
-    return quantum.derivative(
-        [measured.handle, data, measured.params, of_parameters, basis, steps, directions],
-        [ir_type(ctx, result)],
+    data, code = data_and_code(of.coefficients, of.matrices, measuring.measurements)
+    state, saved, derivative = quantum.derivative(
+        [of.handle, data, of.params, of_parameters, basis, steps, directions],
+        [result],
         code=code,
         sizes=measuring.sizes(),
         squares=measuring.squares(),
@@ -247,27 +246,17 @@ def _lower_derivative(
         adjoint=measuring.differentiation.is_adjoint,
         keep=keep,
     )
+    return [state, derivative, saved]
+
+
+def _or_constant(operand: Any, value: Any) -> Any:
+    return mlir.ir_constant(value) if operand is None else operand
 
 
 def _without_copies(numbers: np.ndarray) -> np.ndarray:
     """Return the same array; one number that is repeated is written to a program once."""
     is_one = numbers.size > 0 and np.all(numbers == numbers[0])
     return np.broadcast_to(numbers[0], numbers.shape) if is_one else numbers
-
-
-def _directional_lower(ctx: Any, *operands: Any, is_saved: bool, **static: Any) -> list[Any]:
-    *others, steps, saved, directions = operands
-    measured = MeasureOperands(*others)
-    (result,) = ctx.avals_out
-    if is_saved:
-        row = ir.RankedTensorType(directions.type)
-        rows = ir.RankedTensorType.get(row.shape[:1], row.element_type)
-        directions = stablehlo.reshape(rows, directions)
-        return quantum.jvp([measured.handle, directions, saved], [ir_type(ctx, result)])
-    n_params = ir.RankedTensorType(measured.params.type).shape[0]
-    along = mlir.ir_constant(np.zeros((0, n_params))), steps, directions
-    _, _, derivative = _lower_derivative(ctx, result, measured, *along, keep=False, **static)
-    return [derivative]
 
 
 def data_and_code(
@@ -279,24 +268,21 @@ def data_and_code(
     return stablehlo.concatenate([coefficients, matrices], len(rows)), code
 
 
-for _primitive, _lower in (
-    (measure_p, _measure_lower),
-    (measure_with_jacobian_p, _measure_lower),
-    (measure_vjp_p, _measure_lower),
-    (derivative_p, _derivative_lower),
-    (steps_p, lambda _, state: quantum.steps([state])),
-):
+for _primitive, _lower in ((measure_p, _measure_lower), (derivative_p, _derivative_lower)):
     _primitive.multiple_results = True
     mlir.register_lowering(_primitive, _lower, cacheable=False)
-mlir.register_lowering(directional_derivative_p, _directional_lower, cacheable=False)
 
 
-def is_adjoint(eqn: Any) -> bool:
+def is_adjoint(eqn: JaxprEqn) -> bool:
     """Tell whether an equation goes back through the gates of a circuit."""
-    return eqn.primitive in (measure_with_jacobian_p, measure_vjp_p)
+    return eqn.primitive is measure_p and eqn.params["query"] is not Query.VALUES
 
 
-def plugin_differentiates(eqn: Any) -> bool:
+def is_vjp(eqn: JaxprEqn) -> bool:
+    """Tell whether an equation is the VJP of what is measured."""
+    return eqn.primitive is measure_p and eqn.params["query"] is Query.VJP
+
+
+def plugin_differentiates(eqn: JaxprEqn) -> bool:
     """Tell whether a plugin has the derivative of such an equation, too."""
-    measured = eqn.params["measurements"]
-    return eqn.primitive is not measure_vjp_p and all(m.has_adjoint for m in measured)
+    return not is_vjp(eqn) and all(m.has_adjoint for m in eqn.params["measuring"].measurements)

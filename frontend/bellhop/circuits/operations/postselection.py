@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.circuits.operations.seeds import random_effect
-from bellhop.circuits.operations.state_primitives import restart_p
+from bellhop.circuits.operations.state_primitives import restarted
 from bellhop.errors import CompileError
 
 # In place of a sample that was dropped, as PennyLane has it.
@@ -52,7 +52,7 @@ def run_until_accepted(once: ClosedJaxpr, handle: Any, *inputs: Any) -> list[Any
 
     def run(state: tuple[Any, ...]) -> tuple[Any, ...]:
         handle, *values = eval_jaxpr(once.jaxpr, once.consts, state[0], *inputs)
-        handle, more, is_accepted = restart_p.bind(handle)
+        handle, more, is_accepted = restarted(handle)
         return handle, more, is_accepted, values
 
     zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]

@@ -1,18 +1,31 @@
-"""The primitives that change the state of a circuit: gates, mid-circuit measurements, restarts.
+"""The primitives that circuits are made of, but for what they measure: gates, and other calls.
 
-All take the handle of the state, ``uint32[2]``, and return the handle of the state after them, so
-that data dependence is their order.  In a ``batch``, parameters may have a leading axis of rows.
+What changes the state takes its handle, ``uint32[2]``, and returns the handle of the state after
+it, so that data dependence is the order.
+
+Gates have a primitive of their own, since JAX differentiates and batches by their parameters.  All
+else that the runtime does is a call, such as ``call("mid_measure", [handle, wire], HANDLE, BOOL)``:
+::
+
+    state outcome = quantum_call[operation=mid_measure ...] state wire
+
+which is lowered to the operation of this name of the quantum dialect
+(``bellhop_mlir.dialects.quantum``).
 """
 
 import enum
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import mlir
+from jax.extend.core import JaxprEqn, Primitive
+from jax.interpreters import ad, batching, mlir
 
+from bellhop._jax.private import ir_type
+from bellhop.circuits.precision import real_type
 from bellhop.compiler.context import allow_our_dialects, lowering_state
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects._precision import as_double
@@ -30,6 +43,8 @@ _MOST_TO_READ = 100
 
 HANDLE = ShapedArray((2,), np.dtype(np.uint32))
 HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
+BOOL = ShapedArray((), np.dtype(bool))
+INTEGER = ShapedArray((), np.dtype(np.int32))
 
 
 class Amplitudes(enum.Enum):
@@ -64,29 +79,13 @@ class GateOperands(NamedTuple):
     n_iterations: Any = None
 
 
-# gates: ``GateOperands`` -> handle
+# gates: ``GateOperands`` -> handle; in a ``batch``, parameters may have a leading axis of rows
 gates_p = Primitive("quantum_gates")
-# mid_measure: handle, wire i32[] -> handle, outcome bool[]
-mid_measure_p = Primitive("quantum_mid_measure")
-mid_measure_p.multiple_results = True
-# restart: handle -> handle, more bool[], counts bool[]
-restart_p = Primitive("quantum_restart")
-restart_p.multiple_results = True
-
-
-@gates_p.def_abstract_eval
-def _gates_aval(*_: Any, **__: Any) -> ShapedArray:
-    return HANDLE
-
-
-@mid_measure_p.def_abstract_eval
-def _mid_measure_aval(*_: Any, **__: Any) -> list[ShapedArray]:
-    return [HANDLE, ShapedArray((), np.dtype(bool))]
-
-
-@restart_p.def_abstract_eval
-def _restart_aval(*_: Any) -> list[ShapedArray]:
-    return [HANDLE, *2 * [ShapedArray((), np.dtype(bool))]]
+gates_p.def_abstract_eval(lambda *_, **__: HANDLE)
+# call: the operands of an operation -> its results
+_call_p = Primitive("quantum_call")
+_call_p.multiple_results = True
+_call_p.def_abstract_eval(lambda *_, results, **__: list(results))
 
 
 def _gates_lower(
@@ -109,16 +108,92 @@ def _gates_lower(
     return [state]
 
 
-def _mid_measure_lower(ctx: Any, state: Any, wire: Any, **static: Any) -> Any:
+def call(
+    operation: str, operands: Sequence[Any], *results: ShapedArray, **attributes: Any
+) -> list[Any]:
+    """Call the runtime, and return the results.
+
+    Args:
+        operation: the name of one of the quantum dialect.
+        operands: its operands.
+        results: the types of its results.
+        attributes: its attributes.
+    """
+    return _call_p.bind(*operands, operation=operation, results=results, **attributes)
+
+
+def restarted(handle: Any) -> list[Any]:
+    """End a run; return the handle of the next, whether there is to be one, and if this counts."""
+    return call("restart", [handle], HANDLE, BOOL, BOOL)
+
+
+def is_call(eqn: JaxprEqn, operation: str) -> bool:
+    """Tell whether an equation is a call of an operation."""
+    return eqn.primitive is _call_p and eqn.params["operation"] == operation
+
+
+def is_handle(aval: Any) -> bool:
+    """Tell whether values of a type are handles of a state."""
+    return aval.shape == HANDLE.shape and aval.dtype == HANDLE.dtype
+
+
+def takes_handle(eqn: JaxprEqn) -> bool:
+    """Tell whether an equation reads from the session of a circuit."""
+    return any(is_handle(atom.aval) for atom in eqn.invars)
+
+
+def as_rows(operand: Any, dim: int | None, size: int) -> Any:
+    """Return the rows of an operand for all elements of a mapped axis, one after another.
+
+    Args:
+        operand: its rows are along the first axis, but for the mapped one.
+        dim: the mapped axis; None where the elements share the rows.
+        size: the size of the mapped axis.
+    """
+    each = jnp.moveaxis(operand, dim, 0) if dim is not None else jnp.stack([operand] * size)
+    return each.reshape(-1, *each.shape[2:])
+
+
+def _call_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
+    results = _call_p.bind(*primals, **static)
+    dots = [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
+    # Real results are those of linear maps, which are differentiated as such.
+    assert not any(type(dot) is not ad.Zero for dot in tangents) or not any(map(_is_real, results))
+    return results, dots
+
+
+def _call_batch(
+    operands: Sequence[Any], dims: Sequence[int | None], *, results: Any, **static: Any
+) -> Any:
+    """Make one call for all elements: real operands and results have an axis of rows in front.
+
+    All elements have the circuit in common, so nothing else is mapped.
+    """
+    both = list(zip(operands, dims, strict=True))
+    assert all(dim is None or _is_real(operand) for operand, dim in both)
+    size = next(operand.shape[dim] for operand, dim in both if dim is not None)
+    rows = [as_rows(x, dim, size) if _is_real(x) else x for x, dim in both]
+    of_all = [ShapedArray((size * each.shape[0], *each.shape[1:]), each.dtype) for each in results]
+    found = _call_p.bind(*rows, results=tuple(of_all), **static)
+    split = [x.reshape(size, *each.shape) for x, each in zip(found, results, strict=True)]
+    return split, [0] * len(split)
+
+
+def _is_real(value: Any) -> bool:
+    return value.dtype == real_type()
+
+
+def _call_lower(
+    ctx: Any, *operands: Any, operation: str, results: Sequence[ShapedArray], **attributes: Any
+) -> Any:
     allow_our_dialects(ctx)
-    return quantum.mid_measure([state, wire], **static)
+    signature = quantum.OPERATIONS[f"quantum.{operation}"]
+    forms = zip(signature.results, results, strict=True)
+    open_types = [ir_type(ctx, aval) for form, aval in forms if "?" in form]
+    return signature(operands, open_types, **attributes)
 
 
-def _restart_lower(ctx: Any, state: Any) -> Any:
-    allow_our_dialects(ctx)
-    return quantum.restart([state])
-
-
+ad.primitive_jvps[_call_p] = _call_jvp
+batching.primitive_batchers[_call_p] = _call_batch
 mlir.register_lowering(gates_p, _gates_lower, cacheable=False)
-mlir.register_lowering(mid_measure_p, _mid_measure_lower, cacheable=False)
-mlir.register_lowering(restart_p, _restart_lower, cacheable=False)
+mlir.register_lowering(_call_p, _call_lower, cacheable=False)

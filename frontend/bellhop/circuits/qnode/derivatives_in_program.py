@@ -8,8 +8,8 @@ Which circuits those are is seen in the jaxpr of a circuit, traced for the engin
 
     { lambda ; state:u32[2] x:f64[]. let
         state = quantum_gates[gates=(RX,)] state [x] 0 []
-        state value = quantum_measure[measurements=(Expval(Z),)] state [] [] [x]      has all
-        state value = quantum_measure[measurements=(State(),)] state [] [] [x]        has not
+        state value = quantum_measure[measuring=(Expval(Z),)] state [] [] [x]      has all
+        state value = quantum_measure[measuring=(State(),)] state [] [] [x]        has not
       in (state, value) }
 """
 
@@ -58,12 +58,13 @@ def _has_all(eqn: JaxprEqn, circuit: Jaxpr) -> bool:
     if eqn.primitive is not measure_p:
         return True
     matrices = circuit.replace(
-        outvars=[MeasureOperands(*eqn.invars).matrices],
+        outvars=[MeasureOperands.of(eqn).matrices],
         debug_info=circuit.debug_info._replace(result_paths=None),
     )
     (are_computed,), _ = depending_on(matrices, [True] * len(circuit.invars))
-    has_rules = UNKNOWN_FREQUENCIES not in params["differentiation"].frequencies
-    is_real = all(isinstance(each, Expval | Probs | Var) for each in params["measurements"])
+    measuring = params["measuring"]
+    has_rules = UNKNOWN_FREQUENCIES not in measuring.differentiation.frequencies
+    is_real = all(isinstance(each, Expval | Probs | Var) for each in measuring.measurements)
     return has_rules and is_real and not are_computed
 
 
@@ -173,7 +174,7 @@ def _is_exact(circuit: CompiledCircuit) -> bool:
 def _counts_at_run(traced: TracedCircuit) -> bool:
     """Tell whether there are gates in a loop of computed length."""
     return any(
-        MeasureOperands(*eqn.invars).perturbation is not None
+        MeasureOperands.of(eqn).perturbation is not None
         for eqn in equations_of(traced.closed.jaxpr)
         if eqn.primitive is measure_p
     )

@@ -11,7 +11,7 @@ is traced to ::
     { lambda ; state:u32[2] x:f64[]. let
         angle = mul 2.0 x
         state = quantum_gates[gates=(RX, RY(0.5))] state [angle] 0 []
-        state value = quantum_measure[measurements=(Expval(Z),)] state [] [] [angle]
+        state value = quantum_measure[measuring=(Expval(Z),)] state [] [] [angle]
       in (state, value) }
 
 ``state`` is a handle, by which the runtime finds the state.  ``quantum_gates`` takes it, the
@@ -39,7 +39,7 @@ from bellhop.circuits.derivatives.diff_method import (
     DifferentiationChoice,
 )
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
-from bellhop.circuits.derivatives.score import score_p
+from bellhop.circuits.derivatives.score import score_of
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.device import DeviceSpec, GateSet
 from bellhop.circuits.gates.gate_run import Derivative, GateRun, RepeatedRun
@@ -56,12 +56,19 @@ from bellhop.circuits.measure.device_measurements import Snapshots
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.memory import check_result_fits
-from bellhop.circuits.operations.measurement_primitives import measure_p
+from bellhop.circuits.operations.measurement_primitives import (
+    MeasureOperands,
+    Measuring,
+    Query,
+    measure_p,
+)
 from bellhop.circuits.operations.state_primitives import (
+    BOOL,
+    HANDLE,
     NOT_DIFFERENTIABLE,
     Amplitudes,
+    call,
     gates_p,
-    mid_measure_p,
 )
 from bellhop.circuits.precision import real_type
 from bellhop.circuits.recording.gate_jaxpr import has_computed_lengths
@@ -301,9 +308,8 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             wire = as_int32(self.wires.dynamic(label))
         else:
             wire = jnp.int32(self.wires(label))
-        self._handle, outcome = mid_measure_p.bind(
-            self._handle, wire, postselect=postselect, reset=reset, site=site
-        )
+        asked = {"postselect": postselect, "reset": reset, "site": site}
+        self._handle, outcome = call("mid_measure", [self._handle, wire], HANDLE, BOOL, **asked)
         self._is_fresh = False
         self.has_mid_circuit = True
         self.postselects |= postselect >= 0
@@ -341,17 +347,16 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             has_shots=self.device.shots > 0,
             may_change_norm=self._may_change_norm,
         )
-        self._handle, *values = measure_p.bind(
+        operands = MeasureOperands(
             handle,
             measured.coefficient_vector(),
             measured.matrix_vector(),
             params,
             amplitudes,
-            *([] if self.is_one_shot else self._perturbation()),
-            measurements=tuple(measured.measurements),
-            device=self.device,
-            differentiation=differentiation,
+            None if self.is_one_shot else self._perturbation(),
         )
+        measuring = Measuring(tuple(measured.measurements), self.device, differentiation)
+        self._handle, *values = operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
         return values
 
     def score(self) -> list[Any]:
@@ -362,12 +367,14 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         if not (is_exact and self._runs_in_engine) or self._may_change_norm:
             return []
         params = self._params_vector()
-        self._handle, score = score_p.bind(handle, params, self._amplitudes, *self._perturbation())
+        self._handle, score = score_of(
+            handle, params, self._amplitudes, self._perturbation(), self.device
+        )
         return [score]
 
-    def _perturbation(self) -> list[Any]:
-        """Return the perturbation of dynamic-count parameters, if there are such."""
-        return [] if self._dynamic_count is None else [self._dynamic_count.perturbation]
+    def _perturbation(self) -> Any:
+        """Return the perturbation of dynamic-count parameters; None where there are none."""
+        return None if self._dynamic_count is None else self._dynamic_count.perturbation
 
     def _is_replayed(self) -> bool:
         """Tell whether derivatives need the circuit to run again, with shifted parameters.
