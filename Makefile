@@ -32,21 +32,26 @@ help:
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 
-# The package, built once for all sets of extras, and again when its sources change.
+# The package, built once for all sets of extras, and again when its sources change.  0 is how pip is
+# told not to compile the Python of what the build alone needs, half of the time that it takes.
 WHEEL := $(VENV)/wheel
 $(WHEEL): $(BIN)/python $(SOURCES)
 	rm -rf $@ $@.new
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $@.new . \
+	PIP_NO_COMPILE=0 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $@.new . \
 	  -Ccmake.define.BELLHOP_WERROR=$(WERROR)
 	mv $@.new $@
 
+# What it needs with a set of extras, which is installed beside the build.
+$(VENV)/.needs-%: $(BIN)/python pyproject.toml
+	$(BIN)/python .ci/requirements $* > $@.txt
+	$(BIN)/python -m pip install --quiet -r $@.txt
+	@touch $@
+
 # A stamp for each set of extras.
 $(VENV)/.installed-%: $(BIN)/python $(SOURCES)
-	$(MAKE) $(WHEEL)
+	$(MAKE) -j2 $(WHEEL) $(VENV)/.needs-$*
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps $(WHEEL)/*.whl
-	$(BIN)/python -m pip install --quiet "$$(echo $(WHEEL)/*.whl)[$*]"
 	@touch $@
 
 demo: $(VENV)/.installed-demo
