@@ -4,8 +4,6 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bellhop.base.foreign_passes import missing_pass
-
 __all__ = [
     "apply_pass",
     "cancel_inverses",
@@ -21,6 +19,26 @@ _PASSES = (CANCEL_INVERSES, MERGE_LOOP_BOUNDARIES, MERGE_ROTATIONS)
 # Passes of Catalyst's that are transforms of PennyLane's.
 _TRANSFORMS = ("combine_global_phases", "diagonalize_measurements", "gridsynth")
 
+NO_PLUGINS = "there are no plugins of MLIR"
+_PAULI = "circuits are of gates here, not of Pauli product rotations and measurements"
+# Catalyst's that we have not, and why.
+_FOREIGN = {
+    "Pass": 'a pass is its name: bellhop.pipeline({"merge-rotations": {}})',
+    "PassPlugin": NO_PLUGINS,
+    "apply_pass_plugin": NO_PLUGINS,
+    "disentangle_cnot": "gates are kept that act on what the circuit prepares",
+    "disentangle_swap": "gates are kept that act on what the circuit prepares",
+    "graph_decomposition": "qml.transforms.decompose(gate_set=...) decomposes circuits",
+    "ions_decomposition": "qml.transforms.decompose(gate_set=...) decomposes circuits",
+    "parity_synth": "phase polynomials are not looked for",
+} | dict.fromkeys(
+    (
+        *("commute_ppr", "decompose_arbitrary_ppr", "merge_ppr_ppm", "ppm_compilation"),
+        *("ppm_specs", "ppr_to_mbqc", "ppr_to_ppm", "reduce_t_depth", "to_ppr"),
+    ),
+    _PAULI,
+)
+
 # Where a QNode holds its passes; PennyLane copies a QNode with all that it holds.
 _ATTRIBUTE = "_bellhop_passes"
 
@@ -30,7 +48,10 @@ def __getattr__(name: str) -> Any:
         from pennylane import transforms
 
         return getattr(transforms, name)
-    raise missing_pass(__name__, name)
+    message = f"module '{__name__}' has no attribute '{name}'"
+    if name in _FOREIGN:
+        message += f", which only Catalyst's has: {_FOREIGN[name]}."
+    raise AttributeError(message, name=name)
 
 
 def pass_names(what: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from jax.interpreters.mlir import ir
 from bellhop.archive.libraries import device_of, plugin_of
 from bellhop.archive.schema import Malformed
 from bellhop.base.devices import all_devices, available_devices, device_name
-from bellhop.base.ir_types import aval_of
 from bellhop.base.module_text import parse
+from bellhop.base.types import aval_of
 from bellhop.compiler.target import CallbackTarget
 from bellhop_mlir._walk import function_type, functions, named, string
 from bellhop_mlir.dialects import callback

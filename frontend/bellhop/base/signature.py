@@ -14,7 +14,6 @@ from jax.typing import DTypeLike
 
 from bellhop.base.declared_types import ResultTypeError, result_avals
 from bellhop.base.flat import Flat
-from bellhop.base.no_arrays import advice, described
 from bellhop.base.source import function_name
 from bellhop.base.static_arguments import POSITIONAL
 from bellhop.base.types import Args, Kwargs, PyTree
@@ -141,8 +140,8 @@ def check_arrays(where: str, names: Sequence[str], args: Args, kwargs: Kwargs) -
             type_ = jax.typeof(leaf)
         except TypeError:
             raise TypeError(
-                f"{where}: the argument {_leaf_name(names, path)} is {described(leaf)}. "
-                f"{advice(leaf)}"
+                f"{where}: the argument {_leaf_name(names, path)} is {_described(leaf)}. "
+                f"{_advice(leaf)}"
             ) from None
         if not isinstance(type_, jax.core.ShapedArray):
             raise TypeError(
@@ -170,7 +169,7 @@ def result_arrays(where: str, result: PyTree) -> tuple[list[Any], Any]:
         except TypeError:
             part = jax.tree_util.keystr(path)
             raise TypeError(
-                f"{where}: the result{part} is {described(leaf)}. "
+                f"{where}: the result{part} is {_described(leaf)}. "
                 "A program returns arrays, numbers, and pytrees of them."
             ) from None
     return arrays, structure
@@ -226,3 +225,31 @@ def array_types(arguments: Any) -> Any:
 def describe(leaves: Iterable[Any]) -> str:
     """Describe array arguments by dtype and shape."""
     return ", ".join(f"{jnp.result_type(x)}[{','.join(map(str, jnp.shape(x)))}]" for x in leaves)
+
+
+def _described(value: object) -> str:
+    """Return what a value is that JAX does not take for an array, after an "is"."""
+    if isinstance(value, np.ndarray | np.generic):
+        return f"an array of dtype {value.dtype}, which JAX does not have"
+    return f"of type {type(value).__name__}, which is no array"
+
+
+def _advice(value: object) -> str:
+    """Return what to do with an argument that is no array."""
+    framework = type(value).__module__.partition(".")[0]
+    if framework == "torch":
+        return "Call it from PyTorch by bellhop.to_torch of it."
+    if framework == "autograd":
+        return "It is of PennyLane's autograd, give it by position; or use bellhop.grad."
+    if isinstance(value, np.ndarray):
+        # Not hashable, and so never static.
+        return _conversion(value.dtype)
+    return "Make it static (static_argnums, static_argnames) if it is part of the program."
+
+
+def _conversion(dtype: np.dtype) -> str:
+    if dtype.names is not None:
+        return "Pass a dictionary of its fields, {name: x[name] for name in x.dtype.names}."
+    if not dtype.isnative:
+        return "Convert it, x.astype(x.dtype.newbyteorder('='))."
+    return "Convert it to a type of numbers of at most 64 bits, as x.astype(float)."

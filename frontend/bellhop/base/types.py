@@ -8,7 +8,11 @@ from typing import Any, TypeAlias
 
 import jax
 from jax.core import AbstractValue
+from jax.interpreters import mlir
+from jax.interpreters.mlir import ir
 from jax.typing import ArrayLike
+
+from bellhop_runtime import DTYPES
 
 #: What a primitive takes or returns: an array, or for an operand a number in its place.
 Operand: TypeAlias = ArrayLike
@@ -23,3 +27,10 @@ Args: TypeAlias = tuple[PyTree, ...]
 Kwargs: TypeAlias = Mapping[str, PyTree]
 #: The type of a value of a program.
 Aval: TypeAlias = AbstractValue
+
+
+def aval_of(type_: ir.Type) -> jax.core.ShapedArray:
+    """Return the abstract value of a tensor type."""
+    tensor = ir.RankedTensorType(type_)
+    dtypes = {str(mlir.dtype_to_ir_type(dtype)): dtype for dtype in DTYPES}
+    return jax.core.ShapedArray(tuple(tensor.shape), dtypes[str(tensor.element_type)])

@@ -16,7 +16,9 @@ and returns the ``Program`` (``compiler/code.py``) that ``optimize`` makes of it
 custom calls in place of our operations.
 """
 
-from collections.abc import Callable, Sequence
+import contextlib
+import gc
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -24,7 +26,6 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax.private import forget_lowering, without_mesh
 from bellhop.base.devices import device_name, host_device
-from bellhop.base.garbage import rare_garbage_collection
 from bellhop.compiler.callbacks_of_jax import lower_for_us
 from bellhop.compiler.code import Program
 from bellhop.compiler.context import lowering
@@ -35,8 +36,31 @@ from bellhop.errors import CompileError
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
 
+# So many objects are some ten megabytes.
+_OBJECTS = 50_000
 
-@rare_garbage_collection()
+
+@contextlib.contextmanager
+def _rare_garbage_collection() -> Iterator[None]:
+    """Let Python look for garbage less often.
+
+    What is made while a program is traced stays until it is optimised, so that to look for garbage
+    among it every 700 objects is in vain, and a tenth of the time.
+    """
+    usual = gc.get_threshold()
+    # Zero is never; another thread may be in here too.
+    if usual[0] == 0 or usual[0] >= _OBJECTS:
+        yield
+        return
+    gc.set_threshold(_OBJECTS, *usual[1:])
+    try:
+        yield
+    finally:
+        if gc.get_threshold()[0] == _OBJECTS:
+            gc.set_threshold(*usual)
+
+
+@_rare_garbage_collection()
 def compile_program(
     function: Callable[..., Any],
     args: Sequence[Any],

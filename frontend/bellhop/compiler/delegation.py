@@ -24,7 +24,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import callback_sharding, without_mesh
 from bellhop.base.devices import host_device
-from bellhop.base.ir_types import aval_of
+from bellhop.base.types import aval_of
 from bellhop.compiler.context import lowering_state, lowering_with
 from bellhop.compiler.failures import raise_failures_of_plain_jits, told_by_number
 from bellhop_mlir._walk import string

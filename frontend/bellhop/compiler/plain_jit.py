@@ -6,27 +6,82 @@ callback compiles a program of it alone, merges that into JAX's module, and emit
     %0 = call @bellhop_main(%x, %zeros) : (tensor<f64>, tensor<2xui32>) -> tensor<f64>
     %1 = stablehlo.multiply %cst, %0
 
-In a program for another device it runs on the host (``host_calls``).
+In a program for a GPU or TPU the rule compiles it for the host, and emits JAX's own callback, which
+runs that: however many gates a circuit has, its arguments and its results cross once::
+
+    %0 = stablehlo.custom_call @xla_ffi_python_gpu_callback(%x) {index = 0}
 """
 
 import functools
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend.core import Effect, Primitive
+from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.patches.fast_calls import run_without_fast_calls
-from bellhop._jax.private import ordered_effects
+from bellhop._jax.private import ordered_effects, run_compiled
 from bellhop.base.callers_context import keep_context
 from bellhop.compiler.code import Code, call, merge, table_handle
 from bellhop.compiler.compile import compile_program
-from bellhop.compiler.failures import raise_failures_of_plain_jits
-from bellhop.compiler.host_calls import HostCall, host_call, lower_host_call
+from bellhop.compiler.delegation import lower_to_call
+from bellhop.compiler.failures import raise_failures_of_plain_jits, with_failures
+from bellhop.compiler.placement import on_host
 from bellhop.mesh.partitioning import is_partitioned, on_first_device
 from bellhop_runtime import CallbackTable
+
+# Takes arguments, and arrays that it writes results into.
+_HostCall = Callable[[list[np.ndarray], list[np.ndarray]], None]
+
+
+def _host_call(
+    primitive: Primitive, params: dict[str, Any], avals: Sequence[Any]
+) -> tuple[_HostCall, Any]:
+    """Compile a primitive for the host.
+
+    Args:
+        primitive: one of ours.
+        params: those of the equation.
+        avals: the types of the operands.
+
+    Returns:
+        what runs it, and its jaxpr.
+    """
+
+    def alone(*args: Any) -> Any:
+        return primitive.bind(*args, **params)
+
+    alone.__name__ = params.get("name", primitive.name)
+    with on_host():
+        traced = jax.jit(alone).trace(*avals)
+        executable = with_failures(traced.lower().compile)
+
+    def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
+        with on_host():
+            values = run_compiled(executable, None, *arguments)
+        for result, value in zip(results, values, strict=True):
+            result[...] = value
+
+    return call, traced.jaxpr
+
+
+def _lower_host_call(
+    ctx: mlir.LoweringRuleContext, call: _HostCall, jaxpr: Any, operands: Sequence[ir.Value]
+) -> list[ir.Value]:
+    """Emit a call to the host, ordered and kept as the effects of the primitive say."""
+    ordered = ordered_effects(jaxpr)
+    tokens = [ctx.tokens_in.get(effect) for effect in ordered]
+    token = stablehlo.after_all(tokens) if len(tokens) > 1 else next(iter(tokens), None)
+    kind = "io" if jaxpr.effects else "pure"
+    results, token = lower_to_call(ctx, call, kind, operands, token)
+    if ordered:
+        after = mlir.TokenSet(dict.fromkeys(ordered, token))
+        ctx.set_tokens_out(ctx.tokens_in.update_tokens(after))
+    return results
 
 
 class _ModulePrograms:
@@ -39,7 +94,7 @@ class _ModulePrograms:
     def __init__(self) -> None:
         self.table = CallbackTable(published=True)
         self.merged: dict[Hashable, tuple[Code, str, list[Effect]]] = {}
-        self.on_host: dict[Hashable, tuple[HostCall, Any]] = {}
+        self.on_host: dict[Hashable, tuple[_HostCall, Any]] = {}
 
     def __reduce__(self) -> Any:
         names = sorted(f"{each.description} ({each.site})" for each in self.table.callbacks)
@@ -114,8 +169,8 @@ def lower_alone(
     key = primitive, tuple(sorted(params.items())), avals
     if set(context.platforms) != {"cpu"}:
         if key not in programs.on_host:
-            programs.on_host[key] = host_call(primitive, params, avals)
-        return lower_host_call(ctx, *programs.on_host[key], operands)
+            programs.on_host[key] = _host_call(primitive, params, avals)
+        return _lower_host_call(ctx, *programs.on_host[key], operands)
     if key not in programs.merged:
         program = compile_program(
             lambda *args: primitive.bind(*args, **params), avals, programs.table

@@ -21,7 +21,7 @@ from bellhop.base.devices import (
     target_of_name,
     target_platform,
 )
-from bellhop.base.ir_types import aval_of
+from bellhop.base.types import aval_of
 from bellhop.compiler.code import Program, table_handle
 from bellhop.compiler.delegation import is_delegated
 from bellhop.compiler.failures import with_failures

@@ -26,9 +26,15 @@ from bellhop.compiler.placement import (
     ready,
 )
 from bellhop.run.crowding import spare_device
-from bellhop.run.embedding import Compile, embedding_jit, first_input, of_first_input
+from bellhop.run.embedding import (
+    Compile,
+    Traces,
+    embedding_jit,
+    first_input,
+    of_first_input,
+    signature_of,
+)
 from bellhop.run.generator_choice import GeneratorChoice
-from bellhop.run.traces import Traces, signature_of
 from bellhop_runtime import CallbackTable
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from bellhop.base.foreign_passes import NO_PLUGINS
 from bellhop.base.source import warn_user
 from bellhop.errors import CompileError
+from bellhop.passes import NO_PLUGINS
 
 # Options that change how a program is compiled, and no result.
 _HINTS = {
