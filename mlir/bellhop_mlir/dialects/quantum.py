@@ -110,11 +110,6 @@ STATE = _gates.operands[0]
 SEED = _SEED.results[0]
 
 
-def state_type() -> ir.Type:
-    """Return the type of the state handle."""
-    return ir.Type.parse(STATE)
-
-
 def gate(
     state: ir.Value, params: ir.Value, offset: ir.Value, wires: ir.Value, gate: Gate
 ) -> ir.Value:
@@ -159,7 +154,7 @@ def verifier() -> Callable[[ir.Operation], None]:
 
     It may be called for one operation after another.
     """
-    two_states = [state_type()] * 2
+    two_states = [ir.Type.parse(STATE)] * 2
     # What the gate before takes beside the state; in a run of gates it is the same.
     of_run: list[ir.Value] | None = None
 

@@ -17,14 +17,14 @@ is rewritten before anything differentiates, batches or lowers it.  ``vector_pla
 equations that become one.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
 from jax.extend.core.primitives import jit_p
 
+from bellhop._jax.private import dce
 from bellhop.base.equations import with_inner_jaxprs
 from bellhop.base.rewriting import rewrite
 from bellhop.base.types import Operand
@@ -64,8 +64,9 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
         else eqn
         for number, eqn in enumerate(equations)
     ]
-    live = jaxpr.replace(eqns=_live(planned, jaxpr.outvars))
-    return rewrite(ClosedJaxpr(live, closed.consts), {_planned_p: _as_planned})
+    replaced = ClosedJaxpr(jaxpr.replace(eqns=planned), closed.consts)
+    live, _ = dce(replaced, [True] * len(jaxpr.outvars), [True] * len(jaxpr.invars))
+    return rewrite(live, {_planned_p: _as_planned})
 
 
 # ``pack`` with a plan, in a jaxpr on its way through ``vectorized`` alone.
@@ -81,14 +82,3 @@ def _as_planned(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
 
 def _with_vectorized_parts(eqn: JaxprEqn) -> Any:
     return eqn if eqn.primitive is jit_p else with_inner_jaxprs(eqn, vectorized)
-
-
-def _live(equations: Sequence[JaxprEqn], outvars: Sequence[Any]) -> list[JaxprEqn]:
-    """Return the equations whose results are used, and those with effects."""
-    used = {var for var in outvars if not isinstance(var, Literal)}
-    live: list[JaxprEqn] = []
-    for eqn in reversed(equations):
-        if eqn.effects or not used.isdisjoint(eqn.outvars):
-            used.update(var for var in eqn.invars if not isinstance(var, Literal))
-            live.append(eqn)
-    return live[::-1]
