@@ -91,6 +91,17 @@ def known_or_bound(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     return bind_equation(eqn, *operands)
 
 
+def known_or_none(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+    """Evaluate an equation by NumPy; its results are None where an operand is, or NumPy cannot."""
+    try:
+        if any(operand is None for operand in operands) or not _is_computable(eqn):
+            raise _UnknownError
+        dtypes = (atom.aval.dtype for atom in eqn.invars)
+        return _evaluate(eqn, list(map(np.asarray, operands, dtypes)))
+    except _UnknownError:
+        return [None] * len(eqn.outvars)
+
+
 def _sliced(eqn: JaxprEqn, array: Operand, *starts: Any) -> Any:
     sizes = eqn.params["slice_sizes"]
     first = np.clip(starts, 0, np.subtract(np.shape(array), sizes)).astype(int).tolist()

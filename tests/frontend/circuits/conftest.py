@@ -13,7 +13,7 @@ import pytest
 import bellhop
 import bellhop_runtime
 from bellhop._jax.patches.former_names import put_back_former_names
-from bellhop.circuits.recording import unrolled
+from bellhop.circuits.recording import gate_replay, unrolled
 
 TOLERANCE = 1e-9
 
@@ -35,7 +35,8 @@ def nothing_left_open():
 @pytest.fixture
 def loops_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep loops of few gates, which stand for long ones."""
-    monkeypatch.setattr(unrolled, "MOST_GATES", 0)
+    for module in (gate_replay, unrolled):
+        monkeypatch.setattr(module, "MOST_GATES", 0)
 
 
 @pytest.fixture

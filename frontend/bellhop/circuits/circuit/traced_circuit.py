@@ -41,13 +41,13 @@ class QNodeCall:
 
     Attributes:
         qnode: the QNode, for its options.
-        function: its quantum function, of the inputs.
+        function: its quantum function, of the inputs, which is played on circuits.
         inputs: the arguments that are arrays of the program.
         where: the QNode and its line, for errors.
     """
 
     qnode: qml.QNode
-    function: Callable[..., Any]
+    function: Any
     inputs: Sequence[Any]
     where: str
 
@@ -130,8 +130,8 @@ class Once(NamedTuple):
     results: Results
 
 
-# Takes what makes a circuit.
-Trace = Callable[[Callable[..., Any]], Once]
+# Takes what makes a player, which plays the quantum function.
+Trace = Callable[[Callable[[], Any]], Once]
 
 
 @dataclasses.dataclass
@@ -165,9 +165,9 @@ def trace_circuit(
 
     Args:
         call: the call of its QNode.
-        record: takes what makes a circuit, the handle of a fresh state and the inputs; runs the
-            quantum function; returns its circuit, and the leaves and structure of its result.
-        chosen: traces with something that makes circuits, and returns the run of its choice.
+        record: takes a player, the handle of a fresh state and the inputs; plays the quantum
+            function; returns its circuit, and the leaves and structure of its result.
+        chosen: traces with what makes a player, and returns the run of its choice.
         inputs: arrays.
         device: where it runs.
     """
@@ -220,15 +220,15 @@ def _trace_once(
     record: Callable[..., tuple[Any, list[Any], Any]],
     inputs: Sequence[Any],
     device: DeviceSpec,
-    make: Callable[..., Any],
+    make_player: Callable[[], Any],
 ) -> Once:
-    """Trace one run of a circuit; arguments are those of ``trace_circuit`` and what makes it."""
+    """Trace one run of a circuit; arguments are those of ``trace_circuit``, and of ``Trace``."""
     shots = call.shots
     once: Any = None
 
     def run(handle: Any, *inputs: Any) -> list[Any]:
         nonlocal once
-        circuit, leaves, out_tree = record(make, handle, *inputs)
+        circuit, leaves, out_tree = record(make_player(), handle, *inputs)
         method = call.chosen_method(circuit, leaves)
         circuit.device = dataclasses.replace(device, shots=1 if method == ONE_SHOT else shots.total)
         circuit.groups = (1,) if method == ONE_SHOT else shots.copies

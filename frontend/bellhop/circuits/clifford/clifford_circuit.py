@@ -216,7 +216,6 @@ class CliffordCircuit(ProgramCircuit):
         """Add a loop of Stim's, or all iterations where they differ."""
         if not isinstance(n_iterations, int):
             raise self._has("a for_loop whose bounds are computed in the program")
-        self.flush_active("for_loop")
         before = self._place, self.n_outcomes, self.fault, len(self._operands)
         if self._repeats and n_iterations > 1:
             try:
@@ -225,7 +224,7 @@ class CliffordCircuit(ProgramCircuit):
                 self._place, self.n_outcomes, self.fault, n_operands = before
                 del self._operands[n_operands:]
         for number in range(n_iterations):
-            with self.part():
+            with self.allocations.part():
                 carried = body(carried, np.asarray(number))
         return carried
 
@@ -268,11 +267,10 @@ class CliffordCircuit(ProgramCircuit):
 
     def branch(self, branches: Branches) -> Any:
         """Add Paulis that outcomes control, or a branch that the program chooses."""
-        self.flush_active(branches.construct)
         last = len(branches.functions) - 1
         number = known(branches.index)
         if number is not None:
-            with self.part():
+            with self.allocations.part():
                 return branches.functions[min(max(int(number), 0), last)]()
         parts: list[tuple[list[Any], int]] = []
         before, place = self.fault, self._place

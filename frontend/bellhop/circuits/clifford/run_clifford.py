@@ -27,12 +27,13 @@ from bellhop.circuits.circuit.rows_in_program import results_of_rows
 from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, SINGLE_BRANCH, QNodeCall
 from bellhop.circuits.clifford.clifford_circuit import CliffordCircuit, NeedsTapesError
 from bellhop.circuits.gates.broadcasting import TracedRow
-from bellhop.circuits.gates.rewrites import rewrites_of
+from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process, sampled_statistics
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.operations.wire_faults import WireFaults
+from bellhop.circuits.recording.gate_replay import Player
 from bellhop.errors import CompileError
 
 __all__ = ["NeedsTapesError", "is_sampled_by_stim", "run_clifford"]
@@ -96,8 +97,7 @@ def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
                     key=key,
                     repeats=repeats,
                 )
-                circuit.rewrites = rewrites_of(qnode)
-                leaves, tree = circuit.traced(call.function, *inputs)
+                leaves, tree = call.function.play(circuit, inputs, Player(rewriting(qnode)))
                 made = circuit, leaves, _measured(call, circuit, leaves, tree)
                 return [circuit.packed, circuit.fault, *made[-1].values()]
 

@@ -8,6 +8,7 @@ and a loop of the program applies as many as there are.
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -55,7 +56,7 @@ def _rs_decomposition(
 
 
 def with_gridsynth(
-    operations: list[Any], *, epsilon: float = 1e-4, ppr_basis: bool = False, **options: Any
+    operations: Sequence[Any], *, epsilon: float = 1e-4, ppr_basis: bool = False, **options: Any
 ) -> Any:
     """Return operations with RZ and PhaseShift decomposed, each up to an error of ``epsilon``.
 

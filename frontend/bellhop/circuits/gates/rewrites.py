@@ -1,5 +1,6 @@
 """What changes the operations of a circuit while it is traced: PennyLane's transforms, folding."""
 
+import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -25,12 +26,12 @@ _PIECEWISE = (
     "unitary_to_rot",
 )
 
-Operations = list[Any]
+Operations = Sequence[Any]
 # Takes the operations of a piece of a circuit, and returns those in their place.
 Rewrite = Callable[[Operations], Operations]
 
 
-def rewrites_of(qnode: qml.QNode) -> list[Rewrite]:
+def rewriting(qnode: qml.QNode) -> Rewrite:
     """Return what changes the operations of a QNode, all of whose transforms are piecewise.
 
     What adds noise is left out: circuits do that themselves.
@@ -44,7 +45,7 @@ def rewrites_of(qnode: qml.QNode) -> list[Rewrite]:
     folding = trace_state().folding
     if folding is not None and not folding.is_global:
         rewrites.append(lambda ops: _fold_each(ops, folding.times))
-    return rewrites
+    return lambda operations: functools.reduce(lambda ops, each: each(ops), rewrites, operations)
 
 
 def passes_by_transforms(qnode: qml.QNode) -> tuple[str, ...]:
@@ -168,7 +169,7 @@ def folded(scale: int, folding: str) -> AbstractContextManager[None]:
 
 def _fold_each(operations: Operations, times: int, *, is_lazy: bool = True) -> Operations:
     """Return operations, each gate with its inverse and itself again after it, so many times."""
-    folded: Operations = []
+    folded: list[Any] = []
     for op in operations:
         folded.append(op)
         if not isinstance(op, qml.operation.StatePrepBase):

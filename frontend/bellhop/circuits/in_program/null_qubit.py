@@ -15,13 +15,14 @@ from bellhop.circuits.circuit.rows_in_program import results_of_rows
 from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, QNodeCall
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
-from bellhop.circuits.gates.rewrites import rewrites_of
+from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.in_program.resource_tracking import ResourceTracker
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process
 from bellhop.circuits.operations.wire_faults import WireFaults
+from bellhop.circuits.recording.gate_replay import Player
 from bellhop.errors import CompileError
 
 
@@ -56,10 +57,9 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
         faults = WireFaults(wires, where)
         circuit = _NullCircuit(wires, where, rows, faults)
         circuit.tracker = tracker
-        circuit.rewrites = rewrites_of(qnode)
         if tracker is not None:
             tracker.begin()
-        leaves, tree = circuit.traced(call.function, *inputs)
+        leaves, tree = call.function.play(circuit, inputs, Player(rewriting(qnode)))
         circuit.is_one_shot = call.chosen_method(circuit, leaves) == ONE_SHOT
         processes = [as_process(leaf, circuit) for leaf in leaves]
         for process in processes:

@@ -12,7 +12,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import pennylane as qml
+from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
@@ -20,8 +22,8 @@ from bellhop.circuits.gates.gates import check_is_gate
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.simulator import naming
 from bellhop.circuits.operations.wire_faults import WireFaults
-from bellhop.circuits.recording.inverted_functions import apply_control_flow
-from bellhop.circuits.recording.wired import WiredCircuit
+from bellhop.circuits.recording.gate_replay import Player
+from bellhop.circuits.recording.played_circuit import WiredCircuit
 from bellhop.control_flow.branches import choose
 from bellhop.control_flow.for_loop import repeat
 from bellhop.control_flow.steps import Branches
@@ -80,7 +82,7 @@ class ProgramCircuit(WiredCircuit):
 
     def _apply(self, op: Any, depth: int = 0) -> None:
         if is_control_flow(op):
-            apply_control_flow(self, op)
+            Player().play_operation(op)
         else:
             check_is_gate(op, self._where)
             with naming(op, self._where):
@@ -100,7 +102,6 @@ class ProgramCircuit(WiredCircuit):
         self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop whose body has gates; return the carried values."""
-        self.flush_active("for_loop")
         step = lambda state, iteration: self._after(state[0], body, state[1:], iteration)
         now, *rest = self._repeat(n_iterations, step, (self._now, *carried))
         self._go_on(now)
@@ -120,8 +121,7 @@ class ProgramCircuit(WiredCircuit):
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop whose body has gates while a condition on the carried values holds."""
-        self.flush_active("while_loop")
-        goes_on = lambda state: self.evaluate_condition(condition, state[1:])
+        goes_on = lambda state: condition(state[1:])
         step = lambda state: self._after(state[0], body, state[1:])
         now, *rest = repeat_while(goes_on, step, (self._now, *carried))
         self._go_on(now)
@@ -130,7 +130,6 @@ class ProgramCircuit(WiredCircuit):
 
     def branch(self, branches: Branches) -> Any:
         """Run one branch of a conditional, which may apply gates; return its result."""
-        self.flush_active(branches.construct)
         before, counts = self._now, []
 
         def part(branch: Callable[[], Any]) -> Callable[[], Any]:
@@ -151,12 +150,17 @@ class ProgramCircuit(WiredCircuit):
         outer = self._now, self.n_outcomes
         self._now, self.n_outcomes = before, 0
         try:
-            with self.part():
+            with self.allocations.part():
                 results = function(*args)
             self._n_outcomes_of_part = self.n_outcomes
             return (self._now, *results)
         finally:
             self._now, self.n_outcomes = outer
+
+    def traced_part(self, function: Callable[[], tuple[Any, ...]]) -> ClosedJaxpr:
+        """Trace a part of the circuit that is not applied."""
+        now = self._now
+        return jax.make_jaxpr(lambda: self._after(now, function))()
 
     def _refuse_outcomes(self, construct: str) -> None:
         if self._n_outcomes_of_part:
@@ -172,7 +176,8 @@ class ProgramCircuit(WiredCircuit):
         """Refuse outcomes whose number is not known."""
         raise error
 
-    def _measured_now(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Measure a wire, collapse the state, and return the outcome."""
         self._check([label], "the mid-circuit measurement", site)
         self.has_mid_circuit = True
         return self._measured(label, reset=reset, postselect=postselect)

@@ -17,11 +17,11 @@ from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, SINGLE_BRANCH, QNo
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of, options_of
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.noise_models import noise_of
-from bellhop.circuits.gates.rewrites import rewrites_of
+from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.differences import with_differences
 from bellhop.circuits.in_program.mixed_simulator import MixedSimulator
-from bellhop.circuits.in_program.noisy_circuit import NoisyCircuit
+from bellhop.circuits.in_program.noisy_player import NoisyPlayer
 from bellhop.circuits.in_program.partitioned.partitioned_states import (
     are_partitioned,
     simulator_of_amplitudes,
@@ -40,6 +40,7 @@ from bellhop.circuits.operations.postselection import drops_shots, possible
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.circuits.precision import is_double, real_type
+from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.vectorize.vectorize import vectorized
 from bellhop.errors import CompileError
 from bellhop.tracing.state import current_options
@@ -97,7 +98,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     method: str | None = None
     postselects = False
     rows = Rows(where)
-    rewrites, noise = rewrites_of(qnode), noise_of(qnode, where)
+    noise = noise_of(qnode, where)
     wire_faults = WireFaults(wires, where)
     sizes = np.array(shots.copies)
 
@@ -108,18 +109,17 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         is_here = drawn.branch_of_shot == outcomes
         here = ShotsOfBranch(key, is_here, drawn.total, shots.copies, drawn.n_accepted)
         on_branch = here if shots.total else None
-        of_circuit = simulator, rows.at(row), wire_faults, outcomes, on_branch
-        if noise is None:
-            circuit = SimulatedCircuit(*of_circuit)
-            circuit.rewrites = rewrites
-        else:
-            circuit = NoisyCircuit(noise, rewrites, *of_circuit)
-        leaves, out_tree = circuit.traced(call.function, *simulator.given(inputs))
+        circuit = SimulatedCircuit(simulator, rows.at(row), wire_faults, outcomes, on_branch)
+        player, measured = Player(rewriting(qnode)), circuit.statistics
+        if noise is not None:
+            player = NoisyPlayer(noise=noise, behind=rewriting(qnode))
+            measured = functools.partial(player.statistics, circuit)
+        leaves, out_tree = call.function.play(circuit, simulator.given(inputs), player)
         postselects, uncounted = circuit.postselects, circuit.uncounted
         method = call.chosen_method(circuit, leaves)
         circuit.is_one_shot = method == ONE_SHOT
         is_single = method == SINGLE_BRANCH
-        statistics = circuit.statistics(leaves, method_of(qnode), is_single=is_single)
+        statistics = measured(leaves, diff_method=method_of(qnode), is_single=is_single)
         results = Results(statistics, out_tree, shots, circuit.precision, where)
         values = results.values()
         if asked == "single" and not results.precision.is_single:

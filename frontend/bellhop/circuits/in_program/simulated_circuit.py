@@ -83,7 +83,7 @@ class SimulatedCircuit(ProgramCircuit):
         self._is_fresh = True
         # Operations that are not applied yet.
         self._run: list[Any] = []
-        self._outcomes = outcomes
+        self.outcomes = outcomes
         # How many mid-circuit measurements there were so far.
         self._place: Any = jnp.int32(0)
         self.postselects = False
@@ -171,7 +171,7 @@ class SimulatedCircuit(ProgramCircuit):
         if postselect >= 0:
             outcome = jnp.uint32(postselect)
         else:
-            outcome, self._place = outcome_of(self._outcomes, self._place)
+            outcome, self._place = outcome_of(self.outcomes, self._place)
             self.n_outcomes += 1
         one, zero = outcome.astype(float), (1 - outcome).astype(float)
         # To the outcome, or with a reset to zero.
@@ -244,7 +244,7 @@ class SimulatedCircuit(ProgramCircuit):
 
     def _leave_other_branches(self) -> None:
         # Bits that this branch through the circuit has no measurement for count once.
-        is_branch = self._outcomes >> self._place.astype(jnp.uint32) == 0
+        is_branch = self.outcomes >> self._place.astype(jnp.uint32) == 0
         self.state = jax.tree.map(lambda x: jnp.where(is_branch, x, 0), self.state)
 
     @property

@@ -29,8 +29,7 @@ from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.gate_parameters import GateParameters
 from bellhop.circuits.pennylane.measuring_tapes import apply_tape
-from bellhop.circuits.recording.inverted_functions import NestingCircuit
-from bellhop.circuits.recording.no_loops import NoLoops
+from bellhop.circuits.recording.tape_circuit import TapeCircuit
 from bellhop.circuits.recording.whole_function import RunOnce
 from bellhop.control_flow.steps import Branches
 from bellhop.errors import CompileError
@@ -125,7 +124,7 @@ def call_on_tape(
         recorder = _Tape(where, f"the transform {names}", knows_wires=has_noise_model)
         # What is no tracer the user may look at.
         once, inputs = function.of(args, kwargs, jax.core.Tracer)
-        leaves, tree = recorder.traced(once, *inputs)
+        leaves, tree = once.play(recorder, inputs)
         processes = list(filter(is_measurement, leaves))
         recorder.check_known(processes, "measurements")
         tape = qml.tape.QuantumScript(recorder.operations, processes, shots=qnode.shots)
@@ -192,7 +191,7 @@ def _qnode_of(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
     return changed if tape.shots == qnode.shots else qml.set_shots(changed, tape.shots)
 
 
-class _Tape(NoLoops, NestingCircuit):
+class _Tape(TapeCircuit):
     """Puts operations on a tape, of which those that know wires hold no computed ones."""
 
     def __init__(self, where: str, what: str, *, knows_wires: bool = False) -> None:
@@ -202,6 +201,9 @@ class _Tape(NoLoops, NestingCircuit):
         self._knows_wires = knows_wires
         # Noise models do not know them: what was traced is then played in pieces.
         self.outcomes_are_operations = not knows_wires
+
+    def labels(self) -> Sequence[Any]:
+        return ()
 
     def apply(self, operations: Sequence[Any]) -> None:
         self.check_known(operations, "gates")
@@ -223,11 +225,11 @@ class _Tape(NoLoops, NestingCircuit):
     def branch(self, branches: Branches) -> NoReturn:
         self._refuse(f"a {branches.construct}")
 
-    def outcome(self, label: Any, *, reset: bool, postselect: int) -> Any:
+    def mid_measure(self, label: Any, **options: Any) -> Any:
         """Queue a measurement, which noise models do not know."""
         if self._knows_wires:
             self._refuse("a measure")
-        return super().outcome(label, reset=reset, postselect=postselect)
+        return super().mid_measure(label, **options)
 
     def _refuse(self, construct: str) -> NoReturn:
         raise NoTapeError(

@@ -10,7 +10,7 @@ import numpy as np
 from bellhop.circuits.circuit.rows_in_program import results_of_rows
 from bellhop.circuits.circuit.traced_circuit import QNodeCall
 from bellhop.circuits.gates.broadcasting import TracedRow
-from bellhop.circuits.gates.rewrites import rewrites_of
+from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
@@ -19,6 +19,7 @@ from bellhop.circuits.python_devices.device_call import call_circuit
 from bellhop.circuits.python_devices.process_results import result_of
 from bellhop.circuits.python_devices.tape_recording import RecordedCircuit
 from bellhop.circuits.python_devices.template import Template
+from bellhop.circuits.recording.gate_replay import Player
 
 
 def run_on_python_device(call: QNodeCall) -> Any:
@@ -36,8 +37,7 @@ def run_on_python_device(call: QNodeCall) -> Any:
 
     def run_row(rows: TracedRow, row: Any, *inputs: Any) -> tuple[Any, list[Any], Any]:
         recorded = RecordedCircuit(where, rows, qnode.device.wires)
-        recorded.rewrites = rewrites_of(qnode)
-        leaves, tree = recorded.traced(call.function, *inputs)
+        leaves, tree = call.function.play(recorded, inputs, Player(rewriting(qnode)))
         processes = [leaf for leaf in leaves if is_measurement(leaf)]
         template = Template(
             tuple(recorded.steps),

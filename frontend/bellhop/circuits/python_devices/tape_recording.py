@@ -19,13 +19,13 @@ from bellhop.circuits.python_devices.template import (
     part_of,
     with_computed_wires,
 )
-from bellhop.circuits.recording.inverted_functions import NestingCircuit, apply_control_flow
-from bellhop.circuits.recording.no_loops import NoLoops
+from bellhop.circuits.recording.gate_replay import Player
+from bellhop.circuits.recording.tape_circuit import TapeCircuit
 from bellhop.control_flow.steps import Branches, traced_branches
 from bellhop.errors import CompileError
 
 
-class RecordedCircuit(NoLoops, NestingCircuit):
+class RecordedCircuit(TapeCircuit):
     """The steps of a template, and the operands that stand in them.
 
     Loops of known length are unrolled; both branches of a conditional are steps, and the device
@@ -51,13 +51,11 @@ class RecordedCircuit(NoLoops, NestingCircuit):
         """Append operations."""
         for op in operations:
             if is_control_flow(op):
-                apply_control_flow(self, op)
+                Player().play_operation(op)
             elif (_holds_parameters(op) or _is_of_product(op)) and op.has_decomposition:
                 # Nothing of PennyLane's binds others to what stands in a template, or
                 # differentiates an inverse or controlled product.
-                with qml.QueuingManager.stop_recording():
-                    parts = decomposition_of(op)
-                self.apply(parts)
+                self.apply(decomposition_of(op))
             else:
                 self.steps.append(self._part(self.rows.of(op)))
 
@@ -107,7 +105,6 @@ class RecordedCircuit(NoLoops, NestingCircuit):
 
     def branch(self, branches: Branches) -> Any:
         """Append the gates of all branches, of which the device gets those of one."""
-        self.flush_active(branches.construct)
         steps: list[tuple[Step, ...]] = []
 
         def recorded(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
@@ -115,8 +112,7 @@ class RecordedCircuit(NoLoops, NestingCircuit):
                 outer = self.steps, self.operands
                 self.steps, self.operands = [], {}
                 try:
-                    with self.queue():
-                        result = branch()
+                    result = branch()
                     steps.append(tuple(self.steps))
                     return result, self.operands
                 finally:

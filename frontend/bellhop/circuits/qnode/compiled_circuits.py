@@ -1,6 +1,7 @@
 """Calls of QNodes whose circuits the runtime runs: in its engine, or by the device's plugin."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +17,10 @@ from bellhop.circuits.circuit.traced_circuit import QNodeCall, TracedCircuit, tr
 from bellhop.circuits.derivatives.diff_method import DifferentiationChoice, chosen_differentiation
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.device import DeviceSpec, GateSet
-from bellhop.circuits.gates.rewrites import passes_by_transforms, rewrites_of
+from bellhop.circuits.gates.rewrites import passes_by_transforms, rewriting
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.recording.deferral import deferring_if_possible
+from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.recording import Circuit
 from bellhop.passes import passes_of
 from bellhop.tracing.state import current_options
@@ -85,21 +87,21 @@ def trace_for_runtime(
     """
     qnode, where = call.qnode, call.where
     by = differentiation or chosen_differentiation(qnode, where, has_adjoint=gates.has_adjoint)
-    rewrites = rewrites_of(qnode)
     in_engine = spec.engine and engine_may_run()
     precision = spec.precision if in_engine else 64
     asked = replace(spec, passes=_passes(qnode), engine=in_engine, precision=precision)
     rows = Rows(where)
 
     def record(
-        make: Callable[..., Circuit], handle: Any, row: Any, *inputs: Any
+        player: Player, handle: Any, row: Any, *inputs: Any
     ) -> tuple[Circuit, list[Any], Any]:
-        circuit = make(handle, asked, gates, wires, where, by, rows.at(row))
-        circuit.rewrites = rewrites
-        return circuit, *circuit.traced(call.function, *inputs)
+        circuit = Circuit(handle, asked, gates, wires, where, by, rows.at(row))
+        return circuit, *call.function.play(circuit, inputs, player)
 
-    may_defer = qnode.execute_kwargs.get("mcm_method") in (None, "deferred")
-    chosen = deferring_if_possible if may_defer else lambda trace: trace(Circuit)
+    player = Player(rewriting(qnode))
+    chosen: Any = lambda trace: trace(lambda: player)
+    if qnode.execute_kwargs.get("mcm_method") in (None, "deferred"):
+        chosen = functools.partial(deferring_if_possible, player)
     traced = trace_circuit(call, record, chosen, [ROW_STRUCT, *call.inputs], asked)
     return CompiledCircuit(call, rows, traced)
 

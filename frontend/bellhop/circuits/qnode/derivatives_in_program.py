@@ -39,7 +39,6 @@ from bellhop.circuits.operations.measurement_primitives import (
 )
 from bellhop.circuits.operations.state_primitives import gates_p
 from bellhop.circuits.qnode.compiled_circuits import CompiledCircuit
-from bellhop.circuits.recording.whole_function import Played
 from bellhop.errors import CompileError, DifferentiableCompileError
 
 
@@ -80,7 +79,7 @@ def run_differentiable(
     """
     call, traced = circuit.call, circuit.traced
     played = call.function
-    if not isinstance(played, Played) or traced.closed.effects or not _is_exact(circuit):
+    if traced.closed.effects or not _is_exact(circuit):
         return circuit.run()
     constants = played.constants()
     operands = [*constants, *call.inputs]

@@ -33,6 +33,7 @@ from bellhop.circuits.gates.rewrites import global_folding
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
 from bellhop.circuits.in_program.simulate import is_in_program, run_traced
+from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.tape_transforms import (
     NoTapeError,
     call_on_tape,
@@ -44,10 +45,15 @@ from bellhop.circuits.qnode.compiled_circuits import engine_may_run
 from bellhop.circuits.qnode.default_qubit import run_default_qubit
 from bellhop.circuits.qnode.mitigation import current_mitigation
 from bellhop.circuits.qnode.plugins import run_on_plugin
-from bellhop.circuits.recording.inverted_functions import fold
+from bellhop.circuits.recording.gate_jaxpr import Unknown
 from bellhop.circuits.recording.pauli_measurement import measure_pauli_words
 from bellhop.circuits.recording.used_wires import UsedWires
-from bellhop.circuits.recording.whole_function import RunOnce
+from bellhop.circuits.recording.whole_function import (
+    NoCircuit,
+    QuantumFunction,
+    RunOnce,
+    TracedQuantumFunction,
+)
 from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing, tracing_with
 
@@ -122,8 +128,8 @@ def _run(qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, *, as_tape
             is_mixed = type(qnode.device) is qml.devices.DefaultMixed
             if not (is_mixed and takes_noise_in_pieces(qnode)):
                 raise
-    once, inputs = function.of(args, kwargs)
-    traced_call = QNodeCall(qnode, fold(once, global_folding()), inputs, where)
+    once, inputs = function.of(args, kwargs, folds=global_folding())
+    traced_call = QNodeCall(qnode, once, inputs, where)
     if as_tapes:
         return run_on_python_device(traced_call)
     if type(qnode.device) is qml.devices.DefaultQubit:
@@ -153,7 +159,7 @@ def _runs_as_tapes(qnode: qml.QNode) -> bool:
 
 
 def _wire_map(
-    qnode: qml.QNode, function: Callable[..., Any], inputs: Sequence[Any], where: str
+    qnode: qml.QNode, function: QuantumFunction, inputs: Sequence[Any], where: str
 ) -> WireMap:
     if any(map(is_dynamic, qnode.device.wires or ())):
         raise CompileError(
@@ -170,15 +176,15 @@ def _wire_map(
 
 
 def _used_wires(
-    function: Callable[..., Any], inputs: Sequence[Any], where: str
+    function: QuantumFunction, inputs: Sequence[Any], where: str
 ) -> tuple[Sequence[Any], Sequence[int]]:
     """Return the wires that a circuit names, in PennyLane's order, and those that it allocates."""
-    used = UsedWires(where).of(function, inputs)
-    if any(map(is_dynamic, used.labels())):
+    traced = function.traced(NoCircuit(where), inputs)
+    used, labels = _wires_of(traced, goes_through_loops=False)
+    if any(isinstance(label, Unknown) for label in labels):
         # The number of an iteration is known where all iterations are gone through.
-        used = UsedWires(where, goes_through_loops=True).of(function, inputs)
-    labels = used.labels()
-    if any(map(is_dynamic, labels)):
+        used, labels = _wires_of(traced, goes_through_loops=True)
+    if any(isinstance(label, Unknown) for label in labels):
         raise CompileError(
             f"{where}: its wires are computed in the program, and the device has no wires of its "
             "own, or which are free must be known to allocate some. Say how many there are: "
@@ -188,6 +194,15 @@ def _used_wires(
     own = sorted(labels) if set(labels) == set(range(len(labels))) else labels
     first = max((label for label in labels if isinstance(label, int)), default=-1) + 1
     return own, range(first, first + used.n_allocated)
+
+
+def _wires_of(
+    function: TracedQuantumFunction, *, goes_through_loops: bool
+) -> tuple[UsedWires, list[Any]]:
+    used = UsedWires(function.closed, goes_through_loops=goes_through_loops)
+    leaves = function.leaves.with_values(used.results)
+    # Outcomes are numbers; their wires stand among the operations.
+    return used, used.of([leaf for leaf in leaves if is_measurement(leaf) and leaf.mv is None])
 
 
 def _check_no_debugger(qnode: qml.QNode, where: str) -> None:

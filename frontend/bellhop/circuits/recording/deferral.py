@@ -12,12 +12,13 @@ The quantum function ::
 on the left is traced like that on the right: one run instead of one for each combination of
 outcomes, with the derivatives of straight circuits.
 
-Whether they can be is seen in the jaxpr with gates, for the most part; what only gates and
-measurements say, as the device gets them, ends the trace, and the function is played again.
+Whether they can be is seen in the jaxpr with gates, for the most part, and in that of the circuit;
+what only gates say, as the device gets them, ends the trace, and the function is played again.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -30,16 +31,25 @@ from jax.extend.core.primitives import cond_p
 from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.base.known_values import deciding, known_at
 from bellhop.circuits.circuit.traced_circuit import Once, Trace
-from bellhop.circuits.gates.gates import GateList
 from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.measure.device_measurements import Expval, Frequencies, Probs, Samples, Var
-from bellhop.circuits.measure.measurements import MeasurementList
+from bellhop.circuits.measure.device_measurements import (
+    Expval,
+    Frequencies,
+    Measurement,
+    Probs,
+    Samples,
+    Var,
+)
 from bellhop.circuits.measure.observable_code import factors_of, is_diagonal, wires_of
 from bellhop.circuits.measure.process import is_measurement
-from bellhop.circuits.recording.gate_jaxpr import has_other_effects, outcome_p
-from bellhop.circuits.recording.inverted_functions import control
-from bellhop.circuits.recording.recording import Circuit
-from bellhop.control_flow.steps import Branches
+from bellhop.circuits.operations.measurement_primitives import measure_p
+from bellhop.circuits.recording.allocation import is_allocation
+from bellhop.circuits.recording.gate_jaxpr import (
+    has_other_effects,
+    operations_of,
+    outcome_p,
+)
+from bellhop.circuits.recording.gate_replay import Player
 
 # Each combination of the outcomes that decide a conditional has controlled gates of its own.
 _MOST_OUTCOMES = 4
@@ -59,7 +69,7 @@ _FINITE = frozenset((
 
 # The outcome of a deferred measurement, bool[], of which nothing may be computed in the end.
 _outcome_p = Primitive("quantum_deferred_outcome")
-_outcome_p.def_abstract_eval(lambda _: ShapedArray((), np.dtype(bool)))
+_outcome_p.def_abstract_eval(lambda: ShapedArray((), np.dtype(bool)))
 
 
 class _NeedsOutcomesError(BaseException):
@@ -77,17 +87,21 @@ def _only_controlling(op: Any) -> set[Any]:
     return set(getattr(op, "control_wires", ()))
 
 
-class DeferringCircuit(Circuit):
-    """A circuit whose mid-circuit measurements are deferred.
+@dataclass(frozen=True)
+class _DeferringPlayer(Player):
+    """Plays on a circuit, and defers its mid-circuit measurements.
+
+    Args:
+        qubits: gets those that are measured.
+        outcomes: by qubit, since a wire that is allocated may be one that was measured: label and
+            outcome.
 
     Raises:
         _NeedsOutcomesError: where one of them cannot be.
     """
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        # By qubit, since a wire that is allocated may be one that was measured: label and outcome.
-        self._outcomes: dict[int, tuple[Any, Any]] = {}
+    qubits: set[int] = field(default_factory=set)
+    outcomes: dict[int, tuple[Any, Any]] = field(default_factory=dict)
 
     def expect(self, jaxpr: Jaxpr) -> None:
         """Take note of the jaxpr that is going to be played."""
@@ -95,90 +109,103 @@ class DeferringCircuit(Circuit):
             raise _NeedsOutcomesError
         super().expect(jaxpr)
 
-    def _runs(self, operations: list[Any], most: int | None = None) -> GateList:
-        """Return the gates of operations, which may be controlled by deferred wires only."""
-        for op in operations if self._outcomes else ():
+    def emit(self, operations: list[Any]) -> None:
+        """Apply operations, which may be controlled by deferred wires only."""
+        for op in operations if self.outcomes else ():
             controls = _only_controlling(op)
             for wire in op.wires:
                 if is_dynamic(wire) or (
-                    self.wires(wire) in self._outcomes and wire not in controls
+                    self.circuit.wires(wire) in self.outcomes and wire not in controls
                 ):
                     raise _NeedsOutcomesError
-        return super()._runs(operations, most)
+        super().emit(operations)
 
-    def measure(self, measured: MeasurementList) -> list[Any]:
-        """Measure; of deferred wires only what is the same before and after they are measured."""
-        deferred = set(self._outcomes)
-        for measurement in measured.measurements if deferred else ():
-            if isinstance(measurement, Expval | Var):
-                factors = itertools.chain.from_iterable(map(factors_of, measurement.terms))
-                others = {w for f in factors if not is_diagonal(f) for w in wires_of(f)}
-            elif isinstance(measurement, Probs | Samples | Frequencies):
-                others = set()
-            else:
-                others = deferred
-            if others & deferred:
-                raise _NeedsOutcomesError
-        return super().measure(measured)
-
-    def _measured_now(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
-        if is_dynamic(label) or self.wires(label) in self._outcomes or reset:
+    def allocate(self, op: Any) -> None:
+        """Allocate or deallocate wires, which must not be reset."""
+        super().allocate(op)
+        if self.circuit.has_mid_circuit:
             raise _NeedsOutcomesError
-        self._is_fresh = False
-        outcome = _outcome_p.bind(self._session)
-        self._outcomes[self.wires(label)] = label, outcome
+
+    def end(self, leaves: Sequence[Any]) -> None:
+        """Look for what only a run with outcomes has: numbers are those of one, and so is all."""
+        is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
+        if self.outcomes and not all(map(is_at_end, leaves)):
+            raise _NeedsOutcomesError
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Note that a wire is measured; return an outcome of which nothing is computed."""
+        del postselect, site
+        if is_dynamic(label) or self.circuit.wires(label) in self.outcomes or reset:
+            raise _NeedsOutcomesError
+        outcome = _outcome_p.bind()
+        self.outcomes[self.circuit.wires(label)] = label, outcome
+        self.qubits.add(self.circuit.wires(label))
         return outcome
 
-    def traced(self, function: Callable[..., Any], *args: Any) -> tuple[list[Any], Any]:
-        """Run a quantum function; return the leaves and the structure of its result."""
-        leaves, tree = super().traced(function, *args)
-        # Numbers beside measurements are those of one run, and so is all.
-        is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
-        if self._outcomes and not all(map(is_at_end, leaves)):
-            raise _NeedsOutcomesError
-        return leaves, tree
-
-    def branch(self, branches: Branches) -> Any:
-        """Run one branch of a conditional; where deferred outcomes decide which, control each."""
-        measured = list(self._outcomes.values())
-        used = deciding(branches.index, [outcome for _, outcome in measured])
+    def branch(self, index: Any, branches: Sequence[Callable[[Player], Any]]) -> Any:
+        """Run a conditional; where deferred outcomes decide which branch, control each."""
+        measured = list(self.outcomes.values())
+        used = deciding(index, [outcome for _, outcome in measured])
         if not used:
-            return super().branch(branches)
+            return super().branch(index, branches)
         if len(used) > _MOST_OUTCOMES:
             raise _NeedsOutcomesError
         wires = [measured[place][0] for place in used]
-        results: list[Any] = []
         every = list(itertools.product((0, 1), repeat=len(used)))
-        numbers = known_at(branches.index, [measured[place][1] for place in used], every)
+        numbers = known_at(index, [measured[place][1] for place in used], every)
         assert numbers is not None
+        results: Any = ()
         for values, number in zip(every, numbers, strict=True):
-
-            def run(function: Callable[..., Any] = branches.functions[int(number)]) -> None:
-                results.append(function())
-
+            controlled = self.controlled(wires, list(map(bool, values)))
             try:
-                control(self, wires, list(map(bool, values)), run)
+                results = branches[int(number)](controlled)
             except Exception as error:
                 # Some gates have no controlled form.
                 raise _NeedsOutcomesError from error
-        if jax.tree.leaves(results):
-            raise _NeedsOutcomesError
-        return results[0]
+            if jax.tree.leaves(results):
+                raise _NeedsOutcomesError
+        return results
 
 
-def deferring_if_possible(trace: Trace) -> Once:
+def deferring_if_possible(player: Player, trace: Trace) -> Once:
     """Return a circuit, as traced, that defers its measurements if it can, else one with outcomes.
 
     Args:
-        trace: traces the quantum function.
+        player: plays the quantum function with outcomes.
+        trace: traces it.
     """
+    qubits: set[int] = set()
+    with_outcomes = lambda: trace(lambda: player)
     try:
-        deferred = trace(DeferringCircuit)
+        deferred = trace(lambda: _DeferringPlayer(player.change, qubits))
     except _NeedsOutcomesError:
-        return trace(Circuit)
-    equations = equations_of(deferred.closed.jaxpr)
-    needs_outcomes = any(eqn.primitive is _outcome_p for eqn in equations)
-    return trace(Circuit) if needs_outcomes else deferred
+        return with_outcomes()
+    return deferred if _has_been_deferred(deferred, qubits) else with_outcomes()
+
+
+def _has_been_deferred(once: Once, qubits: Collection[int]) -> bool:
+    """Tell whether a circuit needs no outcome of deferred qubits in the end."""
+    equations = list(equations_of(once.closed.jaxpr))
+    measured = [
+        eqn.params["measuring"].measurements for eqn in equations if eqn.primitive is measure_p
+    ]
+    return not any(eqn.primitive is _outcome_p for eqn in equations) and not any(
+        set(qubits) & _disturbed(measurement, qubits)
+        for measurement in itertools.chain.from_iterable(measured)
+    )
+
+
+def _disturbed(measurement: Measurement, qubits: Collection[int]) -> set[int]:
+    """Return the qubits of which a measurement is not the same before and after they are measured.
+
+    Args:
+        measurement: of a device.
+        qubits: all that there may be.
+    """
+    if isinstance(measurement, Expval | Var):
+        factors = itertools.chain.from_iterable(map(factors_of, measurement.terms))
+        return {w for f in factors if not is_diagonal(f) for w in wires_of(f)}
+    return set() if isinstance(measurement, Probs | Samples | Frequencies) else set(qubits)
 
 
 def _may_be_deferred(jaxpr: Jaxpr) -> bool:
@@ -194,7 +221,9 @@ def _may_be_deferred(jaxpr: Jaxpr) -> bool:
         and all(map(is_plain, measured))
         and not any(map(has_other_effects, jaxpr.eqns))
         and all(
-            inner.primitive.name in _FINITE and inner.params.get("length", 0) is not None
+            inner.primitive.name in _FINITE
+            and inner.params.get("length", 0) is not None
+            and not any(map(is_allocation, operations_of(inner)))
             for eqn in equations_of(jaxpr)
             if eqn.primitive is cond_p
             for branch in inner_jaxprs(eqn)

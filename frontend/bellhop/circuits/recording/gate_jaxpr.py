@@ -140,26 +140,23 @@ class GateJaxpr:
     operands: Sequence[Any]
     tree: Any = None
 
-    def wires(self) -> list[Any] | None:
-        """Return the wires of all operations; None where some are traced."""
-        found: list[Any] = []
-        for eqn in equations_of(self.closed.jaxpr):
-            found += _wires_of(eqn)
-        return None if any(isinstance(wire, _Unknown) for wire in found) else found
 
-
-class _Unknown:
+class Unknown:
     """Stands for an operand."""
 
 
-def _wires_of(eqn: JaxprEqn) -> Iterator[Any]:
-    unknown = [_Unknown() for _ in eqn.invars]
-    if eqn.primitive is operations_p:
-        for op in eqn.params["operator"].with_values(unknown):
-            yield from op.wires
-    elif eqn.primitive is region_p:
-        controls = region_of(eqn, unknown)[1]
-        yield from () if controls is None else controls[0]
+def operations_of(eqn: JaxprEqn, values: Sequence[Any] | None = None) -> Sequence[Any]:
+    """Return the operations of an equation, if it has some.
+
+    Args:
+        eqn: the equation.
+        values: of its operands; without, something unknown stands in their place.
+    """
+    if eqn.primitive is not operations_p:
+        return ()
+    values = [Unknown() for _ in eqn.invars] if values is None else values
+    made: Sequence[Any] = eqn.params["operator"].with_values(values)
+    return made
 
 
 def traced(function: Callable[..., Any], *args: Any) -> GateJaxpr:

@@ -1,34 +1,25 @@
-"""Plays the jaxpr of a quantum function on a circuit: forwards, backwards, or controlled.
+"""Plays the jaxpr of a quantum function on a circuit: forwards, backwards, controlled or folded.
 
-Forwards, values and gates come as they stand.  Backwards, all values come first, with the calls of
-Python in them, and then the gates, the last one first::
-
-    { lambda ; x. let                                  z = mul y 2.0
-        y = callback x                  backwards      circuit.apply([adjoint(RY(z))])
-        quantum_operations[RX] y         ------->       circuit.apply([adjoint(RX(y))])
-        z = mul y 2.0
-        quantum_operations[RY] z
-      in () }
-
-The values of a loop come by a loop without gates, which keeps what each iteration begins with; in
-the loop of the gates an iteration computes the rest again, but for what Python has returned.
+Forwards, values and gates come as they stand.  Backwards, all values come first
+(``gate_evaluation``).  What changes all that a circuit gets, as noise models do, is a player too.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 import pennylane as qml
-from jax.core import eval_jaxpr
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jax.extend.core.primitives import cond_p, while_p
 
-from bellhop._jax.private import bind_equation
 from bellhop.base.known_values import known_or_bound
 from bellhop.base.rewriting import Rule, interpret_by
+from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.recording.allocation import is_allocation
+from bellhop.circuits.recording.gate_evaluation import evaluate
 from bellhop.circuits.recording.gate_jaxpr import (
     ForLoop,
     GateJaxpr,
@@ -36,64 +27,120 @@ from bellhop.circuits.recording.gate_jaxpr import (
     branches_of,
     for_loop_p,
     has_gates,
-    has_other_effects,
     joint_p,
     operations_p,
     outcome_p,
     region_of,
     region_p,
 )
-from bellhop.circuits.recording.iterations import numbers_of
 from bellhop.control_flow.steps import Branches
-from bellhop.errors import CompileError
 from bellhop.tracing.state import current_circuit
+
+# Takes what plays, and returns the body of a circuit's loop.
+Body = Callable[["Player"], Callable[..., Any]]
+# A loop of more gates compiles faster, and needs less memory, if it stays a loop.
+MOST_GATES = 512
 
 # Takes operations, and returns those in their place.
 Change = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+def as_they_are(operations: Sequence[Any]) -> Sequence[Any]:
+    """Change no operations."""
+    return operations
 
 
 @dataclass(frozen=True)
 class Player:
     """Applies gates to the current circuit.
 
-    That may be another one for the branches of a conditional: one that controls them by the wires
-    of measurements which it defers.
-
     Args:
         change: changes the operations before.
-        writes: whether what is played forwards is as the user wrote it, so that the circuit
-            rewrites it and allocates wires.
     """
 
-    change: Change = lambda operations: operations
-    writes: bool = False
+    change: Change = as_they_are
 
     @property
     def circuit(self) -> Any:
         """The current circuit."""
         return current_circuit()
 
+    def expect(self, jaxpr: Jaxpr) -> None:
+        """Take note of the jaxpr that is going to be played."""
+        self.circuit.expect(jaxpr)
+
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations."""
-        if operations:
-            self._take_precision(operations)
-            with qml.QueuingManager.stop_recording():
-                changed = self.change(operations)
-            self.circuit.apply(list(changed))
-
-    def _take_precision(self, operations: Sequence[Any]) -> None:
-        # A decomposition makes further parameters, of constants.
+        if not operations:
+            return
+        # Before they are changed: a decomposition makes further parameters, of constants.
         self.circuit.precision.take([op.data for op in operations])
+        for are_allocations, group in itertools.groupby(self.change(operations), is_allocation):
+            if are_allocations:
+                for op in group:
+                    self.allocate(op)
+            else:
+                self.emit(list(group))
+
+    def emit(self, operations: list[Any]) -> None:
+        """Hand operations to the circuit."""
+        self.circuit.apply(operations)
+
+    def allocate(self, op: Any) -> None:
+        """Let the circuit allocate or deallocate wires."""
+        self.circuit.allocate(op)
+
+    def for_loop(
+        self, n_iterations: Any, body: Body, carried: Any = (), *, is_nest: bool = False
+    ) -> Any:
+        """Run a loop of the circuit's; return the carried values.
+
+        Args:
+            n_iterations: the number of iterations.
+            body: takes a player, and returns the body of the circuit's loop that this plays.
+            carried: the carried values of the first iteration.
+            is_nest: whether it is made of loops and gates alone, by values that vectors take.
+        """
+        if is_nest and self.circuit.goes_through_nests:
+            operations = _straight_operations(self, n_iterations, body)
+            if operations is not None and self.circuit.apply_straight(operations):
+                return ()
+        return self.circuit.for_loop(n_iterations, body(self), carried)
+
+    def while_loop(self, condition: Any, body: Body, carried: Any) -> Any:
+        """Run a loop of the circuit's; return the carried values."""
+        return self.circuit.while_loop(condition, body(self), carried)
+
+    def branch(self, index: Any, branches: Sequence[Callable[["Player"], Any]]) -> Any:
+        """Run a conditional of the circuit's; return its result.
+
+        Args:
+            index: the number of the branch that runs.
+            branches: each takes a player, and returns the branch's result.
+        """
+        functions = [partial(branch, self) for branch in branches]
+        # Their results have been found to agree.
+        names = [""] * len(functions)
+        return self.circuit.branch(Branches("cond", index, names, functions))
+
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Measure a wire in the middle; return the outcome."""
+        return self.circuit.mid_measure(label, reset=reset, postselect=postselect, site=site)
+
+    def joint_measure(self, site: str) -> None:
+        """Take note of a joint measurement of wires, before the gates that it is made of."""
+
+    def changed(self, change: Change) -> "Player":
+        """Return what changes operations by another function first."""
+        return replace(self, change=lambda operations: self.change(change(operations)))
 
     def controlled(self, wires: Any, values: Any) -> "Player":
         """Return what applies the same gates controlled by wires."""
-
-        def change(operations: Sequence[Any]) -> Sequence[Any]:
-            return self.change(
-                [qml.ctrl(op, control=wires, control_values=values) for op in operations]
-            )
-
-        return Player(change)
+        return self.changed(
+            lambda operations: [
+                qml.ctrl(op, control=wires, control_values=values) for op in operations
+            ]
+        )
 
     def play(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
         """Evaluate a jaxpr with gates, and apply these; return its results."""
@@ -109,6 +156,25 @@ class Player:
         else:
             evaluate(gates.closed, gates.operands, self.circuit.where).apply(self, backwards=True)
 
+    def play_operation(self, op: Any, *, backwards: bool = False) -> None:
+        """Apply a ``ControlFlow``, an operation that stands for a loop or conditional."""
+        if isinstance(op, qml.ops.Adjoint):
+            self.play_operation(op.base, backwards=not backwards)
+        elif isinstance(op, qml.ops.Controlled):
+            controlled = self.controlled(op.control_wires, op.control_values)
+            controlled.play_operation(op.base, backwards=backwards)
+        else:
+            gates, operands, kept = map(op.hyperparameters.get, ("gates", "operands", "kept"))
+            evaluated = evaluate(gates, operands, self.circuit.where, kept)
+            evaluated.apply(self, backwards=backwards)
+
+    def fold(self, gates: GateJaxpr, times: int) -> None:
+        """Undo what was applied and apply it again, so many times, but for what is prepared."""
+        again = self.changed(lambda operations: [op for op in operations if not _prepares(op)])
+        for _ in range(times):
+            again.play_region(gates, None)
+            again.play(gates.closed, *gates.operands)
+
     @property
     def _rules(self) -> dict[Primitive, Rule]:
         return {
@@ -121,24 +187,23 @@ class Player:
             cond_p: self._branch,
         }
 
+    def end(self, leaves: Sequence[Any]) -> None:
+        """Take note of the leaves of what the function returned."""
+
     def _operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
         operations = eqn.params["operator"].with_values(operands)
         for op, site in zip(operations, eqn.params["sites"], strict=True):
             self.circuit.place(op, site)
-        if self.writes:
-            self._take_precision(operations)
-            self.circuit.take(operations)
-        else:
-            self.apply(operations)
+        self.apply(operations)
         return []
 
     def _outcome(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
         [wire] = eqn.params["operator"].with_values(operands)
-        options = {name: eqn.params[name] for name in ("reset", "postselect", "site")}
-        return [self.circuit.mid_measure(wire, **options)]
+        reset, postselect, site = map(eqn.params.get, ("reset", "postselect", "site"))
+        return [self.mid_measure(wire, reset=reset, postselect=postselect, site=site)]
 
     def _joint_measurement(self, eqn: JaxprEqn) -> list[Any]:
-        self.circuit.joint_measure(eqn.params["site"])
+        self.joint_measure(eqn.params["site"])
         return []
 
     def _region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
@@ -147,317 +212,86 @@ class Player:
 
     def _for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
         loop = ForLoop.of(eqn, operands)
-        body = lambda carried, number: tuple(
-            self.play(loop.body, *loop.constants, number, *carried)
-        )
-        if loop.is_nest and self.circuit.take_nest(loop.length, body):
-            return ()
-        return self.circuit.for_loop(loop.length, body, loop.carried)
+
+        def body(player: Player) -> Callable[..., Any]:
+            return lambda carried, number: tuple(
+                player.play(loop.body, *loop.constants, number, *carried)
+            )
+
+        return self.for_loop(loop.length, body, loop.carried, is_nest=loop.is_nest)
 
     def _while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
         loop = WhileLoop.of(eqn, operands)
-        body = lambda carried: tuple(self.play(loop.body, *loop.constants, *carried))
-        return self.circuit.while_loop(loop.goes_on, body, loop.carried)
+
+        def body(player: Player) -> Callable[..., Any]:
+            return lambda carried: tuple(player.play(loop.body, *loop.constants, *carried))
+
+        return self.while_loop(loop.goes_on, body, loop.carried)
 
     def _branch(self, eqn: JaxprEqn, index: Any, *operands: Any) -> Sequence[Any]:
-        functions = [partial(self.play, branch, *operands) for branch in branches_of(eqn)]
-        return self.circuit.branch(conditional(index, functions))
+        def played(branch: ClosedJaxpr) -> Callable[[Player], Any]:
+            return lambda player: player.play(branch, *operands)
+
+        return self.branch(index, list(map(played, branches_of(eqn))))
 
 
-def conditional(index: Any, functions: Sequence[Callable[[], Any]]) -> Branches:
-    """Return the conditional of branches, whose results have been found to agree."""
-    return Branches("cond", index, [""] * len(functions), functions)
+class _StaysLoopError(Exception):
+    """A loop of loops is no straight run."""
 
 
-# Applies the gates of an equation: forwards, or backwards.
-Action = Callable[[Player, bool], None]
-
-
-class Evaluated(NamedTuple):
-    """A jaxpr with gates, of which the values are computed and no gates applied.
-
-    Attributes:
-        results: of the jaxpr.
-        kept: what Python has returned and where loops began, an entry for each equation.
-        actions: lists of operations, and what applies the gates of loops, conditionals and regions.
-    """
-
-    results: Sequence[Any]
-    kept: list[Any]
-    actions: list[Any]
-
-    def apply(self, player: Player, *, backwards: bool) -> None:
-        """Apply the gates."""
-        for action in reversed(self.actions) if backwards else self.actions:
-            if not isinstance(action, list):
-                action(player, backwards)
-            elif backwards:
-                with qml.QueuingManager.stop_recording():
-                    inverses = [qml.adjoint(op) for op in reversed(action)]
-                player.apply(inverses)
-            else:
-                player.apply(action)
-
-
-def evaluate(
-    closed: ClosedJaxpr, inputs: Sequence[Any], where: str, kept: Sequence[Any] | None = None
-) -> Evaluated:
-    """Compute the values of a jaxpr with gates, but apply none.
+@dataclass(frozen=True)
+class _StraightPlayer(Player):
+    """Takes the operations of loops whose lengths are known.
 
     Args:
-        closed: the jaxpr.
-        inputs: its inputs.
-        where: the QNode, for errors.
-        kept: that of the time before, where this computes the same again.
+        taken: the operations so far.
     """
-    return _Evaluation(where, None if kept is None else iter(kept)).of(closed, inputs)
 
+    taken: list[Any] = field(default_factory=list)
 
-class _Lost:
-    """What Python has returned in an iteration of which nothing is kept."""
+    def allocate(self, op: Any) -> None:
+        """Refuse: which wires are free depends on what is around the loop."""
+        raise _StaysLoopError
 
-
-_LOST = _Lost()
-
-
-@dataclass
-class _Evaluation:
-    """``evaluate`` under way."""
-
-    where: str
-    given: Iterator[Any] | None
-    kept: list[Any] = field(default_factory=list)
-    actions: list[Any] = field(default_factory=list)
-
-    def of(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> Evaluated:
-        results = interpret_by(closed, self._rule_of, *inputs)
-        return Evaluated(results, self.kept, self.actions)
-
-    def _rule_of(self, eqn: JaxprEqn) -> Rule:
-        if eqn.primitive is operations_p:
-            return self._operations
-        if has_gates(eqn):
-            return {
-                region_p: self._region,
-                for_loop_p: self._for_loop,
-                while_p: self._while_loop,
-                cond_p: self._branch,
-            }[eqn.primitive]
-        return self._call if eqn.effects else self._value
-
-    def _keep(self, make: Callable[[Any], Any]) -> Any:
-        """Return what is kept of an equation: made now, or the time before.
-
-        Args:
-            make: takes what is kept of equations in it, which is nothing or None.
-        """
-        if self.given is None:
-            kept = make(None)
-        else:
-            kept = next(self.given)
-            kept = make(NOTHING_KEPT) if kept is None else kept
-        self.kept.append(kept)
-        return kept
-
-    def _value(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        if any(operand is _LOST for operand in operands):
-            return [_LOST] * len(eqn.outvars)
-        return known_or_bound(eqn, *operands)
-
-    def _call(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        lost = [_LOST] * len(eqn.outvars)
-        call = lambda: list(bind_equation(eqn, *self._known(operands)))
-        results = call() if self.given is None else next(self.given)
-        self.kept.append(results)
-        return lost if results is None else results
-
-    def _operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
-        self.actions.append(eqn.params["operator"].with_values(self._known(operands)))
-        return []
-
-    def _known(self, values: Sequence[Any]) -> Sequence[Any]:
-        if any(value is _LOST for value in values):
-            raise CompileError(
-                f"{self.where}: in an adjoint of a loop whose length is computed in the program, "
-                "a call with side effects returns what gates or later iterations need. To undo "
-                "the loop it would be made again. Take the call out of the loop, or give the loop "
-                "a known length."
-            )
-        return values
-
-    def _region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
-        gates, controls = region_of(eqn, self._known(operands))
-        inner: list[Evaluated] = []
-
-        def make(kept: Any) -> list[Any]:
-            inner.append(evaluate(gates.closed, gates.operands, self.where, kept))
-            return inner[-1].kept
-
-        kept = self._keep(make)
-        if not inner:
-            make(kept)
-        [evaluated] = inner
-
-        def act(player: Player, backwards: bool) -> None:
-            if controls is None:
-                evaluated.apply(player, backwards=not backwards)
-            else:
-                evaluated.apply(player.controlled(*controls), backwards=backwards)
-
-        self.actions.append(act)
-        return []
-
-    def _branch(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
-        index, *operands = self._known(given)
-        branches = list(branches_of(eqn))
-
-        def run(number: int, kept: Any) -> Evaluated:
-            of_branch = None if kept is None else kept[number]
-            evaluated = evaluate(branches[number], operands, self.where, of_branch)
-            self._known(evaluated.results)
-            return evaluated
-
-        def make(kept: Any) -> Any:
-            return _switch(index, [partial(run, n, kept) for n in range(len(branches))])
-
-        kept = None
-        results: Sequence[Any] = ()
-        if has_other_effects(eqn) or eqn.outvars:
-            results, kept = self._keep(make)
-
-        def act(player: Player, backwards: bool) -> None:
-            def part(number: int) -> None:
-                run(number, kept).apply(player, backwards=backwards)
-
-            functions = [partial(part, n) for n in range(len(branches))]
-            player.circuit.branch(conditional(index, functions))
-
-        self.actions.append(act)
-        return results
-
-    def _for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        loop = ForLoop.of(eqn, self._known(operands))
-
-        def run(number: Any, carried: Sequence[Any], kept: Any = None) -> Evaluated:
-            inputs = [*loop.constants, number, *carried]
-            return evaluate(loop.body, inputs, self.where, kept)
-
-        def once(carried: Any, number: Any, kept: Any) -> Any:
-            results, made, _ = run(number, carried, kept)
-            return tuple(self._known(results)), (carried, made)
-
-        if not (has_other_effects(eqn) or eqn.outvars):
-            at: Any = lambda number: run(number, ())
-            results: Sequence[Any] = ()
-        elif isinstance(loop.length, int):
-            results, begins = self._keep(
-                lambda kept: jax.lax.scan(
-                    lambda carried, number: once(carried, number, kept),
-                    loop.carried,
-                    numbers_of(loop.length),
-                )
-            )
-            at = lambda number: run(number, *jax.tree.map(lambda every: every[number], begins))
-        else:
-            results = self._keep(
-                lambda kept: jax.lax.fori_loop(
-                    0, loop.length, lambda i, carried: once(carried, i, kept)[0], loop.carried
-                )
-            )
-            again = self._again(lambda number, carried: run(number, carried, NOTHING_KEPT))
-            at = lambda number: run(number, again(number, loop.carried), NOTHING_KEPT)
-        self._act_in_loop(loop.length, at, is_nest=loop.is_nest)
-        return results
-
-    def _while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        loop = WhileLoop.of(eqn, self._known(operands))
-
-        def run(carried: Sequence[Any], kept: Any = None) -> Evaluated:
-            return evaluate(loop.body, [*loop.constants, *carried], self.where, kept)
-
-        length, results = self._keep(
-            lambda kept: jax.lax.while_loop(
-                lambda state: loop.goes_on(state[1]),
-                lambda state: (state[0] + 1, tuple(self._known(run(state[1], kept).results))),
-                (jnp.asarray(0), loop.carried),
-            )
-        )
-        again = self._again(lambda _, carried: run(carried, NOTHING_KEPT))
-        self._act_in_loop(length, lambda n: run(again(n, loop.carried), NOTHING_KEPT))
-        return results
-
-    def _again(self, run: Callable[..., Evaluated]) -> Callable[..., Any]:
-        """Return what computes where an iteration of a loop of unknown length begins."""
-
-        def carried_at(number: Any, first: tuple[Any, ...]) -> tuple[Any, ...]:
-            if not first:
-                return ()
-            step = lambda i, carried: tuple(self._known(run(i, carried).results))
-            return jax.lax.fori_loop(0, number, step, first)
-
-        return carried_at
-
-    def _act_in_loop(
-        self, length: Any, at: Callable[[Any], Evaluated], *, is_nest: bool = False
-    ) -> None:
-        """Add what applies the gates of a loop.
-
-        Args:
-            length: how many iterations there are.
-            at: takes the number of an iteration, and computes its values again.
-            is_nest: whether it is a loop of loops of gates.
-        """
-
-        def act(player: Player, backwards: bool) -> None:
-            def body(_: tuple[()], iteration: Any) -> tuple[()]:
-                number = length - 1 - iteration if backwards else iteration
-                at(number).apply(player, backwards=backwards)
-                return ()
-
-            if not (is_nest and player.circuit.take_nest(length, body)):
-                player.circuit.for_loop(length, body, ())
-
-        self.actions.append(act)
-
-
-def _switch(index: Any, functions: Sequence[Callable[[], Evaluated]]) -> Any:
-    """Evaluate one of several branches; return its results, and what is kept of all of them."""
-    parts = [_without_gates(function) for function in functions]
-    traced = [jax.make_jaxpr(part, return_shape=True)() for part in parts]
-
-    def runner(number: int) -> Callable[[], Any]:
-        def run() -> Any:
-            closed, shapes = traced[number]
-            leaves = eval_jaxpr(closed.jaxpr, closed.consts)
-            results, kept = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
-            every = [
-                kept if n == number else jax.tree.map(_zeros, shapes[1])
-                for n, (_, shapes) in enumerate(traced)
+    def emit(self, operations: list[Any]) -> None:
+        """Take operations; what is wrong with a wire that is computed, the loop's run says."""
+        self.taken.extend(operations)
+        qubits = range(len(self.circuit.labels()))
+        for op in operations:
+            computed = [
+                wire for wire in op.wires if is_dynamic(wire) or isinstance(wire, np.generic)
             ]
-            return results, every
+            if computed and (
+                any(map(is_dynamic, computed))
+                or not set(map(int, computed)) <= set(qubits)
+                or len(set(op.wires)) < len(op.wires)
+            ):
+                raise _StaysLoopError
+        if len(self.taken) > MOST_GATES:
+            raise _StaysLoopError
 
-        return run
-
-    return jax.lax.switch(index, list(map(runner, range(len(functions)))))
-
-
-def _without_gates(function: Callable[[], Evaluated]) -> Callable[[], Any]:
-    return lambda: tuple(function()[:2])
-
-
-def _zeros(like: Any) -> Any:
-    return jnp.zeros(like.shape, like.dtype)
-
-
-class _NothingKept:
-    """What is kept where an array of it would have no static shape: nothing, of any equation."""
-
-    def __iter__(self) -> Iterator[None]:
-        while True:
-            yield None
-
-    def __getitem__(self, _: Any) -> "_NothingKept":
-        return self
+    def for_loop(
+        self, n_iterations: Any, body: Body, carried: Any = (), *, is_nest: bool = False
+    ) -> Any:
+        """Go through a loop, which carries nothing."""
+        if not isinstance(n_iterations, int):
+            raise _StaysLoopError
+        for number in range(n_iterations):
+            body(self)((), np.asarray(number))
+        return carried
 
 
-NOTHING_KEPT: Any = _NothingKept()
+def _straight_operations(player: Player, n_iterations: Any, body: Body) -> list[Any] | None:
+    """Return the operations of all iterations of a loop of loops; None where it stays a loop."""
+    straight = _StraightPlayer(player.change)
+    try:
+        straight.for_loop(n_iterations, body)
+    except _StaysLoopError:
+        return None
+    return straight.taken
+
+
+def _prepares(op: Any) -> bool:
+    while isinstance(op, qml.ops.Adjoint | qml.ops.Controlled):
+        op = op.base
+    return isinstance(op, qml.operation.StatePrepBase)

@@ -37,6 +37,7 @@ def measure_wire(
         raise CompileError(
             f"measure ({site}) stands outside of a QNode. Call it in a quantum function."
         )
+    circuit.flush_active("measure")
     outcome = circuit.mid_measure(
         labels[0], reset=reset, postselect=-1 if postselect is None else postselect, site=site
     )

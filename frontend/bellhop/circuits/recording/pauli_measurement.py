@@ -46,6 +46,7 @@ def _measured(wires: Any, pauli_word: str, postselect: int | None) -> Any:
         inverses = [qml.adjoint(gate, lazy=False) for gate in reversed(gates)]
     circuit = current_circuit()
     if circuit is not None:
+        circuit.flush_active("measure")
         circuit.joint_measure(user_site())
     for gate in gates:
         qml.apply(gate)

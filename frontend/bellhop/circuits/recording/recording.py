@@ -42,6 +42,7 @@ import numpy as np
 
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
+from bellhop.circuits.recording.gate_replay import MOST_GATES
 from bellhop.circuits.recording.iterations import (
     numbers_of,
     stack_iterations,
@@ -55,7 +56,7 @@ from bellhop.circuits.recording.loop_boundaries import (
     merge_iterations,
 )
 from bellhop.circuits.recording.straight_circuit import StraightCircuit
-from bellhop.circuits.recording.unrolled import MOST_GATES, straight_operations, unrolled
+from bellhop.circuits.recording.unrolled import unrolled
 from bellhop.control_flow.steps import Branches, Step, traced_branches, traced_step
 from bellhop.passes import MERGE_LOOP_BOUNDARIES
 
@@ -86,7 +87,6 @@ class Circuit(StraightCircuit):
         """
         if isinstance(n_iterations, int):
             return self._static_loop(n_iterations, body, carried)
-        self.flush_active("for_loop")
         loop = self._dynamic_loop("for_loop", body, carried, jnp.asarray(0))
         if loop.gates is None:
             iteration = lambda i, state: loop.step(state, i)[0]
@@ -97,13 +97,13 @@ class Circuit(StraightCircuit):
         after, state = use_iterations(computed, loop.carried, n_iterations, use, state)
         return self._resume((after, *state))
 
-    def take_nest(self, n_iterations: int, body: Callable[..., Any]) -> bool:
-        """Apply the gates of a loop of loops as a straight run, if they are few; tell whether."""
-        if self.device.passes:
-            return False
-        operations = straight_operations(self, n_iterations, body)
-        if operations is None:
-            return False
+    @property
+    def goes_through_nests(self) -> bool:
+        """Whether gates of loops of loops may be written one after another: passes see loops."""
+        return not self.device.passes
+
+    def apply_straight(self, operations: list[Any]) -> bool:
+        """Apply the gates of a loop of loops, if they are few; tell whether."""
         gates = self._runs(operations, MOST_GATES)
         is_straight = gates.is_straight(MOST_GATES)
         for run in gates.runs if is_straight else ():
@@ -115,7 +115,6 @@ class Circuit(StraightCircuit):
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop of static length; arguments and results are those of ``for_loop``."""
-        self.flush_active("for_loop")
         was_one_run, before = self._is_one_run, self._run
         # The gates before the loop stay pending, since gates of the loop may join their run.
         with self._nothing_waits():
@@ -178,19 +177,16 @@ class Circuit(StraightCircuit):
             carried: the carried values of the first iteration.
         """
 
-        def goes_on(carried: tuple[Any, ...]) -> Any:
-            return self.evaluate_condition(condition, carried)
-
         loop = self._dynamic_loop("while_loop", body, carried)
         if loop.gates is None:
             return self._run_loop(
                 loop,
                 lambda state: jax.lax.while_loop(
-                    lambda state: goes_on(state[0]), lambda state: loop.step(state)[0], state
+                    lambda state: condition(state[0]), lambda state: loop.step(state)[0], state
                 ),
             )
         computed, (use, state) = self._classical_body(loop.step), self._in_blocks(loop.gates)
-        carried, state = use_iterations_while(goes_on, computed, loop.carried, use, state)
+        carried, state = use_iterations_while(condition, computed, loop.carried, use, state)
         return self._resume((carried, *state))
 
     def _dynamic_loop(
@@ -263,7 +259,6 @@ class Circuit(StraightCircuit):
             takes_gates_apart: whether gates may be separated from the classical part of the body.
             max_iterations: the most iterations of a loop in the body for which they may.
         """
-        self.flush_active(construct)
         frequencies = np.zeros(0, np.uint8)
         gates: RepeatedRun | None = None
         counts = self._dynamic_count is not None
@@ -272,7 +267,7 @@ class Circuit(StraightCircuit):
             nonlocal frequencies, gates, counts
             with self._part(*state, is_dynamic_count=is_dynamic_count):
                 self._is_one_run = True
-                with self.part():
+                with self.allocations.part():
                     carried = body(carried, *others)
                 gates = None
                 if takes_gates_apart:
@@ -321,7 +316,6 @@ class Circuit(StraightCircuit):
         The parameter vectors of the branches are padded to the length of the longest, so that the
         gates after the conditional have a static offset.  The derivative by the padding is zero.
         """
-        self.flush_active(branches.construct)
         frequencies: list[np.ndarray] = []
         counts = self._dynamic_count is not None
 
@@ -329,7 +323,7 @@ class Circuit(StraightCircuit):
             def run(handle: Any, dynamic_count: DynamicCount | None) -> tuple[Any, Any]:
                 nonlocal counts
                 with self._part(handle, self._offset, dynamic_count):
-                    with self.part():
+                    with self.allocations.part():
                         result = branch()
                     handle = self._handle
                     frequencies.append(self._frequencies_vector())

@@ -72,11 +72,11 @@ from bellhop.circuits.operations.state_primitives import (
 )
 from bellhop.circuits.precision import real_type
 from bellhop.circuits.recording.gate_jaxpr import has_computed_lengths
-from bellhop.circuits.recording.inverted_functions import apply_control_flow
+from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.iterations import Use
 from bellhop.circuits.recording.pending import PendingRuns
+from bellhop.circuits.recording.played_circuit import WiredCircuit
 from bellhop.circuits.recording.shadows_of_one_shot import taken_alone
-from bellhop.circuits.recording.wired import WiredCircuit
 
 
 class StraightCircuit(PendingRuns, WiredCircuit):
@@ -150,15 +150,15 @@ class StraightCircuit(PendingRuns, WiredCircuit):
     def _handle(self, handle: Any) -> None:
         self._state = handle
 
-    def apply(self, operations: list[Any]) -> None:
+    def apply(self, operations: Sequence[Any]) -> None:
         """Append the gates of operations."""
         for run in self._runs(operations).runs:
             if isinstance(run, GateRun):
                 self._bind(run)
             else:
-                apply_control_flow(self, run)
+                Player().play_operation(run)
 
-    def _runs(self, operations: list[Any], most: int | None = None) -> GateList:
+    def _runs(self, operations: Sequence[Any], most: int | None = None) -> GateList:
         """Return the gates of operations; not of all, where they are more, or no straight run."""
         gates = GateList(
             self.gate_set,
@@ -303,7 +303,8 @@ class StraightCircuit(PendingRuns, WiredCircuit):
     def _frequencies_vector(self) -> np.ndarray:
         return np.concatenate([np.zeros(0, np.uint8), *self._frequencies])
 
-    def _measured_now(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Measure a wire, collapse the state, and return the outcome."""
         if is_dynamic(label):
             wire = as_int32(self.wires.dynamic(label))
         else:

@@ -12,8 +12,8 @@ traced, and the loop becomes ::
 These gates are one run with those before and after the loop.  A circuit that is one such run is one
 call of the runtime.
 
-A loop of loops is gone through, one iteration after another, with numbers that are known: they may
-decide how long the loops in it are.
+A loop of loops is gone through where it is played (``gate_replay``), one iteration after another,
+with numbers that are known: they may decide how long the loops in it are.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,85 +25,7 @@ import numpy as np
 
 from bellhop.base.known_values import known_at
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
-from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.recording.inverted_functions import NestingCircuit
-from bellhop.tracing.state import circuit_scope
-
-# A loop of more gates compiles faster, and needs less memory, if it stays a loop.
-MOST_GATES = 512
-
-
-class _StaysLoopError(Exception):
-    """A loop of loops is no straight run."""
-
-
-class _LoopOperations(NestingCircuit):
-    """Takes the operations of loops whose lengths are known.
-
-    Args:
-        circuit: the one that is meant.
-    """
-
-    def __init__(self, circuit: Any) -> None:
-        super().__init__(circuit.where, circuit.rows, circuit.precision)
-        self._circuit = circuit
-        self.rewrites = circuit.rewrites
-        self.operations: list[Any] = []
-
-    def labels(self) -> Sequence[Any]:
-        """Return the wires of the circuit."""
-        return self._circuit.labels()
-
-    def place(self, operation: Any, site: str) -> None:
-        """Take note of where the user made an operation."""
-        self._circuit.place(operation, site)
-
-    def allocate(self, op: Any) -> None:
-        """Refuse: what is free depends on what is around the loop."""
-        raise _StaysLoopError
-
-    def apply(self, operations: Sequence[Any]) -> None:
-        """Take operations; what is wrong with a wire that is computed, the loop's run says."""
-        self.operations += operations
-        labels = self.labels()
-        for op in operations:
-            computed = [
-                wire for wire in op.wires if is_dynamic(wire) or isinstance(wire, np.generic)
-            ]
-            if computed and (
-                any(map(is_dynamic, computed))
-                or not set(map(int, computed)) <= set(range(len(labels)))
-                or len(set(op.wires)) < len(op.wires)
-            ):
-                raise _StaysLoopError
-        if len(self.operations) > MOST_GATES:
-            raise _StaysLoopError
-
-    def take_nest(self, n_iterations: int, body: Callable[..., Any]) -> bool:
-        """Go through a loop of loops; return True."""
-        self.for_loop(n_iterations, body, ())
-        return True
-
-    def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
-        """Go through a loop; return nothing, since it carries nothing."""
-        if not isinstance(n_iterations, int):
-            raise _StaysLoopError
-        for number in range(n_iterations):
-            body((), np.asarray(number))
-        return carried
-
-
-def straight_operations(
-    circuit: Any, n_iterations: int, body: Callable[..., Any]
-) -> list[Any] | None:
-    """Return the operations of all iterations of a loop of loops; None where it stays a loop."""
-    straight = _LoopOperations(circuit)
-    try:
-        with circuit_scope(straight):
-            straight.take_nest(n_iterations, body)
-    except _StaysLoopError:
-        return None
-    return straight.operations
+from bellhop.circuits.recording.gate_replay import MOST_GATES
 
 
 def unrolled(

@@ -1,106 +1,158 @@
-"""The wires that a circuit names, found out before it is traced for a device without its own."""
+"""The wires of a jaxpr with gates, found without tracing anything: for devices without their own.
 
-from collections.abc import Callable, Sequence
+Of the values in it, only those are computed that constants decide.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
+from jax.extend.core import ClosedJaxpr, JaxprEqn
+from jax.extend.core.primitives import cond_p, while_p
 
-from bellhop.base.known_values import known
-from bellhop.circuits.gates.broadcasting import Rows
+from bellhop.base.known_values import known, known_or_none
+from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.recording.allocation import number_needed
-from bellhop.circuits.recording.inverted_functions import NestingCircuit, apply_control_flow
-from bellhop.control_flow.branches import choose
-from bellhop.control_flow.for_loop import repeat
-from bellhop.control_flow.steps import Branches
-from bellhop.control_flow.while_loop import repeat_while
+from bellhop.circuits.recording.gate_jaxpr import (
+    ForLoop,
+    Unknown,
+    WhileLoop,
+    branches_of,
+    for_loop_p,
+    has_gates,
+    joint_p,
+    operations_of,
+    operations_p,
+    outcome_p,
+    region_p,
+)
 
 
-class UsedWires(NestingCircuit):
-    """A circuit that takes note of wires.
+class UsedWires:
+    """The wires that operations and measurements in the middle name.
 
     Args:
-        where: the QNode, for errors.
+        closed: the jaxpr.
         goes_through_loops: whether it takes each iteration of a loop of known length by itself,
             whose number may be a wire.
+
+    Attributes:
+        results: of the jaxpr; something unknown where constants do not decide them.
     """
 
-    def __init__(self, where: str, *, goes_through_loops: bool = False) -> None:
-        super().__init__(where, Rows(where).at(None))
+    def __init__(self, closed: ClosedJaxpr, *, goes_through_loops: bool = False) -> None:
         self._goes_through_loops = goes_through_loops
-        self._named: list[Any] = []
         self._operations: list[Any] = []
+        # Of one operation after another.
+        self._named: list[list[Any]] = []
+        self.results = _values(self._take(closed, [None] * len(closed.in_avals)))
 
-    def of(self, function: Callable[..., Any], inputs: Sequence[Any]) -> "UsedWires":
-        """Take note of a quantum function's; return this."""
+    def of(self, processes: Sequence[Any] = ()) -> list[Any]:
+        """Return the wires, with those of measurements at the end, in PennyLane's order.
 
-        def run(*inputs: Any) -> tuple[()]:
-            leaves, _ = self.traced(function, *inputs)
-            for leaf in leaves:
-                # Outcomes are numbers; their wires stand among the operations.
-                if is_measurement(leaf) and leaf.mv is None:
-                    self._note(leaf.wires)
-            return ()
+        Args:
+            processes: those measurements.
 
-        jax.eval_shape(run, *inputs)
-        return self
-
-    def labels(self) -> Sequence[Any]:
-        """Return the wires that are named, in PennyLane's order."""
-        return qml.wires.Wires.all_wires(list(map(qml.wires.Wires, self._named))).labels
+        Returns:
+            each once; of those that are not known, there is something ``Unknown``.
+        """
+        named = [wire for wires in self._named for wire in wires]
+        named += [wire for process in processes for wire in process.wires]
+        allocated = qml.wires.DynamicWire
+        return list(dict.fromkeys(_known(w) for w in named if not isinstance(w, allocated)))
 
     @property
     def n_allocated(self) -> int:
         """How many wires are allocated beside these."""
         return number_needed(self._operations)
 
-    def apply(self, operations: Sequence[Any]) -> None:
-        """Take note of the wires of operations."""
-        for op in operations:
-            if is_control_flow(op):
-                apply_control_flow(self, op)
-            else:
-                self._operations.append(op)
-                self._note(op.wires)
+    def _take(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
+        """Take note of wires; return the results, None for those that are not known."""
+        rules: dict[Any, Rule] = {
+            operations_p: self._take_operations,
+            outcome_p: self._take_outcome,
+            joint_p: lambda _: [],
+            region_p: self._take_region,
+            for_loop_p: self._take_for_loop,
+            while_p: self._take_while_loop,
+            cond_p: self._take_branches,
+        }
+        plain = ClosedJaxpr(closed.jaxpr, list(map(known, closed.consts)))
+        rule_of = lambda eqn: rules[eqn.primitive] if has_gates(eqn) else known_or_none
+        return interpret_by(plain, rule_of, *inputs)
 
-    def _note(self, wires: Sequence[Any]) -> None:
-        for wire in wires:
-            value = known(wire) if is_dynamic(wire) else None
-            if not isinstance(wire, qml.wires.DynamicWire):
-                self._named.append(wire if value is None else int(value))
+    def _take_operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+        for op in operations_of(eqn, _values(operands)):
+            self._take_operation(op)
+        return []
 
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
-        """Take note of the wire; return an outcome that is as good as another."""
-        self.flush_active("measure")
-        self._note([label])
-        return jnp.zeros((), bool)
+    def _take_operation(self, op: Any) -> None:
+        if not is_control_flow(op):
+            self._operations.append(op)
+            self._named.append(list(op.wires))
+            return
+        start = len(self._named)
+        if isinstance(op, qml.ops.SymbolicOp):
+            self._take_operation(op.base)
+            self._change(start, op.control_wires if isinstance(op, qml.ops.Controlled) else None)
+        else:
+            gates, operands = map(op.hyperparameters.get, ("gates", "operands"))
+            is_number = lambda value: isinstance(value, jax.Array | np.ndarray | np.generic)
+            self._take(gates, [known(each) if is_number(each) else None for each in operands])
 
-    def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
-        """Go through a loop; return the carried values."""
-        length = known(jnp.asarray(n_iterations)) if self._goes_through_loops else None
-        if length is None:
-            return repeat(n_iterations, self._part(body), carried)
-        for number in range(int(length)):
-            # As arrays, which the body was traced for.
-            carried = jax.tree.map(jnp.asarray, body(carried, jnp.asarray(np.int64(number))))
-        return carried
+    def _take_outcome(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+        self._named.append(eqn.params["operator"].with_values(_values(operands)))
+        return [None]
 
-    def while_loop(self, condition: Any, body: Callable[..., Any], carried: Any) -> Any:
-        """Go through an iteration; return the carried values."""
-        return repeat_while(condition, self._part(body), carried)
+    def _take_region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+        body, controls = eqn.params["body"], eqn.params["controls"]
+        n, start = len(body.in_avals), len(self._named)
+        self._take(body, operands[:n])
+        wires = None if controls is None else controls.with_values(_values(operands[n:]))[0]
+        self._change(start, wires)
+        return []
 
-    def branch(self, branches: Branches) -> Any:
-        """Go through all branches; return the result."""
-        return choose(branches.changed(self._part))
+    def _change(self, start: int, controls: Any) -> None:
+        """Let what was named from a place on be inverted, or controlled by wires."""
+        named = self._named[start:]
+        self._named[start:] = (
+            reversed(named) if controls is None else [[*controls, *wires] for wires in named]
+        )
 
-    def _part(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any) -> Any:
-            with self.queue():
-                return function(*args)
+    def _take_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        loop = ForLoop.of(eqn, operands)
+        if isinstance(loop.length, int) and self._goes_through_loops:
+            carried: Sequence[Any] = loop.carried
+            for number in range(loop.length):
+                carried = self._take(loop.body, [*loop.constants, np.asarray(number), *carried])
+            return carried
+        unknown = [None] * len(loop.carried)
+        self._take(loop.body, [*loop.constants, None, *unknown])
+        return unknown
 
-        return run
+    def _take_while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        loop = WhileLoop.of(eqn, operands)
+        unknown = [None] * len(loop.carried)
+        self._take(loop.body, [*loop.constants, *unknown])
+        return unknown
+
+    def _take_branches(self, eqn: JaxprEqn, _: Any, *operands: Any) -> list[Any]:
+        for branch in branches_of(eqn):
+            self._take(branch, operands)
+        return [None] * len(eqn.outvars)
+
+
+def _values(operands: Sequence[Any]) -> list[Any]:
+    return [Unknown() if operand is None else operand for operand in operands]
+
+
+def _known(wire: Any) -> Any:
+    """Return a wire; as Python's number, where it is one."""
+    value = known(wire) if is_dynamic(wire) else wire
+    if value is None:
+        return Unknown()
+    return int(value) if isinstance(value, np.ndarray | np.generic) else value

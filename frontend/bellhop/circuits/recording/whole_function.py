@@ -4,62 +4,46 @@ How a circuit is traced is found out by trying: with measurements that are defer
 outcomes; for the engine, or as a part of the program; for one run, or for rows.  The user's
 function is run the first time alone, into a jaxpr with gates, which is played from then on::
 
-    function = RunOnce(lambda x: (qml.RX(x, 0), qml.expval(qml.Z(0)))[1])
-    function(x)     runs it, and plays { lambda ; x. let quantum_operations[[RX]] x in () }
-    function(y)     plays that again
+    function = QuantumFunction.of(lambda x: (qml.RX(x, 0), qml.expval(qml.Z(0)))[1], (x,), {})
+    function.play(circuit, [x])     runs it, and plays { lambda ; x. let quantum_operations[RX] x }
+    function.play(circuit, [y])     plays that again
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
+import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 from pennylane.operation import Operator
 
+from bellhop.base.source import site_of_error
 from bellhop.circuits.measure.process import is_measurement
-from bellhop.circuits.recording.gate_jaxpr import joint_p, outcome_p
+from bellhop.circuits.recording.gate_jaxpr import GateJaxpr
 from bellhop.circuits.recording.gate_replay import Player
-from bellhop.circuits.recording.inverted_functions import TracingCircuit
-from bellhop.circuits.recording.queue import QueuedCircuit
 from bellhop.circuits.recording.returned_measurements import hand_on
 from bellhop.circuits.recording.traced_operators import TracedOperator
-from bellhop.tracing.state import circuit_scope, current_circuit
-
-
-class WholeCircuit(TracingCircuit):
-    """The current circuit while the quantum function of a QNode is traced into a jaxpr.
-
-    Args:
-        circuit: the one that is meant.
-    """
-
-    def __init__(self, circuit: Any) -> None:
-        super().__init__(circuit, is_inverted=False)
-        self.needs_measurements = circuit.needs_measurements
-
-    def allocate(self, op: Any) -> None:
-        """Append an equation, since the circuit has the wires."""
-        self.apply([op])
-
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
-        """Append an equation for a measurement; return its outcome."""
-        self.flush_active("measure")
-        if self._circuit.outcomes_are_operations:
-            return self._circuit.outcome(label, reset=reset, postselect=postselect)
-        wire, operands = TracedOperator.of([label])
-        options = {"reset": reset, "postselect": postselect, "site": site}
-        [outcome] = outcome_p.bind(*operands, operator=wire, **options)
-        return outcome
-
-    def joint_measure(self, site: str) -> None:
-        """Append an equation for taking note of one."""
-        joint_p.bind(site=site)
+from bellhop.circuits.recording.tracing_circuit import TracingCircuit
+from bellhop.errors import CompileError
+from bellhop.tracing.state import circuit_scope
 
 
 @dataclass(frozen=True)
-class _Function:
+class NoCircuit:
+    """Stands for the circuit that is meant where that is not known yet: its wires are asked for."""
+
+    where: str
+    outcomes_are_operations: ClassVar[bool] = False
+
+    def labels(self) -> tuple[()]:
+        """Return none."""
+        return ()
+
+
+@dataclass(frozen=True)
+class TracedQuantumFunction:
     """A quantum function as traced.
 
     Attributes:
@@ -74,42 +58,63 @@ class _Function:
     sites: Sequence[tuple[str, str]]
     tree: Any
 
-    @classmethod
-    def of(cls, circuit: Any, function: Callable[..., Any], inputs: Sequence[Any]) -> "_Function":
-        made: Any = None
 
-        def run(*inputs: Any) -> list[Any]:
-            nonlocal made
-            # Made here, since it holds what is traced, which must not be left behind.
-            tracing = WholeCircuit(circuit)
-            with circuit_scope(tracing), tracing.queue():
-                result = function(*inputs)
-                hand_on(result)
-            # PennyLane registers its operators as pytrees, so they must be leaves explicitly.
-            leaves, tree = jax.tree.flatten(
-                result, is_leaf=lambda value: is_measurement(value) or isinstance(value, Operator)
+def _traced(
+    circuit: Any, function: Callable[..., Any], inputs: Sequence[Any]
+) -> TracedQuantumFunction:
+    made: Any = None
+
+    def run(*inputs: Any) -> list[Any]:
+        nonlocal made
+        # Made here, since it holds what is traced, which must not be left behind.
+        tracing = TracingCircuit(circuit, is_whole=True)
+        with circuit_scope(tracing), tracing.queue():
+            result = function(*inputs)
+            hand_on(result)
+        # PennyLane registers its operators as pytrees, so they must be leaves explicitly.
+        leaves, tree = jax.tree.flatten(
+            result, is_leaf=lambda value: is_measurement(value) or isinstance(value, Operator)
+        )
+        tracing.check_observables(filter(is_measurement, leaves))
+        template, operands = TracedOperator.of(leaves)
+        sites = [
+            (tracing.site_of(leaf), tracing.site_of(getattr(leaf, "obs", None))) for leaf in leaves
+        ]
+        made = template, sites, tree
+        return operands
+
+    closed = jax.make_jaxpr(run)(*inputs)
+    return TracedQuantumFunction(closed, *made)
+
+
+def _check_result(leaves: Sequence[Any], where: str) -> None:
+    """Refuse a result that is neither measurements nor numbers."""
+    if not leaves:
+        raise CompileError(
+            f"{where}: a quantum function must return something: measurements (a pytree "
+            "of qml.expval, qml.probs, ...), numbers or arrays."
+        )
+    numbers = jax.Array | bool | int | float | complex
+    for leaf in leaves:
+        is_number = isinstance(leaf, numbers) or hasattr(leaf, "__array__")
+        if not is_measurement(leaf) and not is_number:
+            raise CompileError(
+                f"{where}: a quantum function returns measurements and numbers; it "
+                f"returned a {type(leaf).__name__}."
+                f"{' Measure it: qml.expval(...).' if isinstance(leaf, Operator) else ''}"
             )
-            tracing.check_observables(filter(is_measurement, leaves))
-            template, operands = TracedOperator.of(leaves)
-            sites = [
-                (tracing.site_of(leaf), tracing.site_of(getattr(leaf, "obs", None)))
-                for leaf in leaves
-            ]
-            made = template, sites, tree
-            return operands
 
-        closed = jax.make_jaxpr(run)(*inputs)
-        return cls(closed, *made)
 
-    def play(self, circuit: QueuedCircuit, inputs: Sequence[Any]) -> Any:
-        """Apply the gates to a circuit; return the result."""
-        circuit.expect(self.closed.jaxpr)
-        operands = Player(writes=True).play(self.closed, *inputs)
-        leaves = self.leaves.with_values(operands)
-        for leaf, (site, of_observable) in zip(leaves, self.sites, strict=True):
-            circuit.place(leaf, site)
-            circuit.place(getattr(leaf, "obs", None), of_observable)
-        return jax.tree.unflatten(self.tree, leaves)
+@contextmanager
+def _named_in_errors(where: str) -> Iterator[None]:
+    """Add a note that names the QNode to exceptions which do not."""
+    try:
+        yield
+    except Exception as error:
+        note = f"raised in {where}, at {site_of_error(error)}"
+        if where not in "\n".join([str(error), *getattr(error, "__notes__", ())]):
+            error.add_note(note)
+        raise
 
 
 class RunOnce:
@@ -121,9 +126,11 @@ class RunOnce:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._traced: dict[tuple[int, ...], list[_Function]] = {}
+        self._traced: dict[tuple[int, ...], list[TracedQuantumFunction]] = {}
 
-    def of(self, args: Any, kwargs: Any, computed: type = jax.Array) -> tuple["Played", list[Any]]:
+    def of(
+        self, args: Any, kwargs: Any, computed: type = jax.Array, folds: int = 0
+    ) -> tuple["QuantumFunction", list[Any]]:
         """Return the function of those leaves of its arguments that are computed, and these.
 
         Others stay static: numbers become constants of the gates.
@@ -132,6 +139,7 @@ class RunOnce:
             args: its arguments.
             kwargs: its arguments by name.
             computed: the type of what is computed.
+            folds: how often it is folded.
         """
         leaves, tree = jax.tree.flatten((args, kwargs))
         places = tuple(n for n, leaf in enumerate(leaves) if isinstance(leaf, computed))
@@ -142,28 +150,72 @@ class RunOnce:
             args, kwargs = jax.tree.unflatten(tree, full)
             return self._function(*args, **kwargs)
 
-        play = Played(self._traced.setdefault(places, []), run)
-        return play, [leaves[place] for place in places]
+        function = QuantumFunction(self._traced.setdefault(places, []), run, folds)
+        return function, [leaves[place] for place in places]
 
 
-class Played:
+class QuantumFunction:
     """A quantum function of arrays, run once.
 
     Args:
         traced: what it was traced to, in a list as long as that is known.
         function: takes the arrays.
+        folds: how often it is folded, for zero-noise extrapolation: ``U (U^-1 U)^folds``.
     """
 
-    def __init__(self, traced: list[_Function], function: Callable[..., Any]) -> None:
+    def __init__(
+        self, traced: list[TracedQuantumFunction], function: Callable[..., Any], folds: int
+    ) -> None:
         self._traced = traced
         self._function = function
+        self._folds = folds
 
-    def __call__(self, *inputs: Any) -> Any:
-        """Apply the gates to the current circuit; return the result."""
-        circuit = current_circuit()
+    def traced(self, circuit: Any, inputs: Sequence[Any]) -> TracedQuantumFunction:
+        """Return what it was traced to.
+
+        Args:
+            circuit: the one that is meant, the first time.
+            inputs: the arrays.
+        """
         if not self._traced:
-            self._traced.append(_Function.of(circuit, self._function, inputs))
-        return self._traced[0].play(circuit, inputs)
+            with _named_in_errors(circuit.where):
+                self._traced.append(_traced(circuit, self._function, inputs))
+        return self._traced[0]
+
+    def play(
+        self, circuit: Any, inputs: Sequence[Any], player: Player | None = None
+    ) -> tuple[list[Any], Any]:
+        """Apply the gates to a circuit; return the leaves and the structure of its result.
+
+        Args:
+            circuit: the circuit.
+            inputs: the arrays.
+            player: plays them, if not as they are.
+        """
+        player = player or Player()
+        traced = self.traced(circuit, inputs)
+        with (
+            circuit_scope(circuit),
+            qml.QueuingManager.stop_recording(),
+            _named_in_errors(circuit.where),
+        ):
+            player.expect(traced.closed.jaxpr)
+            operands = player.play(traced.closed, *inputs)
+            player.fold(GateJaxpr(traced.closed, inputs), self._folds)
+        leaves = []
+        for made, (site, of_observable) in zip(
+            traced.leaves.with_values(operands), traced.sites, strict=True
+        ):
+            leaf = circuit.on_own_wires(made) if is_measurement(made) else made
+            observable = getattr(leaf, "obs", None)
+            circuit.place(leaf, site)
+            circuit.place(observable, of_observable)
+            if observable is not None:
+                circuit.precision.take(observable.data)
+            leaves.append(leaf)
+        _check_result(leaves, circuit.where)
+        player.end(leaves)
+        return leaves, traced.tree
 
     def constants(self) -> list[Any]:
         """Return the arrays of the program around it that it uses; it was called before."""

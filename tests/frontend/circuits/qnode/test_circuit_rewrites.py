@@ -72,6 +72,28 @@ def test_folding_applies_every_gate_so_many_times(folding):
     assert "adjoint = true" in f.mlir
 
 
+def within_functions(x):
+    qml.adjoint(lambda: (qml.RX(x, 0), qml.RY(0.3, 0)))()
+    qml.ctrl(lambda: qml.RY(x, 1), 0)()
+    return qml.expval(qml.Z(1))
+
+
+def test_gates_of_inverted_and_controlled_functions_are_folded_locally():
+    mitigated = bellhop.mitigate_with_zne(
+        qnode(within_functions), scale_factors=[1, 3], folding="local-all"
+    )
+    f = bellhop.qjit(mitigated)
+    np.testing.assert_allclose(f(0.3), qnode(within_functions, "default.qubit")(0.3), atol=1e-9)
+    assert gates(f) == 3 * (1 + 3)
+
+
+def test_gates_of_inverted_and_controlled_functions_are_decomposed():
+    basis = {"RX", "RY", "RZ", "CNOT", "GlobalPhase"}
+    f = bellhop.qjit(qml.transforms.decompose(qnode(within_functions), gate_set=basis))
+    np.testing.assert_allclose(f(0.3), qnode(within_functions, "default.qubit")(0.3), atol=1e-9)
+    assert "CRY" not in f.mlir
+
+
 def test_loops_are_folded_locally():
     # Of a length that the program computes, so that its gates count once.
     def looped(x, n):

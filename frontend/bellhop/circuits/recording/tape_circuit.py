@@ -7,18 +7,22 @@ on the tape.  A loop whose length the program computes is refused.
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NoReturn
 
 import pennylane as qml
 
+from bellhop.circuits.gates.broadcasting import TracedRow
+from bellhop.circuits.recording.played_circuit import PlayedCircuit
 
-class NoLoops:
-    """The loops and mid-circuit measurements, PennyLane's own, of a circuit that becomes a tape."""
+
+class TapeCircuit(PlayedCircuit):
+    """A circuit that becomes a tape; its mid-circuit measurements are PennyLane's own."""
 
     outcomes_are_operations = True
-    flush_active: Callable[[str], None]
+
+    def __init__(self, where: str, rows: TracedRow) -> None:
+        super().__init__(where, rows)
+        self._numbers = itertools.count()
 
     def for_loop(self, n_iterations: Any, body: Any, carried: Any) -> NoReturn:
         """Refuse a loop of computed length."""
@@ -28,18 +32,9 @@ class NoLoops:
         """Refuse a loop of unknown length."""
         self._refuse("a while_loop")
 
-    @cached_property
-    def _numbers(self) -> "itertools.count[int]":
-        return itertools.count()
-
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
-        """Append a measurement, and return PennyLane's value for its outcome."""
-        del site
-        self.flush_active("measure")
-        return self.outcome(label, reset=reset, postselect=postselect)
-
-    def outcome(self, label: Any, *, reset: bool, postselect: int) -> Any:
         """Queue a measurement, and return PennyLane's value for its outcome."""
+        del site
         outcome = qml.ops.MidMeasure(
             wires=qml.wires.Wires([label]),
             reset=reset,

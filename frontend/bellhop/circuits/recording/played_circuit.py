@@ -1,0 +1,181 @@
+"""Circuits that a jaxpr with gates is played on: what ``gate_replay`` asks of them, and what of it
+is the same for all.
+
+With ``a, = qml.allocate(1)`` on a device with 4 wires, of which the circuit uses 0 and 1, a circuit
+on qubits applies ``qml.X(a)`` to wire 2 of the device.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jax.extend.core import Jaxpr
+from pennylane import Identity
+
+from bellhop.base.source import user_site
+from bellhop.circuits.gates.broadcasting import TracedRow
+from bellhop.circuits.gates.control_flow import ControlFlow
+from bellhop.circuits.gates.wires import WireMap
+from bellhop.circuits.precision import Precision
+from bellhop.circuits.recording.allocation import Allocations
+from bellhop.circuits.recording.tracing_circuit import (
+    ControlFlowOnTape,
+    as_operation,
+    collected_elsewhere,
+)
+from bellhop.control_flow.steps import Branches
+
+
+class PlayedCircuit(ABC):
+    """A circuit that gets operations, loops, branches and measurements.
+
+    Args:
+        where: the QNode and its line, for errors.
+        rows: the row of the batches of parameters.
+
+    Attributes:
+        precision: finds the precision of the results, by the numbers in the circuit.
+        is_one_shot: whether it is meant to be run for each shot.
+        runs_alone: whether the runtime runs it for each shot.
+        outcomes_are_operations: whether outcomes of measurements are PennyLane's own objects.
+    """
+
+    is_one_shot = runs_alone = False
+    outcomes_are_operations: bool = False
+
+    def __init__(self, where: str, rows: TracedRow) -> None:
+        self.where = self._where = where
+        self.rows = rows
+        self.precision = Precision()
+        # With the operations, lest another one gets the number of one that is gone.
+        self._placed: dict[int, tuple[Any, str]] = {}
+
+    @property
+    def goes_through_nests(self) -> bool:
+        """Whether the gates of loops of loops may be given to ``apply_straight``."""
+        return False
+
+    @abstractmethod
+    def labels(self) -> Sequence[Any]:
+        """Return the wires of the circuit, as far as they are known."""
+
+    @abstractmethod
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Apply operations, in order."""
+
+    def apply_straight(self, operations: list[Any]) -> bool:
+        """Apply the operations of a loop of loops if they are a straight run; tell whether."""
+        del operations
+        return False
+
+    def allocate(self, op: Any) -> None:
+        """Allocate or deallocate wires; here like any operation, for devices that can."""
+        self.apply([op])
+
+    @abstractmethod
+    def for_loop(
+        self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run a loop whose body applies gates; return the carried values after it.
+
+        Args:
+            n_iterations: the number of iterations: an ``int``, or a tracer if the program computes
+                it.
+            body: takes the carried values and the number of the iteration; returns the carried
+                values of the next iteration.
+            carried: the carried values of the first iteration.
+        """
+
+    @abstractmethod
+    def while_loop(
+        self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run a loop whose body applies gates while a condition holds; return the carried values.
+
+        Args:
+            condition: takes the carried values; returns whether another iteration follows.
+            body: takes the carried values; returns those of the next iteration.
+            carried: the carried values of the first iteration.
+        """
+
+    @abstractmethod
+    def branch(self, branches: Branches) -> Any:
+        """Run one branch of a conditional, which may apply gates; return its result."""
+
+    @abstractmethod
+    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+        """Measure a wire, collapse the state, and return the outcome."""
+
+    def expect(self, jaxpr: Jaxpr) -> None:
+        """Take note of the jaxpr with gates that is going to be played."""
+        del jaxpr
+
+    def site_of(self, operation: Any) -> str:
+        """Return the ``file:line`` of an operation that may fail; of others, an empty text."""
+        return self._placed.get(id(operation), (None, ""))[1]
+
+    def place(self, operation: Any, site: str) -> None:
+        """Take note of where the user made an operation or measurement, if that is known."""
+        if site:
+            self._placed[id(operation)] = operation, site
+
+    def check_wires(self, wires: Any, process: Any) -> None:
+        """Let the running program check the computed wires of a measurement process."""
+        check = Identity(wires=wires)
+        # With this text the runtime's error speaks of a measurement instead of an Identity.
+        site = self.site_of(process) or self.site_of(process.obs)
+        self.place(check, f"measurement at {site}")
+        self.apply([check])
+
+    def on_own_wires(self, process: Any) -> Any:
+        """Return a measurement process with the device's wires for allocated ones."""
+        return process
+
+    # What users' functions ask of the current circuit, in decompositions that are played.
+
+    def is_collecting(self) -> bool:
+        """Return false: it has no queue."""
+        return False
+
+    def flush_active(self, construct: str) -> None:
+        """Refuse a construct of the user's, whose gates are no part of the jaxpr."""
+        raise collected_elsewhere(self.where, construct)
+
+    def for_control_flow(self) -> Any:
+        """Return what puts control flow on the queue of PennyLane's that collects operations."""
+        return ControlFlowOnTape(self)
+
+    def as_operation(self, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
+        """Return what ``as_operation`` does."""
+        return as_operation(self, play)
+
+
+class WiredCircuit(PlayedCircuit):
+    """A circuit on qubits.
+
+    Args:
+        wires: gives the qubit of a wire label.
+        where: the QNode, for errors.
+        rows: the row of the batches of parameters.
+    """
+
+    def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:
+        super().__init__(where, rows)
+        self.wires = wires
+        self.allocations = Allocations(wires, where)
+
+    def labels(self) -> Sequence[Any]:
+        """Return the wires of the circuit."""
+        return self.wires.labels
+
+    def allocate(self, op: Any) -> None:
+        """Allocate or deallocate wires."""
+
+        def reset(wire: Any) -> None:
+            self.mid_measure(wire, reset=True, postselect=-1, site=user_site())
+
+        self.allocations.take(op, reset)
+
+    def on_own_wires(self, process: Any) -> Any:
+        """Return a measurement process with the device's wires for allocated ones."""
+        return self.wires.on_own(process)
