@@ -13,6 +13,7 @@ import jax
 
 from bellhop.base.flat import flat_jaxpr
 from bellhop.base.static_arguments import Static
+from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.qjit import QJIT
 from bellhop.drawing.dot import dot
 from bellhop.drawing.figure import figure
@@ -82,7 +83,7 @@ class Drawing:
     def __str__(self) -> str:
         return self.mermaid
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         bundle = {"text/plain": self.mermaid, "text/markdown": f"```mermaid\n{self.mermaid}```\n"}
         if _graphviz_is_there():
             bundle["image/svg+xml"] = _rendered(self.dot, "svg").decode()
@@ -181,7 +182,7 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
     return drawn_as_figure
 
 
-def _arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> list[tuple[str, int]]:
+def _arguments(function: Callable[..., Any], args: Args, kwargs: Kwargs) -> list[tuple[str, int]]:
     """Return the name of each argument and how many leaves it has, in JAX's order."""
     try:
         positional = inspect.signature(function).bind_partial(*args).arguments
@@ -191,13 +192,13 @@ def _arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> list[tup
     return [(name, len(jax.tree.leaves(value))) for name, value in values]
 
 
-def _dynamic_arguments(names: list[str], args: Any, kwargs: Any) -> list[tuple[str, int]]:
+def _dynamic_arguments(names: list[str], args: Args, kwargs: Kwargs) -> list[tuple[str, int]]:
     values = [*zip(names, args, strict=False), *sorted(kwargs.items())]
     values += [(f"argument {i}", args[i]) for i in range(len(names), len(args))]
     return [(name, len(jax.tree.leaves(value))) for name, value in values]
 
 
-def _call_with(static: Static, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _call_with(static: Static, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     args, kwargs = static.merge(args, kwargs)
     return function(*args, **kwargs)
 

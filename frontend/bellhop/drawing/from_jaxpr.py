@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from bellhop._jax.private import scan_counts
 from bellhop.base.equations import equations_of, inner_jaxprs
+from bellhop.base.types import Aval
 from bellhop.drawing.graph import BoxKind, Graph, Group, Node
 from bellhop.profiling.sizes import size
 from bellhop_mlir.region_name import RegionName
@@ -29,7 +30,7 @@ _RESHAPING = {
 }
 
 
-def short_type(aval: Any) -> str:
+def short_type(aval: Aval) -> str:
     """Return the type of a value as jaxprs write it."""
     return aval.str_short(short_dtypes=True)
 
@@ -89,7 +90,7 @@ class _Walk:
             self.graph.connect(source, target, short_type(atom.aval))
 
     def _equation(
-        self, eqn: Any, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
+        self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
     ) -> list[Sources]:
         box = _box(eqn)
         if box is not None:
@@ -110,7 +111,7 @@ class _Walk:
         return self._on_host(eqn, sources, group, hosts)
 
     def _on_host(
-        self, eqn: Any, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
+        self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
     ) -> list[Sources]:
         needs = self._needed(sources)
         if needs not in hosts:
@@ -127,11 +128,11 @@ class _Walk:
         numbers = _NOWHERE.union(*sources)
         return _NOWHERE.union(*(self._needs.get(n, frozenset([n])) for n in numbers))
 
-    def _inline(self, eqn: Any, sources: list[Sources], group: Group) -> list[Sources]:
+    def _inline(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
         [inner] = list(inner_jaxprs(eqn))[:1]
         return self.walk(inner, sources[len(sources) - len(inner.invars) :], group)
 
-    def _scan(self, eqn: Any, sources: list[Sources], group: Group) -> list[Sources]:
+    def _scan(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
         params = eqn.params
         consts, carried = scan_counts(params)
         loop = self.graph.add_group(group, f"{params['length']} times")
@@ -142,7 +143,7 @@ class _Walk:
         self._carry_on(outputs[:carried], state, inner.outvars)
         return [state] * carried + outputs[carried:]
 
-    def _while(self, eqn: Any, sources: list[Sources], group: Group) -> list[Sources]:
+    def _while(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
         params = eqn.params
         in_cond, in_body = params["cond_nconsts"], params["body_nconsts"]
         consts = in_cond + in_body
@@ -155,7 +156,7 @@ class _Walk:
         self._carry_on(outputs, state, body.outvars)
         return carried
 
-    def _cond(self, eqn: Any, sources: list[Sources], group: Group) -> list[Sources]:
+    def _cond(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
         branches = eqn.params["branches"]
         outer = self.graph.add_group(group, "if" if len(branches) == 2 else "switch")
         titles = ("otherwise", "then") if len(branches) == 2 else range(len(branches))
@@ -181,7 +182,7 @@ class _Walk:
 _STRUCTURES = {"scan": _Walk._scan, "while": _Walk._while, "cond": _Walk._cond}
 
 
-def _box(eqn: Any) -> tuple[BoxKind, list[str]] | None:
+def _box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
     """Return kind and lines of the node that an equation is, if it is one."""
     params, name = eqn.params, eqn.primitive.name
     linear = params.get("linear")
@@ -197,7 +198,7 @@ def _box(eqn: Any) -> tuple[BoxKind, list[str]] | None:
     return None
 
 
-def _crossing(eqn: Any) -> str:
+def _crossing(eqn: JaxprEqn) -> str:
     """Return how many bytes a region takes and gives; none are numbers of the program's text."""
     taken = [atom.aval for atom in dict.fromkeys(a for a in eqn.invars if _is_value(a))]
     given = [var.aval for var in eqn.outvars]
@@ -234,7 +235,7 @@ def _circuit(params: dict[str, Any], *, along: bool) -> list[str]:
     return [params["name"], f"{device.name}, {qubits}", runner, *rows]
 
 
-def _operation(eqn: Any) -> str:
+def _operation(eqn: JaxprEqn) -> str:
     """Return what an operation on the host is called in its box."""
     return str(eqn.params.get("name") or eqn.primitive.name).strip("_")
 

@@ -8,10 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
+from jax.tree_util import PyTreeDef
 
 from bellhop.base.declared_types import MISSING, array_type, result_avals
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import definition_site, function_name
+from bellhop.base.types import Args, Kwargs, PyTree
 from bellhop.callbacks.methods import method_of
 from bellhop.callbacks.vmap_method import check_vmap_method
 from bellhop.errors import CompileError
@@ -56,7 +58,7 @@ class TorchFunction(PickledByName):
         """Call it with traced or concrete arguments; a module with the parameters it has."""
         return self._call(None, args, kwargs)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> "TorchFunction":
+    def __get__(self, instance: object, owner: type | None = None) -> "TorchFunction":
         function = method_of(self._function, instance, owner)
         if instance is None or function is self._function:
             return self
@@ -149,7 +151,7 @@ class TorchFunction(PickledByName):
             )
         return self._module
 
-    def _call(self, parameters: dict[str, Any] | None, args: Any, kwargs: Any) -> Any:
+    def _call(self, parameters: dict[str, Any] | None, args: Args, kwargs: Kwargs) -> Any:
         leaves, in_tree = jax.tree.flatten((parameters, args, kwargs))
         avals = [jax.typeof(leaf) for leaf in leaves]
         key = in_tree, tuple((aval.shape, aval.dtype) for aval in avals)
@@ -160,7 +162,7 @@ class TorchFunction(PickledByName):
         return jax.tree.unflatten(out_tree, results)
 
     def _prepare(
-        self, in_tree: Any, avals: Sequence[Any]
+        self, in_tree: PyTreeDef, avals: Sequence[Any]
     ) -> tuple[PrimalFunction, tuple[ShapedArray, ...], Any]:
         for aval in avals:
             torch_dtype(aval.dtype)
@@ -182,7 +184,7 @@ class TorchFunction(PickledByName):
 
         return PrimalFunction(self.__name__, call, mutates=mutates), avals_out, out_tree
 
-    def _evaluate(self, in_tree: Any, tensors: Sequence[Any], state: dict[str, Any]) -> Any:
+    def _evaluate(self, in_tree: PyTreeDef, tensors: Sequence[Any], state: dict[str, Any]) -> Any:
         parameters, args, kwargs = jax.tree.unflatten(in_tree, tensors)
         state = {**state, **(parameters or {})}
         if self._module is None or not state:
@@ -191,7 +193,7 @@ class TorchFunction(PickledByName):
         return _as_pytree(torch.func.functional_call(self._module, state, args, kwargs))
 
     def _infer(
-        self, in_tree: Any, avals: Sequence[Any]
+        self, in_tree: PyTreeDef, avals: Sequence[Any]
     ) -> tuple[tuple[ShapedArray, ...], Any, bool]:
         """Find the result type by running the function on tensors without data."""
 
@@ -210,7 +212,7 @@ class TorchFunction(PickledByName):
         leaves, out_tree = jax.tree.flatten(result)
         return tuple(self._aval_of(leaf) for leaf in leaves), out_tree, mutates
 
-    def _aval_of(self, leaf: Any) -> ShapedArray:
+    def _aval_of(self, leaf: object) -> ShapedArray:
         torch = import_torch()
         if isinstance(leaf, torch.Tensor):
             dtype = numpy_dtype(leaf.dtype)
@@ -224,14 +226,14 @@ class TorchFunction(PickledByName):
         )
 
 
-def _as_pytree(result: Any) -> Any:
+def _as_pytree(result: PyTree) -> Any:
     """Return a result whose tuples are such: PyTorch has classes of its own, as of max."""
     return jax.tree.map(
         lambda leaf: tuple(map(_as_pytree, leaf)) if isinstance(leaf, tuple) else leaf, result
     )
 
 
-def _as_tensor(leaf: Any) -> Any:
+def _as_tensor(leaf: object) -> Any:
     torch = import_torch()
     if isinstance(leaf, bool | int | float | complex):
         return torch.tensor(leaf, dtype=torch_dtype(np.result_type(leaf)))

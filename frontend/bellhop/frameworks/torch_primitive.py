@@ -11,6 +11,7 @@ from jax.core import ShapedArray
 
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.source import user_site
+from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.flavour import Pure
 from bellhop.callbacks.linear_map import LinearMap, is_perturbed, zero_tangent
 from bellhop.frameworks.torch_functions import TensorFunction
@@ -59,7 +60,7 @@ hold_weakly_in_caches(Call)
 _CALL_TORCH = Pure("call_torch")
 
 
-def _is_inexact(aval: Any) -> bool:
+def _is_inexact(aval: Aval) -> bool:
     return jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
@@ -76,7 +77,7 @@ def _run(call: Call, operands: Sequence[Any]) -> list[Any]:
     return _CALL_TORCH.primitive.bind(*operands, target=target)
 
 
-def run(call: Call, *operands: Any) -> list[Any]:
+def run(call: Call, *operands: Operand) -> list[Any]:
     """Call a tensor function; differentiable to any order, forward and in reverse."""
 
     @jax.custom_jvp

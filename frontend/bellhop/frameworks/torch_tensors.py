@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import ml_dtypes
 import numpy as np
+from jax.typing import DTypeLike
 
 # Types of ml_dtypes that PyTorch has under the same name, by way of integers of their size.
 _BY_BITS = {
@@ -56,7 +57,7 @@ def _numpy_dtypes() -> dict[Any, np.dtype]:
     return {tensor: array for array, tensor in _torch_dtypes().items()}
 
 
-def torch_dtype(dtype: Any) -> Any:
+def torch_dtype(dtype: DTypeLike) -> Any:
     """Return PyTorch's name for a dtype.
 
     Raises:
@@ -70,7 +71,7 @@ def torch_dtype(dtype: Any) -> Any:
     return found
 
 
-def numpy_dtype(dtype: Any) -> np.dtype:
+def numpy_dtype(dtype: DTypeLike) -> np.dtype:
     """Return NumPy's name for a dtype of PyTorch's.
 
     Raises:
@@ -125,7 +126,7 @@ def is_only_traced(tensors: Sequence[Any]) -> bool:
     return have_none or get_proxy_mode() is not None
 
 
-def to_array(value: Any) -> Any:
+def to_array(value: object) -> Any:
     """Return an array that is a view of a tensor on the CPU; numbers as they are."""
     torch = import_torch()
     if not isinstance(value, torch.Tensor):

@@ -12,6 +12,7 @@ import jax
 from jax.sharding import AxisType
 
 from bellhop._jax.private import without_mesh
+from bellhop.base.types import Operand
 
 
 @contextlib.contextmanager
@@ -32,7 +33,7 @@ def apart_from_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
         ]
 
 
-def replicated(array: Any) -> Any:
+def replicated(array: Operand) -> Any:
     """Return an array of which each device has all elements, in the terms of its type."""
     if any(axis is not None for axis in jax.typeof(array).sharding.spec):
         return jax.sharding.reshard(array, jax.sharding.PartitionSpec())

@@ -34,7 +34,7 @@ def vary_with(operands: Any, tree: Tree) -> Tree:
     """
     axes, _ = _axes([jax.typeof(leaf) for leaf in jax.tree.leaves(operands)])
 
-    def vary(leaf: Any) -> Any:
+    def vary(leaf: object) -> Any:
         aval = jax.typeof(leaf)
         missing = tuple(axes - varying_axes(aval))
         if not missing or aval.dtype == jax.dtypes.float0:

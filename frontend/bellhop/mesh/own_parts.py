@@ -96,7 +96,7 @@ def call_with_own_parts(
     return jax.tree.unflatten(tree, jax.jit(mapped)(*leaves))
 
 
-def _sharding(leaf: Any) -> NamedSharding | None:
+def _sharding(leaf: object) -> NamedSharding | None:
     """Return how an array is spread over a mesh; None where it is on none or nothing says so."""
     if not isinstance(leaf, Tracer):
         sharding = getattr(leaf, "sharding", None)

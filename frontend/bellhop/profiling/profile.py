@@ -57,7 +57,7 @@ class Profile:
         self._recorder.start()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             # What was tapped inside belongs to it, unless it waits for what comes after.
             wait_for_taps(is_patient=False)

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
+from jax.extend.core import JaxprEqn
 
 from bellhop.callbacks.flavour import Flavour, ordered_effect, uninstantiated
 from bellhop.compiler.target import CallbackTarget
@@ -45,7 +46,7 @@ class _Progress(Flavour):
         """Allow all: they are anchors."""
 
     def partial_eval(
-        self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: Any
+        self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
     ) -> tuple[Any, ...]:
         """Under ``jax.checkpoint``, tell of the forward pass alone."""
         del saveable

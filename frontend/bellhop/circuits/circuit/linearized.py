@@ -30,6 +30,7 @@ from jax.interpreters import ad
 
 from bellhop._jax.private import jvp_jaxpr, partial_eval_jaxpr_nounits
 from bellhop.base.rewriting import rewrite
+from bellhop.base.types import Operand
 from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
@@ -132,7 +133,7 @@ class Linearized(NamedTuple):
         return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
 
 
-def _selected(eqn: JaxprEqn, index: Any, *operands: Any) -> list[Any]:
+def _selected(eqn: JaxprEqn, index: Any, *operands: Operand) -> list[Any]:
     """Compute all branches of a conditional in linear equations, and select.
 
     JAX cannot transpose what ``vmap`` makes of a conditional on a residual: it stops gradients by

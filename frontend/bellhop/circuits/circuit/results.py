@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bellhop.base.types import PyTree
 from bellhop.circuits.measure.statistics import Statistic
 from bellhop.circuits.operations.postselection import filled
 from bellhop.circuits.precision import Precision
@@ -80,7 +81,7 @@ class Results:
         def copy(number: int) -> Any:
             of_shots = slice(ends[number] - self.shots.copies[number], ends[number])
 
-            def part(statistic: Statistic, value: Any) -> Any:
+            def part(statistic: Statistic, value: object) -> Any:
                 place = of_shots if statistic.is_of_shots else number
                 return jax.tree.map(lambda array: array[place], value)
 
@@ -123,7 +124,7 @@ class Results:
         )
 
 
-def without_rows(rows: Any, tree: Any, are_measured: Sequence[bool], *, is_vector: bool) -> Any:
+def without_rows(rows: Any, tree: PyTree, are_measured: Sequence[bool], *, is_vector: bool) -> Any:
     """Return the results of all rows of a batch, with one of each value that is no measurement.
 
     Args:

@@ -7,6 +7,7 @@ import jax
 from jax.core import eval_jaxpr
 
 from bellhop.base.source import named_after
+from bellhop.base.types import Operand
 from bellhop.circuits.circuit.results import without_rows
 from bellhop.circuits.circuit.traced_circuit import QNodeCall
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
@@ -26,7 +27,7 @@ def results_of_rows(call: QNodeCall, run_row: Callable[..., tuple[Any, Sequence[
     are_measured: list[bool] = []
     tree: Any = None
 
-    def run(row: Any, *inputs: Any) -> Any:
+    def run(row: Operand, *inputs: Operand) -> Any:
         nonlocal are_measured, tree
         results, leaves, tree = run_row(rows.at(row), row, *inputs)
         are_measured = list(map(is_measurement, leaves))
@@ -38,7 +39,7 @@ def results_of_rows(call: QNodeCall, run_row: Callable[..., tuple[Any, Sequence[
     )
     returned = jax.tree.structure(shapes)
 
-    def of_row(row: Any) -> Any:
+    def of_row(row: Operand) -> Any:
         leaves = eval_jaxpr(closed.jaxpr, closed.consts, row, *jax.tree.leaves(call.inputs))
         return jax.tree.unflatten(returned, leaves)
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.base.types import Operand
 from bellhop.circuits.measure.device_measurements import Expval, Measurement, Var
 from bellhop.circuits.measure.observable_code import (
     Code,
@@ -51,7 +52,7 @@ class Change(NamedTuple):
 
 def changes_by_data(
     measurements: Sequence[Measurement],
-    coefficients: Any,
+    coefficients: Operand,
     coefficients_dot: Any | None,
     matrices_dot: Any | None,
 ) -> Iterator[Change]:
@@ -78,7 +79,12 @@ def changes_by_data(
 
 
 def _of_second_moment(
-    number: int, variance: Var, terms: Sequence[Code], weights: Any, coefficients: Any, first: int
+    number: int,
+    variance: Var,
+    terms: Sequence[Code],
+    weights: Any,
+    coefficients: Operand,
+    first: int,
 ) -> Change:
     """Return the change of a second moment along terms; its coefficients begin at ``first``."""
     observable = variance.observable()
@@ -98,7 +104,7 @@ def _of_second_moment(
 
 def _terms(
     measurement: Measurement,
-    coefficients: Any,
+    coefficients: Operand,
     coefficients_dot: Any | None,
     matrices_dot: Any | None,
 ) -> Iterator[tuple[Sequence[Code], Any]]:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
+from bellhop.base.types import Operand
 from bellhop.errors import CompileError
 
 # What a row is while a circuit is traced.
@@ -33,7 +34,7 @@ class Rows:
         self.size: int | None = None
         self._first = ""
 
-    def at(self, row: Any) -> "TracedRow":
+    def at(self, row: Operand) -> "TracedRow":
         """Return the row with a number, an integer of the program."""
         return TracedRow(self, row)
 
@@ -67,7 +68,7 @@ class TracedRow:
         row: the number of the row, an integer of the program.
     """
 
-    def __init__(self, rows: Rows, row: Any) -> None:
+    def __init__(self, rows: Rows, row: Operand) -> None:
         self._rows = rows
         self._row = row
         self._where = rows.where

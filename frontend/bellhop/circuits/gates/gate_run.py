@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bellhop.base.types import Wire
+from bellhop.base.types import Operand, Wire
 from bellhop.circuits.gates.wires import as_int32
 from bellhop.circuits.precision import real_type
 from bellhop.circuits.vectorize.pack import pack
@@ -108,7 +108,7 @@ class GateRun:
                 slots += self.take(run._params[slot], run.frequencies[slot])
         self.gates.append(replace(gate, slots=tuple(slots)))
 
-    def rotate(self, gate: Gate, angle: Any, frequencies: int) -> None:
+    def rotate(self, gate: Gate, angle: Operand, frequencies: int) -> None:
         """Append a rotation like a gate, by a scalar."""
         slots = tuple(self.take(angle, frequencies))
         self.gates.append(replace(gate, slots=slots, constants=(), adjoint=False))

@@ -75,7 +75,7 @@ class NoiseOfModel:
                     )
             return [op if each is conditional else each for each in noisy]
 
-    def behind(self, process: Any) -> list[Any]:
+    def behind(self, process: qml.measurements.MeasurementProcess) -> list[Any]:
         """Return the noise in front of a measurement at the end of a circuit."""
         with qml.QueuingManager.stop_recording():
             noise: list[Any] = []

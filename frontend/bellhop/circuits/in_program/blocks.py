@@ -16,6 +16,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 # The product of more is made by more blocks.
 _LONGEST = 16
@@ -75,7 +76,10 @@ def grouped(
 
 
 def products(
-    blocks: Sequence[Block], base: int, dtype: Any, rows_of: Callable[[int, Sequence[Any]], Any]
+    blocks: Sequence[Block],
+    base: int,
+    dtype: DTypeLike,
+    rows_of: Callable[[int, Sequence[Any]], Any],
 ) -> Any:
     """Return the products of blocks on equally many qubits, one after the other.
 

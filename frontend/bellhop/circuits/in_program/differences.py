@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.base.types import Operand
 from bellhop.circuits.derivatives.diff_method import (
     DIFFERENCES_OF_DIFFERENCES,
     Differentiation,
@@ -55,7 +56,7 @@ def with_differences(
         direction = _flat([tangents[number] for number in moved])
         shapes = [primals[number].shape for number in moved]
 
-        def at(params: Any) -> Any:
+        def at(params: Operand) -> Any:
             shifted = list(primals)
             for number, value in zip(moved, split(params, shapes), strict=True):
                 shifted[number] = value.astype(primals[number].dtype)

@@ -32,6 +32,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
 
+from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.in_program.device_wires.device_wires import WHOLE, DeviceWires
 from bellhop.circuits.in_program.device_wires.exchanges import Exchange
@@ -165,7 +166,7 @@ class Evolution:
         part = devices.partitioned
         results = part if n_results == 1 else (part, *[WHOLE] * (n_results - 1))
 
-        def on_each(*arrays: Any) -> Any:
+        def on_each(*arrays: Operand) -> Any:
             kinds = [part] * n_states + [WHOLE] * (len(arrays) - n_states)
             return devices.on_each(function, tuple(kinds), results)(*arrays)
 
@@ -181,7 +182,7 @@ class Evolution:
             state = self._product(self._chosen(matrices, place), rows).reshape(state.shape)
         return self._at_end(state)
 
-    def _tangent(self, state: Any, tangent: Any, *tables: Any) -> Any:
+    def _tangent(self, state: Any, tangent: PyTree, *tables: Any) -> Any:
         n_tables = len(tables) // 2
         matrices, matrix_tangents = _matrices(tables[:n_tables]), _matrices(tables[n_tables:])
         for place in self.places:
@@ -197,7 +198,7 @@ class Evolution:
             state, tangent = self._product(matrix, rows).reshape(shape), moving.reshape(shape)
         return self._at_end(tangent)
 
-    def _cotangents(self, state: Any, cotangent: Any, *tables: Any) -> tuple[Any, ...]:
+    def _cotangents(self, state: Any, cotangent: Operand, *tables: Any) -> tuple[Any, ...]:
         matrices = _matrices(tables)
         found = [[jnp.zeros_like(row) for row in rows] for rows in matrices]
         start = self.places[-1].after
@@ -257,7 +258,7 @@ class Evolution:
         own = block.reshape(parts, 1, entries, parts, 1, entries)
         return jnp.where(is_here, own, blocks).reshape(size, size)
 
-    def _blocks(self, matrix: Any, place: PlacedMatrix) -> Any:
+    def _blocks(self, matrix: Operand, place: PlacedMatrix) -> Any:
         """Return a matrix as one of parts, wires of devices and others."""
         n_blocks, entries = self.base ** len(place.axes), self.base ** len(place.qubits)
         parts = len(matrix) // (n_blocks * entries)
@@ -277,7 +278,7 @@ class Evolution:
         return permuted(state, self.places[-1].after, self.end, self.base)
 
     @staticmethod
-    def _product(one: Any, other: Any) -> Any:
+    def _product(one: Operand, other: Operand) -> Any:
         return jnp.matmul(one, other, precision=_PRECISION)
 
 

@@ -354,7 +354,7 @@ def _stacked(values: Sequence[Any]) -> Any:
     return pack(arrays) if arrays[0].ndim == 0 else jnp.stack(arrays)
 
 
-def _with(op: Any, data: Sequence[Any]) -> Any:
+def _with(op: qml.operation.Operator, data: Sequence[Any]) -> Any:
     """Return an operation with other parameters."""
     if all(new is old for new, old in zip(data, op.data, strict=True)):
         return op
@@ -366,7 +366,7 @@ def _numpy(number: Any) -> Any:
     return np.asarray(number) if isinstance(number, jax.Array) else number
 
 
-def _kind(op: Any, number: int) -> Any:
+def _kind(op: qml.operation.Operator, number: int) -> Any:
     """Return what operations have in common that differ by parameters and wires alone.
 
     Args:

@@ -48,7 +48,9 @@ class MixedSimulator(Simulator):
     most_at_once = 2
     holds_mixtures = True
 
-    def __init__(self, device: Any, wires: WireMap, where: str, dtype: np.dtype) -> None:
+    def __init__(
+        self, device: qml.devices.Device, wires: WireMap, where: str, dtype: np.dtype
+    ) -> None:
         super().__init__(device, wires, where, dtype)
         self._visibility = 1 - 2 * (device.readout_err or 0.0)
 
@@ -62,7 +64,7 @@ class MixedSimulator(Simulator):
             means = of_matrix(amplitudes[:, None] * amplitudes.conj(), n).real
         return jnp.asarray(means, self.dtype)
 
-    def applies(self, op: Any) -> bool:
+    def applies(self, op: qml.operation.Operator) -> bool:
         """Tell whether an operation has a matrix, or Kraus operators."""
         if not has_numbers(op):
             raise CompileError(
@@ -73,25 +75,25 @@ class MixedSimulator(Simulator):
             return op.batch_size is None
         return isinstance(op, _NOTHING) or is_applied(op)
 
-    def has_small_matrix(self, op: Any) -> bool:
+    def has_small_matrix(self, op: qml.operation.Operator) -> bool:
         """Tell whether an operation does more than preparing its wires, and anything at all."""
         return not isinstance(op, (*_NOTHING, qml.QubitDensityMatrix))
 
-    def matrix(self, op: Any) -> Any:
+    def matrix(self, op: qml.operation.Operator) -> Any:
         """Return the Pauli transfer matrix."""
         return transfer_matrix(op)
 
-    def is_unitary(self, op: Any) -> bool:
+    def is_unitary(self, op: qml.operation.Operator) -> bool:
         """Tell that a channel is not; gates are merged with those that follow them."""
         return False
 
-    def after_one(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
+    def after_one(self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any) -> Any:
         """Return the state after an operation, those of its wires brought to the front."""
         if isinstance(op, _NOTHING):
             return state
         return _on_front(self._in_front_of(op), state, qubits)
 
-    def _in_front_of(self, op: Any) -> Callable[[Any], Any]:
+    def _in_front_of(self, op: qml.operation.Operator) -> Callable[[Any], Any]:
         """Return the function that an operation is of rows of means, those of its wires first."""
         k = len(op.wires)
         if isinstance(op, qml.QubitDensityMatrix):
@@ -113,7 +115,9 @@ class MixedSimulator(Simulator):
         """Return the trace."""
         return state[(0,) * state.ndim]
 
-    def moments(self, state: Any, observable: Any, *, has_square: bool = True) -> tuple[Any, Any]:
+    def moments(
+        self, state: Any, observable: qml.operation.Operator, *, has_square: bool = True
+    ) -> tuple[Any, Any]:
         """Return moments of an observable whose words are each read with errors."""
         terms = terms_of(observable, self.where)
         means = self._as_read(state)

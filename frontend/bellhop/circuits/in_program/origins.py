@@ -11,7 +11,7 @@ from bellhop._jax.private import equation_of, without_wrapping
 _CONTROL_FLOW = (cond_p, scan_p, while_p)
 
 
-def origins(value: Any, ends: Sequence[Any]) -> tuple[set[int], set[int]]:
+def origins(value: object, ends: Sequence[Any]) -> tuple[set[int], set[int]]:
     """Return the tracers that a value is computed from.
 
     Args:

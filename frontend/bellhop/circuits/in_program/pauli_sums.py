@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 # More words, and more sets of flipped qubits, are gone through in a loop.
 _MOST_UNROLLED = 8
@@ -80,7 +81,7 @@ def _after_diagonal(words: Sequence[Word], state: Any, n_qubits: int) -> Any:
     return after
 
 
-def _signs(words: Sequence[Word], n_qubits: int, dtype: Any) -> Any:
+def _signs(words: Sequence[Word], n_qubits: int, dtype: DTypeLike) -> Any:
     """Return the diagonal of words of Z, and of Y as the sign that it has beside them."""
     masks = np.array([word.mask("YZ", n_qubits) for word in words], np.uint32)
     shares = _shares(words, dtype)
@@ -115,7 +116,7 @@ def _in_loop(words: Sequence[Word], state: Any, n_qubits: int) -> Any:
     return jax.lax.scan(add, jnp.zeros_like(state), xs)[0]
 
 
-def _shares(words: Sequence[Word], dtype: Any) -> Any:
+def _shares(words: Sequence[Word], dtype: DTypeLike) -> Any:
     """Return the coefficients, with the sign of the imaginary unit's power."""
     signs = np.array([1 if word.power < 2 else -1 for word in words])
     coefficients = jnp.stack([jnp.asarray(jnp.real(word.coefficient), dtype) for word in words])
@@ -126,7 +127,7 @@ def _numbers(n_qubits: int) -> Any:
     return jax.lax.iota(jnp.uint32, 2**n_qubits)
 
 
-def _sign(numbers: Any, mask: Any, dtype: Any) -> Any:
+def _sign(numbers: Any, mask: Any, dtype: DTypeLike) -> Any:
     """Return minus one where an odd number of the bits of a mask are set."""
     parity = jax.lax.population_count(numbers & mask) & 1
     return 1 - 2 * parity.astype(dtype)

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.precision import complex_type
 
@@ -31,7 +32,7 @@ _PAULIS = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1
 _EPS = qml.math.eps
 
 
-def transfer_matrix(op: Any) -> Any:
+def transfer_matrix(op: qml.operation.Operator) -> Any:
     """Return the Pauli transfer matrix of a gate or channel; NumPy's where all of it is known."""
     if any(map(is_dynamic, op.data)) and type(op) in _IN_CLOSED_FORM:
         return _IN_CLOSED_FORM[type(op)](op)
@@ -43,12 +44,12 @@ def transfer_matrix(op: Any) -> Any:
     return xp.real(_in_words(pairs, len(op.wires)))
 
 
-def has_numbers(op: Any) -> bool:
+def has_numbers(op: qml.operation.Operator) -> bool:
     """Tell whether what should be numbers of a channel are; PennyLane has no batches of them."""
     return type(op) not in _IN_CLOSED_FORM or not any(map(jnp.ndim, op.data))
 
 
-def kraus_operators(op: Any) -> list[Any]:
+def kraus_operators(op: qml.operation.Operator) -> list[Any]:
     """Return the operators of a channel, or the one of a gate."""
     operators = op.kraus_matrices() if isinstance(op, qml.operation.Channel) else [op.matrix()]
     if any(map(is_dynamic, operators)):
@@ -56,7 +57,7 @@ def kraus_operators(op: Any) -> list[Any]:
     return list(map(np.asarray, operators))
 
 
-def of_matrix(matrix: Any, qubits: int) -> Any:
+def of_matrix(matrix: Operand, qubits: int) -> Any:
     """Return ``Tr(P matrix)`` for all words P, with an axis of four for each qubit."""
     xp = _numpy_of(matrix)
     rest = _in_precision(xp.asarray(matrix)).reshape((2,) * (2 * qubits))
@@ -77,7 +78,7 @@ def matrix_of(means: Any, qubits: int) -> Any:
     return rest.transpose(rows_first).reshape(2**qubits, 2**qubits)
 
 
-def product_from_left(matrix: Any, qubits: int) -> Any:
+def product_from_left(matrix: Operand, qubits: int) -> Any:
     """Return the complex matrix of a multiplication by an operator from the left."""
     xp = _numpy_of(matrix)
     side = 2**qubits
@@ -125,7 +126,7 @@ def _channel(form: Callable[..., Sequence[Any]]) -> Callable[[Any], Any]:
         form: takes them; returns what X, Y and Z are multiplied by, and the shift of Z.
     """
 
-    def matrix(op: Any) -> Any:
+    def matrix(op: qml.operation.Operator) -> Any:
         x, y, z, shift = jnp.broadcast_arrays(*form(*op.data))
         return _of_one_qubit(x, y, z, shift, _are_probabilities(*op.data))
 
@@ -142,13 +143,13 @@ def _dephasing(gamma: Any) -> Sequence[Any]:
     return coherence, coherence, 1.0, 0.0
 
 
-def _reset(op: Any) -> Any:
+def _reset(op: qml.operation.Operator) -> Any:
     zero, one = op.data
     rest = 1 - zero - one
     return _of_one_qubit(rest, rest, rest, zero - one, _are_probabilities(zero, one, rest))
 
 
-def _relaxation(op: Any) -> Any:
+def _relaxation(op: qml.operation.Operator) -> Any:
     excited, t1, t2, time = op.data
     population, coherence = jnp.exp(-time / t1), jnp.exp(-time / t2)
     is_valid = _are_probabilities(excited) & (time >= 0) & (t1 > 0) & (t2 > 0) & (t2 <= 2 * t1)
@@ -159,7 +160,7 @@ def _relaxation(op: Any) -> Any:
 _ANTICOMMUTES = {"I": [0, 0, 0, 0], "X": [0, 0, 1, 1], "Y": [0, 1, 0, 1], "Z": [0, 1, 1, 0]}
 
 
-def _pauli_error(op: Any) -> Any:
+def _pauli_error(op: qml.operation.Operator) -> Any:
     (probability,) = op.data
     number = functools.reduce(
         np.add.outer,

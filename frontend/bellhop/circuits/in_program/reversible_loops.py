@@ -19,12 +19,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray, eval_jaxpr
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import custom_jvp_call_p
 
 from bellhop._jax.private import dce
 from bellhop.base.equations import depending_on
 from bellhop.base.rewriting import Rules, rewrite
+from bellhop.base.types import Operand
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.control_flow.steps import TracedStep
 
@@ -65,7 +66,7 @@ def repeat_reversibly(step: TracedStep, carried: tuple[Any, ...], count: int) ->
     """
     leaves, tree = jax.tree.flatten(carried)
 
-    def flat(*operands: Any) -> list[Any]:
+    def flat(*operands: Operand) -> list[Any]:
         *now, number = operands
         return jax.tree.leaves(step(jax.tree.unflatten(tree, now), number)[0])
 
@@ -131,7 +132,7 @@ class _Loop:
     def _forwards(self, state: Any, numbers: Any, *given: Any) -> Any:
         rows, rest = self._split(given)
 
-        def one(state: Any, row: Any) -> tuple[Any, None]:
+        def one(state: Any, row: Operand) -> tuple[Any, None]:
             number, here = row
             return self._one(self._jaxpr, state, number, self._joined(here, rest)), None
 
@@ -158,7 +159,7 @@ class _Loop:
         after, _, numbers, *given = saved
         rows, rest = self._split(given)
 
-        def one(carry: Any, row: Any) -> tuple[Any, list[Any]]:
+        def one(carry: Any, row: Operand) -> tuple[Any, list[Any]]:
             state, cotangent, of_rest = carry
             number, here = row
             now = self._joined(here, rest)
@@ -193,7 +194,7 @@ def _replaced(values: Sequence[Any], moving: Sequence[Any], like: Any = None) ->
     return [next(others) if yes else x for x, yes in zip(values, which, strict=True)]
 
 
-def _without_rule(eqn: Any, *operands: Any) -> list[Any]:
+def _without_rule(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
     closed = eqn.params["call_jaxpr"]
     return eval_jaxpr(closed.jaxpr, closed.consts, *operands)
 

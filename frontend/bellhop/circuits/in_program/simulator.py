@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.base.types import Operand
 from bellhop.circuits.gates.gates import ASKS_FOR_NUMBER, known_only_at_run
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
 from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires
@@ -150,7 +151,7 @@ class Simulator(ABC):
     def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the probabilities of the outcomes of qubits."""
 
-    def sample(self, state: Any, key: Any, shots: int) -> tuple[Any, Any]:
+    def sample(self, state: Any, key: Operand, shots: int) -> tuple[Any, Any]:
         """Return samples, a row of bits for each, and the probability of each."""
         n_qubits = len(self.wires)
         probabilities = self.probabilities(state, range(n_qubits))
@@ -190,7 +191,7 @@ class Simulator(ABC):
         return tuple(map(self.wires.of, op.wires))
 
 
-def draw(key: Any, probabilities: Any, shots: int) -> Any:
+def draw(key: Operand, probabilities: Any, shots: int) -> Any:
     """Return the index of an outcome for each shot; probabilities need not add up to one."""
     ends = jnp.cumsum(probabilities)
     places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]

@@ -50,7 +50,7 @@ def diagonalized(factor: Factor) -> Diagonal:
     return Diagonal(factor.wires, _NAMES[factor.name], _rotation(factor), np.array([1.0, -1.0]))
 
 
-def as_diagonals(observable: Any, where: str) -> tuple[Any, list[Diagonal]]:
+def as_diagonals(observable: qml.operation.Operator, where: str) -> tuple[Any, list[Diagonal]]:
     """Return a coefficient and the diagonal factors that an observable is the product of."""
     terms = terms_of(observable, where)
     if len(terms) == 1:
@@ -62,7 +62,7 @@ def as_diagonals(observable: Any, where: str) -> tuple[Any, list[Diagonal]]:
     return 1.0, [diagonalized(Matrix(wires, observable.matrix(wire_order=wires)))]
 
 
-def rotated_as_in_pennylane(observable: Any, where: str) -> list[Diagonal]:
+def rotated_as_in_pennylane(observable: qml.operation.Operator, where: str) -> list[Diagonal]:
     """Return factors whose gates are those that PennyLane diagonalises an observable with.
 
     Which outcome is which eigenvalue, and which basis an eigenspace has, is PennyLane's choice.

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
+from bellhop.base.types import Wire
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError
@@ -23,7 +24,9 @@ from bellhop.errors import CompileError
 _MOST_TERMS = 4096
 
 
-def on_known_wires(observable: Any, process: Any, circuit: Any) -> Any:
+def on_known_wires(
+    observable: qml.operation.Operator, process: qml.measurements.MeasurementProcess, circuit: Any
+) -> Any:
     """Return an observable on known wires.
 
     Args:
@@ -39,7 +42,9 @@ def on_known_wires(observable: Any, process: Any, circuit: Any) -> Any:
         return _on_known(observable, circuit.wires, circuit.where, check)
 
 
-def probabilities_on_known_wires(circuit: Any, process: Any) -> Callable[[Any], Any]:
+def probabilities_on_known_wires(
+    circuit: Any, process: qml.measurements.MeasurementProcess
+) -> Callable[[Any], Any]:
     """Return what makes the probabilities on computed wires of those on all wires.
 
     Args:
@@ -58,7 +63,10 @@ def probabilities_on_known_wires(circuit: Any, process: Any) -> Callable[[Any], 
 
 
 def _on_known(
-    observable: Any, wires: WireMap, where: str, check: Callable[[list[Any]], None]
+    observable: qml.operation.Operator,
+    wires: WireMap,
+    where: str,
+    check: Callable[[list[Any]], None],
 ) -> Any:
     if not any(map(is_dynamic, observable.wires)):
         return observable
@@ -81,7 +89,7 @@ def _on_known(
     return terms if scalar is None else qml.s_prod(scalar, terms)
 
 
-def _factors(observable: Any) -> tuple[Any, list[Any]]:
+def _factors(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
     """Return the scalar of a product, None for one, and its factors, those of factors included."""
     if isinstance(observable, qml.ops.SProd):
         scalar, factors = _factors(observable.base)
@@ -126,11 +134,11 @@ def _sum_over_places(
     return qml.ops.LinearCombination(coefficients, terms)
 
 
-def _is_label(wire: Any) -> bool:
+def _is_label(wire: Wire) -> bool:
     return not is_dynamic(wire)
 
 
-def _moved(observable: Any, label_of: Mapping[int, Any]) -> Any:
+def _moved(observable: qml.operation.Operator, label_of: Mapping[int, Any]) -> Any:
     """Return an observable on labels in place of computed wires, which are given by identity."""
     labels = [label_of.get(id(wire), wire) for wire in observable.wires]
     return type(observable)(*observable.data, wires=labels)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.base.types import Operand
 from bellhop.circuits.measure.device_measurements import (
     Expval,
     Measurement,
@@ -71,11 +72,11 @@ class MeasurementList(ExactValues):
             self._weight = self._add(Expval(terms=(product([]),)))
         return self._weight
 
-    def expval(self, observable: Any) -> Take:
+    def expval(self, observable: qml.operation.Operator) -> Take:
         """Ask for an expectation value."""
         return self._observable(Expval, observable)
 
-    def variance(self, observable: Any) -> Make:
+    def variance(self, observable: qml.operation.Operator) -> Make:
         """Ask for a variance, or in one of several runs for both moments."""
         variance = self._observable(Var, observable)
         if not self._is_tree:
@@ -90,7 +91,7 @@ class MeasurementList(ExactValues):
         if not rotations:
             return self._add(Probs(self._all(wires)))
 
-        def rotated(_: Any) -> Any:
+        def rotated(_: object) -> Any:
             self._circuit.apply(rotations)
             after = MeasurementList(self._circuit)
             take = after.probabilities(wires)
@@ -141,7 +142,7 @@ class MeasurementList(ExactValues):
     def _all(self, wires: Sequence[Any]) -> tuple[int, ...]:
         return tuple(map(self._circuit.wires, wires))
 
-    def _observable(self, kind: type[Expval | Var], observable: Any) -> Take:
+    def _observable(self, kind: type[Expval | Var], observable: qml.operation.Operator) -> Take:
         sum_of_products = terms_of(observable, self.where)
         device = self._circuit.gate_set
         if device.measures_words or need_words(sum_of_products, device.observables):
@@ -194,12 +195,12 @@ class MeasurementList(ExactValues):
         return jnp.concatenate([jnp.zeros(0, real_type()), *self.matrices])
 
 
-def _as_real(coefficient: Any) -> Any:
+def _as_real(coefficient: Operand) -> Any:
     if not isinstance(coefficient, jax.core.Tracer):
         return np.asarray(np.real(coefficient), real_type())
     real = jnp.real(coefficient) if jnp.iscomplexobj(coefficient) else coefficient
     return real.astype(real_type())
 
 
-def _is_one(coefficient: Any) -> bool:
+def _is_one(coefficient: Operand) -> bool:
     return not isinstance(coefficient, jax.core.Tracer) and coefficient == 1.0

@@ -28,7 +28,7 @@ Means = tuple[list[Any], Callable[[Any], Any]]
 _MOST_QUBITS = 30
 
 
-def is_measurement(value: Any) -> bool:
+def is_measurement(value: object) -> bool:
     """Tell whether a leaf of a quantum function's result is a measurement."""
     return isinstance(value, qml.measurements.MeasurementProcess)
 
@@ -49,7 +49,9 @@ class Process:
     is_linear: ClassVar[bool] = False
     is_of_amplitudes: ClassVar[bool] = False
 
-    def __init__(self, name: str, process: Any, circuit: Any) -> None:
+    def __init__(
+        self, name: str, process: qml.measurements.MeasurementProcess, circuit: Any
+    ) -> None:
         self.process = process
         self._name = name
         self._circuit = circuit

@@ -37,7 +37,7 @@ _CLASSES: dict[type, tuple[str, type[Process]]] = {
 }
 
 
-def as_process(leaf: Any, circuit: Any) -> Process:
+def as_process(leaf: object, circuit: Any) -> Process:
     """Return the object that says all about what a quantum function returns, at its end."""
     if not is_measurement(leaf):
         return Classical("", jnp.asarray(leaf), circuit)
@@ -45,12 +45,12 @@ def as_process(leaf: Any, circuit: Any) -> Process:
     return kind(name or type(leaf).__name__, leaf, circuit)
 
 
-def is_linear(process: Any) -> bool:
+def is_linear(process: qml.measurements.MeasurementProcess) -> bool:
     """Tell whether the value of a measurement process is linear in its observable."""
     return process.mv is None and _entry(process)[1].is_linear
 
 
-def _entry(process: Any) -> tuple[str, type[Process]]:
+def _entry(process: qml.measurements.MeasurementProcess) -> tuple[str, type[Process]]:
     return next(_CLASSES[base] for base in type(process).__mro__ if base in _CLASSES)
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.bases import Diagonal, as_diagonals, computational
 from bellhop.circuits.measure.process import Process, as_index, as_number
@@ -52,7 +53,7 @@ class _OfShots(Process):
 
     @abstractmethod
     def _of_eigenvalues(
-        self, coefficient: Any, diagonals: Sequence[Diagonal], bits: Any
+        self, coefficient: Operand, diagonals: Sequence[Diagonal], bits: Any
     ) -> Statistic:
         """Return the statistic of an observable, of the outcomes of all qubits."""
 
@@ -64,7 +65,7 @@ class Sample(_OfShots):
         return self._of_type(bits, int)
 
     def _of_eigenvalues(
-        self, coefficient: Any, diagonals: Sequence[Diagonal], bits: Any
+        self, coefficient: Operand, diagonals: Sequence[Diagonal], bits: Any
     ) -> Statistic:
         values = jnp.full(bits.shape[0], jnp.real(coefficient))
         for diagonal in diagonals:
@@ -99,7 +100,7 @@ class Counts(_OfShots):
         return _counts(packed(bits), np.arange(2 ** bits.shape[1]))
 
     def _of_eigenvalues(
-        self, coefficient: Any, diagonals: Sequence[Diagonal], bits: Any
+        self, coefficient: Operand, diagonals: Sequence[Diagonal], bits: Any
     ) -> Statistic:
         eigenvalues = coefficient * all_eigenvalues(diagonals)
         if isinstance(eigenvalues, jax.core.Tracer):

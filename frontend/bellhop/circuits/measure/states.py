@@ -10,6 +10,7 @@ from typing import Any
 
 import pennylane as qml
 
+from bellhop.base.types import Operand
 from bellhop.circuits.measure.process import Process
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic
 from bellhop.circuits.memory import check_state_fits
@@ -29,7 +30,7 @@ class OfState(Process):
 
         return lambda answers: Statistic(take(answers), value)
 
-    def _of(self, process: Any, state: Any, order: Any) -> Any:
+    def _of(self, process: qml.measurements.MeasurementProcess, state: Any, order: Any) -> Any:
         if state.ndim == 2:
             return process.process_density_matrix(state, order)
         return process.process_state(state, order)
@@ -40,7 +41,7 @@ class StateProcess(OfState):
 
     is_of_amplitudes = True
 
-    def _of(self, process: Any, state: Any, order: Any) -> Any:
+    def _of(self, process: qml.measurements.MeasurementProcess, state: Any, order: Any) -> Any:
         return state if state.ndim == 2 else super()._of(process, state, order)
 
     def _null(self, shots: int | None) -> Any:
@@ -56,7 +57,7 @@ class OfDensityMatrix(Process):
         take = asked.density_matrix(qubits, self._name)
         return lambda answers: Statistic(take(answers), self._of_matrix)
 
-    def _of_matrix(self, matrix: Any) -> Any:
+    def _of_matrix(self, matrix: Operand) -> Any:
         wires = self.process.wires
         with qml.QueuingManager.stop_recording():
             process = self.process.map_wires(dict(zip(wires, range(len(wires)), strict=True)))
@@ -68,7 +69,7 @@ class DensityMatrix(OfDensityMatrix):
 
     is_of_amplitudes = True
 
-    def _of_matrix(self, matrix: Any) -> Any:
+    def _of_matrix(self, matrix: Operand) -> Any:
         return matrix
 
 

@@ -10,6 +10,7 @@ from jax.interpreters import ad, mlir
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax.private import register_effect
+from bellhop.base.types import PyTree
 from bellhop.compiler.batching import batch_one_by_one
 from bellhop.compiler.context import allow_our_dialects, lowering_in_progress
 from bellhop.compiler.plain_jit import lower_alone
@@ -52,7 +53,7 @@ def random_key(*anchors: Any) -> Any:
 
 
 @_seed_p.def_effectful_abstract_eval
-def _aval(*_: Any) -> tuple[list[ShapedArray], Any]:
+def _aval(*_: object) -> tuple[list[ShapedArray], Any]:
     keep_effects_in_loops()
     return [ShapedArray((4,), np.dtype(np.uint32))], {random_effect}
 
@@ -60,7 +61,7 @@ def _aval(*_: Any) -> tuple[list[ShapedArray], Any]:
 _seed_p.def_impl(lambda *anchors: jax.jit(lambda *args: _seed_p.bind(*args))(*anchors))
 
 
-def _jvp(primals: Any, tangents: Any) -> Any:
+def _jvp(primals: PyTree, tangents: PyTree) -> Any:
     del tangents
     (words,) = _seed_p.bind(*primals)
     return [words], [ad.Zero(jax.typeof(words).to_tangent_aval())]

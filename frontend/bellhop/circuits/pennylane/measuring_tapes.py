@@ -45,7 +45,7 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
         else:
             qml.apply(operation)
 
-    def measured(process: Any) -> Any:
+    def measured(process: qml.measurements.MeasurementProcess) -> Any:
         if process.mv is None:
             return qml.apply(process)
         of_outcome = _OF_OUTCOMES[type(process)]

@@ -74,7 +74,7 @@ def _stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
             yield _LOWERED, applied
 
 
-def draw_at_level(function: Any, level: Any) -> Callable[..., Any]:
+def draw_at_level(function: Callable[..., Any], level: Any) -> Callable[..., Any]:
     """Return what draws the gates of a QNode after some of its transforms, by PennyLane.
 
     Args:

@@ -177,7 +177,7 @@ class CalledCircuit:
         measured = list(map(self._with_new_bases, tape.measurements))
         return tape.copy(measurements=measured)
 
-    def _with_new_bases(self, process: Any) -> Any:
+    def _with_new_bases(self, process: qml.measurements.MeasurementProcess) -> Any:
         is_shadow = isinstance(process, _SHADOWS)
         if not is_shadow or given_seed(process) is not None:
             return process
@@ -272,7 +272,7 @@ class CircuitFunction:
 
 
 @contextlib.contextmanager
-def _alone(device: Any) -> Iterator[None]:
+def _alone(device: qml.devices.Device) -> Iterator[None]:
     with _locks_lock:
         lock = _locks.setdefault(device, threading.RLock())
     with lock:
@@ -280,7 +280,7 @@ def _alone(device: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _seeded(device: Any, seed: Any) -> Iterator[None]:
+def _seeded(device: qml.devices.Device, seed: Any) -> Iterator[None]:
     """Let a device draw from the program's seed, where it draws from a generator of NumPy's."""
     own = getattr(device, "_rng", None)
     if seed is None or not isinstance(own, np.random.Generator):

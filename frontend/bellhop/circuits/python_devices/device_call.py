@@ -20,6 +20,7 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters import ad
 
+from bellhop.base.types import PyTree
 from bellhop.callbacks.flavour import Pure
 from bellhop.circuits.python_devices.called_circuit import CalledCircuit, CircuitFunction
 from bellhop.circuits.python_devices.diff_methods import method_of_order
@@ -142,5 +143,5 @@ def _restricted(derivative: Any, columns: np.ndarray, order: int) -> Any:
     return derivative
 
 
-def _is_differentiated(tangent: Any) -> bool:
+def _is_differentiated(tangent: PyTree) -> bool:
     return type(tangent) is not ad.Zero and jax.typeof(tangent).dtype != jax.dtypes.float0

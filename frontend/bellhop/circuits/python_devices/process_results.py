@@ -8,6 +8,7 @@ import numpy as np
 import pennylane as qml
 from jax.core import ShapedArray
 
+from bellhop.base.types import Operand
 from bellhop.circuits.gates.device import is_in_single_precision
 from bellhop.circuits.operations.postselection import FILL
 from bellhop.errors import CircuitError, CompileError
@@ -87,7 +88,7 @@ class ProcessResult:
             "Mend its execute."
         )
 
-    def finish(self, array: Any) -> Any:
+    def finish(self, array: Operand) -> Any:
         """Return the result of the array, as compiled circuits have it."""
         return array if self.values is None else (jax.numpy.asarray(self.values), array)
 
@@ -100,7 +101,11 @@ class ProcessResult:
 
 
 def result_of(
-    process: Any, device: Any, n_wires: int, shots: int | None, where: str
+    process: qml.measurements.MeasurementProcess,
+    device: qml.devices.Device,
+    n_wires: int,
+    shots: int | None,
+    where: str,
 ) -> ProcessResult:
     """Return the result of a measurement process.
 
@@ -148,7 +153,9 @@ def result_of(
     return ProcessResult(process, shape, jax.dtypes.canonicalize_dtype(dtype), None, levels)
 
 
-def _counted_values(process: Any, n_wires: int, levels: int, where: str) -> np.ndarray:
+def _counted_values(
+    process: qml.measurements.MeasurementProcess, n_wires: int, levels: int, where: str
+) -> np.ndarray:
     if process.mv is not None:
         if not isinstance(process.mv, list):
             if not process.mv.has_processing:
@@ -163,5 +170,5 @@ def _counted_values(process: Any, n_wires: int, levels: int, where: str) -> np.n
     return np.unique(np.round(process.eigvals(), 12))
 
 
-def _name(process: Any) -> str:
+def _name(process: qml.measurements.MeasurementProcess) -> str:
     return "sample" if isinstance(process, mp.SampleMP) else "counts"

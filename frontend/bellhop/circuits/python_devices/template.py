@@ -202,7 +202,7 @@ def part_of(made: Any, operand: Callable[[Any], int]) -> TemplatePart:
     return TemplatePart(copied, operands)
 
 
-def _without_tracer(value: Any) -> Any:
+def _without_tracer(value: object) -> Any:
     if isinstance(value, jax.core.Tracer):
         return np.zeros(value.shape, value.dtype)
     return np.asarray(value) if isinstance(value, jax.Array) else value

@@ -19,6 +19,7 @@ from typing import Any
 
 from pennylane.allocation import Allocate, Deallocate
 
+from bellhop.base.types import Wire
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.errors import CompileError
 
@@ -95,7 +96,7 @@ class Allocations:
             self._free = before
 
     def _allocate(
-        self, label: Any, reset: Callable[[Any], Any], *, state: str, restored: bool
+        self, label: Wire, reset: Callable[[Any], Any], *, state: str, restored: bool
     ) -> None:
         if self._free is None:
             self._free = {True: list(reversed(self._wires.spare())), False: []}
@@ -111,7 +112,7 @@ class Allocations:
         self._loans[label] = _Loan(wire, is_zero, restored, self._part)
         self._wires.lend(label, wire)
 
-    def _deallocate(self, label: Any, reset: Callable[[Any], Any]) -> None:
+    def _deallocate(self, label: Wire, reset: Callable[[Any], Any]) -> None:
         loan = self._loans.get(label)
         if self._free is None or loan is None:
             raise CompileError(

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import JaxprEqn
 
+from bellhop.base.types import Operand
 from bellhop.circuits.gates.gate_run import GateRun
 from bellhop.circuits.gates.merging import AdjacentGate, Angle
 from bellhop.circuits.operations.state_primitives import GateOperands, gates_p
@@ -121,7 +123,7 @@ def merge_ends(step: TracedStep, place: int) -> tuple[TracedStep, Ends]:
     if not ends.before:
         return step, ends
 
-    def without(eqn: Any) -> Any:
+    def without(eqn: JaxprEqn) -> Any:
         if id(eqn) not in runs:
             return eqn
         gates = tuple(gate.gate for gate in runs[id(eqn)])
@@ -154,7 +156,7 @@ class MergedLoop:
     after: list[GateRun]
 
 
-def merge_iterations(run: GateRun, params: Any) -> MergedLoop:
+def merge_iterations(run: GateRun, params: Operand) -> MergedLoop:
     """Merge gates where the iterations of a loop meet that is nothing but gates.
 
     Args:
@@ -170,7 +172,7 @@ def merge_iterations(run: GateRun, params: Any) -> MergedLoop:
 
 
 class _GateLoop:
-    def __init__(self, run: GateRun, params: Any) -> None:
+    def __init__(self, run: GateRun, params: Operand) -> None:
         self._run = run
         self._params = params
         self._gates = list(map(AdjacentGate, run.gates))

@@ -63,7 +63,7 @@ def _outcome_type(tracer_type: Any) -> Any:
     return type("MidCircuitOutcome", (tracer_type,), methods)
 
 
-def _number(value: Any, tracer_type: Any) -> Any:
+def _number(value: object, tracer_type: Any) -> Any:
     return jnp.asarray(value, int) if type(value) is _outcome_type(tracer_type) else value
 
 
@@ -80,7 +80,7 @@ def _comparison(
 
 
 def _logic(function: Callable[[Any, Any], Any], tracer_type: Any) -> Callable[..., Any]:
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Any, other: object) -> Any:
         result = function(self, other)
         is_outcome = result.dtype == bool and result.ndim == 0 and type(result) is tracer_type
         return as_outcome(result) if is_outcome else result

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from bellhop.base.types import Operand
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
 from bellhop.circuits.gates.merging import merged
 
@@ -23,7 +24,7 @@ class PendingRuns:
         self._is_one_run = False
 
     @abstractmethod
-    def _apply(self, run: GateRun, params: Any, wires: Any, n_iterations: Any = None) -> None:
+    def _apply(self, run: GateRun, params: Operand, wires: Any, n_iterations: Any = None) -> None:
         """Bind a run of gates."""
 
     @abstractmethod

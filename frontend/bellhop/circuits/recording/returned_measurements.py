@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import pennylane as qml
 from pennylane.queuing import QueuingManager
 
+from bellhop.base.types import PyTree
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import is_linear
 
 
-def hand_on(result: Any) -> None:
+def hand_on(result: PyTree) -> None:
     """Tell the active queue that the measurements in a result are returned to the caller."""
     for process in _measurements(result):
         QueuingManager.update_info(process, is_returned=True)
@@ -39,18 +40,18 @@ def measure_instead(before: Any, after: Any) -> None:
             QueuingManager.append(process)
 
 
-def is_measured(result: Any) -> bool:
+def is_measured(result: PyTree) -> bool:
     """Tell whether there are measurements in a result."""
     return bool(_measurements(result))
 
 
-def can_be_chosen(one: Any, other: Any) -> bool:
+def can_be_chosen(one: object, other: object) -> bool:
     """Tell whether the program can choose between two results that measure different things."""
     (ones, one_tree), (others, other_tree) = map(_flattened, (one, other))
     return one_tree == other_tree and all(map(is_linear, ones + others))
 
 
-def chosen(pred: Any, one: Any, other: Any) -> Any:
+def chosen(pred: Any, one: object, other: object) -> Any:
     """Return measurements with the values of ``one`` where a condition holds, else of ``other``.
 
     Each is the expectation value of a sum in which one of the observables has coefficient zero.
@@ -64,9 +65,9 @@ def chosen(pred: Any, one: Any, other: Any) -> Any:
     return jax.tree.map(mean, one, other, is_leaf=is_measurement)
 
 
-def _measurements(result: Any) -> list[Any]:
+def _measurements(result: PyTree) -> list[Any]:
     return list(filter(is_measurement, _flattened(result)[0]))
 
 
-def _flattened(result: Any) -> tuple[list[Any], Any]:
+def _flattened(result: PyTree) -> tuple[list[Any], Any]:
     return jax.tree.flatten(result, is_leaf=is_measurement)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.base.types import Wire
 from bellhop.circuits.measure.device_measurements import Samples, SnapshotMeans, Snapshots
 from bellhop.circuits.measure.snapshot_words import values_of_words
 from bellhop.circuits.operations.seeds import random_key
@@ -38,7 +39,7 @@ def _taken(circuit: Any, what: Snapshots) -> Any:
     return jnp.stack([bits, bases], axis=1).astype(np.uint8)
 
 
-def _to_basis(basis: Any, wire: Any) -> list[Any]:
+def _to_basis(basis: Any, wire: Wire) -> list[Any]:
     """Return what brings a basis of a wire, which the program computes, to the computational."""
     quarter = jnp.asarray(np.pi / 2, real_type())
     return [

@@ -75,7 +75,7 @@ class _Operands:
         # By identity, with the object, lest another one gets its number.
         self._makes: dict[int, tuple[Any, _Make | None]] = {}
 
-    def make_of(self, value: Any) -> _Make | None:
+    def make_of(self, value: object) -> _Make | None:
         """Return what makes an object of operands; None where nothing in it is traced."""
         key = id(value)
         if key not in self._makes:

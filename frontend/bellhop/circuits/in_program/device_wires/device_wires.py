@@ -112,7 +112,7 @@ class DeviceWires:
         moved = permuted(sources, exchange.between, exchange.after, 2)[0]
         return [(int(source), int(place)) for place, source in enumerate(moved)]
 
-    def sum(self, value: Any) -> Any:
+    def sum(self, value: object) -> Any:
         """Return the sum over all devices."""
         return jax.tree.map(partial(jax.lax.psum, axis_name=self.axes), value)
 

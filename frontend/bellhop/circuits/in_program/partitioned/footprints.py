@@ -5,7 +5,6 @@ random: an entry is a polynomial of sines and cosines, and so zero for all or fo
 """
 
 import functools
-from typing import Any
 
 import numpy as np
 import pennylane as qml
@@ -20,7 +19,7 @@ _ROUNDING = 1e-14
 _DRAWN = np.random.default_rng(23).uniform(0.3, 2.8, 64)
 
 
-def footprint_of(op: Any, qubits: tuple[int, ...]) -> Footprint:
+def footprint_of(op: qml.operation.Operator, qubits: tuple[int, ...]) -> Footprint:
     """Return where an operation acts.
 
     Args:
@@ -32,7 +31,7 @@ def footprint_of(op: Any, qubits: tuple[int, ...]) -> Footprint:
     return Footprint.of(qubits, [qubits[place] for place in places])
 
 
-def _diagonal_places(op: Any) -> tuple[int, ...]:
+def _diagonal_places(op: qml.operation.Operator) -> tuple[int, ...]:
     """Return the places of the wires on which an operation is diagonal."""
     wires = list(op.wires)
     if isinstance(op, qml.ops.Controlled):

@@ -15,6 +15,7 @@ import numpy as np
 import pennylane as qml
 from pennylane.devices.qubit import apply_operation, create_initial_state
 
+from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.linear_map import is_perturbed
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.device_wires.device_wires import (
@@ -65,7 +66,13 @@ class PartitionedSimulator(PureSimulator):
     reverses_loops = False
 
     def __init__(
-        self, device: Any, wires: WireMap, where: str, dtype: np.dtype, *, devices: DeviceWires
+        self,
+        device: qml.devices.Device,
+        wires: WireMap,
+        where: str,
+        dtype: np.dtype,
+        *,
+        devices: DeviceWires,
     ) -> None:
         super().__init__(device, wires, where, dtype)
         self._devices = devices
@@ -114,7 +121,7 @@ class PartitionedSimulator(PureSimulator):
                 value = 2 * value + jnp.asarray(bits.get(qubit, 0)).astype(jnp.uint32)
             return value
 
-        def part(device: Any, place: Any) -> Any:
+        def part(device: Operand, place: Any) -> Any:
             is_here = jax.lax.iota(jnp.uint32, 2**self._n_local) == place
             is_here &= self._devices.number() == device.astype(jnp.int32)
             return jnp.stack([is_here, jnp.zeros_like(is_here)]).astype(self.dtype)
@@ -122,7 +129,7 @@ class PartitionedSimulator(PureSimulator):
         numbers = number(range(k)), number(range(k, n_qubits))
         return self._devices.on_each(part, (WHOLE, WHOLE), self._devices.partitioned)(*numbers)
 
-    def _with_amplitudes(self, amplitudes: Any, qubits: Sequence[int]) -> PartitionedState:
+    def _with_amplitudes(self, amplitudes: Operand, qubits: Sequence[int]) -> PartitionedState:
         """Return a state of some qubits, where all others are zero."""
         k = len(self._devices.axes)
         order = [*(q for q in range(len(self.wires)) if q not in qubits), *qubits]
@@ -177,7 +184,7 @@ class PartitionedSimulator(PureSimulator):
         matrices = self.matrices(self._devices)
         return PartitionedState(matrices.applied(run, state.amplitudes, plan), plan.end)
 
-    def after_one(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
+    def after_one(self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any) -> Any:
         """Return the state after an operation on many qubits, as PennyLane applies it."""
         if any(map(is_dynamic, qubits)):
             raise CompileError(
@@ -204,7 +211,7 @@ class PartitionedSimulator(PureSimulator):
         here = self._devices.partitioned
         return self._devices.on_each(function, (here,), here)
 
-    def _after_local(self, op: Any, part: Any) -> Any:
+    def _after_local(self, op: qml.operation.Operator, part: Any) -> Any:
         """Return a part of a state after an operation that is diagonal on the wires of devices."""
         k = len(self._devices.axes)
         bit_of = lambda place: self._devices.number([place])
@@ -252,7 +259,7 @@ class PartitionedSimulator(PureSimulator):
 
         here = self._devices.partitioned
 
-        def after_words(amplitudes: Any, coefficients: Any) -> Any:
+        def after_words(amplitudes: Operand, coefficients: Operand) -> Any:
             run = lambda part, coefficients: applied_to_part(
                 words, coefficients, part, order, self._devices
             )
@@ -264,14 +271,14 @@ class PartitionedSimulator(PureSimulator):
         total = sum(after) + (after_words(state.amplitudes, stacked) if words else 0)
         return self._inner(state.amplitudes, total), self._inner(total, total)
 
-    def _mean(self, after: Callable[..., Any], amplitudes: Any, coefficients: Any) -> Any:
+    def _mean(self, after: Callable[..., Any], amplitudes: Operand, coefficients: Operand) -> Any:
         """Return the mean of a symmetric matrix, for whose derivative one state is kept."""
 
         @jax.custom_jvp
-        def mean(amplitudes: Any, coefficients: Any) -> Any:
+        def mean(amplitudes: Operand, coefficients: Operand) -> Any:
             return self._inner(amplitudes, after(amplitudes, coefficients))
 
-        def rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        def rule(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
             amplitudes, coefficients = primals
             tangent, of_coefficients = tangents
             there = after(amplitudes, coefficients)
@@ -286,7 +293,7 @@ class PartitionedSimulator(PureSimulator):
         mean.defjvp(rule, symbolic_zeros=True)
         return mean(amplitudes, coefficients)
 
-    def _inner(self, one: Any, other: Any) -> Any:
+    def _inner(self, one: Operand, other: Operand) -> Any:
         """Return the inner product of two states."""
         here = self._devices.partitioned
         product = lambda one, other: self._devices.sum(jnp.sum(one * other))
@@ -309,7 +316,7 @@ class PartitionedSimulator(PureSimulator):
         before = [*(state.devices[axis] for axis in axes), *kept]
         return permuted(found, before, list(qubits), self.base)[0]
 
-    def sample(self, state: Any, key: Any, shots: int) -> tuple[Any, Any]:
+    def sample(self, state: Any, key: Operand, shots: int) -> tuple[Any, Any]:
         """Return the bits of samples, and the probability of each sample."""
         here = self._devices.partitioned
         uniform = jax.random.uniform(key, (shots,), self.dtype)
@@ -320,7 +327,7 @@ class PartitionedSimulator(PureSimulator):
         )
         device, place = draw(uniform, jax.lax.stop_gradient(state.amplitudes))
 
-        def probability(part: Any, device: Any, place: Any) -> Any:
+        def probability(part: Any, device: Operand, place: Any) -> Any:
             found = jnp.sum(part[:, place] ** 2, axis=0)
             return jnp.where(device == self._devices.number(), found, 0)
 

@@ -13,13 +13,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bellhop.base.types import Operand
 from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires
 from bellhop.circuits.in_program.pauli_sums import Word, applied
 
 
 def applied_to_part(
     words: Sequence[Word],
-    coefficients: Any,
+    coefficients: Operand,
     part: Any,
     order: Sequence[int],
     devices: DeviceWires,
