@@ -13,7 +13,7 @@ vector of all these parameters.  (Here each iteration is computed by itself; usu
       body={ lambda x; i state number perturbation. let
           angle = mul x i
           state = quantum_gates[RX] state [angle] number
-          perturbation = quantum_numbered perturbation [angle] session number
+          perturbation = quantum_marked perturbation [angle] session number
           number = add number 1
         in (state, number, perturbation) }
     ] x 0 state 1073741824 0.0
@@ -28,7 +28,7 @@ does.  Its value is always 0.0.  Its tangent and cotangent are numbers that name
     tangent of the perturbation      the vector, in the session, of these parameters' tangents
     cotangent of the perturbation    the vector, in the session, of these parameters' cotangents
 
-What is linear about ``quantum_numbered`` is a ``LinearMap``.  In forward mode, each iteration adds
+What is linear about ``quantum_marked`` is a ``LinearMap``.  In forward mode, each iteration adds
 the tangents of its parameters to that vector (``direction``).  Then ``derivative_p``
 differentiates the measurement along the vector.
 
@@ -47,18 +47,21 @@ measure a second time, so it reads the outcomes of mid-circuit measurements from
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.extend.core import ClosedJaxpr, JaxprEqn
+from jax.interpreters import ad
 
 from bellhop._jax.private import bind_equation
 from bellhop.base.equations import equations_of
 from bellhop.base.rewriting import rewrite
+from bellhop.base.types import Operand
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.derivatives.tangents import zero_tangent
+from bellhop.circuits.operations.marks import Mark, has_mark, marked, marked_p
 from bellhop.circuits.operations.state_primitives import BOOL, HANDLE, call, is_call
 from bellhop.circuits.precision import real_type
 
@@ -66,13 +69,28 @@ from bellhop.circuits.precision import real_type
 # outside loops of dynamic length have numbers below it.
 FIRST_DYNAMIC_COUNT = 1 << 30
 
-# numbered: perturbation f64[], params f64[n], session, number i32[] -> perturbation; or
-#   outcome bool[], session, number i32[] -> outcome
-_numbered_p = Primitive("quantum_numbered")
-_numbered_p.def_abstract_eval(lambda value, *_: value)
-# The perturbation stays unmapped, since its value is zero for each element of a batch.
-batching.primitive_batchers[_numbered_p] = lambda args, dims: (args[0], dims[0])
-mlir.register_lowering(_numbered_p, lambda _, value, *__: [value])
+
+@dataclass(frozen=True)
+class Numbered(Mark):
+    """The mark of what has numbers in the session.
+
+    It is that of a perturbation, beside parameters f64[n], the session and the first number i32[];
+    or that of an outcome, beside the session and its number.
+    """
+
+    def tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
+        """Return the tangent of the perturbation after the parameters."""
+        *dots, _, _ = tangents
+        if all(type(dot) is ad.Zero for dot in dots):
+            return zero_tangent(operands[0])
+        _, params, session, number = operands
+        transpose = functools.partial(_cotangents, ShapedArray((1, params.size), real_type()))
+        linear = LinearMap(transpose, _direction, 2, (ShapedArray((), real_type()),))
+        return linear([session, number], list(map(ad.instantiate_zeros, dots)))[0]
+
+    def batched(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
+        """Return the perturbation alone: its value is zero for each element."""
+        return operands[0]
 
 
 class DynamicCount(NamedTuple):
@@ -102,7 +120,7 @@ class DynamicCount(NamedTuple):
         """
         if not isinstance(count, int):
             params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
-        perturbation = _numbered_p.bind(self.perturbation, params, session, self.number)
+        perturbation = marked(self.perturbation, params, session, self.number, mark=Numbered())
         return DynamicCount(self.number + jnp.int32(count), perturbation)
 
     def remember(self, handle: Any, session: Any, outcome: Any) -> tuple["DynamicCount", Any, Any]:
@@ -112,7 +130,7 @@ class DynamicCount(NamedTuple):
             the object after it, since the outcome takes a number; the handle; and the outcome.
         """
         (handle,) = call("remember", [handle, outcome, self.number], HANDLE)
-        outcome = _numbered_p.bind(outcome, session, self.number)
+        outcome = marked(outcome, session, self.number, mark=Numbered())
         return DynamicCount(self.number + jnp.int32(1), self.perturbation), handle, outcome
 
 
@@ -120,11 +138,11 @@ def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return a jaxpr that reads outcomes from the session, where ``closed`` measures them."""
 
     def recalled(eqn: JaxprEqn, value: Any, *others: Any) -> Any:
-        if value.dtype == bool:
+        if has_mark(eqn, Numbered) and value.dtype == bool:
             return call("recall", others, BOOL)
         return bind_equation(eqn, value, *others)
 
-    return rewrite(closed, {_numbered_p: recalled})
+    return rewrite(closed, {marked_p: recalled})
 
 
 def reads_the_session(circuit: ClosedJaxpr) -> bool:
@@ -147,20 +165,6 @@ def perturbation_bar(handle: Any, saved: Any, values_bar: Any) -> Any:
 def _whole_bits() -> int:
     """Return up to which power of two all whole numbers are numbers of the program."""
     return int(jnp.finfo(real_type()).nmant) + 1
-
-
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    value = _numbered_p.bind(*primals)
-    *dots, _, _ = tangents
-    if all(type(dot) is ad.Zero for dot in dots):
-        return value, zero_tangent(value)
-    _, params, session, number = primals
-    transpose = functools.partial(_cotangents, ShapedArray((1, params.size), real_type()))
-    linear = LinearMap(transpose, _direction, 2, (ShapedArray((), real_type()),))
-    return value, linear([session, number], list(map(ad.instantiate_zeros, dots)))[0]
-
-
-ad.primitive_jvps[_numbered_p] = _jvp
 
 
 def _direction(place: Sequence[Any], dots: Sequence[Any]) -> list[Any]:

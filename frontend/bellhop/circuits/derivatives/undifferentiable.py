@@ -1,19 +1,32 @@
 """Values whose derivative is an error, where JAX has a wrong one."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
+from bellhop.base.types import Operand
+from bellhop.circuits.operations.marks import Mark, marked
 from bellhop.errors import DifferentiableCompileError
 
-# undifferentiable: x, and what else must not be differentiated... -> x
-_undifferentiable_p = Primitive("quantum_undifferentiable")
-_undifferentiable_p.def_impl(lambda x, *_, **__: x)
-_undifferentiable_p.def_abstract_eval(lambda x, *_, **__: x)
-mlir.register_lowering(_undifferentiable_p, lambda _, x, *__, **___: [x])
+
+@dataclass(frozen=True)
+class Undifferentiable(Mark):
+    """The mark of a value that must not be differentiated, nor what comes with it.
+
+    Attributes:
+        obstacle: why it has no derivative.
+    """
+
+    obstacle: str
+
+    def tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
+        """Raise the error, unless all tangents are zero."""
+        if any(type(tangent) is not ad.Zero for tangent in tangents):
+            raise DifferentiableCompileError(self.obstacle)
+        return tangents[0]
 
 
 def undifferentiable(x: Any, obstacle: str, by: Any = None) -> Any:
@@ -26,20 +39,4 @@ def undifferentiable(x: Any, obstacle: str, by: Any = None) -> Any:
     """
     if by is None and not jnp.issubdtype(x.dtype, jnp.inexact):
         return x
-    return _undifferentiable_p.bind(x, *([] if by is None else [by]), obstacle=obstacle)
-
-
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, obstacle: str) -> Any:
-    if any(type(tangent) is not ad.Zero for tangent in tangents):
-        raise DifferentiableCompileError(obstacle)
-    return _undifferentiable_p.bind(*primals, obstacle=obstacle), tangents[0]
-
-
-ad.primitive_jvps[_undifferentiable_p] = _jvp
-
-
-def _batch(args: Sequence[Any], dims: Sequence[Any], *, obstacle: str) -> Any:
-    return _undifferentiable_p.bind(*args, obstacle=obstacle), dims[0]
-
-
-batching.primitive_batchers[_undifferentiable_p] = _batch
+    return marked(x, *([] if by is None else [by]), mark=Undifferentiable(obstacle))

@@ -23,20 +23,26 @@ import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive
 from jax.extend.core.primitives import cond_p, while_p
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import batching, mlir
 
+from bellhop._jax.private import bind_equation
 from bellhop.base.equations import equations_of, inner_jaxprs, inputs_of, with_inner_jaxprs
 from bellhop.base.rewriting import Rules, rewrite
 from bellhop.circuits.derivatives.tangents import without_tangents
+from bellhop.circuits.operations.marks import Mark, has_mark, marked
 
 # outcome: the outcomes of a run, how many measurements there were -> one outcome, one more
 _outcome_p = Primitive("quantum_outcome")
 _outcome_p.multiple_results = True
-# state: x -> x, in which outcomes may be summed over
-_state_p = Primitive("quantum_state")
-# In a jaxpr on its way through ``with_sums`` alone: a span, and an outcome in one.
+# In a jaxpr on its way through ``with_sums`` alone: a span, which has outcomes that are summed.
 _span_p = Primitive("quantum_span_of_outcomes")
-_summed_outcome_p = Primitive("quantum_summed_outcome")
+
+
+class _Summable(Mark):
+    """The mark of a state in which outcomes may be summed over."""
+
+
+_SUMMABLE = _Summable()
 
 # So many outcomes are gone through at once at most: a circuit runs twice as often for each.
 MOST_OUTCOMES = 12
@@ -49,13 +55,13 @@ def outcome_of(outcomes: Any, place: Any) -> tuple[Any, Any]:
         outcomes: of the run, a bit for each.
         place: which one.
     """
-    bit, place = _outcome_p.bind(outcomes, place)
+    bit, place = _outcome_p.bind(outcomes, place, is_summed=False)
     return bit, place
 
 
 def summable(state: Any) -> Any:
     """Return a state in which ``with_sums`` may sum over outcomes: what follows is linear in it."""
-    return _state_p.bind(state)
+    return marked(state, mark=_SUMMABLE)
 
 
 def with_sums(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -128,7 +134,7 @@ def _with_spans(jaxpr: Jaxpr, spans: Sequence[_Span]) -> list[JaxprEqn]:
         elif eqn not in inside:
             equations.append(eqn)
         elif eqn.primitive is _outcome_p:
-            equations.append(eqn.replace(primitive=_summed_outcome_p))
+            equations.append(eqn.replace(params={"is_summed": True}))
     return equations
 
 
@@ -169,7 +175,7 @@ def _spans(jaxpr: Jaxpr) -> list[_Span]:
             by_outcomes.add(eqn.outvars[0])
             continue
         by_outcomes.update(eqn.outvars)
-        if eqn.primitive is not _state_p or is_accepted or len(outcomes) > MOST_OUTCOMES:
+        if not has_mark(eqn, _Summable) or is_accepted or len(outcomes) > MOST_OUTCOMES:
             continue
         if all(last_use.get(var, -1) <= number for var in by_outcomes.difference(eqn.outvars)):
             spans.append(_Span(equations, outcomes))
@@ -177,29 +183,25 @@ def _spans(jaxpr: Jaxpr) -> list[_Span]:
     return spans
 
 
-def _outcome(outcomes: Any, place: Any) -> list[Any]:
+def _outcome(outcomes: Any, place: Any, **_: bool) -> list[Any]:
     return [(outcomes >> place.astype(outcomes.dtype)) & 1, place + 1]
 
 
-def _outcome_batch(args: Sequence[Any], dims: Sequence[Any]) -> Any:
+def _outcome_batch(args: Sequence[Any], dims: Sequence[Any], **_: bool) -> Any:
     return jax.vmap(_outcome, in_axes=tuple(dims))(*args), [0, 0]
 
 
-# The next outcome takes the place of one that is summed over.
-_SUMS: Rules = {
-    _span_p: _add_up,
-    _summed_outcome_p: lambda _, outcomes, place: (jnp.zeros_like(outcomes), place),
-}
+def _without_summed(eqn: JaxprEqn, outcomes: Any, place: Any) -> Sequence[Any]:
+    """Return an outcome; the next takes the place of one that is summed over."""
+    if eqn.params["is_summed"]:
+        return jnp.zeros_like(outcomes), place
+    return bind_equation(eqn, outcomes, place)
+
+
+_SUMS: Rules = {_span_p: _add_up, _outcome_p: _without_summed}
 
 _outcome_p.def_impl(_outcome)
-_outcome_p.def_abstract_eval(lambda outcomes, place: [outcomes, place])
+_outcome_p.def_abstract_eval(lambda outcomes, place, **_: [outcomes, place])
 without_tangents(_outcome_p)
 batching.primitive_batchers[_outcome_p] = _outcome_batch
 mlir.register_lowering(_outcome_p, mlir.lower_fun(_outcome, multiple_results=True))
-
-# Whatever is done to the program comes after the sums.
-_state_p.def_impl(lambda x: x)
-_state_p.def_abstract_eval(lambda x: x)
-ad.primitive_jvps[_state_p] = lambda primals, tangents: (primals[0], tangents[0])
-batching.primitive_batchers[_state_p] = lambda args, dims: (args[0], dims[0])
-mlir.register_lowering(_state_p, lambda _, x: [x])
