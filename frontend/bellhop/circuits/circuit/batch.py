@@ -37,6 +37,7 @@ from jax.interpreters import batching
 from bellhop._jax.private import bind_equation, without_mesh
 from bellhop.base.equations import depending_on
 from bellhop.base.rewriting import interpret
+from bellhop.base.types import Handle, Operand
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.operations.measurement_primitives import (
     MeasureOperands,
@@ -74,7 +75,7 @@ class Batch:
 
 
 def batched(
-    batch: Batch | None, operands: Sequence[Any], dims: Sequence[int | None]
+    batch: Batch | None, operands: Sequence[Operand], dims: Sequence[int | None]
 ) -> tuple[Batch, list[Any]]:
     """Return the batch, and its inputs, that ``vmap`` makes of a circuit (for its batching rule).
 
@@ -139,7 +140,7 @@ def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
         return None
     row = functools.partial(_run_row, closed)
 
-    def run(handle: Any, *inputs: Any) -> Any:
+    def run(handle: Handle, *inputs: Any) -> Any:
         out_axes = [None] + [0] * (len(closed.out_avals) - 1)
         mapped = jax.vmap(row, in_axes=(None, 0, *batch.axes), out_axes=out_axes)
         return mapped(handle, jnp.arange(batch.rows, dtype=jnp.int32), *inputs)
@@ -181,7 +182,7 @@ def map_in_parts(function: Any, batch: Batch, inputs: Sequence[Any], rows: int) 
     return for_each(function, inputs, batch.mapped, batch_size=None if rows == 1 else rows)
 
 
-def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[Any]:
+def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> list[Any]:
     """Evaluate the jaxpr of a row under ``vmap``, so that the results are mapped in any case.
 
     Args:
@@ -203,7 +204,7 @@ def _run_row(closed: ClosedJaxpr, handle: Any, row: Any, *inputs: Any) -> list[A
 
 
 def _rows_first(
-    operands: Sequence[Any], dims: Sequence[int | None], shared: Sequence[int | None]
+    operands: Sequence[Operand], dims: Sequence[int | None], shared: Sequence[int | None]
 ) -> list[Any]:
     """Move the mapped axis of each operand to the front.
 
@@ -224,7 +225,7 @@ def _rows_first(
 
 
 def _gates_of_rows(
-    operands: Sequence[Any], dims: Sequence[int | None], **params: Any
+    operands: Sequence[Operand], dims: Sequence[int | None], **params: Any
 ) -> tuple[Any, None]:
     of = GateOperands(*dims)
     shared = of.handle, of.offset, of.n_iterations

@@ -37,6 +37,7 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import batching, mlir
 
 from bellhop._jax.private import hold_weakly_in_caches, without_high_primitives
+from bellhop.base.types import Aval
 from bellhop.circuits.circuit.backend import backend_of, record_of
 from bellhop.circuits.circuit.batch import (
     Batch,
@@ -89,7 +90,7 @@ hold_weakly_in_caches(CircuitBody)
 
 @circuit_p.def_effectful_abstract_eval
 def _aval(
-    *avals: Any, body: CircuitBody, randomness: Randomness, batch: Batch | None, **__: Any
+    *avals: Aval, body: CircuitBody, randomness: Randomness, batch: Batch | None, **__: Any
 ) -> tuple[list[Any], Any]:
     # The effects of the quantum function, such as a print, are effects of the circuit.
     effects = body.closed.effects

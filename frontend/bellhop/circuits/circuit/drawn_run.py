@@ -23,6 +23,7 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, mlir
 
 from bellhop._jax.private import dce
+from bellhop.base.types import Handle, Operand
 from bellhop.circuits.circuit.linearized import Linearized, tangents_of
 from bellhop.circuits.derivatives.tangents import zero_tangent
 from bellhop.circuits.operations.postselection import run_until_accepted
@@ -55,7 +56,7 @@ def as_drawn_run(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> Clos
     # Nor may an equation hold what the quantum function closes over: these are operands too.
     n = len(used.consts)
 
-    def opened(handle: Any, *operands: Any) -> list[Any]:
+    def opened(handle: Handle, *operands: Any) -> list[Any]:
         return list(eval_jaxpr(used.jaxpr, operands[:n], handle, *operands[n:]))
 
     handle, *inputs = used.in_avals
@@ -88,7 +89,7 @@ def _run(*operands: Any, once: ClosedJaxpr, until_accepted: bool, **_: Any) -> l
 
 
 def _jvp(
-    primals: Sequence[Any],
+    primals: Sequence[Operand],
     tangents: Sequence[Any],
     *,
     once: ClosedJaxpr,

@@ -29,6 +29,7 @@ from jax.interpreters import ad
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax.patches.reverse_mode_of_loops import differentiate_loops
+from bellhop.base.types import Handle, Operand
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.circuit.batch import Batch
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody, circuit_p
@@ -113,7 +114,7 @@ def _obstacle(body: CircuitBody, randomness: Randomness) -> str:
 
 
 def _jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, body: CircuitBody, **static: Any
+    primals: Sequence[Operand], tangents: Sequence[Any], *, body: CircuitBody, **static: Any
 ) -> tuple[list[Any], list[Any]]:
     if differ(primals):
         raise DifferentiableCompileError(_VARIES.format(where=body.where))
@@ -138,7 +139,7 @@ def _jvp(
 
 
 def _with_residuals(
-    primals: Sequence[Any],
+    primals: Sequence[Operand],
     tangents: Sequence[Any],
     *,
     body: CircuitBody,
@@ -192,7 +193,7 @@ def _ended_by_vjp(transposed: ClosedJaxpr) -> ClosedJaxpr | None:
         return None
     (vjp,) = vjps
 
-    def after(handle: Any) -> ClosedJaxpr:
+    def after(handle: Handle) -> ClosedJaxpr:
         moved = vjp.replace(invars=[handle, *vjp.invars[1:]])
         eqns = [moved if eqn is vjp else eqn for eqn in jaxpr.eqns]
         outvars = [vjp.outvars[0], *jaxpr.outvars[1:]]
@@ -232,7 +233,7 @@ def _vjp(
 
 
 def _pushed_forward(
-    primals: Sequence[Any],
+    primals: Sequence[Operand],
     moving: Sequence[Any],
     *,
     vjp: _Vjp,
@@ -245,7 +246,7 @@ def _pushed_forward(
 
 
 def _pulled_back(
-    primals: Sequence[Any],
+    primals: Sequence[Operand],
     bars: Sequence[Any],
     *,
     body: CircuitBody,

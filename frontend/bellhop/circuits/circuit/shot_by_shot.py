@@ -9,6 +9,7 @@ import numpy as np
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
+from bellhop.base.types import Handle
 from bellhop.circuits.derivatives.score import derived_means
 from bellhop.circuits.measure.statistics import Statistic
 from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT, restarted
@@ -40,7 +41,7 @@ def one_by_one(
     sizes = np.array(groups)
     group_of_shot = np.repeat(np.arange(len(sizes)), sizes)
 
-    def loop(handle: Any, *inputs: Any) -> list[Any]:
+    def loop(handle: Handle, *inputs: Any) -> list[Any]:
         def step(carried: Any, group: Any) -> tuple[Any, Any]:
             handle, sums = carried
             handle, *values = eval_jaxpr(closed.jaxpr, closed.consts, handle, *inputs)

@@ -11,6 +11,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax.private import dce, without_high_primitives
 from bellhop.base.source import named_after
+from bellhop.base.types import Handle
 from bellhop.circuits.circuit.drawn_run import as_drawn_run
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.circuit.results import Results, Shots
@@ -226,7 +227,7 @@ def _trace_once(
     shots = call.shots
     once: Any = None
 
-    def run(handle: Any, *inputs: Any) -> list[Any]:
+    def run(handle: Handle, *inputs: Any) -> list[Any]:
         nonlocal once
         circuit, leaves, out_tree = record(make_player(), handle, *inputs)
         method = call.chosen_method(circuit, leaves)

@@ -45,6 +45,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from bellhop._jax.private import bind_equation
 from bellhop.base.equations import equations_of
 from bellhop.base.rewriting import interpret_by
+from bellhop.base.types import Handle
 from bellhop.circuits.derivatives.dynamic_count import recalling
 from bellhop.circuits.derivatives.tangents import split
 from bellhop.circuits.operations.measurement_primitives import derivative_p
@@ -71,7 +72,7 @@ def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
         handle, more, _ = restarted(handle)
         return handle, [sum_ + value for sum_, value in zip(sums, values, strict=True)], more
 
-    def runs(handle: Any, *inputs: Any) -> list[Any]:
+    def runs(handle: Handle, *inputs: Any) -> list[Any]:
         zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]
         handle, sums, _ = jax.lax.while_loop(
             lambda state: state[2],
@@ -122,7 +123,7 @@ def run_with_derivative(
     reads_session = any(map(takes_handle, equations))
     forward |= any(eqn.primitive is derivative_p for eqn in equations)
 
-    def run(handle: Any, *inputs: Any) -> list[Any]:
+    def run(handle: Handle, *inputs: Any) -> list[Any]:
         handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
         residuals = results[len(results) - n_residuals :]
         residuals = [value for value, yes in zip(residuals, are_used, strict=False) if yes]

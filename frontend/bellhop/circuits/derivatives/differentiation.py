@@ -47,6 +47,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad
 
+from bellhop.base.types import Handle, Operand
 from bellhop.circuits.derivatives.diff_method import DIFFERENCES_OF_DIFFERENCES
 from bellhop.circuits.derivatives.measurement_jvp import MeasurementJvp
 from bellhop.circuits.derivatives.observable_derivatives import Change
@@ -83,7 +84,7 @@ def undifferentiable_gates(obstacle: str) -> AbstractContextManager[None]:
 
 
 def _gates_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, obstacle: str, **static: Any
+    primals: Sequence[Operand], tangents: Sequence[Any], *, obstacle: str, **static: Any
 ) -> Any:
     if type(GateOperands(*tangents).params) is not ad.Zero:
         reason = trace_state().obstacle or obstacle
@@ -101,7 +102,7 @@ ad.primitive_jvps[gates_p] = _gates_jvp
 
 
 def _measure_jvp(
-    primals: Sequence[Any],
+    primals: Sequence[Operand],
     tangents: Sequence[Any],
     *,
     names: Any,
@@ -139,7 +140,7 @@ def _measure_jvp(
 
 
 def _moved_by_derivative(
-    handle: Any, jvp: MeasurementJvp, values: Sequence[Any], *, by_gates: bool
+    handle: Handle, jvp: MeasurementJvp, values: Sequence[Any], *, by_gates: bool
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values, by a derivative that runs the gates again."""
     if not by_gates:
@@ -153,7 +154,7 @@ def _moved_by_derivative(
 
 
 def _moved_by_adjoint_method(
-    handle: Any, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any
+    handle: Handle, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values, of which the device gave the Jacobian."""
     # The Jacobian of a variance by the adjoint method is its own, not that of its moment.
@@ -167,7 +168,7 @@ def _moved_by_adjoint_method(
 
 
 def _moved_values(
-    handle: Any, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any, saved: Any = None
+    handle: Handle, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any, saved: Any = None
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values.
 
@@ -191,7 +192,7 @@ def _moved_values(
 
 
 def _derivative_jvp(
-    primals: Sequence[Any],
+    primals: Sequence[Operand],
     tangents: Sequence[Any],
     *,
     names: Any,
@@ -211,7 +212,7 @@ def _derivative_jvp(
     return [handle, derivative, saved], [zero_tangent(handle), dot, zero_tangent(saved)]
 
 
-def _with_jacobians_of_variances(handle: Any, jvp: MeasurementJvp, dot: Any) -> tuple[Any, Any]:
+def _with_jacobians_of_variances(handle: Handle, jvp: MeasurementJvp, dot: Any) -> tuple[Any, Any]:
     """Return the handle and the tangent of a Jacobian, of which ``dot`` has that of moments."""
     of_means = jvp._replace(measuring=jvp.measuring.means())
     handle, mean, _ = jvp.derivative(handle, of_means.measuring, 0)
@@ -229,7 +230,7 @@ def _with_jacobians_of_variances(handle: Any, jvp: MeasurementJvp, dot: Any) -> 
 
 
 def _moved(
-    handle: Any, jvp: MeasurementJvp, order: int, more: Any = None, saved: Any = None
+    handle: Handle, jvp: MeasurementJvp, order: int, more: Any = None, saved: Any = None
 ) -> tuple[Any, Any]:
     """Return the handle and the tangent of a derivative, along directions if it has such.
 

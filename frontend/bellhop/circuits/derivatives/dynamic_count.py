@@ -58,7 +58,7 @@ from jax.interpreters import ad
 from bellhop._jax.private import bind_equation
 from bellhop.base.equations import equations_of
 from bellhop.base.rewriting import rewrite
-from bellhop.base.types import Operand
+from bellhop.base.types import Handle, Operand
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.derivatives.tangents import zero_tangent
 from bellhop.circuits.operations.marks import Mark, has_mark, marked, marked_p
@@ -109,7 +109,7 @@ class DynamicCount(NamedTuple):
         """Return the object for a circuit that has none yet."""
         return cls(jnp.int32(FIRST_DYNAMIC_COUNT), jnp.zeros((), real_type()))
 
-    def add(self, session: Any, params: Any, count: Any) -> "DynamicCount":
+    def add(self, session: Handle, params: Any, count: Any) -> "DynamicCount":
         """Return the object after some more parameters, in the order of execution.
 
         Args:
@@ -123,7 +123,9 @@ class DynamicCount(NamedTuple):
         perturbation = marked(self.perturbation, params, session, self.number, mark=Numbered())
         return DynamicCount(self.number + jnp.int32(count), perturbation)
 
-    def remember(self, handle: Any, session: Any, outcome: Any) -> tuple["DynamicCount", Any, Any]:
+    def remember(
+        self, handle: Handle, session: Any, outcome: Any
+    ) -> tuple["DynamicCount", Any, Any]:
         """Keep a mid-circuit outcome in the session, where reverse mode finds it again.
 
         Returns:
@@ -150,7 +152,7 @@ def reads_the_session(circuit: ClosedJaxpr) -> bool:
     return any(is_call(eqn, "after") for eqn in equations_of(circuit.jaxpr))
 
 
-def perturbation_bar(handle: Any, saved: Any, values_bar: Any) -> Any:
+def perturbation_bar(handle: Handle, saved: Any, values_bar: Any) -> Any:
     """Return cotangents of the perturbation f64[rows].
 
     Args:

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax.interpreters import ad
 
+from bellhop.base.types import Handle
 from bellhop.callbacks.linear_map import Leaves, LinearMap
 from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO
 from bellhop.circuits.derivatives.dynamic_count import perturbation_bar
 from bellhop.circuits.derivatives.observable_derivatives import Change, changes_by_data
+from bellhop.circuits.derivatives.score import TWICE
 from bellhop.circuits.derivatives.tangents import is_given, with_amplitudes_last, zero_tangent
 from bellhop.circuits.operations.measurement_primitives import (
     MeasureOperands,
@@ -25,10 +27,6 @@ from bellhop.errors import DifferentiableCompileError
 _TWICE_BY_AMPLITUDES = (
     "it is differentiated by the amplitudes of StatePrep with shots, and twice; the likelihood of "
     "samples gives the first derivative alone. Use a circuit without shots."
-)
-_TWICE_BY_OUTCOMES = (
-    "it draws outcomes of measurements in the middle with shots, and is differentiated twice; the "
-    "likelihood ratio of outcomes gives the first derivative alone. Use a circuit without shots."
 )
 
 
@@ -73,10 +71,7 @@ class MeasurementJvp(NamedTuple):
         jvp = cls.of(names, primals, tangents, measuring)
         differentiation = jvp.measuring.differentiation
         if jvp.moves and differentiation.method == LIKELIHOOD_RATIO:
-            by_outcomes = measuring.is_score
-            raise DifferentiableCompileError(
-                _TWICE_BY_OUTCOMES if by_outcomes else _TWICE_BY_AMPLITUDES
-            )
+            raise DifferentiableCompileError(TWICE if measuring.is_score else _TWICE_BY_AMPLITUDES)
         if differentiation.method != measuring.differentiation.method:
             raise DifferentiableCompileError(
                 "it is differentiated by angles and then by the amplitudes of StatePrep, and the "
@@ -143,7 +138,7 @@ class MeasurementJvp(NamedTuple):
         return measuring.results(linear(list(operands.values()), [self.params_dot])[0])
 
     def derivative(
-        self, handle: Any, measuring: Measuring, order: int, *, keep: bool = False, **others: Any
+        self, handle: Handle, measuring: Measuring, order: int, *, keep: bool = False, **others: Any
     ) -> list[Any]:
         """Return handle, derivative by parameters, and the number of that by the perturbation.
 
@@ -159,7 +154,7 @@ class MeasurementJvp(NamedTuple):
         return operands.bind(derivative_p, measuring=again, order=order, keep=keep)
 
     def along(
-        self, handle: Any, directions: Any, order: int, *, steps: Any, saved: Any = None
+        self, handle: Handle, directions: Any, order: int, *, steps: Any, saved: Any = None
     ) -> Any:
         """Return the derivative by parameters and, in addition, in directions.
 

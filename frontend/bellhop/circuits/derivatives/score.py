@@ -23,6 +23,7 @@ is the sum of ``p`` over them, so the derivative of ``log P`` is the mean of the
 of the mean of ``f`` the covariance of ``f`` and the score.
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -32,6 +33,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.equations import equations_of
+from bellhop.base.types import Handle
 from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO, Differentiation
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.gates.device import DeviceSpec
@@ -45,6 +47,10 @@ from bellhop.circuits.operations.measurement_primitives import (
 )
 from bellhop.circuits.precision import real_type
 
+TWICE = (
+    "it draws outcomes of measurements in the middle with shots, and is differentiated twice; the "
+    "likelihood ratio of outcomes gives the first derivative alone. Use a circuit without shots."
+)
 _SAMPLES = (
     "it returns samples, or values that are computed of outcomes, and is differentiated by gates "
     "before them, by which only means over shots have a derivative. Return expval, var or probs."
@@ -59,7 +65,7 @@ _DIFFERENTIATION = replace(_DIFFERENTIATION, by_amplitudes=_DIFFERENTIATION)
 
 
 def score_of(
-    handle: Any, params: Any, amplitudes: Any, perturbation: Any, device: DeviceSpec
+    handle: Handle, params: Any, amplitudes: Any, perturbation: Any, device: DeviceSpec
 ) -> list[Any]:
     """Return the handle of a state, and the score of all that its run has drawn.
 
@@ -122,21 +128,32 @@ def derived_means(sums: Sequence[Any], counts: Any, *, is_conditioned: bool) -> 
         count = jnp.reshape(counts, column)
         average = total / count
         if not is_conditioned:
-            return average + _zero_over(product, count)
+            return average + _zero_over(product, count, TWICE)
         centred = product - jax.lax.stop_gradient(average) * jnp.reshape(scores, column)
         # Of a single shot that was saved there is no covariance: NaN.
-        return average + _zero_over(centred, count - 1)
+        return average + _zero_over(centred, count - 1, TWICE)
 
     return list(map(mean, sums[:half], sums[half:]))
 
 
-@jax.custom_jvp
-def _zero_over(zero: Any, _: Any) -> Any:
-    """Return zero, whose derivative is divided by something."""
-    # Not the sum itself, which nobody needs then but for the derivative.
-    return jnp.zeros_like(zero)
+def likelihood_ratio(p: Any, obstacle: str) -> Any:
+    """Return a probability divided by its value: one, whose derivative is that of the logarithm.
+
+    Args:
+        p: the probability.
+        obstacle: why there is no second derivative.
+    """
+    return 1 + _zero_over(p, p, obstacle)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _zero_over(value: Any, divisor: Any, obstacle: str) -> Any:
+    """Return zero, whose derivative is that of a value, divided by something."""
+    # Not the value itself, which nobody needs then but for the derivative.
+    return jnp.zeros_like(value)
 
 
 @_zero_over.defjvp
-def _zero_over_jvp(primals: Any, tangents: Any) -> Any:
-    return _zero_over(*primals), tangents[0] / primals[1]
+def _zero_over_jvp(obstacle: str, primals: Any, tangents: Any) -> Any:
+    value, divisor = primals
+    return jnp.zeros_like(value), tangents[0] / undifferentiable(divisor, obstacle)

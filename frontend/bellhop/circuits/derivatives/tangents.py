@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
+from bellhop.base.types import Operand
 from bellhop.circuits.precision import real_type
 
 
@@ -39,7 +40,7 @@ def with_amplitudes_last(operands: Any) -> Any:
 def without_tangents(primitive: Primitive) -> None:
     """Register a JVP rule with zero tangents, for a primitive through which tangents do not go."""
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
+    def jvp(primals: Sequence[Operand], tangents: Sequence[Any], **static: Any) -> Any:
         del tangents
         results = primitive.bind(*primals, **static)
         return results, jax.tree.map(zero_tangent, results)

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.derivatives.undifferentiable import undifferentiable
+from bellhop.circuits.derivatives.score import likelihood_ratio
 from bellhop.circuits.in_program.simulator import Simulator, draw
 from bellhop.circuits.measure.device_measurements import (
     Frequencies,
@@ -29,6 +29,11 @@ from bellhop.circuits.measure.device_measurements import (
 from bellhop.circuits.measure.sampling import Asked, packed
 from bellhop.circuits.measure.snapshot_words import values_of_words
 from bellhop.circuits.operations.postselection import possible
+
+_TWICE = (
+    "the samples of a device in the program are differentiated twice; their likelihood tells the "
+    "first derivative only. Use qml.device('lightning.qubit', wires=...), or no shots."
+)
 
 
 @dataclass
@@ -115,8 +120,9 @@ class ShotsOfBranch:
     def _weights(self, probability: Any) -> Any:
         """Return one for each shot that is here, with the derivative of its likelihood."""
         safe = lambda p: jnp.where(self.is_here & (p > 0), p, 1.0)
-        weights = jnp.where(self.is_here, _ratio(safe(probability)), 0.0)
-        return weights / _ratio(jnp.where(self.total > 0, self.total, 1.0))
+        ratio = lambda p: likelihood_ratio(p, _TWICE)
+        weights = jnp.where(self.is_here, ratio(safe(probability)), 0.0)
+        return weights / ratio(jnp.where(self.total > 0, self.total, 1.0))
 
 
 def group_of_shot(groups: Sequence[int]) -> np.ndarray:
@@ -199,21 +205,3 @@ def snapshots_of(
     places = jax.random.uniform(key, bases.shape, jnp.real(state).dtype)
     at_a_time = max(1, _NUMBERS_AT_A_TIME // state.size)
     return jax.lax.map(shot, (places, bases), batch_size=min(at_a_time, len(bases)))
-
-
-@jax.custom_jvp
-def _ratio(p: Any) -> Any:
-    """Return ``p`` divided by its value: one, whose derivative is that of the logarithm."""
-    return jnp.ones_like(p)
-
-
-_TWICE = (
-    "the samples of a device in the program are differentiated twice; their likelihood tells the "
-    "first derivative only. Use qml.device('lightning.qubit', wires=...), or no shots."
-)
-
-
-@_ratio.defjvp
-def _(primals: Any, tangents: Any) -> Any:
-    (p,), (p_dot,) = primals, tangents
-    return jnp.ones_like(p), p_dot / undifferentiable(p, _TWICE)

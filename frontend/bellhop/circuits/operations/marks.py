@@ -42,7 +42,7 @@ def has_mark(eqn: JaxprEqn, kind: type[Mark]) -> bool:
     return eqn.primitive is marked_p and isinstance(eqn.params["mark"], kind)
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, mark: Mark) -> tuple[Any, Any]:
+def _jvp(primals: Sequence[Operand], tangents: Sequence[Any], *, mark: Mark) -> tuple[Any, Any]:
     return marked(*primals, mark=mark), mark.tangent(primals, tangents)
 
 

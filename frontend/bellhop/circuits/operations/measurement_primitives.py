@@ -23,6 +23,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import ir_type
+from bellhop.base.types import Aval, Handle
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.measure.device_measurements import Measurement, Score
 from bellhop.circuits.operations.state_primitives import HANDLE, INTEGER
@@ -169,7 +170,7 @@ class Measuring:
 
 
 @measure_p.def_abstract_eval
-def _measure_avals(*avals: Any, names: Any, measuring: Measuring, query: Query) -> list[Any]:
+def _measure_avals(*avals: Aval, names: Any, measuring: Measuring, query: Query) -> list[Any]:
     params = MeasureOperands.named(names, avals).params
     if query is Query.VJP:
         return [HANDLE, ShapedArray(params.shape, real_type())]
@@ -182,7 +183,7 @@ def _measure_avals(*avals: Any, names: Any, measuring: Measuring, query: Query) 
 
 @derivative_p.def_abstract_eval
 def _derivative_avals(
-    *avals: Any, names: Any, measuring: Measuring, order: int, keep: bool
+    *avals: Aval, names: Any, measuring: Measuring, order: int, keep: bool
 ) -> list[ShapedArray]:
     of = MeasureOperands.named(names, avals)
     *rows, n_params = of.params.shape
@@ -207,7 +208,7 @@ def _measure_lower(ctx: Any, *operands: Any, names: Any, measuring: Measuring, q
     return quantum.measure([of.handle, data, *cotangents], types, code=code, jacobian=query.value)
 
 
-def _score_lower(handle: Any, types: Sequence[Any], *, has_gradient: bool) -> list[Any]:
+def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) -> list[Any]:
     score = mlir.ir_constant(np.zeros((), real_type()))
     if not has_gradient:
         return [handle, score]

@@ -15,6 +15,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.equations import equations_of, inner_jaxprs
+from bellhop.base.types import Handle
 from bellhop.circuits.operations.seeds import random_effect
 from bellhop.circuits.operations.state_primitives import restarted
 from bellhop.errors import CompileError
@@ -38,7 +39,7 @@ def possible(total: Any) -> Any:
     return jnp.where(total >= least, total, jnp.nan)
 
 
-def run_until_accepted(once: ClosedJaxpr, handle: Any, *inputs: Any) -> list[Any]:
+def run_until_accepted(once: ClosedJaxpr, handle: Handle, *inputs: Any) -> list[Any]:
     """Make runs until one is kept, or until none can be.
 
     Args:

@@ -25,6 +25,7 @@ from jax.extend.core import JaxprEqn, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import ir_type
+from bellhop.base.types import Handle, Operand
 from bellhop.circuits.precision import real_type
 from bellhop.compiler.context import allow_our_dialects, lowering_state
 from bellhop_mlir.dialects import quantum
@@ -122,7 +123,7 @@ def call(
     return _call_p.bind(*operands, operation=operation, results=results, **attributes)
 
 
-def restarted(handle: Any) -> list[Any]:
+def restarted(handle: Handle) -> list[Any]:
     """End a run; return the handle of the next, whether there is to be one, and if this counts."""
     return call("restart", [handle], HANDLE, BOOL, BOOL)
 
@@ -154,7 +155,7 @@ def as_rows(operand: Any, dim: int | None, size: int) -> Any:
     return each.reshape(-1, *each.shape[2:])
 
 
-def _call_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) -> Any:
+def _call_jvp(primals: Sequence[Operand], tangents: Sequence[Any], **static: Any) -> Any:
     results = _call_p.bind(*primals, **static)
     dots = [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
     # Real results are those of linear maps, which are differentiated as such.
@@ -163,7 +164,7 @@ def _call_jvp(primals: Sequence[Any], tangents: Sequence[Any], **static: Any) ->
 
 
 def _call_batch(
-    operands: Sequence[Any], dims: Sequence[int | None], *, results: Any, **static: Any
+    operands: Sequence[Operand], dims: Sequence[int | None], *, results: Any, **static: Any
 ) -> Any:
     """Make one call for all elements: real operands and results have an axis of rows in front.
 
