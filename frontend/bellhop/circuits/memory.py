@@ -5,7 +5,6 @@ Linux promises memory that it does not have, and ends the process when it is use
 
 import math
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import jax
 import numpy as np
 from jax.export import is_symbolic_dim
 
+from bellhop.base.device_memory import devices_for, in_gib, memory_of
 from bellhop.errors import CompileError
 
 # Bytes.
@@ -43,14 +43,15 @@ def check_state_fits(
     _check(amplitude << axes * qubits, f"{what} of {qubits} qubits", "wires", where, rows)
 
 
-# Each device has its part, and the one that is computed from it.
+# Each device has its part, and the one that is computed from it, or more: what exactly, is known
+# when the program is compiled (``compiler/regions.py``), which takes longer than to refuse it here.
 _STATES_AT_ONCE = 2
 
 
 def check_parts_fit(
     qubits: int, where: str, *, devices: Sequence[jax.Device], parts: int, amplitude: int
 ) -> None:
-    """Refuse a state over several devices that takes more memory than they have.
+    """Refuse a state over several devices that certainly takes more memory than they have.
 
     Args:
         qubits: how many it has.
@@ -64,31 +65,15 @@ def check_parts_fit(
             how many devices would do.
     """
     takes = _STATES_AT_ONCE * amplitude << qubits
-    there_is = min(_memory_of(device, devices) for device in devices)
+    there_is = memory_of(devices)
     if takes <= there_is * parts:
         return
     raise CompileError(
         f"{where}: the state of {qubits} qubits, and the one after a gate, would take "
-        f"{_in_gib(takes // parts)} of memory for each of {parts} devices, and each has "
-        f"{_in_gib(there_is)}. {_devices_for(takes, there_is)} such devices would do. Use these, "
+        f"{in_gib(takes // parts)} of memory for each of {parts} devices, and each has "
+        f"{in_gib(there_is)}. {devices_for(takes, there_is)} such devices would do. Use these, "
         "fewer wires or single precision."
     )
-
-
-def _devices_for(takes: int, there_is: int) -> int:
-    return 1 << max(0, -(-takes // there_is) - 1).bit_length()
-
-
-def _memory_of(device: jax.Device, devices: Sequence[jax.Device]) -> int:
-    """Return the bytes that a device has; the CPUs of a process share those of its machine."""
-    stats = device.memory_stats() if device.process_index == jax.process_index() else None
-    if stats and "bytes_limit" in stats:
-        return stats["bytes_limit"]
-    if device.platform != "cpu":
-        # It does not say.
-        return sys.maxsize
-    together = sum(each.process_index == device.process_index for each in devices)
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // together
 
 
 def check_shots_fit(shots: int, where: str, *, rows: int | None = None) -> None:
@@ -134,14 +119,6 @@ def _check(takes: int, what: str, fewer: str, where: str, rows: int | None) -> N
         return
     if takes > there_is:
         raise CompileError(
-            f"{where}: {what} would take {_in_gib(takes)} of memory, and this machine has "
-            f"{_in_gib(there_is)}. Use fewer {fewer}."
+            f"{where}: {what} would take {in_gib(takes)} of memory, and this machine has "
+            f"{in_gib(there_is)}. Use fewer {fewer}."
         )
-
-
-def _in_gib(size: int) -> str:
-    # Of numbers that no float holds, too.
-    exponent = size.bit_length() - 1 - 30
-    if exponent > 60:
-        return f"2**{exponent} GiB"
-    return f"{math.ldexp(size, -30):.4g} GiB"

@@ -13,6 +13,7 @@ import numpy as np
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import checks_results, run_compiled
+from bellhop.base.device_memory import devices_for, in_gib, memory_of, memory_taken_by
 from bellhop.base.devices import (
     Target,
     describe_target,
@@ -153,6 +154,7 @@ class Region:
                 f"{describe_target(target)}"
             )
             raise
+        _check_memory(self._executable, name, site, target)
 
     def __call__(self, *arguments: np.ndarray) -> Any:
         """Run the region: each argument to the device once, each result back once."""
@@ -234,6 +236,21 @@ def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Some donated buffers were not usable")
         return with_failures(region.lower(*arguments).compile)
+
+
+def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target: Target) -> None:
+    """Refuse a region that takes more memory than its devices have, before it takes any."""
+    devices = [target] if isinstance(target, jax.Device) else list(target.device_set)
+    takes, there_is = memory_taken_by(executable), memory_of(devices)
+    if takes > there_is:
+        n = len(devices)
+        raise CompileError(
+            f"accelerate: '{name}', called from {site}, would take {in_gib(takes)} of memory on "
+            f"{describe_target(target)}{' each' if n > 1 else ''}, and there is "
+            f"{in_gib(there_is)}. Use smaller arrays, fewer wires or single precision, or a mesh: "
+            f"of a state that is partitioned, {devices_for(takes * n, there_is)} such devices "
+            "have enough."
+        )
 
 
 @functools.cache

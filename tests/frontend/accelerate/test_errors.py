@@ -1,6 +1,7 @@
 """Regions that fail: the error says which and where, and everything works afterwards."""
 
 import inspect
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import bellhop
+from bellhop.base import device_memory
 from bellhop.compiler import regions
 
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED: Out of memory allocating 1099511627776 bytes."
@@ -91,11 +93,16 @@ def test_device_lost_when_results_are_fetched(program, monkeypatch):
     np.testing.assert_allclose(program(1.0), np.exp(-1.0) + 1)
 
 
-def test_real_lack_of_memory():
+def test_real_lack_of_memory(monkeypatch):
     def huge(x):
         return jnp.sum(jnp.sort(x * jnp.arange(2.0**45)))
 
     program = bellhop.qjit(lambda x: bellhop.accelerate(huge, dev="cpu:1")(x))
+    message = r"'huge', called from .*, would take .*e\+05 GiB of memory on cpu:1, and there is"
+    with pytest.raises(bellhop.CompileError, match=message):
+        program(1.0)
+    # Of devices that do not say what they have.
+    monkeypatch.setattr(device_memory, "_memory_of", lambda *_: sys.maxsize)
     for _ in range(2):
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"(?i)memory|allocat") as caught:
             program(1.0)

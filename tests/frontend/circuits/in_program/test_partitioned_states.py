@@ -11,10 +11,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tests.processes import run_in_two_processes
 
 import bellhop
+from bellhop.base import device_memory
 from bellhop.base.devices import StateAxes, axes_of_states
-from bellhop.circuits import memory
 from bellhop.circuits.in_program.partitioned.footprints import footprint_of
 from bellhop.circuits.in_program.partitioned.partitioned_states import simulator_of_amplitudes
+from bellhop.compiler import regions
 from bellhop.tracing.state import tracing_with
 
 N_WIRES = 5
@@ -247,9 +248,52 @@ def test_memory_is_refused_before_it_is_allocated(monkeypatch):
     circuit = qml.qnode(qml.device("default.qubit", wires=40))(lambda: qml.expval(qml.Z(0)))
     with pytest.raises(bellhop.CompileError, match=r"1.638e\+04 GiB of memory for each of 2"):
         over(circuit)()
-    monkeypatch.setattr(memory, "_memory_of", lambda *_: 1 << 36)
+    monkeypatch.setattr(device_memory, "_memory_of", lambda *_: 1 << 36)
     with pytest.raises(bellhop.CompileError, match="512 such devices would do"):
         over(circuit)()
+
+
+def test_values_and_gradients_take_what_the_compiled_region_takes(monkeypatch):
+    n = 14
+
+    @qml.qnode(qml.device("default.qubit", wires=n))
+    def circuit(x):
+        for wire in range(n):
+            qml.RX(x[wire], wire)
+        return qml.expval(qml.Z(0))
+
+    angles = np.linspace(0, 1, n)
+    # Of four parts on each device: enough for a value, as CPUs allocate it, and no gradient.
+    monkeypatch.setattr(device_memory, "_memory_of", lambda *_: 4 * 2 ** (n + 4) // 2)
+    np.testing.assert_allclose(over(circuit)(angles), np.cos(angles[0]), atol=1e-12)
+    message = "would take .* GiB of memory on .*of a state that is partitioned, 4 such devices"
+    with pytest.raises(bellhop.CompileError, match=message):
+        over(jax.grad(circuit))(angles)
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("derive", [lambda f: f, jax.grad])
+def test_memory_of_each_device_is_its_part(monkeypatch, derive):
+    n = 18
+
+    @qml.qnode(qml.device("default.qubit", wires=n))
+    def circuit(x):
+        for _ in range(2):
+            for wire in range(n):
+                qml.RX(x[wire], wire)
+            for wire in range(n):
+                qml.CNOT([wire, (wire + 1) % n])
+        return qml.expval(qml.Z(0) @ qml.Z(1) + 0.3 * qml.X(n - 1))
+
+    found = []
+    monkeypatch.setattr(
+        regions, "memory_taken_by", lambda compiled: found.append(taken_by(compiled)) or 0
+    )
+    taken_by = device_memory.memory_taken_by
+    for devices in (jax.devices("cpu")[1], mesh()):
+        bellhop.qjit(bellhop.accelerate(derive(circuit), dev=devices)).lower(np.ones(n)).compile()
+    one, each_of_two = found
+    assert 0.9 * one / 2 < each_of_two < 1.1 * one / 2
 
 
 PROGRAM = """
