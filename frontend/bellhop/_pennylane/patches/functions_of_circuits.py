@@ -2,7 +2,8 @@
 
     qml.specs(bellhop.qjit(circuit))(0.3)    without this patch: no attribute of a QNode
 
-Replaced: ``qml.specs``, ``construct_tape``, ``construct_batch`` and ``iterative_qpe``.
+Replaced: ``qml.specs``, ``construct_tape``, ``construct_batch``, ``iterative_qpe``, ``execute``,
+which calls a device from a program that is traced, where it has no derivative.
 Versions: 0.45.
 Upstream: most of them take whatever is named ``QJIT`` and has a ``user_function``; these do not.
 Installed: when the first function is compiled.
@@ -20,8 +21,12 @@ Tool = Callable[..., Any]
 
 
 @patch("qml.specs and other tools", "they take qjit functions")
-def use_tools_by(of_circuit: Callable[[Tool], Tool], of_loops: Callable[[Tool], Tool]) -> None:
-    """Replace functions that take a circuit, and one that fills a list in a loop."""
+def use_tools_by(
+    of_circuit: Callable[[Tool], Tool],
+    of_loops: Callable[[Tool], Tool],
+    of_tapes: Callable[[Tool], Tool],
+) -> None:
+    """Replace functions that take a circuit, one that fills a list in a loop, and ``execute``."""
     for modules, name in (
         ((qml, qml.resource), "specs"),
         ((qml.workflow,), "construct_tape"),
@@ -31,3 +36,7 @@ def use_tools_by(of_circuit: Callable[[Tool], Tool], of_loops: Callable[[Tool], 
         for module in modules:
             setattr(module, name, tool)
     qml.iterative_qpe = of_loops(original(qml, "iterative_qpe"))
+    execute = of_tapes(original(qml, "execute"))
+    # Only the transforms that execute tapes themselves, not QNodes.
+    for module in (qml, qml.workflow, qml.gradients.fisher):
+        module.execute = execute

@@ -1,12 +1,14 @@
 """Whether a complex number that the program computes is real or imaginary, by what computes it.
 
 ``1j * x`` of a real ``x`` is imaginary, whatever ``x`` is; of a complex argument nothing is known.
+An operator of such numbers is Hermitian where they are real.
 """
 
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 from jax.core import Tracer
 
 from bellhop._jax.private import equation_of, without_wrapping
@@ -56,3 +58,16 @@ def parts_of_number(number: Any, depth: int = _DEPTH) -> NonzeroParts:
         first = without_wrapping(eqn.in_tracers[0])
         return NonzeroParts(isinstance(first, Tracer) or bool(np.any(first)), True)
     return NonzeroParts(one.real or other.real, one.imaginary or other.imaginary)
+
+
+def is_hermitian(op: Any) -> bool:
+    """Tell whether an operator is Hermitian, whatever the numbers that the program computes."""
+    if op.pauli_rep is not None:
+        return not any(parts_of_number(factor).imaginary for factor in op.pauli_rep.values())
+    if isinstance(op, qml.ops.Exp | qml.ops.SProd):
+        factor = op.coeff if isinstance(op, qml.ops.Exp) else op.scalar
+        return not parts_of_number(factor).imaginary and is_hermitian(op.base)
+    if isinstance(op, qml.ops.CompositeOp):
+        commute = isinstance(op, qml.ops.Sum) or len(op.wires) == sum(len(o.wires) for o in op)
+        return commute and all(map(is_hermitian, op))
+    return op.is_verified_hermitian

@@ -233,10 +233,18 @@ class GateSet:
         measures_words: whether of these it is asked for the means of Pauli words alone.
         keeps_matrices: whether no matrix on one wire becomes angles: these are those of a unitary
             matrix only, and their derivatives have poles.
+        applies_observables: whether the matrices of observables among the gates are applied.
     """
 
-    def __init__(self, device: qml.devices.Device, *, keeps_matrices: bool = False) -> None:
+    def __init__(
+        self,
+        device: qml.devices.Device,
+        *,
+        keeps_matrices: bool = False,
+        applies_observables: bool = False,
+    ) -> None:
         traps = _traps(device.name)
+        self.applies_observables = applies_observables
         self.keeps_matrices = keeps_matrices and not traps.projections
         self._wrong_if_controlled = traps.controlled
         self._preparations = traps.preparations

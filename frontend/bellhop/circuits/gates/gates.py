@@ -48,8 +48,14 @@ _OBSERVABLES = (
 _MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
 
 
-def check_is_gate(op: qml.operation.Operator, where: str) -> None:
+def check_is_gate(op: qml.operation.Operator, where: str, *, may_be_observable: bool) -> None:
     """Refuse what stands among the operations of a circuit and is none.
+
+    Args:
+        op: the operation.
+        where: the QNode, for errors.
+        may_be_observable: whether it is a part of another operation, or the device is one on which
+            PennyLane applies the matrix of an observable.
 
     Raises:
         CompileError: names the QNode and what to write instead.
@@ -59,7 +65,7 @@ def check_is_gate(op: qml.operation.Operator, where: str) -> None:
             f"{where}: a mid-circuit measurement, or an operation that depends on one, was made "
             "by PennyLane alone. Use bellhop.measure and bellhop.cond."
         )
-    if isinstance(op, _OBSERVABLES):
+    if isinstance(op, _OBSERVABLES) and not may_be_observable:
         raise CompileError(
             f"{where}: the observable {op.name} stands where gates are collected. Make it where "
             "it is measured, after all loops, or outside the QNode."
@@ -131,7 +137,8 @@ class GateList:
         if is_control_flow(op):
             self.runs.append(op)
             return
-        check_is_gate(op, self._where)
+        may_be_observable = depth > 0 or self._gate_set.applies_observables
+        check_is_gate(op, self._where, may_be_observable=may_be_observable)
         op = embedded(self._rows.of(op))
         base, adjoint, controls = split(op, self._gate_set)
         if base.name == "DiagonalQubitUnitary" or (

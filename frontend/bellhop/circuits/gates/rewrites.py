@@ -1,8 +1,8 @@
 """What changes the operations of a circuit while it is traced: PennyLane's transforms, folding."""
 
 import functools
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,16 @@ def transform_name(transform: Any) -> str:
     return name.removeprefix("_").removesuffix("_transform")
 
 
+@contextmanager
+def named_in_errors(transforms: str) -> Iterator[None]:
+    """Add a note that names transforms to what PennyLane raises in them."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"raised in PennyLane's transform {transforms}")
+        raise
+
+
 def is_piecewise(transform: Any) -> bool:
     """Tell whether a transform may see a circuit piece by piece."""
     if _is_pass(transform):
@@ -99,7 +109,7 @@ def _transformed(transform: Any) -> Rewrite:
 
     def apply(operations: Operations) -> Operations:
         tape = qml.tape.QuantumScript(operations)
-        with qml.QueuingManager.stop_recording():
+        with qml.QueuingManager.stop_recording(), named_in_errors(transform_name(transform)):
             (changed,), _ = function(tape, *transform.args, **transform.kwargs)
         return list(changed.operations)
 

@@ -45,7 +45,10 @@ class ProgramCircuit(WiredCircuit):
         n_outcomes: how many mid-circuit outcomes a run has at most, without those that are
             postselected.
         has_mid_circuit: whether it measures in the middle.
+        applies_observables: whether the matrices of observables among the gates are applied.
     """
+
+    applies_observables = True
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow, faults: WireFaults) -> None:
         super().__init__(wires, where, rows)
@@ -84,7 +87,8 @@ class ProgramCircuit(WiredCircuit):
         if is_control_flow(op):
             Player().play_operation(op)
         else:
-            check_is_gate(op, self._where)
+            may_be_observable = depth > 0 or self.applies_observables
+            check_is_gate(op, self._where, may_be_observable=may_be_observable)
             with naming(op, self._where):
                 self._apply_gate(self.rows.of(op), depth)
 

@@ -14,6 +14,7 @@ import pennylane as qml
 from pennylane.devices.default_qubit import stopping_condition
 from pennylane.devices.qubit import apply_operation, create_initial_state
 
+from bellhop.circuits.gates.complex_parts import is_hermitian
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.device_wires.qubit_order import permuted
 from bellhop.circuits.in_program.pauli_sums import Word, applied
@@ -66,7 +67,7 @@ class PureSimulator(Simulator):
         if any(map(jnp.iscomplexobj, op.data)):
             return False
         if isinstance(op, qml.ops.SymbolicOp):
-            return isinstance(op, qml.ops.Evolution) and op.base.is_verified_hermitian
+            return isinstance(op, qml.ops.Evolution) and is_hermitian(op.base)
         return isinstance(op, _UNITARY) or (op.num_params == 1 and op.has_generator)
 
     def after_one(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
@@ -172,7 +173,7 @@ def is_applied(op: Any) -> bool:
     if op.batch_size is not None:
         # Its parts are asked for one by one.
         return False
-    if _has_power(op) and any(map(is_dynamic, op.data)):
+    if _has_computed_power(op):
         # A power of a matrix is not differentiable everywhere, and decompositions are.
         return not op.has_decomposition
     return stopping_condition(op, allow_mcms=False) and op.has_matrix
@@ -192,12 +193,13 @@ def on_qubits(part: Any, wires: WireMap) -> Any:
     return part.map_wires(qubits)
 
 
-def _has_power(op: Any) -> bool:
-    while isinstance(op, qml.ops.SymbolicOp):
-        if isinstance(op, qml.ops.Pow):
-            return True
-        op = op.base
-    return False
+def _has_computed_power(op: Any) -> bool:
+    if isinstance(op, qml.ops.CompositeOp):
+        return any(map(_has_computed_power, op))
+    if not isinstance(op, qml.ops.SymbolicOp):
+        return False
+    is_power = isinstance(op, qml.ops.Pow) and any(map(is_dynamic, op.data))
+    return is_power or _has_computed_power(op.base)
 
 
 def _operation(factor: Factor) -> Any:

@@ -79,6 +79,7 @@ class SimulatedCircuit(ProgramCircuit):
         super().__init__(simulator.wires, simulator.where, rows, faults)
         self._shots = shots
         self.simulator = simulator
+        self.applies_observables = not simulator.holds_mixtures
         self._state = simulator.prepared()
         self._is_fresh = True
         # Operations that are not applied yet.

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.gates.complex_parts import is_hermitian
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.statistics import unsupported
 
@@ -225,7 +226,7 @@ def _factor(observable: Any) -> Factor:
             f"{observable.name} of a matrix of shape {np.shape(matrix)} on wires "
             f"{list(observable.wires)}"
         )
-    if is_dynamic(matrix) and not observable.is_verified_hermitian:
+    if is_dynamic(matrix) and not is_hermitian(observable):
         raise _NotHermitianError(f"{observable.name} of computed numbers")
     return Matrix(tuple(observable.wires), matrix)
 

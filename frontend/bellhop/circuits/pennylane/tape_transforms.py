@@ -21,6 +21,7 @@ from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.clifford_t import taking_computed_angles
 from bellhop.circuits.gates.rewrites import (
     is_piecewise,
+    named_in_errors,
     not_folded,
     transform_name,
     with_folding_before_noise,
@@ -149,7 +150,8 @@ def call_on_tape(
     # Nothing is collected for the recorder, so control flow of decompositions is PennyLane's own.
     with qml.QueuingManager.stop_recording(), circuit_scope(_OfTransforms(where, names)):
         try:
-            tapes, finish = pipeline((tape,))
+            with named_in_errors(names):
+                tapes, finish = pipeline((tape,))
         except _UNKNOWN_NUMBER as error:
             raise CompileError(
                 f"{where}: the transform {names} asks for a number that is only known when the "

@@ -5,16 +5,23 @@ Those here know PennyLane's QNodes and Catalyst's class alone.
 """
 
 import functools
+import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import pennylane as qml
+from pennylane.transforms.core import CompilePipeline
 
 from bellhop._pennylane.patches.functions_of_circuits import Tool, use_tools_by
+from bellhop.circuits.pennylane.measuring_tapes import apply_tape
 from bellhop.circuits.pennylane.specs_levels import has_several_levels, specs_at_levels
 from bellhop.control_flow.interpretation import unrolling
 from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing
+
+# What ``execute`` and QNodes call alike.
+_OPTIONS_OF_QNODES = {"diff_method", "gradient_kwargs", "mcm_method", "postselect_mode"}
 
 
 def let_tools_know(compiled: type) -> None:
@@ -23,7 +30,7 @@ def let_tools_know(compiled: type) -> None:
     Args:
         compiled: the class of compiled functions.
     """
-    use_tools_by(functools.partial(_of_circuit, compiled), _with_unrolled_loops)
+    use_tools_by(functools.partial(_of_circuit, compiled), _with_unrolled_loops, _in_program)
 
 
 def _of_circuit(compiled: type, tool: Tool) -> Tool:
@@ -62,3 +69,26 @@ def _with_unrolled_loops(function: Tool) -> Tool:
             return function(base, aux_wire, iters)
 
     return unrolled
+
+
+def _in_program(execute: Tool) -> Tool:
+    """Return ``qml.execute``, whose tapes are circuits of a program that is traced."""
+
+    @functools.wraps(execute)
+    def in_program(tapes: Sequence[Any], device: Any, *args: Any, **options: Any) -> Any:
+        if not is_tracing():
+            return execute(tapes, device, *args, **options)
+        given = inspect.signature(execute).bind(tapes, device, *args, **options).arguments
+        of_qnode = {name: given[name] for name in _OPTIONS_OF_QNODES & set(given)}
+        pipeline = given.get("transform_program") or CompilePipeline()
+
+        def run(tape: Any) -> Any:
+            def tape_of_execute() -> Any:
+                return apply_tape(tape)
+
+            return qml.set_shots(qml.QNode(tape_of_execute, device, **of_qnode), tape.shots)()
+
+        changed, finish = pipeline(tuple(tapes))
+        return finish(tuple(map(run, changed)))
+
+    return in_program

@@ -48,7 +48,7 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
         and not trace_state().in_region
     ):
         options_of(qnode, call.where)
-        gates = GateSet(_lightning(), keeps_matrices=True)
+        gates = GateSet(_lightning(), keeps_matrices=True, applies_observables=True)
         spec = replace(device_spec(_lightning(), len(wires)), name="default.qubit")
         try:
             circuit = trace_for_runtime(call, wires, gates, spec, DifferentiationChoice(BEST))

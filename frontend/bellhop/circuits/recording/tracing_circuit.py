@@ -12,7 +12,8 @@ the equations are those that it says on the right.  Nothing else has a queue: wh
 played on gets operations, loops, branches and measurements from the jaxpr.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,9 +60,10 @@ class _Queue(AnnotatedQueue):
     body would be applied once, although ``jax.lax.scan`` runs the body many times.
     """
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, flushed: Mapping[int, Operator]) -> None:
         super().__init__()
         self._where = where
+        self._flushed = flushed
         self._trace = get_opaque_trace_state(convention="bellhop")
         self.sites: dict[int, str] = {}
 
@@ -79,6 +81,21 @@ class _Queue(AnnotatedQueue):
             # Only these may raise an error later which names their line; finding it takes time.
             self.sites[id(obj)] = user_site()
         super().append(obj, **kwargs)
+
+    def remove(self, obj: Any) -> None:
+        """Take out an operation that is measured, or becomes a part of another one."""
+        if id(obj) in self._flushed:
+            raise CompileError(
+                f"{self._where}: {obj} was made before a loop or a conditional, where it is a "
+                "gate. Make it where it is measured or a part of another operator, or outside the "
+                "QNode."
+            )
+        super().remove(obj)
+
+    def take_out(self, operations: Sequence[Operator]) -> None:
+        """Take out operations that are applied."""
+        for op in operations:
+            super().remove(op)
 
 
 class TracingCircuit:
@@ -98,7 +115,9 @@ class TracingCircuit:
         self._needs_measurements = not is_inverted
         self._queue: _Queue | None = None
         self._sites: dict[int, str] = {}
-        self._flushed: list[Any] = []
+        # What was applied before a construct, by the number of the object; what was in a loop is
+        # gone behind it.
+        self._flushed: ChainMap[int, Operator] = ChainMap()
 
     def labels(self) -> Sequence[Any]:
         """Return the wires of the circuit, as far as they are known."""
@@ -117,9 +136,10 @@ class TracingCircuit:
     @contextmanager
     def queue(self) -> Iterator[None]:
         """Queue the operations that are made inside of the ``with`` block, and apply them."""
-        outer = self._queue
+        outer, flushed = self._queue, self._flushed
+        self._flushed = flushed.new_child()
         try:
-            with _Queue(self.where) as queue:
+            with _Queue(self.where, self._flushed) as queue:
                 self._queue = queue
                 yield
                 self._flush(queue)
@@ -127,7 +147,7 @@ class TracingCircuit:
                     self._check_all_returned(queue)
                 self._sites = queue.sites
         finally:
-            self._queue = outer
+            self._queue, self._flushed = outer, flushed
 
     def site_of(self, operation: Any) -> str:
         """Return the ``file:line`` of an operation that may fail; of others, an empty text."""
@@ -142,7 +162,7 @@ class TracingCircuit:
         """Apply the operations that are queued so far, before a construct such as a loop."""
         if self._queue is None or not self.is_collecting():
             raise collected_elsewhere(self.where, construct)
-        self._flushed += self._flush(self._queue)
+        self._flushed.update({id(op): op for op in self._flush(self._queue)})
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Append an equation for operations."""
@@ -243,25 +263,6 @@ class TracingCircuit:
         """Return what ``as_operation`` does."""
         return as_operation(self, play)
 
-    def check_observables(self, processes: Iterable[Any]) -> None:
-        """Raise an error for an observable that was applied as a gate.
-
-        One that was made before a loop or a conditional was, there.
-        """
-        for process in processes:
-            if process.obs is not None:
-                self._check_observable(process.obs)
-
-    def _check_observable(self, observable: Any) -> None:
-        if any(observable is op for op in self._flushed):
-            raise CompileError(
-                f"{self.where}: the observable {observable} was made before a loop or a "
-                "conditional, where it is a gate. Make it where it is measured, or outside the "
-                "QNode."
-            )
-        for part in getattr(observable, "operands", ()):
-            self._check_observable(part)
-
     def _flush(self, queue: _Queue) -> list[Any]:
         self._check_measured_last(queue)
         operations, *_ = process_queue(queue)
@@ -277,8 +278,7 @@ class TracingCircuit:
             raise refused_allocation(self.where, allocating)
         if operations:
             self.apply(operations)
-        for op in operations:
-            queue.remove(op)
+        queue.take_out(operations)
         return operations
 
     def _check_measured_last(self, queue: _Queue) -> None:

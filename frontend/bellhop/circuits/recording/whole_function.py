@@ -75,7 +75,6 @@ def _traced(
         leaves, tree = jax.tree.flatten(
             result, is_leaf=lambda value: is_measurement(value) or isinstance(value, Operator)
         )
-        tracing.check_observables(filter(is_measurement, leaves))
         template, operands = TracedOperator.of(leaves)
         sites = [
             (tracing.site_of(leaf), tracing.site_of(getattr(leaf, "obs", None))) for leaf in leaves

@@ -133,3 +133,28 @@ def test_what_is_told_about_a_circuit(name):
 def test_errors(transform, function, message):
     with pytest.raises(bellhop.CompileError, match=message):
         bellhop.qjit(transform(on("lightning.qubit", function)))(jnp.array([0.1, 0.4, 0.7]))
+
+
+@pytest.mark.parametrize("transform", [qml.metric_tensor, qml.gradients.quantum_fisher])
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_metrics_have_derivatives(transform, device):
+    metric = transform(on(device, one))
+    total = lambda p: jnp.sum(jnp.sin(metric(p)))
+    at, step = np.array([0.1, 0.4, 0.7]), 1e-5 * np.eye(3)
+    values = bellhop.qjit(total)
+    differences = [(values(at + each) - values(at - each)) / 2e-5 for each in step]
+    assert_near(bellhop.qjit(bellhop.grad(total))(at), np.array(differences))
+
+
+def test_tapes_are_executed_in_the_program():
+    def executed(x):
+        gates = [qml.RX(x, 0), qml.RX(x, 0), qml.RY(x, 1)]
+        first = qml.tape.QuantumScript(gates, [qml.expval(qml.Z(0)), qml.probs(wires=1)])
+        second = qml.tape.QuantumScript([qml.RX(x, 0)], [qml.expval(qml.Y(0))])
+        program = qml.CompilePipeline([qml.transforms.merge_rotations])
+        device = qml.device("lightning.qubit", wires=2)
+        return qml.execute([first, second], device, transform_program=program)
+
+    assert_near(bellhop.qjit(executed)(0.4), executed(0.4))
+    (slope, _), other = bellhop.qjit(bellhop.jacobian(executed))(0.4)
+    assert_near((slope, other), (-2 * np.sin(0.8), -np.cos(0.4)))

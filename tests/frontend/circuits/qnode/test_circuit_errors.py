@@ -155,12 +155,12 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "product made before a loop": (
         observable_before_loop,
-        "the observable Z(0) @ X(1) was made before a loop or a conditional, where it is a gate",
+        "Z(0) @ X(1) was made before a loop or a conditional, where it is a gate",
     ),
     "Pauli made before a loop": (
         pauli_before_loop,
-        "the observable Z(0) was made before a loop or a conditional, where it is a gate. Make "
-        "it where it is measured, or outside the QNode.",
+        "Z(0) was made before a loop or a conditional, where it is a gate. Make "
+        "it where it is measured or a part of another operator, or outside the QNode.",
     ),
     "gate of a qutrit": (
         lambda x: qml.TRX(x, wires=0),
@@ -168,7 +168,7 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "sum made before a loop": (
         sum_before_loop,
-        "the observable Z(0) + X(1) was made before a loop or a conditional, where it is a gate",
+        "Z(0) + X(1) was made before a loop or a conditional, where it is a gate",
     ),
 }
 
