@@ -21,7 +21,8 @@ SUFFIXES = (".py", ".cc", ".h", ".toml")
 
 def sources(folder: Path) -> list[Path]:
     """Return the files of a folder that somebody writes."""
-    return sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
+    found = (path for path in folder.rglob("*") if path.suffix in SUFFIXES)
+    return sorted(path for path in found if not path.is_symlink())
 
 
 def lines(paths: list[Path]) -> int:
