@@ -91,7 +91,7 @@ def known_or_bound(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     return bind_equation(eqn, *operands)
 
 
-def known_or_none(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+def known_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     """Evaluate an equation by NumPy; its results are None where an operand is, or NumPy cannot."""
     try:
         if any(operand is None for operand in operands) or not _is_computable(eqn):

@@ -10,12 +10,11 @@ import jax
 from jax.core import AbstractValue
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
-from jax.typing import ArrayLike
 
 from bellhop_runtime import DTYPES
 
-#: What a primitive takes or returns: an array, or for an operand a number in its place.
-Operand: TypeAlias = ArrayLike
+#: A value of a program: what a primitive takes or returns.
+Operand: TypeAlias = jax.Array
 #: The handle of a circuit's state, u32[2].
 Handle: TypeAlias = jax.Array
 #: The label of a wire, or one that the program computes.

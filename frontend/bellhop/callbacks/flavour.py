@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jax.extend.core import Effect, JaxprEqn, Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
+from jax.interpreters.mlir import ir
 from jax.tree_util import PyTreeDef
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops, keep_rules_around
@@ -148,7 +149,7 @@ class Flavour:
         """Call a target, and return what its function does."""
         return jax.tree.unflatten(target.out_tree, self.primitive.bind(*leaves, target=target))
 
-    def run(self, *leaves: Any, target: CallbackTarget) -> list[Any]:
+    def run(self, *leaves: Operand, target: CallbackTarget) -> list[Any]:
         """Call right away, where no program is being traced."""
         return [jnp.asarray(result) for result in call_with_arrays(target, leaves)]
 
@@ -187,7 +188,7 @@ class Flavour:
         raise target.derivative_error()
 
     def lower(
-        self, ctx: mlir.LoweringRuleContext, *operands: Operand, target: CallbackTarget
+        self, ctx: mlir.LoweringRuleContext, *operands: ir.Value, target: CallbackTarget
     ) -> Sequence[Any]:
         """Lower a call to our dialect, or in programs of JAX's own to what these can hold."""
         lowering = lowering_in_progress()

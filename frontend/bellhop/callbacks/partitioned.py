@@ -15,6 +15,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.tree_util import PyTreeDef
 
+from bellhop.base.types import Operand
 from bellhop.callbacks.eager import call_with_arrays
 from bellhop.compiler.target import CallbackTarget
 from bellhop_runtime import keep_failure, look_at_failure
@@ -23,7 +24,7 @@ from bellhop_runtime import keep_failure, look_at_failure
 _NUMBER = ShapedArray((2,), np.dtype(np.uint32))
 
 
-def _attempt(target: CallbackTarget, *leaves: Any) -> tuple[Any, ...]:
+def _attempt(target: CallbackTarget, *leaves: Operand) -> tuple[Any, ...]:
     """Call a target; return the number of its exception, and the results."""
     try:
         return np.zeros(_NUMBER.shape, _NUMBER.dtype), *call_with_arrays(target, leaves)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 from jax.interpreters import ad, mlir
+from jax.interpreters.mlir import ir
 
 from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.flavour import Flavour, Report, ordered_effect, uninstantiated
@@ -31,7 +32,7 @@ class Tap(Flavour):
         """Tap leaves; return ``(args, kwargs)`` of what flows on."""
         return jax.tree.unflatten(target.in_tree, self.primitive.bind(*leaves, target=target))
 
-    def run(self, *leaves: Any, target: CallbackTarget) -> list[Any]:
+    def run(self, *leaves: Operand, target: CallbackTarget) -> list[Any]:
         """Tap right away, where no program is being traced."""
         _WITHOUT_RESULTS.primitive.bind(*leaves, target=target)
         return [jnp.asarray(leaf) for leaf in leaves]
@@ -92,7 +93,7 @@ class Tap(Flavour):
         return eqn, eqn, none, all_, residuals
 
     def lower(
-        self, ctx: mlir.LoweringRuleContext, *operands: Operand, target: CallbackTarget
+        self, ctx: mlir.LoweringRuleContext, *operands: ir.Value, target: CallbackTarget
     ) -> Sequence[Any]:
         """Lower to a call without results, whose operands go on."""
         of_call = ctx.replace(primitive=_WITHOUT_RESULTS.primitive, avals_out=())

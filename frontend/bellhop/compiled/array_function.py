@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bellhop.base.types import Operand
+
 
 class ArrayFunction:
     """A function of arrays, compiled; its derivatives and its mapped one are such again.
@@ -46,7 +48,7 @@ class ArrayFunction:
     def pullback(self, active: tuple[bool, ...]) -> "ArrayFunction":
         """Return the function of arguments and cotangents that returns active cotangents."""
 
-        def pull(*leaves: Any) -> list[Any]:
+        def pull(*leaves: Operand) -> list[Any]:
             args, cotangents = leaves[: len(active)], leaves[len(active) :]
             results, transpose = jax.vjp(*self._at(args, active))
             pairs = zip(cotangents, results, strict=True)
@@ -57,7 +59,7 @@ class ArrayFunction:
     def pushforward(self, active: tuple[bool, ...]) -> "ArrayFunction":
         """Return the function of arguments and active tangents that returns tangents."""
 
-        def push(*leaves: Any) -> list[Any]:
+        def push(*leaves: Operand) -> list[Any]:
             args, tangents = leaves[: len(active)], leaves[len(active) :]
             function, *primals = self._at(args, active)
             return jax.jvp(function, primals, list(tangents))[1]

@@ -48,7 +48,7 @@ def _of_leaves(function: Any, static: Any, in_tree: PyTreeDef) -> ArrayFunction:
     if (static, in_tree) not in known:
         traceable = traced(function.user_function)
 
-        def flat(*leaves: Any) -> Any:
+        def flat(*leaves: Operand) -> Any:
             args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
             return traceable(*args, **kwargs)
 

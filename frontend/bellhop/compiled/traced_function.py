@@ -10,7 +10,7 @@ from bellhop.base.flat import restored_arguments
 from bellhop.base.signature import check_arrays, describe, leaf_signature, result_arrays
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.base.static_arguments import Static, StaticArguments
-from bellhop.base.types import Args, Kwargs
+from bellhop.base.types import Args, Kwargs, Operand
 from bellhop.compiled.programs import Made
 from bellhop.compiler.compile import compile_program
 from bellhop.errors import CompileError
@@ -114,7 +114,7 @@ class TracedFunction:
                 )
         out_tree = None
 
-        def flat_function(*leaves: Any) -> list[Any]:
+        def flat_function(*leaves: Operand) -> list[Any]:
             nonlocal out_tree
             given = restored_arguments(*jax.tree.unflatten(in_tree, leaves))
             args, kwargs = static.merge(*given)

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax.experimental.buffer_callback import ExecutionStage
 
+from bellhop.base.types import Operand
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import DifferentiableCompileError
 
@@ -56,7 +57,7 @@ class BufferTarget(CallbackTarget):
         function = self.function if self._takes_leaves and one_leaf_out else self._with_leaves
         return functools.partial(function, _CONTEXT)
 
-    def _with_leaves(self, context: Any, *leaves: Any) -> Any:
+    def _with_leaves(self, context: Any, *leaves: Operand) -> Any:
         results = self.out_tree.num_leaves
         out = jax.tree.unflatten(self.out_tree, leaves[:results])
         args, kwargs = jax.tree.unflatten(self.in_tree, leaves[results:])

@@ -41,7 +41,7 @@ def _canonical(value: object) -> np.ndarray:
 def _emit(
     ctx: mlir.LoweringRuleContext,
     function: Callable[..., Sequence[Any]],
-    token: Operand,
+    token: ir.Value | None,
     operands: Sequence[Any],
     operand_avals: Sequence[Any],
     result_avals: Sequence[Any],
@@ -56,7 +56,7 @@ def _emit(
         which JAX need not keep alive.
     """
 
-    def called(*leaves: Any) -> tuple[np.ndarray, ...]:
+    def called(*leaves: Operand) -> tuple[np.ndarray, ...]:
         return tuple(map(_canonical, call_by_us(function, leaves)))
 
     called.__name__ = name = str(ctx.primitive)
@@ -76,7 +76,7 @@ def _emit(
 
 def _lower_buffer_callback(
     ctx: mlir.LoweringRuleContext,
-    *operands: Operand,
+    *operands: ir.Value,
     callback: Callable[..., None],
     in_tree: PyTreeDef,
     out_tree: PyTreeDef,
@@ -109,7 +109,7 @@ def _call(
     ctx: mlir.LoweringRuleContext,
     target: CallbackTarget,
     operands: Sequence[Any],
-    token: Operand,
+    token: ir.Value | None,
     has_side_effect: bool,
 ) -> tuple[list[Any], Any]:
     lowering = lowering_in_progress()

@@ -22,7 +22,6 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import ir_type
 from bellhop.base.scoped_state import ScopedState
-from bellhop.base.types import Operand
 from bellhop_mlir.dialects import callback as dialect
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class Lowering:
         target: "CallbackTarget",
         kind: str,
         operands: Sequence[Any],
-        token: Operand,
+        token: ir.Value | None,
         *,
         n_arguments: int | None = None,
     ) -> tuple[list[Any], Any]:

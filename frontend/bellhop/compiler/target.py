@@ -12,6 +12,7 @@ from jax.typing import DTypeLike
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.base.source import definition_site, function_name, qualified_name
+from bellhop.base.types import Operand
 from bellhop.base.workers import Startable, Workers
 from bellhop.compiler.batching import OnThreads
 from bellhop.compiler.declared_numbers import as_declared, takes_number
@@ -186,7 +187,7 @@ class CallbackTarget:
             return self.function
         return self._through_trees
 
-    def _through_trees(self, *leaves: Any) -> Any:
+    def _through_trees(self, *leaves: Operand) -> Any:
         if self.takes_device:
             *leaves, ordinal = leaves  # type: ignore[assignment]
         args, kwargs = jax.tree.unflatten(self.in_tree, leaves)

@@ -11,7 +11,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.tree_util import PyTreeDef
 
 from bellhop.base.flat import Flat
-from bellhop.base.types import PyTree
+from bellhop.base.types import Operand, PyTree
 
 Step = Callable[..., tuple[Any, Any]]
 
@@ -215,7 +215,7 @@ def _listed(flat: Flat) -> str:
     return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in flat.leaves)
 
 
-def _common_dtype(*leaves: Any) -> Any:
+def _common_dtype(*leaves: Operand) -> Any:
     first = leaves[0]
     # Random keys are of a type that promotion does not know.
     if all(_same_dtype(first, leaf) for leaf in leaves):

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from bellhop.base.source import function_name
+from bellhop.base.types import Operand
 from bellhop.compiled.array_function import ArrayFunction
 from bellhop.compiled.qjit import qjit
 from bellhop.frameworks.torch_tensors import import_torch, is_only_traced, to_array, to_tensor
@@ -110,7 +111,7 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         if in_tree not in by_structure:
 
-            def flat(*leaves: Any) -> Any:
+            def flat(*leaves: Operand) -> Any:
                 args, kwargs = jax.tree.unflatten(in_tree, leaves)
                 return fn(*args, **kwargs)
 

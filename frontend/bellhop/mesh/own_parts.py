@@ -15,6 +15,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from bellhop.base.declared_types import ResultTypeError
 from bellhop.base.source import user_site
+from bellhop.base.types import Operand
 
 
 def specs_of_results(what: str, declared: Any) -> list[NamedSharding]:
@@ -83,7 +84,7 @@ def call_with_own_parts(
         for aval, sharding in zip(avals, spread, strict=True)
     )
 
-    def on_each(*leaves: Any) -> list[Any]:
+    def on_each(*leaves: Operand) -> list[Any]:
         return jax.tree.leaves(call(leaves, (parts, tree)))
 
     mapped = jax.shard_map(

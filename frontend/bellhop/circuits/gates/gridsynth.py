@@ -17,7 +17,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop._pennylane.patches.rs_decomposition import decompose_by, of_value
-from bellhop.base.types import Operand
+from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.gates.control_flow import ControlFlow
 from bellhop.circuits.gates.wires import is_dynamic
@@ -113,7 +113,7 @@ def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) ->
         (wire,) = rotation.wires
         branches = [lambda make=make: make(wire) and None for make in _GATES]
 
-        def body(carried: Any, iteration: Operand) -> Any:
+        def body(carried: PyTree, iteration: Operand) -> Any:
             circuit.branch(Branches("gridsynth", codes[iteration], _NAMES, branches))
             return carried
 

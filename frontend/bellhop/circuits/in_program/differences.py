@@ -77,7 +77,7 @@ def with_differences(
         values = at(here)
         shifted = jax.lax.map(lambda point: at(here + point), points)
 
-        def tangent(value: Any, values: Any) -> Any:
+        def tangent(value: Operand, values: Any) -> Any:
             if not jnp.issubdtype(value.dtype, jnp.inexact):
                 return jnp.zeros(value.shape, jax.dtypes.float0)
             once = lambda array: undifferentiable(array, f"{where}: {DIFFERENCES_OF_DIFFERENCES}")

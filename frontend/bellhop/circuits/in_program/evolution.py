@@ -115,7 +115,7 @@ class Evolution:
     end: tuple[int, ...]
     devices: DeviceWires | None = None
 
-    def applied(self, state: Any, tables: Sequence[Any]) -> Any:
+    def applied(self, state: Operand, tables: Sequence[Any]) -> Any:
         """Return a state after all matrices, differentiated as JAX does, state by state.
 
         Args:
@@ -124,7 +124,7 @@ class Evolution:
         """
         return self._on_each(self._applied, 1, 1)(state, *tables)
 
-    def applied_by_adjoint(self, state: Any, tables: Sequence[Any]) -> Any:
+    def applied_by_adjoint(self, state: Operand, tables: Sequence[Any]) -> Any:
         """Return a state after matrices that are orthogonal, differentiated by the adjoint method.
 
         Args:
@@ -172,7 +172,7 @@ class Evolution:
 
         return on_each
 
-    def _applied(self, state: Any, *tables: Any) -> Any:
+    def _applied(self, state: Operand, *tables: Any) -> Any:
         matrices = _matrices(tables)
         for place in self.places:
             if isinstance(place, PlacedExchange):
@@ -182,7 +182,7 @@ class Evolution:
             state = self._product(self._chosen(matrices, place), rows).reshape(state.shape)
         return self._at_end(state)
 
-    def _tangent(self, state: Any, tangent: PyTree, *tables: Any) -> Any:
+    def _tangent(self, state: Operand, tangent: PyTree, *tables: Any) -> Any:
         n_tables = len(tables) // 2
         matrices, matrix_tangents = _matrices(tables[:n_tables]), _matrices(tables[n_tables:])
         for place in self.places:
@@ -198,7 +198,7 @@ class Evolution:
             state, tangent = self._product(matrix, rows).reshape(shape), moving.reshape(shape)
         return self._at_end(tangent)
 
-    def _cotangents(self, state: Any, cotangent: Operand, *tables: Any) -> tuple[Any, ...]:
+    def _cotangents(self, state: Operand, cotangent: Operand, *tables: Any) -> tuple[Any, ...]:
         matrices = _matrices(tables)
         found = [[jnp.zeros_like(row) for row in rows] for rows in matrices]
         start = self.places[-1].after
@@ -264,17 +264,17 @@ class Evolution:
         parts = len(matrix) // (n_blocks * entries)
         return matrix.reshape((parts, n_blocks, entries) * 2)
 
-    def _exchanged(self, state: Any, place: PlacedExchange) -> Any:
+    def _exchanged(self, state: Operand, place: PlacedExchange) -> Any:
         assert self.devices is not None
         moved = permuted(state, place.before, place.between, self.base)
         return self.devices.exchanged(moved, place.exchange)
 
-    def _in_front(self, state: Any, place: PlacedMatrix) -> Any:
+    def _in_front(self, state: Operand, place: PlacedMatrix) -> Any:
         """Return a state as rows, those of the qubits of a matrix."""
         moved = permuted(state, place.before, place.after, self.base)
         return moved.reshape(len(state) * self.base ** len(place.qubits), -1)
 
-    def _at_end(self, state: Any) -> Any:
+    def _at_end(self, state: Operand) -> Any:
         return permuted(state, self.places[-1].after, self.end, self.base)
 
     @staticmethod

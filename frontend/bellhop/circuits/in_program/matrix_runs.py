@@ -26,6 +26,7 @@ import numpy as np
 import pennylane as qml
 from pennylane.ops.functions import bind_new_parameters
 
+from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.in_program.blocks import Block, grouped, known_product, products
 from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires, local_qubits
@@ -96,7 +97,7 @@ class MatrixRun:
     def applied(
         self,
         operations: Sequence[tuple[Any, tuple[int, ...]]],
-        state: Any,
+        state: Operand,
         plan: ExchangePlan | None = None,
     ) -> Any:
         """Return a state after operations.
@@ -147,7 +148,7 @@ class MatrixRun:
         steps: Sequence[Block | Exchange],
         devices: tuple[int, ...],
         n_qubits: int,
-        state: Any,
+        state: Operand,
     ) -> tuple[list[PlacedMatrix | PlacedExchange], list[Any]]:
         """Say where blocks act; return that and tables of their matrices."""
         order = local_qubits(devices, n_qubits)
@@ -362,7 +363,7 @@ def _with(op: qml.operation.Operator, data: Sequence[Any]) -> Any:
         return bind_new_parameters(op, data)
 
 
-def _numpy(number: Any) -> Any:
+def _numpy(number: Operand) -> Any:
     return np.asarray(number) if isinstance(number, jax.Array) else number
 
 

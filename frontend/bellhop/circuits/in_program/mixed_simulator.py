@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.matrix_runs import MOST_WIRES
 from bellhop.circuits.in_program.pauli_transfer import (
@@ -104,7 +105,7 @@ class MixedSimulator(Simulator):
             return lambda rows: jnp.asarray(matrix, rows.dtype) @ rows
         operators = kraus_operators(op)
 
-        def apply(means: Any) -> Any:
+        def apply(means: Operand) -> Any:
             before = matrix_of(means.reshape((4,) * k), k)
             after = sum(operator @ before @ operator.conj().T for operator in operators)
             return jnp.real(of_matrix(after, k)).reshape(-1)
@@ -144,7 +145,7 @@ class MixedSimulator(Simulator):
         shares = [np.array([1.0, *[self._visibility] * 3])] * state.ndim
         return state * jnp.asarray(functools.reduce(np.multiply.outer, shares), state.dtype)
 
-    def _mean_of_terms(self, means: Any, terms: Sequence[Any]) -> Any:
+    def _mean_of_terms(self, means: Operand, terms: Sequence[Any]) -> Any:
         words = [self._word(factors) for _, factors in terms]
         places = [np.ravel_multi_index(word, means.shape) for word in words if word is not None]
         of_words = iter(jnp.real(means.reshape(-1)[np.array(places, int)]))
@@ -164,7 +165,7 @@ class MixedSimulator(Simulator):
             letters[self.wires(factor.wire)] = _LETTERS[factor.name]
         return tuple(letters)
 
-    def _mean(self, means: Any, factors: Sequence[Factor]) -> Any:
+    def _mean(self, means: Operand, factors: Sequence[Factor]) -> Any:
         qubits = [self.wires(wire) for factor in factors for wire in factor.wires]
         rest = _partial_trace(means, qubits)
         for factor in factors:
@@ -173,7 +174,7 @@ class MixedSimulator(Simulator):
             rest = jnp.tensordot(jnp.asarray(shares), rest, axes=k)
         return jnp.real(rest)
 
-    def _multiplied(self, means: Any, factor: Factor) -> Any:
+    def _multiplied(self, means: Operand, factor: Factor) -> Any:
         """Return the means of a state that a factor was multiplied to from the left."""
         qubits = list(map(self.wires, factor.wires))
         matrix = product_from_left(matrix_of_factor(factor), len(qubits))
@@ -208,7 +209,7 @@ class MixedSimulator(Simulator):
         return self.density_matrix(state, range(state.ndim))
 
 
-def _partial_trace(means: Any, qubits: Sequence[int]) -> Any:
+def _partial_trace(means: Operand, qubits: Sequence[int]) -> Any:
     """Return the means of words on qubits, in their order."""
     kept = sorted(qubits)
     rest = means[tuple(slice(None) if qubit in kept else 0 for qubit in range(means.ndim))]

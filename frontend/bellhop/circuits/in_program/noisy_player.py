@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import jax
 import pennylane as qml
 
+from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.noise_models import NoiseOfModel, is_same
 from bellhop.circuits.gates.rewrites import Rewrite
@@ -78,7 +79,7 @@ class NoisyPlayer(Player):
             else:
                 self._apply_as_is(list(group))
 
-    def allocate(self, op: Any) -> NoReturn:
+    def allocate(self, op: qml.operation.Operator) -> NoReturn:
         """Refuse: PennyLane's noise models see wires that are none of the device's."""
         raise CompileError(
             f"{self.circuit.where}: it has {op.name} and qml.add_noise, which are supported "
@@ -86,7 +87,7 @@ class NoisyPlayer(Player):
             "length. Use wires of the device, or write channels behind the gates."
         )
 
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, with noise around that, and return the outcome."""
         if self.seen.is_taken is not None:
             raise CompileError(
@@ -115,12 +116,17 @@ class NoisyPlayer(Player):
         )
 
     def for_loop(
-        self, n_iterations: Any, body: Body, carried: Any = (), *, is_nest: bool = False
+        self,
+        n_iterations: int | Operand,
+        body: Body,
+        carried: PyTree = (),
+        *,
+        is_nest: bool = False,
     ) -> Any:
         """Run a loop of the circuit's; return the carried values."""
         return super().for_loop(n_iterations, self._noting(body), carried, is_nest=is_nest)
 
-    def while_loop(self, condition: Any, body: Body, carried: Any) -> Any:
+    def while_loop(self, condition: Any, body: Body, carried: PyTree) -> Any:
         """Run a loop of the circuit's; return the carried values."""
         return super().while_loop(condition, self._noting(body), carried)
 
@@ -136,7 +142,7 @@ class NoisyPlayer(Player):
 
         return noted
 
-    def branch(self, index: Any, branches: Sequence[Callable[[Player], Any]]) -> Any:
+    def branch(self, index: Operand, branches: Sequence[Callable[[Player], Any]]) -> Any:
         """Run one branch; where an outcome decides which, with the noise of all of them."""
         if not self._is_of_outcomes(index):
             return super().branch(index, branches)
@@ -175,7 +181,7 @@ class NoisyPlayer(Player):
             found.update(zip(places, statistics, strict=True))
         return [found[n] for n in range(len(leaves))]
 
-    def _with_noise(self, op: Any) -> list[Any]:
+    def _with_noise(self, op: qml.operation.Operator) -> list[Any]:
         seen = self.seen
         is_first, seen.is_first = seen.is_first, False
         if is_control_flow(op):
@@ -191,7 +197,7 @@ class NoisyPlayer(Player):
         self.circuit.precision.take([op.data for op in operations])
         self.circuit.apply(self.behind(operations))
 
-    def _is_of_outcomes(self, index: Any) -> bool:
+    def _is_of_outcomes(self, index: Operand) -> bool:
         """Tell whether an outcome decides a conditional."""
         outcomes = set(map(id, self.seen.outcomes))
         carried = set(map(id, self.seen.carried))

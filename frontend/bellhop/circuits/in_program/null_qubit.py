@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
+from bellhop.base.types import Operand, Wire
 from bellhop.circuits.circuit.rows_in_program import results_of_rows
 from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, QNodeCall
 from bellhop.circuits.gates.broadcasting import TracedRow
@@ -53,7 +54,7 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
     if options.get("track_resources"):
         tracker = ResourceTracker(options.get("resources_filename"), len(wires))
 
-    def run_row(rows: TracedRow, _: Any, *inputs: Any) -> tuple[Any, list[Any], Any]:
+    def run_row(rows: TracedRow, _: Any, *inputs: Operand) -> tuple[Any, list[Any], Any]:
         faults = WireFaults(wires, where)
         circuit = _NullCircuit(wires, where, rows, faults)
         circuit.tracker = tracker
@@ -87,9 +88,9 @@ class _NullCircuit(ProgramCircuit):
             self.tracker.count(gates)
         super().apply(operations)
 
-    def _apply_gate(self, op: Any, depth: int) -> None:
+    def _apply_gate(self, op: qml.operation.Operator, depth: int) -> None:
         pass
 
-    def _measured(self, label: Any, *, reset: bool, postselect: int) -> Any:
+    def _measured(self, label: Wire, *, reset: bool, postselect: int) -> Any:
         """Return the outcome zero, or the one that is asked for."""
         return jnp.asarray(postselect == 1)

@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from bellhop.base.types import Operand
+
 # More words, and more sets of flipped qubits, are gone through in a loop.
 _MOST_UNROLLED = 8
 
@@ -41,7 +43,7 @@ class Word(NamedTuple):
         return sum(is_ == "Y" for _, is_ in self.letters) % 4
 
 
-def applied(words: Sequence[Word], state: Any) -> Any:
+def applied(words: Sequence[Word], state: Operand) -> Any:
     """Return a state after a sum of words, the real and imaginary part of whose amplitudes it has.
 
     Args:
@@ -60,7 +62,7 @@ def applied(words: Sequence[Word], state: Any) -> Any:
     )
 
 
-def flipped(state: Any, mask: int, n_qubits: int) -> Any:
+def flipped(state: Operand, mask: int, n_qubits: int) -> Any:
     """Return a state some of whose qubits are flipped; neighbours are one axis, reversed."""
     bits = [bool(mask >> place & 1) for place in reversed(range(n_qubits))]
     starts = [n for n, bit in enumerate(bits) if not n or bit != bits[n - 1]]
@@ -70,7 +72,7 @@ def flipped(state: Any, mask: int, n_qubits: int) -> Any:
     return jnp.flip(state.reshape(len(state), *sizes), axes).reshape(state.shape)
 
 
-def _after_diagonal(words: Sequence[Word], state: Any, n_qubits: int) -> Any:
+def _after_diagonal(words: Sequence[Word], state: Operand, n_qubits: int) -> Any:
     """Return a state after a diagonal matrix, that of words without their flips."""
     after = jnp.zeros_like(state)
     for is_imaginary in (False, True):
@@ -86,7 +88,7 @@ def _signs(words: Sequence[Word], n_qubits: int, dtype: DTypeLike) -> Any:
     masks = np.array([word.mask("YZ", n_qubits) for word in words], np.uint32)
     shares = _shares(words, dtype)
 
-    def add(total: Any, word: tuple[Any, Any]) -> tuple[Any, None]:
+    def add(total: Operand, word: tuple[Any, Any]) -> tuple[Any, None]:
         mask, share = word
         return total + share * _sign(_numbers(n_qubits), mask, dtype), None
 
@@ -98,14 +100,14 @@ def _signs(words: Sequence[Word], n_qubits: int, dtype: DTypeLike) -> Any:
     return total
 
 
-def _in_loop(words: Sequence[Word], state: Any, n_qubits: int) -> Any:
+def _in_loop(words: Sequence[Word], state: Operand, n_qubits: int) -> Any:
     flips = np.array([word.mask("XY", n_qubits) for word in words], np.uint32)
     masks = np.array([word.mask("YZ", n_qubits) for word in words], np.uint32)
     is_imaginary = np.array([word.power % 2 == 1 for word in words])
 
     # Its values are made again for derivatives: a state for each word would be kept.
     @jax.checkpoint
-    def add(total: Any, word: Any) -> tuple[Any, None]:
+    def add(total: Operand, word: Any) -> tuple[Any, None]:
         flip, mask, share, is_imaginary = word
         source = _numbers(n_qubits) ^ flip
         there = share * _sign(source, mask, state.dtype) * state[:, source]

@@ -68,7 +68,7 @@ def of_matrix(matrix: Operand, qubits: int) -> Any:
     return rest
 
 
-def matrix_of(means: Any, qubits: int) -> Any:
+def matrix_of(means: Operand, qubits: int) -> Any:
     """Return the matrix that has these means, which have an axis of four for each qubit."""
     xp = _numpy_of(means)
     rest = _in_precision(xp.asarray(means))

@@ -91,7 +91,7 @@ def _carried_besides(
     used = [False, *[True] * len(others)]
     alone, _ = dce(closed, used, [*used, True])
 
-    def one(before: list[Any], number: Any) -> tuple[list[Any], list[Any]]:
+    def one(before: list[Any], number: Operand) -> tuple[list[Any], list[Any]]:
         return eval_jaxpr(alone.jaxpr, alone.consts, *before, number), before
 
     return jax.lax.scan(one, list(others), numbers)
@@ -116,7 +116,7 @@ class _Loop:
         self.run = jax.custom_jvp(self._forwards)
         self.run.defjvp(self._jvp)
 
-    def _one(self, jaxpr: Any, state: Any, number: Any, given: Sequence[Any]) -> Any:
+    def _one(self, jaxpr: Any, state: Operand, number: Operand, given: Sequence[Any]) -> Any:
         others, consts = given[: self._n_others], given[self._n_others :]
         return eval_jaxpr(jaxpr, consts, state, *others, number)[0]
 
@@ -129,10 +129,10 @@ class _Loop:
         of_rows, of_rest = iter(rows), iter(rest)
         return [next(of_rows if yes else of_rest) for yes in self._changes]
 
-    def _forwards(self, state: Any, numbers: Any, *given: Any) -> Any:
+    def _forwards(self, state: Operand, numbers: Any, *given: Any) -> Any:
         rows, rest = self._split(given)
 
-        def one(state: Any, row: Operand) -> tuple[Any, None]:
+        def one(state: Operand, row: Operand) -> tuple[Any, None]:
             number, here = row
             return self._one(self._jaxpr, state, number, self._joined(here, rest)), None
 
@@ -150,7 +150,7 @@ class _Loop:
     def _pushforward(self, saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         _, state, numbers, *given = saved
 
-        def run(state: Any, *moving: Any) -> Any:
+        def run(state: Operand, *moving: Any) -> Any:
             return self._forwards(state, numbers, *_replaced(given, moving))
 
         return [jax.jvp(run, (state, *filter(_is_moving, given)), tuple(tangents))[1]]
@@ -166,7 +166,7 @@ class _Loop:
             inverse = lambda state: self._one(self._plain, state, number, now)
             [before] = jax.vjp(inverse, jnp.zeros_like(state))[1](state)
 
-            def iteration(state: Any, *moving: Any) -> Any:
+            def iteration(state: Operand, *moving: Any) -> Any:
                 return self._one(self._jaxpr, state, number, _replaced(now, moving))
 
             _, pull = jax.vjp(iteration, before, *filter(_is_moving, now))
@@ -183,7 +183,7 @@ class _Loop:
         return [cotangent, *(each for each in found if each is not None)]
 
 
-def _is_moving(value: Any) -> bool:
+def _is_moving(value: Operand) -> bool:
     return jnp.issubdtype(value.dtype, jnp.inexact)
 
 

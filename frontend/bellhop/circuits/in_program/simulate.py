@@ -12,6 +12,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.source import named_after
+from bellhop.base.types import Operand
 from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, SINGLE_BRANCH, QNodeCall
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of, options_of
@@ -103,7 +104,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     sizes = np.array(shots.copies)
 
     def run(
-        simulator: Simulator, outcomes: Any, drawn: Drawn, key: Any, row: Any, *inputs: Any
+        simulator: Simulator, outcomes: Any, drawn: Drawn, key: Any, row: Operand, *inputs: Operand
     ) -> Any:
         nonlocal results, method, postselects, uncounted
         is_here = drawn.branch_of_shot == outcomes
@@ -154,13 +155,13 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     if is_random:
         offer_seed_of(qnode.device)
 
-    def drawn_by(total: Any, values: Any) -> Any:
+    def drawn_by(total: Operand, values: Any) -> Any:
         total = jax.lax.stop_gradient(total)
         if not is_random:
             return values
         return checked(values, DrawCheck(where), total, fails=jnp.isnan(total))
 
-    def of_row(row: Any) -> Any:
+    def of_row(row: Operand) -> Any:
         key = random_key(row, *inputs) if is_random else no_key
 
         def once(outcomes: Any, drawn: Drawn) -> list[Any]:
@@ -226,7 +227,7 @@ def _sum(one: Any, other: Any) -> Any:
     return one | other if one.dtype == bool else one + other
 
 
-def _in_type(value: Any, before: Any, after: Any) -> Any:
+def _in_type(value: Operand, before: Any, after: Any) -> Any:
     return value.astype(after) if value.dtype == before else value
 
 

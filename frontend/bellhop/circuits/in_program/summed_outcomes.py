@@ -28,6 +28,7 @@ from jax.interpreters import batching, mlir
 from bellhop._jax.private import bind_equation
 from bellhop.base.equations import equations_of, inner_jaxprs, inputs_of, with_inner_jaxprs
 from bellhop.base.rewriting import Rules, rewrite
+from bellhop.base.types import Operand
 from bellhop.circuits.derivatives.tangents import without_tangents
 from bellhop.circuits.operations.marks import Mark, has_mark, marked
 
@@ -59,7 +60,7 @@ def outcome_of(outcomes: Any, place: Any) -> tuple[Any, Any]:
     return bit, place
 
 
-def summable(state: Any) -> Any:
+def summable(state: Operand) -> Any:
     """Return a state in which ``with_sums`` may sum over outcomes: what follows is linear in it."""
     return marked(state, mark=_SUMMABLE)
 
@@ -143,7 +144,7 @@ def _add_up(eqn: JaxprEqn, *given: Any) -> list[Any]:
     body, n_outcomes = eqn.params["body"], eqn.params["n_outcomes"]
     dtype = body.invars[0].aval.dtype
 
-    def add(total: Any, combination: Any) -> Any:
+    def add(total: Operand, combination: Any) -> Any:
         bits = [(combination >> number) & 1 for number in range(n_outcomes)]
         [state] = eval_jaxpr(body, (), *bits, *given)
         return total + state, None

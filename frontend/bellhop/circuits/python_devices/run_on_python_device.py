@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.base.types import Operand
 from bellhop.circuits.circuit.rows_in_program import results_of_rows
 from bellhop.circuits.circuit.traced_circuit import QNodeCall
 from bellhop.circuits.gates.broadcasting import TracedRow
@@ -35,7 +36,7 @@ def run_on_python_device(call: QNodeCall) -> Any:
     if shots.total:
         offer_seed_of(qnode.device)
 
-    def run_row(rows: TracedRow, row: Any, *inputs: Any) -> tuple[Any, list[Any], Any]:
+    def run_row(rows: TracedRow, row: Operand, *inputs: Operand) -> tuple[Any, list[Any], Any]:
         recorded = RecordedCircuit(where, rows, qnode.device.wires)
         leaves, tree = call.function.play(recorded, inputs, Player(rewriting(qnode)))
         processes = [leaf for leaf in leaves if is_measurement(leaf)]

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
+from bellhop.base.types import Wire
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.decompositions import decomposition_of
@@ -65,7 +66,7 @@ class RecordedCircuit(TapeCircuit):
             return Measured(with_computed_wires(process, self._wire), None)
         return Measured(process, self._part(process.obs))
 
-    def _part(self, op: Any) -> TemplatePart:
+    def _part(self, op: qml.operation.Operator) -> TemplatePart:
         if isinstance(op, qml.ops.MidMeasure) and any(map(is_dynamic, op.wires)):
             raise CompileError(
                 f"{self.where}: a wire that is measured in the middle is computed in the program, "
@@ -76,7 +77,7 @@ class RecordedCircuit(TapeCircuit):
         self._check_known(op)
         return part_of(op, self._operand)
 
-    def _wire(self, wire: Any) -> int:
+    def _wire(self, wire: Wire) -> int:
         """Return the number of the operand that a computed wire becomes."""
         if not self._device_wires:
             raise CompileError(
@@ -144,7 +145,7 @@ class RecordedCircuit(TapeCircuit):
         )
 
 
-def _inner_values(op: Any) -> list[Any]:
+def _inner_values(op: qml.operation.Operator) -> list[Any]:
     """Return what an operation is made of beside its parameters and other operations."""
     hyperparameters = getattr(op, "hyperparameters", {})
     parts = [part for part in hyperparameters.values() if isinstance(part, qml.operation.Operator)]
@@ -163,7 +164,7 @@ def _name(made: Any) -> str:
     return getattr(made, "name", None) or type(made).__name__
 
 
-def _is_of_product(op: Any) -> bool:
+def _is_of_product(op: qml.operation.Operator) -> bool:
     """Tell whether an operation is an inverse or controlled product of computed parameters."""
     if not isinstance(op, qml.ops.op_math.SymbolicOp):
         return False
@@ -171,7 +172,7 @@ def _is_of_product(op: Any) -> bool:
     return is_traced and (isinstance(op.base, qml.ops.Prod) or _is_of_product(op.base))
 
 
-def _holds_parameters(op: Any) -> bool:
+def _holds_parameters(op: qml.operation.Operator) -> bool:
     """Tell whether a template of PennyLane's has an operation with computed parameters in it."""
     if isinstance(op, qml.ops.op_math.SymbolicOp):
         return _holds_parameters(op.base)

@@ -30,6 +30,7 @@ from jax.extend.core.primitives import cond_p
 
 from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.base.known_values import deciding, known_at
+from bellhop.base.types import Wire
 from bellhop.circuits.circuit.traced_circuit import Once, Trace
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.device_measurements import (
@@ -76,7 +77,7 @@ class _NeedsOutcomesError(BaseException):
     """A circuit does what needs outcomes.  No ``except Exception`` is to see it."""
 
 
-def _only_controlling(op: Any) -> set[Any]:
+def _only_controlling(op: qml.operation.Operator) -> set[Any]:
     """Return the wires of an operator on which it does no more than to be controlled."""
     if isinstance(op, qml.ops.Adjoint | qml.ops.Pow | qml.ops.SProd):
         return _only_controlling(op.base)
@@ -120,7 +121,7 @@ class _DeferringPlayer(Player):
                     raise _NeedsOutcomesError
         super().emit(operations)
 
-    def allocate(self, op: Any) -> None:
+    def allocate(self, op: qml.operation.Operator) -> None:
         """Allocate or deallocate wires, which must not be reset."""
         super().allocate(op)
         if self.circuit.has_mid_circuit:
@@ -132,7 +133,7 @@ class _DeferringPlayer(Player):
         if self.outcomes and not all(map(is_at_end, leaves)):
             raise _NeedsOutcomesError
 
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Note that a wire is measured; return an outcome of which nothing is computed."""
         del postselect, site
         if is_dynamic(label) or self.circuit.wires(label) in self.outcomes or reset:

@@ -29,6 +29,7 @@ from jax.extend.core.primitives import cond_p, while_p
 from bellhop._jax.private import bind_equation
 from bellhop.base.known_values import known_or_bound
 from bellhop.base.rewriting import Rule, interpret_by
+from bellhop.base.types import Operand, PyTree
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.circuits.recording.gate_jaxpr import (
     ForLoop,
@@ -132,19 +133,19 @@ class _Evaluation:
         self.kept.append(kept)
         return kept
 
-    def _value(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+    def _value(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         if any(operand is _LOST for operand in operands):
             return [_LOST] * len(eqn.outvars)
         return known_or_bound(eqn, *operands)
 
-    def _call(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+    def _call(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         lost = [_LOST] * len(eqn.outvars)
         call = lambda: list(bind_equation(eqn, *self._known(operands)))
         results = call() if self.given is None else next(self.given)
         self.kept.append(results)
         return lost if results is None else results
 
-    def _operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+    def _operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         made = eqn.params["operator"].with_values(self._known(operands))
         allocating = next(filter(is_allocation, made), None)
         if allocating is not None:
@@ -152,7 +153,7 @@ class _Evaluation:
         self.actions.append(made)
         return []
 
-    def _outcome(self, eqn: JaxprEqn, *_: Any) -> NoReturn:
+    def _outcome(self, eqn: JaxprEqn, *_: object) -> NoReturn:
         raise refused_measurement(self.where, eqn.params["site"])
 
     def _known(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -165,7 +166,7 @@ class _Evaluation:
             )
         return values
 
-    def _region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+    def _region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         gates, controls = region_of(eqn, self._known(operands))
         inner: list[Evaluated] = []
 
@@ -214,14 +215,14 @@ class _Evaluation:
         self.actions.append(act)
         return results
 
-    def _for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+    def _for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         loop = ForLoop.of(eqn, self._known(operands))
 
         def run(number: Any, carried: Sequence[Any], kept: Any = None) -> Evaluated:
             inputs = [*loop.constants, number, *carried]
             return evaluate(loop.body, inputs, self.where, kept)
 
-        def once(carried: Any, number: Any, kept: Any) -> Any:
+        def once(carried: PyTree, number: Any, kept: Any) -> Any:
             results, made, _ = run(number, carried, kept)
             return tuple(self._known(results)), (carried, made)
 
@@ -248,7 +249,7 @@ class _Evaluation:
         self._act_in_loop(loop.length, at, is_nest=loop.is_nest)
         return results
 
-    def _while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+    def _while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         loop = WhileLoop.of(eqn, self._known(operands))
 
         def run(carried: Sequence[Any], kept: Any = None) -> Evaluated:
@@ -301,7 +302,7 @@ class _Evaluation:
         self.actions.append(act)
 
 
-def refused_allocation(where: str, op: Any) -> CompileError:
+def refused_allocation(where: str, op: qml.operation.Operator) -> CompileError:
     """Return the error of an allocation whose adjoint would need the same wires again."""
     return CompileError(
         f"{where}: {op.name} of wires stands in an adjoint, ctrl or folding of a "

@@ -70,23 +70,23 @@ for _primitive in (operations_p, outcome_p, joint_p, region_p, for_loop_p):
 
 @operations_p.def_effectful_abstract_eval
 @joint_p.def_effectful_abstract_eval
-def _operations(*_: Any, **__: Any) -> Any:
+def _operations(*_: object, **__: object) -> Any:
     return [], {GATES}
 
 
 @outcome_p.def_effectful_abstract_eval
-def _outcome(*_: Any, **__: Any) -> Any:
+def _outcome(*_: object, **__: object) -> Any:
     return [ShapedArray((), np.dtype(bool))], {GATES}
 
 
 @region_p.def_effectful_abstract_eval
-def _region(*_: Any, body: ClosedJaxpr, **__: Any) -> Any:
+def _region(*_: object, body: ClosedJaxpr, **__: object) -> Any:
     # Where there are no gates it is nothing that JAX knows either.
     return [], {GATES, *body.effects}
 
 
 @for_loop_p.def_effectful_abstract_eval
-def _for_loop(*_: Any, body: ClosedJaxpr, **__: Any) -> Any:
+def _for_loop(*_: object, body: ClosedJaxpr, **__: object) -> Any:
     return body.out_avals, {GATES, *body.effects}
 
 

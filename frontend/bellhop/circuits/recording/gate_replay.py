@@ -17,6 +17,7 @@ from jax.extend.core.primitives import cond_p, while_p
 
 from bellhop.base.known_values import known_or_bound
 from bellhop.base.rewriting import Rule, interpret_by
+from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.circuits.recording.gate_evaluation import evaluate
@@ -86,12 +87,17 @@ class Player:
         """Hand operations to the circuit."""
         self.circuit.apply(operations)
 
-    def allocate(self, op: Any) -> None:
+    def allocate(self, op: qml.operation.Operator) -> None:
         """Let the circuit allocate or deallocate wires."""
         self.circuit.allocate(op)
 
     def for_loop(
-        self, n_iterations: Any, body: Body, carried: Any = (), *, is_nest: bool = False
+        self,
+        n_iterations: int | Operand,
+        body: Body,
+        carried: PyTree = (),
+        *,
+        is_nest: bool = False,
     ) -> Any:
         """Run a loop of the circuit's; return the carried values.
 
@@ -107,7 +113,7 @@ class Player:
                 return ()
         return self.circuit.for_loop(n_iterations, body(self), carried)
 
-    def while_loop(self, condition: Any, body: Body, carried: Any) -> Any:
+    def while_loop(self, condition: Any, body: Body, carried: PyTree) -> Any:
         """Run a loop of the circuit's; return the carried values."""
         return self.circuit.while_loop(condition, body(self), carried)
 
@@ -123,7 +129,7 @@ class Player:
         names = [""] * len(functions)
         return self.circuit.branch(Branches("cond", index, names, functions))
 
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire in the middle; return the outcome."""
         return self.circuit.mid_measure(label, reset=reset, postselect=postselect, site=site)
 
@@ -142,7 +148,7 @@ class Player:
             ]
         )
 
-    def play(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
+    def play(self, closed: ClosedJaxpr, *inputs: Operand) -> list[Any]:
         """Evaluate a jaxpr with gates, and apply these; return its results."""
         rules = self._rules
         return interpret_by(
@@ -156,7 +162,7 @@ class Player:
         else:
             evaluate(gates.closed, gates.operands, self.circuit.where).apply(self, backwards=True)
 
-    def play_operation(self, op: Any, *, backwards: bool = False) -> None:
+    def play_operation(self, op: qml.operation.Operator, *, backwards: bool = False) -> None:
         """Apply a ``ControlFlow``, an operation that stands for a loop or conditional."""
         if isinstance(op, qml.ops.Adjoint):
             self.play_operation(op.base, backwards=not backwards)
@@ -190,14 +196,14 @@ class Player:
     def end(self, leaves: Sequence[Any]) -> None:
         """Take note of the leaves of what the function returned."""
 
-    def _operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+    def _operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         operations = eqn.params["operator"].with_values(operands)
         for op, site in zip(operations, eqn.params["sites"], strict=True):
             self.circuit.place(op, site)
         self.apply(operations)
         return []
 
-    def _outcome(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+    def _outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         [wire] = eqn.params["operator"].with_values(operands)
         reset, postselect, site = map(eqn.params.get, ("reset", "postselect", "site"))
         return [self.mid_measure(wire, reset=reset, postselect=postselect, site=site)]
@@ -206,11 +212,11 @@ class Player:
         self.joint_measure(eqn.params["site"])
         return []
 
-    def _region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+    def _region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         self.play_region(*region_of(eqn, operands))
         return []
 
-    def _for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+    def _for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         loop = ForLoop.of(eqn, operands)
 
         def body(player: Player) -> Callable[..., Any]:
@@ -220,7 +226,7 @@ class Player:
 
         return self.for_loop(loop.length, body, loop.carried, is_nest=loop.is_nest)
 
-    def _while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+    def _while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         loop = WhileLoop.of(eqn, operands)
 
         def body(player: Player) -> Callable[..., Any]:
@@ -228,7 +234,7 @@ class Player:
 
         return self.while_loop(loop.goes_on, body, loop.carried)
 
-    def _branch(self, eqn: JaxprEqn, index: Any, *operands: Any) -> Sequence[Any]:
+    def _branch(self, eqn: JaxprEqn, index: Any, *operands: Operand) -> Sequence[Any]:
         def played(branch: ClosedJaxpr) -> Callable[[Player], Any]:
             return lambda player: player.play(branch, *operands)
 
@@ -249,7 +255,7 @@ class _StraightPlayer(Player):
 
     taken: list[Any] = field(default_factory=list)
 
-    def allocate(self, op: Any) -> None:
+    def allocate(self, op: qml.operation.Operator) -> None:
         """Refuse: which wires are free depends on what is around the loop."""
         raise _StaysLoopError
 
@@ -271,7 +277,12 @@ class _StraightPlayer(Player):
             raise _StaysLoopError
 
     def for_loop(
-        self, n_iterations: Any, body: Body, carried: Any = (), *, is_nest: bool = False
+        self,
+        n_iterations: int | Operand,
+        body: Body,
+        carried: PyTree = (),
+        *,
+        is_nest: bool = False,
     ) -> Any:
         """Go through a loop, which carries nothing."""
         if not isinstance(n_iterations, int):
@@ -281,7 +292,9 @@ class _StraightPlayer(Player):
         return carried
 
 
-def _straight_operations(player: Player, n_iterations: Any, body: Body) -> list[Any] | None:
+def _straight_operations(
+    player: Player, n_iterations: int | Operand, body: Body
+) -> list[Any] | None:
     """Return the operations of all iterations of a loop of loops; None where it stays a loop."""
     straight = _StraightPlayer(player.change)
     try:
@@ -291,7 +304,7 @@ def _straight_operations(player: Player, n_iterations: Any, body: Body) -> list[
     return straight.taken
 
 
-def _prepares(op: Any) -> bool:
+def _prepares(op: qml.operation.Operator) -> bool:
     while isinstance(op, qml.ops.Adjoint | qml.ops.Controlled):
         op = op.base
     return isinstance(op, qml.operation.StatePrepBase)

@@ -80,10 +80,10 @@ class _Taking(Player):
     def apply(self, operations: Sequence[Any]) -> None:
         self.taken.extend(self.change(operations))
 
-    def for_loop(self, *_: Any, **__: Any) -> None:
+    def for_loop(self, *_: object, **__: object) -> None:
         pass
 
-    def branch(self, *_: Any) -> None:
+    def branch(self, *_: object) -> None:
         pass
 
 

@@ -30,6 +30,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 from jax.lax import iota_p
 
+from bellhop.base.types import Operand, PyTree
 from bellhop.circuits.vectorize.elementwise import is_elementwise
 from bellhop.circuits.vectorize.vectorize import vectorized
 
@@ -59,7 +60,7 @@ def numbers_of(n_iterations: int) -> Any:
 
 
 def stack_iterations(
-    body: Callable[[Any, Any], tuple[Any, Any]], carried: Any, n_iterations: int
+    body: Callable[[Any, Any], tuple[Any, Any]], carried: PyTree, n_iterations: int
 ) -> tuple[Any, Any]:
     """Return the carried values after a loop, and the stacked results of all iterations.
 
@@ -80,8 +81,8 @@ def stack_iterations(
 
 def use_iterations(
     body: Callable[[Any, Any], tuple[Any, Any]],
-    carried: Any,
-    n_iterations: Any,
+    carried: PyTree,
+    n_iterations: int | Operand,
     use: Use,
     state: Any,
 ) -> tuple[Any, Any]:
@@ -131,7 +132,7 @@ def use_iterations(
 def use_iterations_while(
     goes_on: Callable[[Any], Any],
     body: Callable[[Any], tuple[Any, Any]],
-    carried: Any,
+    carried: PyTree,
     use: Use,
     state: Any,
 ) -> tuple[Any, Any]:
@@ -177,7 +178,7 @@ def use_iterations_while(
 
 
 def _independent(
-    body: Callable[[Any, Any], tuple[Any, Any]], carried: Any
+    body: Callable[[Any, Any], tuple[Any, Any]], carried: PyTree
 ) -> Callable[[Any], Any] | None:
     """Return a function that gives the results of an iteration by its number alone, for ``vmap``.
 

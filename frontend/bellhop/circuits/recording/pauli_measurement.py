@@ -16,6 +16,7 @@ import pennylane as qml
 
 from bellhop._pennylane.patches.pauli_measure import measure_by
 from bellhop.base.source import user_site
+from bellhop.base.types import Wire
 from bellhop.circuits.recording.mid_circuit import measure_wire
 from bellhop.tracing.state import current_circuit, is_tracing
 
@@ -58,7 +59,7 @@ def _measured(wires: Any, pauli_word: str, postselect: int | None) -> Any:
     return outcome
 
 
-def _to_z(pauli: str, wire: Any) -> list[Any]:
+def _to_z(pauli: str, wire: Wire) -> list[Any]:
     if pauli == "X":
         return [qml.Hadamard(wire)]
     return [qml.adjoint(qml.S(wire)), qml.Hadamard(wire)] if pauli == "Y" else []

@@ -24,7 +24,9 @@ class PendingRuns:
         self._is_one_run = False
 
     @abstractmethod
-    def _apply(self, run: GateRun, params: Operand, wires: Any, n_iterations: Any = None) -> None:
+    def _apply(
+        self, run: GateRun, params: Operand, wires: Any, n_iterations: int | Operand | None = None
+    ) -> None:
         """Bind a run of gates."""
 
     @abstractmethod

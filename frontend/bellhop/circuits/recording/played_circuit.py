@@ -13,6 +13,7 @@ from jax.extend.core import Jaxpr
 from pennylane import Identity
 
 from bellhop.base.source import user_site
+from bellhop.base.types import Operand, Wire
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import ControlFlow
 from bellhop.circuits.gates.wires import WireMap
@@ -74,7 +75,7 @@ class PlayedCircuit(ABC):
 
     @abstractmethod
     def for_loop(
-        self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
+        self, n_iterations: int | Operand, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop whose body applies gates; return the carried values after it.
 
@@ -103,7 +104,7 @@ class PlayedCircuit(ABC):
         """Run one branch of a conditional, which may apply gates; return its result."""
 
     @abstractmethod
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""
 
     def expect(self, jaxpr: Jaxpr) -> None:
@@ -171,7 +172,7 @@ class WiredCircuit(PlayedCircuit):
     def allocate(self, op: Any) -> None:
         """Allocate or deallocate wires."""
 
-        def reset(wire: Any) -> None:
+        def reset(wire: Wire) -> None:
             self.mid_measure(wire, reset=True, postselect=-1, site=user_site())
 
         self.allocations.take(op, reset)

@@ -40,6 +40,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.base.types import Handle, Operand
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
 from bellhop.circuits.recording.gate_replay import MOST_GATES
@@ -74,7 +75,7 @@ class Circuit(StraightCircuit):
     """
 
     def for_loop(
-        self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
+        self, n_iterations: int | Operand, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop whose body applies gates; return the carried values after it.
 
@@ -320,7 +321,7 @@ class Circuit(StraightCircuit):
         counts = self._dynamic_count is not None
 
         def recorded(branch: Callable[[], Any]) -> Step:
-            def run(handle: Any, dynamic_count: DynamicCount | None) -> tuple[Any, Any]:
+            def run(handle: Handle, dynamic_count: DynamicCount | None) -> tuple[Any, Any]:
                 nonlocal counts
                 with self._part(handle, self._offset, dynamic_count):
                     with self.allocations.part():
@@ -344,7 +345,7 @@ class Circuit(StraightCircuit):
         n_params = max(params.shape[0] for *_, params in rest)
 
         def padded(runner: Step) -> Step:
-            def run(handle: Any, dynamic_count: DynamicCount | None) -> tuple[Any, Any]:
+            def run(handle: Handle, dynamic_count: DynamicCount | None) -> tuple[Any, Any]:
                 result, (handle, dynamic_count, params) = runner(handle, dynamic_count)
                 params = jnp.pad(params, (0, n_params - params.shape[0]))
                 return result, (handle, dynamic_count, params)

@@ -31,6 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Jaxpr
 
+from bellhop.base.types import Handle, Operand, Wire
 from bellhop.circuits.derivatives.diff_method import (
     ADJOINT,
     BEST,
@@ -104,7 +105,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
 
     def __init__(
         self,
-        handle: Any,
+        handle: Handle,
         device: DeviceSpec,
         gates: GateSet,
         wires: WireMap,
@@ -147,7 +148,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         return self._state
 
     @_handle.setter
-    def _handle(self, handle: Any) -> None:
+    def _handle(self, handle: Handle) -> None:
         self._state = handle
 
     def apply(self, operations: Sequence[Any]) -> None:
@@ -180,7 +181,9 @@ class StraightCircuit(PendingRuns, WiredCircuit):
                 break
         return gates
 
-    def _apply(self, run: GateRun, params: Any, wires: Any, n_iterations: Any = None) -> None:
+    def _apply(
+        self, run: GateRun, params: Any, wires: Any, n_iterations: int | Operand | None = None
+    ) -> None:
         obstacle = self._gates_obstacle(run)
         self._may_change_norm |= may_change_norm(
             run.gates, if_computed=self.gate_set.keeps_matrices
@@ -228,7 +231,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         """
         _, *state = self._circuit_state(())
 
-        def apply(state: Any, inputs: Any, n_iterations: Any) -> Any:
+        def apply(state: Any, inputs: Any, n_iterations: int | Operand) -> Any:
             params, wires = map(jnp.ravel, inputs)
             with self._part(*state, is_dynamic_count=True):
                 self._apply(repeated.run, params, wires, n_iterations * repeated.n_iterations)
@@ -268,7 +271,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
     @contextmanager
     def _part(
         self,
-        handle: Any,
+        handle: Handle,
         offset: Any,
         dynamic_count: DynamicCount | None,
         *,
@@ -303,7 +306,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
     def _frequencies_vector(self) -> np.ndarray:
         return np.concatenate([np.zeros(0, np.uint8), *self._frequencies])
 
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""
         if is_dynamic(label):
             wire = as_int32(self.wires.dynamic(label))

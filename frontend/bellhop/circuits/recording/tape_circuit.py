@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import pennylane as qml
 
+from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.recording.played_circuit import PlayedCircuit
 
@@ -24,15 +25,15 @@ class TapeCircuit(PlayedCircuit):
         super().__init__(where, rows)
         self._numbers = itertools.count()
 
-    def for_loop(self, n_iterations: Any, body: Any, carried: Any) -> NoReturn:
+    def for_loop(self, n_iterations: int | Operand, body: Any, carried: PyTree) -> NoReturn:
         """Refuse a loop of computed length."""
         self._refuse("a for_loop whose bounds are computed in the program")
 
-    def while_loop(self, condition: Any, body: Any, carried: Any) -> NoReturn:
+    def while_loop(self, condition: Any, body: Any, carried: PyTree) -> NoReturn:
         """Refuse a loop of unknown length."""
         self._refuse("a while_loop")
 
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Queue a measurement, and return PennyLane's value for its outcome."""
         del site
         outcome = qml.ops.MidMeasure(

@@ -27,6 +27,7 @@ from pennylane.tape import QuantumScript
 from pennylane.wires import Wires
 
 from bellhop.base.source import user_site
+from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.control_flow import ControlFlow
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
@@ -177,7 +178,9 @@ class TracingCircuit:
             operator, operands = TracedOperator.of(controls)
         region_p.bind(*gates.operands, *operands, body=gates.closed, controls=operator)
 
-    def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
+    def for_loop(
+        self, n_iterations: int | Operand, body: Callable[..., Any], carried: PyTree
+    ) -> Any:
         """Append an equation for a loop; return the carried values after it.
 
         Args:
@@ -191,7 +194,7 @@ class TracingCircuit:
         first, step = traced_step("for_loop", self._part(body), carried, jnp.asarray(0))
         leaves, tree = jax.tree.flatten(first)
 
-        def iteration(number: Any, *leaves: Any) -> Any:
+        def iteration(number: Any, *leaves: Operand) -> Any:
             return step(jax.tree.unflatten(tree, leaves), number)[0]
 
         gates = traced(iteration, jnp.asarray(0), *leaves)
@@ -206,7 +209,7 @@ class TracingCircuit:
         )
         return jax.tree.unflatten(tree, last)
 
-    def while_loop(self, condition: Any, body: Callable[..., Any], carried: Any) -> Any:
+    def while_loop(self, condition: Any, body: Callable[..., Any], carried: PyTree) -> Any:
         """Append an equation for a loop; return the carried values after it.
 
         Args:
@@ -235,7 +238,7 @@ class TracingCircuit:
 
         return run
 
-    def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
+    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Append an equation for a measurement; return its outcome."""
         if not self._is_whole:
             raise refused_measurement(self.where, site)
@@ -316,7 +319,7 @@ class TracingCircuit:
                     "out."
                 )
 
-    def _condition(self, condition: Callable[..., Any], carried: Any) -> Any:
+    def _condition(self, condition: Callable[..., Any], carried: PyTree) -> Any:
         """Return whether a ``while`` loop goes on; raise an error if its condition has gates."""
         with AnnotatedQueue() as queue:
             holds = condition(carried)
@@ -371,12 +374,14 @@ class ControlFlowOnTape:
     def __init__(self, circuit: Any) -> None:
         self._circuit = circuit
 
-    def for_loop(self, n_iterations: Any, body: Callable[..., Any], carried: Any) -> Any:
+    def for_loop(
+        self, n_iterations: int | Operand, body: Callable[..., Any], carried: PyTree
+    ) -> Any:
         """Defer a loop; return the carried values."""
         play = lambda circuit: circuit.for_loop(n_iterations, body, carried)
         return self._defer("for_loop", play)
 
-    def while_loop(self, condition: Any, body: Callable[..., Any], carried: Any) -> Any:
+    def while_loop(self, condition: Any, body: Callable[..., Any], carried: PyTree) -> Any:
         """Defer a loop; return the carried values."""
         play = lambda circuit: circuit.while_loop(condition, body, carried)
         return self._defer("while_loop", play)

@@ -14,6 +14,7 @@ from jax.extend.core.primitives import cond_p, while_p
 
 from bellhop.base.known_values import known, known_or_none
 from bellhop.base.rewriting import Rule, interpret_by
+from bellhop.base.types import Operand, Wire
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.recording.allocation import number_needed
@@ -85,12 +86,12 @@ class UsedWires:
         rule_of = lambda eqn: rules[eqn.primitive] if has_gates(eqn) else known_or_none
         return interpret_by(plain, rule_of, *inputs)
 
-    def _take_operations(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+    def _take_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         for op in operations_of(eqn, _values(operands)):
             self._take_operation(op)
         return []
 
-    def _take_operation(self, op: Any) -> None:
+    def _take_operation(self, op: qml.operation.Operator) -> None:
         if not is_control_flow(op):
             self._operations.append(op)
             self._named.append(list(op.wires))
@@ -104,11 +105,11 @@ class UsedWires:
             is_number = lambda value: isinstance(value, jax.Array | np.ndarray | np.generic)
             self._take(gates, [known(each) if is_number(each) else None for each in operands])
 
-    def _take_outcome(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+    def _take_outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         self._named.append(eqn.params["operator"].with_values(_values(operands)))
         return [None]
 
-    def _take_region(self, eqn: JaxprEqn, *operands: Any) -> list[Any]:
+    def _take_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         body, controls = eqn.params["body"], eqn.params["controls"]
         n, start = len(body.in_avals), len(self._named)
         self._take(body, operands[:n])
@@ -123,7 +124,7 @@ class UsedWires:
             reversed(named) if controls is None else [[*controls, *wires] for wires in named]
         )
 
-    def _take_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+    def _take_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         loop = ForLoop.of(eqn, operands)
         if isinstance(loop.length, int) and self._goes_through_loops:
             carried: Sequence[Any] = loop.carried
@@ -134,13 +135,13 @@ class UsedWires:
         self._take(loop.body, [*loop.constants, None, *unknown])
         return unknown
 
-    def _take_while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+    def _take_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         loop = WhileLoop.of(eqn, operands)
         unknown = [None] * len(loop.carried)
         self._take(loop.body, [*loop.constants, *unknown])
         return unknown
 
-    def _take_branches(self, eqn: JaxprEqn, _: Any, *operands: Any) -> list[Any]:
+    def _take_branches(self, eqn: JaxprEqn, _: Any, *operands: Operand) -> list[Any]:
         for branch in branches_of(eqn):
             self._take(branch, operands)
         return [None] * len(eqn.outvars)
@@ -150,7 +151,7 @@ def _values(operands: Sequence[Any]) -> list[Any]:
     return [Unknown() if operand is None else operand for operand in operands]
 
 
-def _known(wire: Any) -> Any:
+def _known(wire: Wire) -> Any:
     """Return a wire; as Python's number, where it is one."""
     value = known(wire) if is_dynamic(wire) else wire
     if value is None:

@@ -56,7 +56,7 @@ def _batch(scalars: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, int]:
 batching.primitive_batchers[pack_p] = _batch
 
 
-def _lower(ctx: mlir.LoweringRuleContext, *scalars: Operand) -> list[Any]:
+def _lower(ctx: mlir.LoweringRuleContext, *scalars: ir.Value) -> list[Any]:
     element = ir.RankedTensorType(scalars[0].type).element_type
     one = ir.RankedTensorType.get([1], element)
     elements = [

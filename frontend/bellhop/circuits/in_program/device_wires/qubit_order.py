@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from bellhop.base.types import Operand
 
-def permuted(state: Any, before: Sequence[int], after: Sequence[int], base: int) -> Any:
+
+def permuted(state: Operand, before: Sequence[int], after: Sequence[int], base: int) -> Any:
     """Return a state whose qubits are in another order, moving those together that stay so."""
     places = [before.index(qubit) for qubit in after]
     starts = [n for n, place in enumerate(places) if not n or place != places[n - 1] + 1]
