@@ -19,14 +19,15 @@ equations that become one.
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import jit_p
 
-from bellhop._jax.private import dce
+from bellhop._jax.private import bind_equation, dce
 from bellhop.base.equations import with_inner_jaxprs
-from bellhop.base.rewriting import rewrite
+from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.base.types import Operand
 from bellhop.circuits.vectorize.pack import pack_p
 from bellhop.circuits.vectorize.vector_plans import Planner
@@ -56,7 +57,6 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
     # A plan reads other variables than the ``pack`` whose vector it computes.
     planned = [
         eqn.replace(
-            primitive=_planned_p,
             invars=(reads := list(dict.fromkeys(plans[number].inputs()))),
             params={"plan": plans[number], "reads": reads, "size": len(eqn.invars)},
         )
@@ -66,11 +66,12 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
     ]
     replaced = ClosedJaxpr(jaxpr.replace(eqns=planned), closed.consts)
     live, _ = dce(replaced, [True] * len(jaxpr.outvars), [True] * len(jaxpr.invars))
-    return rewrite(live, {_planned_p: _as_planned})
+    run = lambda *inputs: interpret_by(live, _rule, *inputs)
+    return jax.make_jaxpr(run)(*live.in_avals)
 
 
-# ``pack`` with a plan, in a jaxpr on its way through ``vectorized`` alone.
-_planned_p = Primitive("planned_pack")
+def _rule(eqn: JaxprEqn) -> Rule:
+    return _as_planned if eqn.primitive is pack_p and eqn.params else bind_equation
 
 
 def _as_planned(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
