@@ -1,5 +1,6 @@
 """Calls of QNodes inside our programs: trace the quantum function into a circuit."""
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -7,6 +8,7 @@ from typing import Any
 
 import jax
 import pennylane as qml
+from pennylane.transforms.core import BoundTransform, CompilePipeline
 
 from bellhop._jax.patches.former_names import put_back_former_names
 from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
@@ -110,6 +112,9 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _call(qnode: qml.QNode, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
+    debugger = getattr(qnode.device, "_debugger", None)
+    if debugger is not None and debugger.active:
+        return _with_snapshots(qnode, debugger, args, kwargs)
     function, mitigation = RunOnce(qnode.func), current_mitigation()
     run = lambda: _run(qnode, function, args, kwargs, as_tapes=as_tapes)
     # Tapes have no loops, and noise models know wires, and so the numbers of iterations.
@@ -119,7 +124,6 @@ def _call(qnode: qml.QNode, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
 
 def _run(qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
     where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
-    _check_no_debugger(qnode, where)
     check_number_of_shots(qnode, where)
     if needs_tape(qnode):
         try:
@@ -205,11 +209,29 @@ def _wires_of(
     return used, used.of([leaf for leaf in leaves if is_measurement(leaf) and leaf.mv is None])
 
 
-def _check_no_debugger(qnode: qml.QNode, where: str) -> None:
-    """Refuse ``qml.snapshots`` where PennyLane leaves them to the device, which we replace."""
-    debugger = getattr(qnode.device, "_debugger", None)
-    if debugger is not None and debugger.active:
+def _with_snapshots(
+    qnode: qml.QNode, debugger: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Trace a QNode of ``qml.snapshots`` whose device PennyLane leaves them to: a circuit for each.
+
+    Returns:
+        the result; the debugger has the snapshots.
+    """
+    if not qnode.device.wires:
+        where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
         raise CompileError(
-            f"{where}: qml.snapshots on {qnode.device.name} is not supported by bellhop. Use "
-            "qml.device('lightning.qubit', wires=...), where the circuit runs once for each."
+            f"{where}: qml.snapshots needs to know the wires of the state at each. Say how many "
+            "there are: qml.device(..., wires=n)."
         )
+    # The last transform gives numbers to snapshots without a tag, as the one here does.
+    *transforms, _ = qnode.compile_pipeline
+    changed = copy.copy(qnode)
+    changed._compile_pipeline = CompilePipeline([*transforms, BoundTransform(qml.snapshots)])
+    debugger.active = False
+    try:
+        snapshots = call_qnode(changed, args, kwargs)
+    finally:
+        debugger.active = True
+    result = snapshots.pop("execution_results")
+    debugger.snapshots.update(snapshots)
+    return result

@@ -50,19 +50,38 @@ def test_a_snapshot_alone_does_nothing(device):
     np.testing.assert_allclose(bellhop.qjit(node(device))(0.3), node(device)(0.3), atol=1e-9)
 
 
-def test_snapshots():
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_snapshots(device):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Snapshots are not supported")
-        compiled = bellhop.qjit(qml.snapshots(node()))(0.3)
+        compiled = bellhop.qjit(qml.snapshots(node(device)))(0.3)
         expected = qml.snapshots(node("default.qubit"))(0.3)
     assert set(compiled) == set(expected)
     for name, value in expected.items():
         np.testing.assert_allclose(compiled[name], value, rtol=0, atol=1e-9)
 
 
-def test_snapshots_that_pennylane_leaves_to_the_device():
-    with pytest.raises(bellhop.CompileError, match="qml.snapshots on default.qubit"):
-        bellhop.qjit(qml.snapshots(node("default.qubit")))(0.3)
+def test_snapshots_of_density_matrices_and_measurements():
+    @qml.snapshots
+    @qml.qnode(qml.device("default.mixed", wires=2))
+    def circuit(x):
+        qml.RX(x, wires=0)
+        qml.BitFlip(0.1, wires=0)
+        qml.Snapshot("flipped")
+        qml.CNOT([0, 1])
+        qml.Snapshot("mean", measurement=qml.expval(qml.Z(1)))
+        return qml.expval(qml.Z(0)), qml.probs(wires=1)
+
+    for ours, theirs in zip(
+        jax.tree.leaves(bellhop.qjit(circuit)(0.3)), jax.tree.leaves(circuit(0.3)), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
+
+
+def test_snapshots_of_a_device_without_wires():
+    circuit = qml.snapshots(qml.QNode(lambda: qml.probs(wires=0), qml.device("default.qubit")))
+    with pytest.raises(bellhop.CompileError, match="needs to know the wires of the state"):
+        bellhop.qjit(circuit)()
 
 
 def test_specs_and_drawings_of_compiled_circuits():

@@ -1,5 +1,7 @@
 """Every transform of PennyLane's works as it does uncompiled, or is refused."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,6 +12,7 @@ from tests.frontend.circuits.pennylane.transform_table import (
     ARGUMENTS,
     CIRCUITS,
     OPTIONS,
+    PASSES,
     REFUSED,
     REFUSED_BY_PENNYLANE,
     WITHOUT_OUTCOMES,
@@ -24,7 +27,8 @@ import bellhop
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 ALL = transforms()
-WORKING = [name for name in ALL if name not in (*REFUSED, *REFUSED_BY_PENNYLANE)]
+WORKING = [name for name in ALL if name not in (*REFUSED, *REFUSED_BY_PENNYLANE, *PASSES)]
+PAGE = Path(__file__).parents[4] / "doc" / "guide" / "pennylane-transforms.md"
 
 
 def changed(name: str, circuit: Any, device: str) -> Any:
@@ -64,8 +68,22 @@ def test_what_is_refused(name: str) -> None:
 @pytest.mark.matrix
 @pytest.mark.parametrize("name", REFUSED_BY_PENNYLANE)
 def test_what_pennylane_refuses(name: str) -> None:
-    with pytest.raises(Exception, match=r"."):
+    error, message = REFUSED_BY_PENNYLANE[name]
+    with pytest.raises(error, match=message):
         changed(name, straight, "default.qubit")(qml.numpy.array(0.7, requires_grad=True))
+    with pytest.raises(error, match=message):
+        bellhop.qjit(changed(name, straight, "lightning.qubit"))(0.7)
+
+
+def test_the_page_has_every_transform() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|", PAGE.read_text(), re.MULTILINE)
+
+    def row(name: str) -> tuple[str, str, str]:
+        if name in (*REFUSED, *REFUSED_BY_PENNYLANE):
+            return name, "PennyLane's error" if name in REFUSED_BY_PENNYLANE else "refused", ""
+        return name, "works", "" if name in (*WITHOUT_OUTCOMES, *PASSES) else "works"
+
+    assert rows == [row(name) for name in ALL]
 
 
 def outcomes(x: Any) -> Any:

@@ -115,25 +115,27 @@ ARGUMENTS: dict[str, Any] = {
     "batch_params": np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]]),
 }
 
-# PennyLane refuses these of a QNode, of a circuit like these or where something is not installed.
-REFUSED_BY_PENNYLANE = (
-    "decomp_inspector",
-    "dynamic_one_shot",
-    "gridsynth",
-    "param_shift_cv",
-    "pulse_odegen",
-    "stoch_pulse_grad",
-)
-
-# Their result is no array, or they draw at random, or look at numbers.
-REFUSED: dict[str, tuple[type[Exception], str]] = {
-    "commutation_dag": (TypeError, "the result is of type"),
-    "convert_to_numpy_parameters": (bellhop.CompileError, "makes NumPy arrays of parameters"),
-    "parity_matrix": (TypeError, "."),
-    "phase_polynomial": (TypeError, "."),
-    "to_zx": (Exception, "."),
-    "spsa_grad": (Exception, "draws its directions when the program is traced"),
+# PennyLane refuses these of a QNode or of an option that is not on: what it raises, and says.
+REFUSED_BY_PENNYLANE: dict[str, tuple[type[Exception], str]] = {
+    "decomp_inspector": (ValueError, "only relevant with the new graph-based decomposition"),
+    "dynamic_one_shot": (qml.exceptions.TransformError, "cannot be applied directly on a QNode"),
+    "param_shift_cv": (TypeError, "missing 1 required positional argument: 'dev'"),
+    "pulse_odegen": (NotImplementedError, "to a QNode directly is currently not supported"),
+    "stoch_pulse_grad": (NotImplementedError, "to a QNode directly is currently not supported"),
 }
+
+# Their result is no array, or they draw at random, or look at numbers, or ask for a package.
+REFUSED: dict[str, tuple[type[Exception], str]] = {
+    "commutation_dag": (TypeError, "the result is of type CommutationDAG"),
+    "convert_to_numpy_parameters": (bellhop.CompileError, "makes NumPy arrays of parameters"),
+    "parity_matrix": (TypeError, "requires all input circuits to consist solely of CNOT"),
+    "phase_polynomial": (TypeError, "can only handle CNOT and RZ operators"),
+    "spsa_grad": (bellhop.CompileError, "draws its directions when the program is traced"),
+    "to_zx": (Exception, "pyzx|the result is of type"),
+}
+
+# PennyLane has no tape transform of it, only a pass.
+PASSES = ("gridsynth",)
 
 # PennyLane has them of gates alone.
 WITHOUT_OUTCOMES = (
