@@ -3,7 +3,7 @@
 ``compile_program(lambda x: 2 * g(x), [ShapeDtypeStruct((), float)], table)``, of a QNode ``g``,
 traces the jaxpr ::
 
-    { lambda ; a:f64[]. let b = quantum_circuit[name=g ...] a    c = mul 2.0 b in (c,) }
+    { lambda ; a:f64[]. let b = quantum_circuit[body=...] a    c = mul 2.0 b in (c,) }
 
 lowers it, with what ``compiler/context.py`` gathers, to a module ::
 

@@ -218,21 +218,21 @@ def _circuit(params: dict[str, Any], *, along: bool) -> list[str]:
         along: whether it is only the derivative along a tangent.
     """
     # With PennyLane, which draws nothing of a program without circuits.
-    from bellhop.circuits.circuit.backend import backend_of_circuit
     from bellhop.circuits.operations.measurement_primitives import is_vjp
 
-    device, batch, order = params["device"], params["batch"], params["derivative_order"]
+    body, batch = params["body"], params["batch"]
+    device, order = body.device, body.derivative_order
     qubits = f"{device.qubits} qubit{'s' if device.qubits != 1 else ''}"
-    runner = "for the engine" if backend_of_circuit(params).is_engine else "for the plugin"
+    runner = "for the engine" if body.backend.is_engine else "for the plugin"
     if along:
         runner = f"derivative along a tangent, {runner}"
-    elif any(map(is_vjp, equations_of(params["body"].closed.jaxpr))):
+    elif any(map(is_vjp, equations_of(body.closed.jaxpr))):
         runner = f"derivative along a cotangent, {runner}"
     elif order > 0:
         derivatives = "derivatives" if order == 1 else f"derivatives of order {order}"
         runner = f"with {derivatives}, {runner}"
     rows = [] if batch is None else [f"{batch.rows} times"]
-    return [params["name"], f"{device.name}, {qubits}", runner, *rows]
+    return [body.name, f"{device.name}, {qubits}", runner, *rows]
 
 
 def _operation(eqn: JaxprEqn) -> str:

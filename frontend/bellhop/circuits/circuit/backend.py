@@ -9,7 +9,7 @@ The runtime keeps to it.  What only a run knows comes on top: a loop that has ca
 often goes on with the plugin, and so does what is wrong, whose error is the plugin's.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jax.extend.core import ClosedJaxpr
 
@@ -80,9 +80,3 @@ def record_of(closed: ClosedJaxpr) -> int:
         for eqn in equations
     )
     return 2 if not by_amplitudes and all(map(plugin_differentiates, adjoint)) else 3
-
-
-def backend_of_circuit(params: dict[str, Any]) -> Backend:
-    """Decide it for an equation of a circuit, given its parameters."""
-    names = ("device", "derivative_order", "randomness")
-    return backend_of(params["body"].closed, *(params[name] for name in names))

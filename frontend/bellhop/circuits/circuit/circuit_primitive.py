@@ -4,7 +4,7 @@ A call ``g(x)`` of the QNode in ``straight_circuit`` is traced to ::
 
     value = quantum_circuit[
       body={ lambda ; state x. let ... quantum_gates ... quantum_measure ... in (state, value) }
-      batch=None derivative_order=0 randomness=NONE ...
+      batch=None
     ] x
 
 ``jax.grad(g)(x)`` is traced to a circuit that also returns its Jacobian.  The classical equations
@@ -15,7 +15,7 @@ after it are what JAX made of the linear part, by its own transposition::
           state = quantum_gates ...
           state value jacobian = quantum_measure[query=JACOBIAN] ...
         in (state, value, jacobian) }
-      derivative_order=1 ...
+      batch=None
     ] x
     angle_bar = dot_general [1.0] jacobian
     x_bar = mul 2.0 angle_bar
@@ -37,8 +37,8 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import batching, mlir
 
 from bellhop._jax.private import hold_weakly_in_caches, without_high_primitives
-from bellhop.base.types import Aval
-from bellhop.circuits.circuit.backend import backend_of, record_of
+from bellhop.base.types import Aval, Operand
+from bellhop.circuits.circuit.backend import Backend, backend_of, record_of
 from bellhop.circuits.circuit.batch import (
     Batch,
     batched,
@@ -66,20 +66,39 @@ circuit_p.multiple_results = True
 
 @dataclass(frozen=True, eq=False)
 class CircuitBody:
-    """The jaxpr of a circuit, from handle and inputs to handle and results.
+    """The jaxpr of a circuit, from handle and inputs to handle and results, and who runs it how.
 
     Attributes:
-        closed: the jaxpr.
-        where: the QNode and its line, for errors.
+        closed: the jaxpr; of a tree, that of one run.
+        name: the QNode's name.
+        where: that and its line, for errors.
         site: ``file:line`` of the call.
+        device: the device that runs it.
+        randomness: what it does about random outcomes.
+        derivative_order: how often it was differentiated.  If it was, the runtime records its
+            gates.
         again: None, or a function that returns a jaxpr with the same results.  That one is
             differentiated instead of ``closed``, since its derivatives are in forward mode.
     """
 
     closed: ClosedJaxpr
+    name: str
     where: str
     site: str
+    device: DeviceSpec
+    randomness: Randomness
+    derivative_order: int = 0
     again: Callable[[], ClosedJaxpr] | None = None
+
+    @functools.cached_property
+    def backend(self) -> Backend:
+        """Who runs it."""
+        return backend_of(self.closed, self.device, self.derivative_order, self.randomness)
+
+    @property
+    def result_avals(self) -> list[Any]:
+        """The types of its results."""
+        return self.closed.out_avals[1:]
 
     def __repr__(self) -> str:
         return str(self.closed.jaxpr)
@@ -89,15 +108,12 @@ hold_weakly_in_caches(CircuitBody)
 
 
 @circuit_p.def_effectful_abstract_eval
-def _aval(
-    *avals: Aval, body: CircuitBody, randomness: Randomness, batch: Batch | None, **__: Any
-) -> tuple[list[Any], Any]:
+def _aval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tuple[list[Any], Any]:
     # The effects of the quantum function, such as a print, are effects of the circuit.
     effects = body.closed.effects
-    if randomness.is_drawn:
+    if body.randomness.is_drawn:
         effects = effects | {random_effect}
-    results = [of_rows(aval, batch) for aval in body.closed.out_avals[1:]]
-    return varying_as(avals, results), effects
+    return varying_as(avals, [of_rows(aval, batch) for aval in body.result_avals]), effects
 
 
 @circuit_p.def_impl
@@ -108,13 +124,11 @@ def _run_now(*inputs: Any, **params: Any) -> Any:
 
 
 def _batch(
-    operands: Sequence[Any],
+    operands: Sequence[Operand],
     dims: Sequence[int | None],
     *,
     body: CircuitBody,
-    randomness: Randomness,
     batch: Batch | None,
-    **static: Any,
 ) -> tuple[list[Any], list[int]]:
     """Make a batch of the circuits of all elements of a mapped axis.
 
@@ -122,56 +136,46 @@ def _batch(
     outcomes differ from element to element, and those with effects that depend on the element,
     which must keep their order.
     """
-    params = {"body": body, "randomness": randomness, "batch": batch, **static}
-    is_straight = randomness in (Randomness.NONE, Randomness.SAMPLES)
+    is_straight = body.randomness in (Randomness.NONE, Randomness.SAMPLES)
     of_batch = batch.mapped if batch else [False] * len(dims)
     mapped = [dim is not None or by_row for dim, by_row in zip(dims, of_batch, strict=True)]
     if not is_straight or has_effects_by_row(body.closed, mapped):
-        outs, axes = call_one_by_one(circuit_p, operands, dims, **params)
-        _check_results_fit(outs, body.where, **static)
+        outs, axes = call_one_by_one(circuit_p, operands, dims, body=body, batch=batch)
+        _check_results_fit(outs, body)
         return outs, axes
     all_rows, inputs = batched(batch, operands, dims)
     if all_rows.rows == 0:
-        outs = [jnp.zeros(of_rows(a, all_rows).shape, a.dtype) for a in body.closed.out_avals[1:]]
+        outs = [jnp.zeros(of_rows(a, all_rows).shape, a.dtype) for a in body.result_avals]
     else:
-        outs = circuit_p.bind(*inputs, **{**params, "batch": all_rows})
+        outs = circuit_p.bind(*inputs, body=body, batch=all_rows)
     if batch is not None:
         elements = all_rows.rows // batch.rows
         outs = [out.reshape(elements, batch.rows, *out.shape[1:]) for out in outs]
-    _check_results_fit(outs, body.where, **static)
+    _check_results_fit(outs, body)
     return outs, [0] * len(outs)
 
 
-def _check_results_fit(results: Sequence[Any], where: str, *, device: DeviceSpec, **_: Any) -> None:
+def _check_results_fit(results: Sequence[Any], body: CircuitBody) -> None:
     for result in results:
         rows, *shape = result.shape
-        check_result_fits(tuple(shape), result.dtype, device.qubits, where, rows=rows)
+        check_result_fits(tuple(shape), result.dtype, body.device.qubits, body.where, rows=rows)
 
 
 batching.primitive_batchers[circuit_p] = _batch
 
 
 def _lower(
-    ctx: mlir.LoweringRuleContext,
-    *operands: Any,
-    body: CircuitBody,
-    device: DeviceSpec,
-    name: str,
-    derivative_order: int,
-    randomness: Randomness,
-    batch: Batch | None,
+    ctx: mlir.LoweringRuleContext, *operands: Any, body: CircuitBody, batch: Batch | None
 ) -> Any:
-    static: dict[str, Any] = {"body": body, "device": device, "name": name}
-    static |= {"derivative_order": derivative_order, "randomness": randomness}
     lowering = lowering_in_progress()
     if lowering is None:
-        return lower_alone(ctx, circuit_p, operands, {"batch": batch, **static})
-    closed = body.closed
+        return lower_alone(ctx, circuit_p, operands, {"body": body, "batch": batch})
+    closed, device, randomness = body.closed, body.device, body.randomness
     if batch is not None:
         together = rows_together(closed, batch)
         at_once = 1 if together is None else rows_at_once(closed)
         if together is None or at_once < batch.rows:
-            one = functools.partial(circuit_p.bind, batch=None, **static)
+            one = functools.partial(circuit_p.bind, body=body, batch=None)
             parts = functools.partial(map_in_parts, one, batch, rows=at_once)
             in_parts = mlir.lower_fun(lambda *inputs: parts(inputs=inputs), multiple_results=True)
             return in_parts(ctx, *operands)
@@ -179,7 +183,6 @@ def _lower(
     allow_our_dialects(ctx)
     is_drawn = randomness.is_drawn
     seeds = quantum.seed([], circuit=lowering.number_random_circuit()) if is_drawn else []
-    backend = backend_of(closed, device, derivative_order, randomness)
     (state,) = quantum.begin(
         [*seeds, *operands],
         library=device.library,
@@ -187,24 +190,24 @@ def _lower(
         kwargs=device.kwargs,
         qubits=device.qubits,
         shots=device.shots,
-        record=record_of(closed) if derivative_order else 0,
-        tree=randomness.tree(derivative_order),
+        record=record_of(closed) if body.derivative_order else 0,
+        tree=randomness.tree(body.derivative_order),
         seeded=is_drawn,
         rows=0 if batch is None else batch.rows,
-        engine=backend.is_engine,
-        backend=str(backend),
+        engine=body.backend.is_engine,
+        backend=str(body.backend),
         precision=device.precision,
-        name=name,
+        name=body.name,
         site=body.site,
     )
 
     inner = ctx.replace(
         primitive=None, avals_in=[HANDLE, *ctx.avals_in], avals_out=[HANDLE, *ctx.avals_out]
     )
-    symbol = f"circuit_{name}_recorded" if derivative_order else f"circuit_{name}"
+    symbol = f"circuit_{body.name}" + "_recorded" * bool(body.derivative_order)
     if randomness is Randomness.TREE:
         closed = through_tree(closed)
-    with lowering_with(records=bool(derivative_order)):
+    with lowering_with(records=bool(body.derivative_order)):
         state, *results = mlir.core_call_lowering(
             inner, state, *operands, name=symbol, call_jaxpr=without_high_primitives(closed)
         )

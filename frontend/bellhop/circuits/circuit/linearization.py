@@ -20,7 +20,8 @@ Jacobian after all.
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -37,7 +38,6 @@ from bellhop.circuits.circuit.linearized import Linearized, tangents_of
 from bellhop.circuits.circuit.randomness import OUTCOMES_ARE_DRAWN, Randomness
 from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
 from bellhop.circuits.derivatives.score import has_score
-from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.operations.measurement_primitives import is_vjp, measure_p
 from bellhop.control_flow.unused_values import without_unused
 from bellhop.errors import DifferentiableCompileError
@@ -53,42 +53,20 @@ _VARIES = (
 _FEW_VALUES = 4
 
 
-def bind(
-    body: CircuitBody,
-    inputs: Sequence[Any],
-    *,
-    device: DeviceSpec,
-    name: str,
-    derivative_order: int,
-    randomness: Randomness = Randomness.NONE,
-    batch: Batch | None = None,
-) -> list[Any]:
+def bind(body: CircuitBody, inputs: Sequence[Operand], *, batch: Batch | None = None) -> list[Any]:
     """Bind the primitive: run a circuit.
 
     Args:
         body: takes the handle of a fresh state and the inputs; returns the handle after the last
-            operation, and the results.  Of a tree, this is one run.
+            operation, and the results.
         inputs: arrays; of a batch, the inputs of all rows.
-        device: the device that runs it.
-        name: the QNode's name.
-        derivative_order: how often it was differentiated.  If it was, the runtime records its
-            gates.
-        randomness: what it does about random outcomes.
         batch: the rows, if it is a batch.
     """
     # JAX is patched here, since JAX applies the rules of transformations before it evaluates the
     # abstract value.
     keep_effects_in_loops()
     differentiate_loops()
-    return circuit_p.bind(
-        *inputs,
-        body=body,
-        batch=batch,
-        device=device,
-        name=name,
-        derivative_order=derivative_order,
-        randomness=randomness,
-    )
+    return circuit_p.bind(*inputs, body=body, batch=batch)
 
 
 def _linearized(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linearized:
@@ -108,25 +86,29 @@ def _linearized(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Line
         raise DifferentiableCompileError(f"{body.where}: {error}") from error
 
 
-def _obstacle(body: CircuitBody, randomness: Randomness) -> str:
-    has_derivative = not randomness.has_drawn_outcomes or has_score(body.closed)
+def _obstacle(body: CircuitBody) -> str:
+    has_derivative = not body.randomness.has_drawn_outcomes or has_score(body.closed)
     return "" if has_derivative else OUTCOMES_ARE_DRAWN
 
 
 def _jvp(
-    primals: Sequence[Operand], tangents: Sequence[Any], *, body: CircuitBody, **static: Any
+    primals: Sequence[Operand],
+    tangents: Sequence[Any],
+    *,
+    body: CircuitBody,
+    batch: Batch | None,
 ) -> tuple[list[Any], list[Any]]:
     if differ(primals):
         raise DifferentiableCompileError(_VARIES.format(where=body.where))
     nonzero = tuple(type(tangent) is not ad.Zero for tangent in tangents)
-    vjp = _vjp(body, nonzero, **static)
+    vjp = _vjp(body, nonzero)
     if vjp is None:
-        return _with_residuals(primals, tangents, body=body, **static)
-    results = bind(body, primals, **static)
-    static |= {"body": body, "vjp": vjp, "given": nonzero}
+        return _with_residuals(primals, tangents, body, batch)
+    results = bind(body, primals, batch=batch)
+    static: dict[str, Any] = {"body": body, "batch": batch}
     linear = LinearMap(
-        transpose=functools.partial(_pulled_back, **static),
-        evaluate=functools.partial(_pushed_forward, **static),
+        transpose=functools.partial(_pulled_back, vjp=vjp, given=nonzero, batch=batch),
+        evaluate=functools.partial(_pushed_forward, vjp=vjp, given=nonzero, **static),
         saved=len(primals),
         result_avals=tuple(
             jax.typeof(result).to_tangent_aval()
@@ -139,14 +121,7 @@ def _jvp(
 
 
 def _with_residuals(
-    primals: Sequence[Operand],
-    tangents: Sequence[Any],
-    *,
-    body: CircuitBody,
-    derivative_order: int,
-    randomness: Randomness,
-    batch: Batch | None,
-    **static: Any,
+    primals: Sequence[Operand], tangents: Sequence[Any], body: CircuitBody, batch: Batch | None
 ) -> tuple[list[Any], list[Any]]:
     """Linearize a circuit: bind one that also returns residuals, and linear equations after it.
 
@@ -154,20 +129,25 @@ def _with_residuals(
     Of a batch, the body of one row is linearized, and the linear equations are mapped by ``vmap``.
     """
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
-    linearized = _linearized(body, nonzero, _obstacle(body, randomness))
-    is_summed = randomness is Randomness.TREE
+    linearized = _linearized(body, nonzero, _obstacle(body))
     closed, evaluate, again = linearized.with_residuals(
-        body.where, is_summed=is_summed, is_mapped=batch is not None
+        body.where, is_summed=body.randomness is Randomness.TREE, is_mapped=batch is not None
     )
-    n_results = len(body.closed.out_avals) - 1
-    static |= {"derivative_order": derivative_order + 1, "randomness": randomness, "batch": batch}
+    n_results = len(body.result_avals)
     given = list(itertools.compress(tangents, nonzero))
-    outs = bind(CircuitBody(closed, body.where, body.site, again), primals, **static)
+    outs = bind(_differentiated(body, closed, again), primals, batch=batch)
     results, residuals = outs[:n_results], outs[n_results:]
     if batch is not None:
         axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
         evaluate = jax.vmap(evaluate, in_axes=(0, axes), axis_size=batch.rows)
     return results, tangents_of(results, evaluate(residuals, given), linearized.moved)
+
+
+def _differentiated(
+    body: CircuitBody, closed: ClosedJaxpr, again: Callable[[], ClosedJaxpr] | None
+) -> CircuitBody:
+    """Return a circuit that is made of a body's derivative."""
+    return replace(body, closed=closed, again=again, derivative_order=body.derivative_order + 1)
 
 
 ad.primitive_jvps[circuit_p] = _jvp
@@ -206,13 +186,11 @@ def _ended_by_vjp(transposed: ClosedJaxpr) -> ClosedJaxpr | None:
     return after(next(eqn for eqn in jaxpr.eqns if eqn.primitive is measure_p).outvars[0])
 
 
-def _vjp(
-    body: CircuitBody, given: tuple[bool, ...], *, randomness: Randomness, **_: Any
-) -> _Vjp | None:
+def _vjp(body: CircuitBody, given: tuple[bool, ...]) -> _Vjp | None:
     """Return the VJP of a circuit; None where the Jacobian is the better way, or the only one."""
     closed = body.closed
     measured = [eqn for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p]
-    is_straight = randomness is Randomness.NONE and body.again is None and not closed.effects
+    is_straight = body.randomness is Randomness.NONE and not (body.again or closed.effects)
     if not is_straight or len(measured) != 1:
         return None
     measuring = measured[0].params["measuring"]
@@ -221,7 +199,7 @@ def _vjp(
     by_vjp = measured[0].replace(params={**measured[0].params, "measuring": measuring.by_vjp()})
     eqns = [by_vjp if eqn is measured[0] else eqn for eqn in closed.jaxpr.eqns]
     by_vjp_alone = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
-    linearized = _linearized(CircuitBody(by_vjp_alone, body.where, body.site), given, "")
+    linearized = _linearized(replace(body, closed=by_vjp_alone), given, "")
     vjp = _ended_by_vjp(linearized.transposed())
     if vjp is None:
         return None
@@ -229,19 +207,20 @@ def _vjp(
     def again() -> ClosedJaxpr:
         return _linearized(body, given, "").transposed()
 
-    return _Vjp(CircuitBody(vjp, body.where, body.site, again), linearized.moved)
+    return _Vjp(_differentiated(body, vjp, again), linearized.moved)
 
 
 def _pushed_forward(
     primals: Sequence[Operand],
     moving: Sequence[Any],
     *,
+    body: CircuitBody,
+    batch: Batch | None,
     vjp: _Vjp,
     given: Sequence[bool],
-    **static: Any,
 ) -> list[Any]:
     """Return the tangents of the results that have some, by the Jacobian."""
-    _, dots = _with_residuals(primals, tangents_of(primals, moving, given), **static)
+    _, dots = _with_residuals(primals, tangents_of(primals, moving, given), body, batch)
     return list(map(ad.instantiate_zeros, itertools.compress(dots, vjp.moved)))
 
 
@@ -249,17 +228,13 @@ def _pulled_back(
     primals: Sequence[Operand],
     bars: Sequence[Any],
     *,
-    body: CircuitBody,
+    batch: Batch | None,
     vjp: _Vjp,
     given: Sequence[bool],
-    batch: Batch | None,
-    derivative_order: int,
-    **static: Any,
 ) -> list[Any]:
     """Return the cotangents of the inputs that have tangents."""
     rows = batch and Batch(batch.rows, (*batch.mapped, *(True for _ in bars)))
-    order = derivative_order + 1
-    found = bind(vjp.body, [*primals, *bars], batch=rows, derivative_order=order, **static)
+    found = bind(vjp.body, [*primals, *bars], batch=rows)
     if batch is None:
         return found
     # All rows share what is not mapped.

@@ -54,17 +54,17 @@ class CompiledCircuit:
         # Constants come first now; the handle must, for the circuit primitive.
         has_rows = self.rows.size is not None
         order = _handle_first(jaxpr, len(consts), has_rows=has_rows)
-        body = CircuitBody(order, self.call.where, definition_site(qnode.func))
+        body = CircuitBody(
+            order,
+            function_name(qnode.func),
+            self.call.where,
+            definition_site(qnode.func),
+            traced.device,
+            traced.randomness,
+        )
 
         def run(row: Any) -> list[Any]:
-            return linearization.bind(
-                body,
-                [*consts, *([row] if has_rows else []), *inputs],
-                device=traced.device,
-                name=function_name(qnode.func),
-                derivative_order=0,
-                randomness=traced.randomness,
-            )
+            return linearization.bind(body, [*consts, *([row] if has_rows else []), *inputs])
 
         return self.rows.run(lambda row: traced.finish(run(row)), traced.together)
 
