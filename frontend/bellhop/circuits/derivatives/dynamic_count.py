@@ -72,11 +72,7 @@ FIRST_DYNAMIC_COUNT = 1 << 30
 
 @dataclass(frozen=True)
 class Numbered(Mark):
-    """The mark of what has numbers in the session.
-
-    It is that of a perturbation, beside parameters f64[n], the session and the first number i32[];
-    or that of an outcome, beside the session and its number.
-    """
+    """The mark of a perturbation, beside parameters f64[n], the session and the first's number."""
 
     def tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
         """Return the tangent of the perturbation after the parameters."""
@@ -91,6 +87,13 @@ class Numbered(Mark):
     def batched(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
         """Return the perturbation alone: its value is zero for each element."""
         return operands[0]
+
+
+class Remembered(Mark):
+    """The mark of an outcome that the session keeps, beside the session and its number."""
+
+
+_REMEMBERED = Remembered()
 
 
 class DynamicCount(NamedTuple):
@@ -132,7 +135,7 @@ class DynamicCount(NamedTuple):
             the object after it, since the outcome takes a number; the handle; and the outcome.
         """
         (handle,) = call("remember", [handle, outcome, self.number], HANDLE)
-        outcome = marked(outcome, session, self.number, mark=Numbered())
+        outcome = marked(outcome, session, self.number, mark=_REMEMBERED)
         return DynamicCount(self.number + jnp.int32(1), self.perturbation), handle, outcome
 
 
@@ -140,10 +143,12 @@ def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return a jaxpr that reads outcomes from the session, where ``closed`` measures them."""
 
     def recalled(eqn: JaxprEqn, value: Any, *others: Any) -> Any:
-        if has_mark(eqn, Numbered) and value.dtype == bool:
+        if has_mark(eqn, Remembered):
             return call("recall", others, BOOL)
         return bind_equation(eqn, value, *others)
 
+    if not any(has_mark(eqn, Remembered) for eqn in equations_of(closed.jaxpr)):
+        return closed
     return rewrite(closed, {marked_p: recalled})
 
 
