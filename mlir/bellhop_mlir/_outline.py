@@ -35,24 +35,10 @@ def outline(module: ir.Module, members: Sequence[ir.Operation], device: str) -> 
     The region stands where the last of them stood.
     """
     inside = [each for op in members for each in tree(op)]
-    made = {result for op in inside for result in op.results}
-    made |= {value for op in members for block in blocks_in(op) for value in block.arguments}
-    taken = (value for op in inside for value in op.operands if value not in made)
-    given = (
-        result
-        for op in members
-        for result in op.results
-        if any(not _stands_in(use.owner, members) for use in result.uses)
-    )
-    part = OperationGroup(list(members), inputs=dict.fromkeys(taken), outputs=dict.fromkeys(given))
     first = next(op for op in inside if op.name == "callback.accelerate")
     name = FUSED + _NUMBER.sub("", symbol(first).partition("__")[2] or symbol(first))
-
-    def call(symbol: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
-        return list(callback.accelerate(symbol, device, operands, results).results)
-
     with ir.Location.fused([op.location for op in members]):
-        move_out(module, part, name, members[-1], call)
+        move_to_region(module, members, device, name)
     by_name = functions(module)
     for op in inside:
         if op.name == "callback.accelerate":
@@ -60,6 +46,40 @@ def outline(module: ir.Module, members: Sequence[ir.Operation], device: str) -> 
                 inline(op, by_name[symbol(op)])
             else:
                 _call_instead(op)
+
+
+def move_to_region(
+    module: ir.Module, members: Sequence[ir.Operation], device: str, name: str
+) -> None:
+    """Move operations of a block as they are into a function that runs on a device.
+
+    Args:
+        module: the module.
+        members: as of ``outline``, without regions among them; they may have effects.
+        device: where the function runs.
+        name: what it is called.
+    """
+    inside = [each for op in members for each in tree(op)]
+    made = {result for op in inside for result in op.results}
+    made |= {value for op in members for block in blocks_in(op) for value in block.arguments}
+    taken = [value for op in inside for value in op.operands if value not in made]
+    given = [
+        result
+        for op in members
+        for result in op.results
+        if any(not _stands_in(use.owner, members) for use in result.uses)
+    ]
+    # A region takes the token first, and returns the next one first.
+    inputs, outputs = (
+        dict.fromkeys(sorted(values, key=lambda value: not callback.is_token(value.type)))
+        for values in (taken, given)
+    )
+    part = OperationGroup(list(members), inputs=inputs, outputs=outputs)
+
+    def call(symbol: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
+        return list(callback.accelerate(symbol, device, operands, results).results)
+
+    move_out(module, part, name, members[-1], call)
 
 
 def _stands_in(op: ir.Operation, members: Sequence[ir.Operation]) -> bool:
@@ -78,8 +98,8 @@ def _call_instead(region: ir.Operation) -> None:
     replace(region, list(call.results))
 
 
-def inline(call: ir.Operation, function: ir.Operation) -> None:
-    """Put the body of a function of one block in the place of a call of it."""
+def inline(call: ir.Operation, function: ir.Operation) -> list[ir.Operation]:
+    """Put the body of a function of one block in the place of a call of it; return the body."""
     copy = function.clone(ip=ir.InsertionPoint(function))
     block = copy.regions[0].blocks[0]
     for argument, operand in zip(block.arguments, list(call.operands), strict=True):
@@ -89,6 +109,7 @@ def inline(call: ir.Operation, function: ir.Operation) -> None:
         op.operation.move_before(call)
     replace(call, list(terminator.operands))
     copy.erase()
+    return [op.operation for op in body]
 
 
 def inline_callers(

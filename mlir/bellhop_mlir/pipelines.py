@@ -23,6 +23,7 @@ from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.regions.keep_on_device import KeepOnDevice
 from bellhop_mlir.transforms.regions.outline_regions import OutlineRegions
 from bellhop_mlir.transforms.regions.seed_regions import SeedRegions
+from bellhop_mlir.transforms.regions.unnest_regions import UnnestRegions
 from bellhop_mlir.transforms.straight_line.outline_scalars import OutlineScalars
 from bellhop_mlir.transforms.straight_line.split_long_blocks import SplitLongBlocks
 
@@ -31,6 +32,7 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
     FuseGates,
     OrderEffects,
     OutlineRegions,
+    UnnestRegions,
     InlineAccelerate,
     SeedRegions,
     CanonicalizeCallbacks,
@@ -41,8 +43,6 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
 )
 # After these a program's regions are modules of their own, which are taken out of it.
 REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime, KeepOnDevice, OverlapCalls)
-# The same in a program that is not for the CPU, which has no calls in two halves and no handles.
-DELEGATED_REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime,)
 _CALLS: tuple[type[Pass], ...] = (
     FuseCircuits,
     ConvertCallbackToRuntime,

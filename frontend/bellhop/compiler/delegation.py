@@ -53,7 +53,7 @@ class Delegates:
 
     Args:
         targets: the Python functions.
-        callbacks: what calls them, and then what runs the program's own regions.
+        callbacks: what calls them.
     """
 
     def __init__(self, targets: Sequence["CallbackTarget"], callbacks: Sequence[Callback]) -> None:
@@ -96,13 +96,13 @@ class Delegates:
         with ir.InsertionPoint(block), function.location:
             operands = list(block.arguments)
             token = operands.pop(0) if is_ordered else None
-            if number < len(self._targets) and self._targets[number].writes:
-                target = cast("BufferTarget", self._targets[number])
+            target = self._targets[number]
+            if target.writes:
+                writing = cast("BufferTarget", target)
                 find = cast("Callable[[], BufferTarget]", lambda: _alive(held)._targets[number])
-                values = _call_with_buffers(inner, target, find, kind, operands)
+                values = _call_with_buffers(inner, writing, find, kind, operands)
             else:
-                if number < len(self._targets):
-                    _check_delegated(self._targets[number])
+                _check_delegated(target)
                 run = _Run(lambda: _alive(held)._callbacks[number], inner.avals_out, kind)
                 values, token = _call(inner, run, kind, operands, token)
             func.ReturnOp(values if token is None else [token, *values])

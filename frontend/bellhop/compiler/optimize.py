@@ -46,7 +46,6 @@ from bellhop_mlir.passes import Pass
 from bellhop_mlir.pipelines import (
     CALLS,
     DELEGATED_CALLS,
-    DELEGATED_REGIONS,
     OPTIMIZATION,
     REGIONS,
     run_pipeline,
@@ -132,7 +131,7 @@ def optimize(
         if workers is not None:
             starting = (str(i) for i, target in enumerate(targets) if target.may_start)
             options[OverlapCalls] = {"ids": ",".join(starting)}
-        run(DELEGATED_REGIONS if delegates else REGIONS, verified=True)
+        run(REGIONS, verified=True)
         _check_meshes(module, device)
         callbacks = [target.bind(workers) for target in targets] + take_regions(module, targets)
         if not delegates:

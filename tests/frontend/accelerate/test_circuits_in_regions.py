@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.standin.fixtures import Counts
 
 import bellhop
 
@@ -61,7 +62,27 @@ def test_it_is_simulated_on_the_device(other):
     assert "stablehlo" not in main
 
 
-def test_circuit_on_a_quantum_device_cannot_leave_the_program(other):
-    accelerated = bellhop.accelerate(node_on("lightning.qubit"), dev=other)
-    with pytest.raises(bellhop.CompileError, match=r"runs a circuit on a quantum device"):
-        bellhop.qjit(lambda x: accelerated(x))(0.4)
+@pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
+def test_circuit_on_a_quantum_device_runs_beside_its_region(on, transform):
+    lightning = node_on("lightning.qubit")
+
+    def hybrid_of_lightning(x):
+        expval, probs = lightning(jnp.sin(x))
+        return 2 * expval + jnp.sum(probs**2)
+
+    accelerated = bellhop.qjit(transform(on(hybrid_of_lightning)))
+    np.testing.assert_allclose(accelerated(0.4), plain(transform), rtol=1e-9)
+
+
+@pytest.mark.gpu
+def test_circuit_crosses_by_its_parameters_and_its_result(counts):
+    lightning = node_on("lightning.qubit")
+    program = bellhop.qjit(
+        bellhop.accelerate(lambda x: jnp.exp(lightning(jnp.sin(x))[0]), dev="gpu")
+    )
+    value = program(0.4)
+    with jax.default_device(jax.devices("cpu")[0]):
+        np.testing.assert_allclose(value, np.exp(node(np.sin(0.4))[0]), rtol=1e-9)
+    with counts() as counted:
+        jax.block_until_ready(program(0.4))
+    assert counted == Counts(executions=2, to_device=2, to_host=2)

@@ -44,6 +44,31 @@ def test_gpu_in_cpu_in_gpu(transform, is_mapped):
     np.testing.assert_allclose(observed, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("outside", ["alone", "in a loop"])
+def test_gpu_in_cpu_in_gpu_that_calls_python(outside):
+    """A device that runs one program at a time would wait for itself."""
+    called = []
+    note = bellhop.pure_callback(lambda x: (called.append(float(x)), x + 1)[1], float)
+    # What the stand-in runs beside its caller, as a GPU runs all.
+    long = lambda x: x + 0 * jnp.sum(jnp.sin(jnp.arange(1e4) + x))
+
+    def function(place_gpu, place_cpu):
+        inner = place_gpu(lambda x: long(note(long(2 * x))))
+        middle = place_cpu(lambda x: jnp.sin(inner(x)))
+        step = lambda i, x: 2 * middle(long(x))
+        if outside == "alone":
+            return place_gpu(lambda x: step(0, x))
+        return place_gpu(lambda x: jax.lax.fori_loop(0, 3, step, x))
+
+    observed = bellhop.qjit(function(on_gpu, lambda f: bellhop.accelerate(f, dev="cpu:0")))(1.0)
+    calls, x = [], 1.0
+    for _ in range(1 if outside == "alone" else 3):
+        calls.append(2 * x)
+        x = 2 * np.sin(2 * x + 1)
+    np.testing.assert_allclose(observed, x)
+    np.testing.assert_allclose(called, calls)
+
+
 LINEAR_ALGEBRA = {
     "cholesky": jnp.linalg.cholesky,
     "eigh": lambda a: jnp.linalg.eigh(a)[0],

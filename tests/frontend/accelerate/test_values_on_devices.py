@@ -75,6 +75,21 @@ def known(on, circuit, w):
     return jax.lax.fori_loop(0, STEPS, step, 0)
 
 
+def loops(on, circuit, w):
+    """Two loops, which use what a region kept and carry on what one another leave."""
+    f, g = on(layer), on(lambda w, x, s: (update(w, x), jnp.sin(s) + w))
+    s = on(jnp.cos)(w)
+
+    def step(i, state):
+        w, x = state
+        w, _ = g(w, x, s)
+        return w, circuit(f(w, x))
+
+    w, x = jax.lax.fori_loop(0, STEPS, step, (w, 0.5))
+    w, x = jax.lax.fori_loop(0, STEPS, step, (w, x))
+    return f(w, x)
+
+
 # What goes there, what comes back, and what runs there.
 PROGRAMS = {
     "around a circuit": (lambda on, c, w: on(layer)(w, c(on(layer)(w, 0.5))), (2, 2, 2)),
@@ -86,6 +101,7 @@ PROGRAMS = {
     "loop": (loop, (1 + STEPS, STEPS, STEPS)),
     "descent": (descent, (1 + STEPS, STEPS + 1, 2 * STEPS)),
     "nested loops": (nested, (1 + 3 * STEPS, 2 * STEPS + 1, 3 * STEPS)),
+    "two loops": (loops, (3 + 2 * STEPS, 1 + 2 * STEPS, 2 + 2 * STEPS)),
     "known loop": (known, (1 + STEPS, STEPS, STEPS)),
 }
 

@@ -66,8 +66,8 @@ class ConvertAccelerateToRuntime(Pass):
 
     Preconditions: no region is recursive, which the verifier sees to.
 
-    Refused: a region that runs a circuit on a quantum device, or one with effects of several
-    orders.
+    Refused: a region that holds what unnest-regions could not leave to the program, a circuit on a
+    quantum device or a region elsewhere, or one with effects of several orders.
     """
 
     needs = ("callback.accelerate",)
@@ -183,5 +183,11 @@ def _check(function: ir.Operation, region: callback.AccelerateOp) -> None:
             raise PassError(
                 f"the region @{region.callee} on {region.device} runs a circuit on a quantum "
                 "device, which only the program's own device can do. Move the QNode out of the "
-                "accelerated function."
+                "jax.shard_map in the accelerated function."
+            )
+        if op.name == "callback.accelerate" and callback.AccelerateOp(op).device != region.device:
+            raise PassError(
+                f"the region @{region.callee} on {region.device} holds one on "
+                f"{callback.AccelerateOp(op).device} in a jax.shard_map, where each device would "
+                "run it. Move it out of the jax.shard_map."
             )

@@ -100,7 +100,8 @@ class _KeptValues:
                 self._change_loop(op, devices)
             elif self.regions.device(op) is not None:
                 self._change_region(op)
-        for handle in self._owned:
+        # A loop that uses a handle becomes a function, so its own results are seen to before.
+        for handle in sorted(reversed(self._owned), key=lambda handle: not _is_of_loop(handle)):
             self._release(handle)
         self._owned = []
 
@@ -158,7 +159,9 @@ class _KeptValues:
             *_, end = loop.regions[1].blocks[0].operations
             self._by_carries[end.operands[place]].append((end.operation, place))
             start = loop.operands[place]
-            if self.regions.device(producer(start)) == device:
+            # What a loop before has left goes on where this one alone takes it.
+            is_left = resident.get(start) == device and _uses(start) == [(loop, place)]
+            if is_left or self.regions.device(producer(start)) == device:
                 self._by_carries[start].append((loop, place))
             else:
                 self._hand([(loop, place)], self.regions.transfer(device, start, loop))
@@ -203,9 +206,12 @@ class _KeptValues:
         for place in places:
             argument, old = new.regions[1].blocks[0].arguments[place], loop.results[place]
             handle = values[place]
-            self._owned += [argument, handle]
-            self._hand(self._by_regions.get(argument, []), argument)
-            self._hand(self._by_regions.get(old, []), handle)
+            for value, uses_of in ((argument, argument), (handle, old)):
+                self._hand(self._by_regions.get(uses_of, []), value)
+                if carrying := self._by_carries.get(uses_of):
+                    self._hand(carrying, value)
+                else:
+                    self._owned.append(value)
             if _uses(old):
                 device = devices[old]
                 values[place] = self.regions.fetch(device, handle, old.type, following)
@@ -298,6 +304,11 @@ def _values_of(carried: Sequence[_Carry]) -> dict[ir.Value, str]:
 def _block_of(value: ir.Value) -> ir.Block:
     op = producer(value)
     return value.owner if op is None else op.block
+
+
+def _is_of_loop(value: ir.Value) -> bool:
+    op = producer(value)
+    return op is not None and op.name == "stablehlo.while"
 
 
 def _ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation:

@@ -79,12 +79,12 @@ func.func private @helper(%x: tensor<f64>) -> tensor<f64> {
 }
 
 // -----
-// TEST: region_inside_a_region_is_left_to_that
+// TEST: region_of_the_same_device_is_left_to_that
 
 // CHECK: module @region_accelerate_cuda_0__outer
-// CHECK-NEXT: func.func public @main
-// CHECK-NEXT: "callback.accelerate"(%{{.+}}) {callee = @accelerate_cuda_1__inner, device = "cuda:1"}
-// CHECK: func.func private @accelerate_cuda_1__inner
+// CHECK-NEXT: func.func private @accelerate_cuda_0__inner
+// CHECK: func.func public @main
+// CHECK-NEXT: "callback.accelerate"(%{{.+}}) {callee = @accelerate_cuda_0__inner, device = "cuda:0"}
 // CHECK: func.func public @main
 // CHECK-NEXT: "callback.call"(%{{.+}}) {callee = @accelerate_cuda_0__outer_call
 // CHECK-NOT: func.func
@@ -93,10 +93,10 @@ func.func public @main(%x: tensor<f64>) -> tensor<f64> {
   return %y : tensor<f64>
 }
 func.func private @accelerate_cuda_0__outer(%x: tensor<f64>) -> tensor<f64> {
-  %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_1__inner, device = "cuda:1"} : (tensor<f64>) -> tensor<f64>
+  %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__inner, device = "cuda:0"} : (tensor<f64>) -> tensor<f64>
   return %y : tensor<f64>
 }
-func.func private @accelerate_cuda_1__inner(%x: tensor<f64>) -> tensor<f64> {
+func.func private @accelerate_cuda_0__inner(%x: tensor<f64>) -> tensor<f64> {
   %y = stablehlo.sine %x : tensor<f64>
   return %y : tensor<f64>
 }
@@ -108,12 +108,12 @@ func.func private @accelerate_cuda_1__inner(%x: tensor<f64>) -> tensor<f64> {
 // CHECK: func.func public @main
 // CHECK-NEXT: call @shared
 // CHECK: func.func private @shared
-// CHECK-NEXT: "callback.accelerate"(%{{.+}}) {callee = @accelerate_cuda_1__inner, device = "cuda:1"}
+// CHECK-NEXT: "callback.accelerate"(%{{.+}}) {callee = @accelerate_cuda_0__inner, device = "cuda:0"}
 // CHECK: func.func public @main
 // CHECK-NEXT: "callback.call"(%{{.+}}) {callee = @accelerate_cuda_0__outer_call
 // CHECK-NEXT: call @shared
 // CHECK: func.func private @shared
-// CHECK-NEXT: "callback.call"(%{{.+}}) {callee = @accelerate_cuda_1__inner_call
+// CHECK-NEXT: "callback.call"(%{{.+}}) {callee = @accelerate_cuda_0__inner_call
 func.func public @main(%x: tensor<f64>) -> tensor<f64> {
   %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__outer, device = "cuda:0"} : (tensor<f64>) -> tensor<f64>
   %z = func.call @shared(%y) : (tensor<f64>) -> tensor<f64>
@@ -124,10 +124,10 @@ func.func private @accelerate_cuda_0__outer(%x: tensor<f64>) -> tensor<f64> {
   return %y : tensor<f64>
 }
 func.func private @shared(%x: tensor<f64>) -> tensor<f64> {
-  %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_1__inner, device = "cuda:1"} : (tensor<f64>) -> tensor<f64>
+  %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__inner, device = "cuda:0"} : (tensor<f64>) -> tensor<f64>
   return %y : tensor<f64>
 }
-func.func private @accelerate_cuda_1__inner(%x: tensor<f64>) -> tensor<f64> {
+func.func private @accelerate_cuda_0__inner(%x: tensor<f64>) -> tensor<f64> {
   %y = stablehlo.sine %x : tensor<f64>
   return %y : tensor<f64>
 }
@@ -238,7 +238,7 @@ func.func private @accelerate_cuda_0__f(%t: !stablehlo.token, %u: !stablehlo.tok
 // TEST: circuit_in_a_region_is_refused
 // REFUSED
 
-// CHECK: the region @accelerate_cuda_0__f on cuda:0 runs a circuit on a quantum device, which only the program's own device can do. Move the QNode out of the accelerated function.
+// CHECK: the region @accelerate_cuda_0__f on cuda:0 runs a circuit on a quantum device, which only the program's own device can do. Move the QNode out of the jax.shard_map in the accelerated function.
 func.func public @main(%x: tensor<f64>) -> tensor<f64> {
   %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} : (tensor<f64>) -> tensor<f64>
   return %y : tensor<f64>
@@ -250,6 +250,23 @@ func.func private @accelerate_cuda_0__f(%x: tensor<f64>) -> tensor<f64> {
 func.func private @circuit(%x: tensor<f64>) -> tensor<f64> {
   %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
   "quantum.end"(%s0) : (tensor<2xui32>) -> ()
+  return %x : tensor<f64>
+}
+
+// -----
+// TEST: region_that_was_left_in_a_region_is_refused
+// REFUSED
+
+// CHECK: the region @accelerate_cuda_0__f on cuda:0 holds one on cpu:0 in a jax.shard_map, where each device would run it. Move it out of the jax.shard_map.
+func.func public @main(%x: tensor<f64>) -> tensor<f64> {
+  %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} : (tensor<f64>) -> tensor<f64>
+  return %y : tensor<f64>
+}
+func.func private @accelerate_cuda_0__f(%x: tensor<f64>) -> tensor<f64> {
+  %y = "callback.accelerate"(%x) {callee = @accelerate_cpu_0__g, device = "cpu:0"} : (tensor<f64>) -> tensor<f64>
+  return %y : tensor<f64>
+}
+func.func private @accelerate_cpu_0__g(%x: tensor<f64>) -> tensor<f64> {
   return %x : tensor<f64>
 }
 
