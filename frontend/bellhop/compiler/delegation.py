@@ -13,6 +13,7 @@ read-only, results are checked, and exceptions reach the caller unchanged.
 import contextlib
 import weakref
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
 import jax
@@ -38,6 +39,23 @@ if TYPE_CHECKING:
     from bellhop.compiler.target import CallbackTarget
 
 
+# The devices of programs that wait for the callback which this thread runs.
+_waiting: ContextVar[frozenset[str]] = ContextVar("waiting", default=frozenset())
+
+
+def refuse_waiting_device(device: str, name: str) -> None:
+    """Refuse to run a region from a callback for which its device waits.
+
+    Raises:
+        RuntimeError: such a device may run one program at a time, and would wait for ever.
+    """
+    if device in _waiting.get():
+        raise RuntimeError(
+            f"region '{name}' runs on {device}, which waits for the callback that calls it. Call "
+            "its function in the accelerated function itself, or accelerate it on another device."
+        )
+
+
 def is_delegated(platform: str) -> bool:
     """Tell whether callbacks in programs for a platform are JAX's."""
     return platform != "cpu" or lowering_state().delegates
@@ -54,11 +72,15 @@ class Delegates:
     Args:
         targets: the Python functions.
         callbacks: what calls them.
+        device: the name of that which waits for them.
     """
 
-    def __init__(self, targets: Sequence["CallbackTarget"], callbacks: Sequence[Callback]) -> None:
+    def __init__(
+        self, targets: Sequence["CallbackTarget"], callbacks: Sequence[Callback], device: str
+    ) -> None:
         self._targets = targets
         self._callbacks = callbacks
+        self._device = device
 
     def define(self, ctx: mlir.LoweringRuleContext, module: ir.Module) -> None:
         """Give the functions that stand for callbacks in a module the bodies that JAX makes.
@@ -103,7 +125,12 @@ class Delegates:
                 values = _call_with_buffers(inner, writing, find, kind, operands)
             else:
                 _check_delegated(target)
-                run = _Run(lambda: _alive(held)._callbacks[number], inner.avals_out, kind)
+                run = _Run(
+                    lambda: _alive(held)._callbacks[number],
+                    inner.avals_out,
+                    kind,
+                    device=self._device,
+                )
                 values, token = _call(inner, run, kind, operands, token)
             func.ReturnOp(values if token is None else [token, *values])
 
@@ -138,11 +165,13 @@ class _Run:
         kind: str,
         *,
         plain_jit: bool = False,
+        device: str | None = None,
     ) -> None:
         self._callback = callback
         self._is_tap = not KINDS[kind].is_awaited
         self._result_avals = result_avals
         self._plain_jit = plain_jit
+        self._waiting = frozenset() if device is None else frozenset({device})
 
     def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
         arguments = [np.array(leaf, order="C", copy=None) for leaf in leaves]
@@ -151,8 +180,12 @@ class _Run:
             return ()
         results = [np.empty(aval.shape, aval.dtype) for aval in self._result_avals]
         # As JAX does: the device of the program is busy until the call returns.
-        with told_by_number(self._plain_jit), jax.default_device(host_device()), without_mesh():
-            self._callback()(arguments, results)
+        waiting = _waiting.set(_waiting.get() | self._waiting)
+        try:
+            with told_by_number(self._plain_jit), jax.default_device(host_device()), without_mesh():
+                self._callback()(arguments, results)
+        finally:
+            _waiting.reset(waiting)
         return tuple(results)
 
 

@@ -137,7 +137,7 @@ def optimize(
         if not delegates:
             table.set_program(key, callbacks)
         run(DELEGATED_CALLS if delegates else CALLS, verified=True)
-        kept = Delegates(targets, callbacks) if delegates else None
+        kept = Delegates(targets, callbacks, device) if delegates else None
         code = Code(
             mlir.module_to_bytecode(module),
             _count_tokens(module),

@@ -24,7 +24,7 @@ from bellhop.base.devices import (
 )
 from bellhop.base.types import aval_of
 from bellhop.compiler.code import Program, table_handle
-from bellhop.compiler.delegation import is_delegated
+from bellhop.compiler.delegation import is_delegated, refuse_waiting_device
 from bellhop.compiler.failures import with_failures
 from bellhop.compiler.optimize import optimize
 from bellhop.compiler.program import program_p
@@ -117,7 +117,6 @@ class Region:
         self._table = table
         self._delegates = program.delegates
         code = program.code
-        # What calls back may come back here; see run_compiled.
         marks = b"bellhop_callback", b"bellhop_tap", MARK.encode()
         self._calls_back = any(mark in code.module for mark in marks)
         if self._calls_back and not isinstance(target, jax.Device):
@@ -158,6 +157,7 @@ class Region:
 
     def __call__(self, *arguments: np.ndarray) -> Any:
         """Run the region: each argument to the device once, each result back once."""
+        refuse_waiting_device(self._device, self.name)
         found = self._residence.arguments(arguments)
         return self._residence.results(self._run(found))
 
@@ -166,6 +166,7 @@ class Region:
 
         The region runs while the program goes on.
         """
+        refuse_waiting_device(self._device, self.name)
         found = self._residence.arguments(arguments)
         if self._calls_back or target_platform(self.target) == "cpu":
             # Executables of the CPU run in the thread that calls them. Those of other platforms
@@ -177,6 +178,10 @@ class Region:
                 launched[place].copy_to_host_async()
             wait = functools.partial(self._fetch, launched)
         return lambda: self._residence.results(wait())
+
+    @functools.cached_property
+    def _device(self) -> str:
+        return target_name(self.target)
 
     def _run(self, arguments: Sequence[Any]) -> Results:
         return self._fetch(with_failures(lambda: self.launch(arguments)))
@@ -194,6 +199,7 @@ class Region:
         """
         if self._is_of_processes:
             arguments = [self._on_all(np.asarray(value)) for value in arguments]
+        # What calls back may come back here; see run_compiled.
         if self._calls_back or checks_results():
             return run_compiled(self._executable, None, *arguments, self._handle)
         return self._executable(*arguments, self._handle)

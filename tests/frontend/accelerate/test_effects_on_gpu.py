@@ -241,3 +241,18 @@ def test_callback_computes_with_jax_on_the_host(on):
     f = bellhop.qjit(on(bellhop.pure_callback(look, SCALAR)))
     np.testing.assert_allclose(f(0.5), np.sin(0.5))
     assert [device.platform for device in places] == ["cpu"]
+
+
+def test_device_of_a_tap_is_refused():
+    tap = lambda x: bellhop.host_callback.id_tap(print, x, tap_with_device=True)
+    with pytest.raises(NotImplementedError, match="id_tap 'print' .* asks for the device"):
+        bellhop.qjit(bellhop.accelerate(tap, dev="gpu"))(1.0)
+
+
+def test_region_of_a_device_that_waits_is_refused():
+    inner = bellhop.qjit(bellhop.accelerate(lambda x: 2 * x, dev="gpu"))
+    outer = bellhop.qjit(bellhop.accelerate(bellhop.pure_callback(inner, SCALAR), dev="gpu"))
+    with pytest.raises(RuntimeError, match=r"runs on \w+:0, which waits for the callback"):
+        outer(1.0)
+    beside = bellhop.qjit(bellhop.pure_callback(inner, SCALAR))
+    assert inner(1.0) == beside(1.0) == 2

@@ -32,6 +32,16 @@ def test_bodies_of_jax_loops(loop, compiler, shown):
     assert shown(wait=True) == [(loop, 6, 6)] * 2
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("loop", LOOPS)
+def test_loops_in_regions_on_a_gpu(loop, shown):
+    f = bellhop.qjit(
+        bellhop.accelerate(lambda: LOOPS[loop](bellhop.progress(6, loop), 6), dev="gpu")
+    )
+    assert f() == 15
+    assert shown(wait=True) == [(loop, 6, 6)]
+
+
 def test_a_body_that_is_decorated_once(shown):
     body = bellhop.progress(4, "body")(step)
     f = bellhop.qjit(lambda xs: jax.lax.scan(body, 0.0, xs))

@@ -66,7 +66,9 @@ def _mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
         return None
     by_name, graph = functions(module), call_graph(module)
     for region in regions:
-        inside = [op for name in reachable(graph, [region.callee]) for op in operations(by_name[name])]
+        inside = [
+            op for name in reachable(graph, [region.callee]) for op in operations(by_name[name])
+        ]
         if any(_is_of_another(op, region.device) for op in inside):
             return region
     return None
