@@ -6,7 +6,9 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 import pytest
+from jax.sharding import Mesh, PartitionSpec
 
 import bellhop
 from bellhop.base import device_memory
@@ -173,3 +175,41 @@ def test_error_in_one_thread_leaves_others_alone(program, monkeypatch):
         results = list(pool.map(run, [1.0, -1.0] * 50))
     assert results[1::2] == [None] * 50
     np.testing.assert_allclose(results[::2], np.exp(-1.0) + 1)
+
+
+@qml.qnode(qml.device("lightning.qubit", wires=1))
+def circuit(x):
+    qml.RX(x, 0)
+    return qml.expval(qml.Z(0))
+
+
+def over_two_devices(function):
+    return bellhop.accelerate(function, dev=jax.devices("cpu")[:2])
+
+
+def in_shard_map(part):
+    mesh, spec = Mesh(np.array(jax.devices("cpu")[:2]), ("x",)), PartitionSpec("x")
+    return over_two_devices(jax.shard_map(part, mesh=mesh, in_specs=spec, out_specs=spec))
+
+
+# What each of several devices would do.
+ON_EACH = {
+    "a callback": (
+        over_two_devices(bellhop.pure_callback(lambda x: x, jax.ShapeDtypeStruct((2,), float))),
+        r"runs on several devices .* and calls Python, which each of them would",
+    ),
+    "a region": (
+        in_shard_map(bellhop.accelerate(jnp.sin, dev="cpu:1")),
+        r"holds one on cpu:1 in a jax\.shard_map",
+    ),
+    "a circuit": (
+        in_shard_map(lambda x: x * circuit(x[0])),
+        r"runs a circuit on a quantum device, which only",
+    ),
+}
+
+
+@pytest.mark.parametrize(("region", "message"), ON_EACH.values(), ids=ON_EACH)
+def test_what_one_device_does_is_refused_on_several(region, message):
+    with pytest.raises(bellhop.CompileError, match=message):
+        bellhop.qjit(region)(np.array([0.5, 1.5]))

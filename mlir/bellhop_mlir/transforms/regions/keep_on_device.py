@@ -101,7 +101,8 @@ class _KeptValues:
             elif self.regions.device(op) is not None:
                 self._change_region(op)
         # A loop that uses a handle becomes a function, so its own results are seen to before.
-        for handle in sorted(self._owned[::-1], key=lambda handle: not _is_of_loop(handle)):
+        backwards = self._owned[::-1]
+        for handle in sorted(backwards, key=lambda handle: not _is_of_loop(handle)):
             self._release(handle)
         self._owned = []
 

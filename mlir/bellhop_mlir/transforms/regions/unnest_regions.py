@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import call_graph, drop_unused_functions, functions_here, reachable
+from bellhop_mlir._call_graph import drop_unused_functions, functions_here
 from bellhop_mlir._cheap import is_cheap, is_constant
 from bellhop_mlir._outline import inline, move_to_region
 from bellhop_mlir._walk import functions, named, operations, symbol, tree
@@ -64,25 +64,35 @@ def _mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
     ]
     if not regions:
         return None
-    by_name, graph = functions(module), call_graph(module)
     for region in regions:
-        inside = [
-            op for name in reachable(graph, [region.callee]) for op in operations(by_name[name])
-        ]
-        if any(_is_of_another(op, region.device) for op in inside):
+        if _holds_others(module, operations(functions(module)[region.callee]), region.device):
             return region
     return None
 
 
-def _is_of_another(op: ir.Operation, device: str | None = None) -> bool:
+def _holds_others(module: ir.Module, ops: Sequence[ir.Operation], device: str) -> bool:
+    """Tell whether some of the operations, or of what they call, are of others than a device."""
+    by_name, pending, seen = functions(module), list(ops), set[str]()
+    while pending:
+        op = pending.pop()
+        if not _can_move(op):
+            continue
+        if _is_of_another(op, device):
+            return True
+        # Only so may what a function holds move: not where a shard_map calls it.
+        if op.name in ("func.call", "callback.accelerate") and symbol(op) not in seen:
+            seen.add(symbol(op))
+            pending += operations(by_name[symbol(op)])
+    return False
+
+
+def _is_of_another(op: ir.Operation, device: str) -> bool:
     """Tell whether an operation is a region of another device, or only the program can do it."""
     if op.name == "callback.accelerate":
-        is_of_another = callback.AccelerateOp(op).device != device
-    elif op.name == "callback.call":
-        is_of_another = callback.CallOp(op).traits.is_host_only
-    else:
-        is_of_another = op.name.startswith("quantum.") and op.name != "quantum.seed"
-    return is_of_another and _can_move(op)
+        return callback.AccelerateOp(op).device != device
+    if op.name == "callback.call":
+        return callback.CallOp(op).traits.is_host_only
+    return op.name.startswith("quantum.") and op.name != "quantum.seed"
 
 
 def _can_move(op: ir.Operation) -> bool:
@@ -123,7 +133,7 @@ class _Unnested:
         pending, group = list(ops), list[ir.Operation]()
         while pending:
             op = pending.pop(0)
-            if not self._holds_others(op):
+            if not self._is_taken_apart(op):
                 group.append(op)
             elif op.name == "func.call":
                 pending = self._inlined(op) + pending
@@ -155,10 +165,7 @@ class _Unnested:
         with self._location:
             move_to_region(self._module, members, self._device, self._callee)
 
-    def _holds_others(self, op: ir.Operation) -> bool:
-        inside = tree(op)
-        called = [symbol(each) for each in inside if each.name == "func.call"]
-        by_name = functions(self._module)
-        for name in reachable(call_graph(self._module, into_regions=False), called):
-            inside += operations(by_name[name])
-        return any(map(_is_of_another, inside))
+    def _is_taken_apart(self, op: ir.Operation) -> bool:
+        if op.name == "callback.accelerate":
+            return True
+        return _holds_others(self._module, tree(op), self._device)

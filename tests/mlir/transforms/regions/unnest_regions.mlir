@@ -135,3 +135,30 @@ func.func private @accelerate_cuda_0__f(%x: tensor<f64>, %n: tensor<i64>) -> (te
   %m = "callback.call"(%n, %n) {callee = @bar, kind = "progress"} : (tensor<i64>, tensor<i64>) -> tensor<i64>
   return %b, %m : tensor<f64>, tensor<i64>
 }
+
+// -----
+// TEST: what_a_shard_map_calls_stays
+
+// CHECK-LABEL: func.func public @main
+// CHECK-NEXT: %[[Y:.+]] = "callback.accelerate"(%{{.+}}) {callee = @accelerate_cuda_0__f,
+// CHECK-NEXT: return %[[Y]]
+sdy.mesh @mesh = <["x"=2]>
+func.func public @main(%x: tensor<4xf64>) -> tensor<4xf64> {
+  %y = "callback.accelerate"(%x) {callee = @accelerate_cuda_0__f, device = "cuda:0"} : (tensor<4xf64>) -> tensor<4xf64>
+  return %y : tensor<4xf64>
+}
+func.func private @accelerate_cuda_0__f(%x: tensor<4xf64>) -> tensor<4xf64> {
+  %y = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%a: tensor<2xf64>) {
+    %b = func.call @part(%a) : (tensor<2xf64>) -> tensor<2xf64>
+    sdy.return %b : tensor<2xf64>
+  } : (tensor<4xf64>) -> tensor<4xf64>
+  return %y : tensor<4xf64>
+}
+func.func private @part(%x: tensor<2xf64>) -> tensor<2xf64> {
+  %y = "callback.accelerate"(%x) {callee = @accelerate_cpu_0__g, device = "cpu:0"} : (tensor<2xf64>) -> tensor<2xf64>
+  return %y : tensor<2xf64>
+}
+func.func private @accelerate_cpu_0__g(%x: tensor<2xf64>) -> tensor<2xf64> {
+  %y = stablehlo.sine %x : tensor<2xf64>
+  return %y : tensor<2xf64>
+}
