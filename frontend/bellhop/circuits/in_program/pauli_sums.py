@@ -43,21 +43,37 @@ class Word(NamedTuple):
         return sum(is_ == "Y" for _, is_ in self.letters) % 4
 
 
-def applied(words: Sequence[Word], state: Operand) -> Any:
+def coefficients_of(words: Sequence[Word], dtype: DTypeLike) -> Any:
+    """Return the coefficients of words as an array."""
+    coefficients = [word.coefficient for word in words]
+    if any(isinstance(each, jax.core.Tracer) for each in coefficients):
+        return jnp.stack([jnp.asarray(jnp.real(each), dtype) for each in coefficients])
+    # One constant, where there may be thousands.
+    return jnp.asarray(np.real(np.array(coefficients)), dtype)
+
+
+def applied(words: Sequence[Word], state: Operand, coefficients: Operand | None = None) -> Any:
     """Return a state after a sum of words, the real and imaginary part of whose amplitudes it has.
 
     Args:
         words: at least one.
         state: of shape ``(2, 2**n)``.
+        coefficients: an array of real numbers, in place of those of the words.
     """
+    if coefficients is None:
+        coefficients = coefficients_of(words, state.dtype)
+    # With the sign of the imaginary unit's power.
+    shares = coefficients * np.array([1 if word.power < 2 else -1 for word in words], state.dtype)
     n_qubits = state.shape[1].bit_length() - 1
-    by_flips: dict[int, list[Word]] = defaultdict(list)
-    for word in words:
-        by_flips[word.mask("XY", n_qubits)].append(word)
+    by_flips: dict[int, list[int]] = defaultdict(list)
+    for number, word in enumerate(words):
+        by_flips[word.mask("XY", n_qubits)].append(number)
     if len(by_flips) > _MOST_UNROLLED:
-        return _in_loop(words, state, n_qubits)
+        return _in_loop(words, shares, state, n_qubits)
     return sum(
-        flipped(_after_diagonal(some, state, n_qubits), mask, n_qubits)
+        flipped(
+            _after_diagonal([words[n] for n in some], shares[np.array(some)], state), mask, n_qubits
+        )
         for mask, some in by_flips.items()
     )
 
@@ -72,35 +88,35 @@ def flipped(state: Operand, mask: int, n_qubits: int) -> Any:
     return jnp.flip(state.reshape(len(state), *sizes), axes).reshape(state.shape)
 
 
-def _after_diagonal(words: Sequence[Word], state: Operand, n_qubits: int) -> Any:
+def _after_diagonal(words: Sequence[Word], shares: Operand, state: Operand) -> Any:
     """Return a state after a diagonal matrix, that of words without their flips."""
+    n_qubits = state.shape[1].bit_length() - 1
     after = jnp.zeros_like(state)
     for is_imaginary in (False, True):
-        some = [word for word in words if word.power % 2 == is_imaginary]
+        some = [n for n, word in enumerate(words) if word.power % 2 == is_imaginary]
         if some:
             turned = jnp.stack([-state[1], state[0]]) if is_imaginary else state
-            after += _signs(some, n_qubits, state.dtype) * turned
+            masks = np.array([words[n].mask("YZ", n_qubits) for n in some], np.uint32)
+            after += _signs(masks, shares[np.array(some)], n_qubits, state.dtype) * turned
     return after
 
 
-def _signs(words: Sequence[Word], n_qubits: int, dtype: DTypeLike) -> Any:
+def _signs(masks: np.ndarray, shares: Operand, n_qubits: int, dtype: DTypeLike) -> Any:
     """Return the diagonal of words of Z, and of Y as the sign that it has beside them."""
-    masks = np.array([word.mask("YZ", n_qubits) for word in words], np.uint32)
-    shares = _shares(words, dtype)
 
     def add(total: Operand, word: tuple[Any, Any]) -> tuple[Any, None]:
         mask, share = word
         return total + share * _sign(_numbers(n_qubits), mask, dtype), None
 
     total = jnp.zeros(2**n_qubits, dtype)
-    if len(words) > _MOST_UNROLLED:
+    if len(masks) > _MOST_UNROLLED:
         return jax.lax.scan(jax.checkpoint(add), total, (masks, shares))[0]
     for each in zip(masks, shares, strict=True):
         total, _ = add(total, each)
     return total
 
 
-def _in_loop(words: Sequence[Word], state: Operand, n_qubits: int) -> Any:
+def _in_loop(words: Sequence[Word], shares: Operand, state: Operand, n_qubits: int) -> Any:
     flips = np.array([word.mask("XY", n_qubits) for word in words], np.uint32)
     masks = np.array([word.mask("YZ", n_qubits) for word in words], np.uint32)
     is_imaginary = np.array([word.power % 2 == 1 for word in words])
@@ -114,15 +130,8 @@ def _in_loop(words: Sequence[Word], state: Operand, n_qubits: int) -> Any:
         turned = jnp.stack([-there[1], there[0]])
         return total + jnp.where(is_imaginary, turned, there), None
 
-    xs = flips, masks, _shares(words, state.dtype), is_imaginary
+    xs = flips, masks, shares, is_imaginary
     return jax.lax.scan(add, jnp.zeros_like(state), xs)[0]
-
-
-def _shares(words: Sequence[Word], dtype: DTypeLike) -> Any:
-    """Return the coefficients, with the sign of the imaginary unit's power."""
-    signs = np.array([1 if word.power < 2 else -1 for word in words])
-    coefficients = jnp.stack([jnp.asarray(jnp.real(word.coefficient), dtype) for word in words])
-    return coefficients * signs.astype(dtype)
 
 
 def _numbers(n_qubits: int) -> Any:

@@ -272,6 +272,36 @@ def test_values_and_gradients_take_what_the_compiled_region_takes(monkeypatch):
 
 
 @pytest.mark.large
+def test_a_hamiltonian_of_thousands_of_words():
+    n, generator = 6, np.random.default_rng(3)
+    numbers = generator.choice(np.arange(1, 4**n), 2000, replace=False)
+    words = ["".join("IXYZ"[number >> 2 * w & 3] for w in range(n)) for number in numbers]
+    coefficients = generator.normal(size=len(words))
+    observable = qml.Hamiltonian(coefficients, list(map(qml.pauli.string_to_pauli_word, words)))
+
+    def circuit(x, measure):
+        for wire in range(n):
+            qml.RY(x[wire], wire)
+            qml.RZ(x[wire] ** 2, wire)
+        for wire in range(n):
+            qml.CNOT([wire, (wire + 1) % n])
+        return measure()
+
+    device = qml.device("default.qubit", wires=n)
+    mean = lambda x: circuit(x, lambda: qml.expval(observable))
+    angles = generator.uniform(0, 3, n)
+    state = qml.QNode(circuit, device)(angles, qml.state)
+    expected = np.vdot(state, observable.sparse_matrix(wire_order=range(n)) @ state).real
+    program = bellhop.accelerate(jax.value_and_grad(qml.QNode(mean, device)), dev=mesh())
+    compiled = bellhop.qjit(program)
+    value, slope = compiled(angles)
+    np.testing.assert_allclose(value, expected, atol=1e-12)
+    step = 1e-4 * np.eye(n)[2]
+    ahead, behind = (compiled(angles + each)[0] for each in (step, -step))
+    np.testing.assert_allclose(slope[2], (ahead - behind) / 2e-4, atol=1e-5)
+
+
+@pytest.mark.large
 @pytest.mark.parametrize("derive", [lambda f: f, jax.grad])
 def test_memory_of_each_device_is_its_part(monkeypatch, derive):
     n = 18

@@ -30,7 +30,7 @@ from bellhop.circuits.in_program.evolution import Evolution, PlacedExchange
 from bellhop.circuits.in_program.partitioned.draws import drawn_from_part
 from bellhop.circuits.in_program.partitioned.footprints import footprint_of
 from bellhop.circuits.in_program.partitioned.words_on_parts import applied_to_part
-from bellhop.circuits.in_program.pauli_sums import Word
+from bellhop.circuits.in_program.pauli_sums import Word, coefficients_of
 from bellhop.circuits.in_program.pure_simulator import PureSimulator, on_qubits
 from bellhop.circuits.memory import check_parts_fit
 from bellhop.errors import CompileError
@@ -253,8 +253,7 @@ class PartitionedSimulator(PureSimulator):
     def moments_of(self, state: Any, words: Sequence[Word], others: Any, has_square: bool) -> Any:
         """Return the mean of an observable, and that of its square if that is asked for."""
         order = order_of(state.devices, len(self.wires))
-        coefficients = [jnp.asarray(jnp.real(word.coefficient), self.dtype) for word in words]
-        stacked = jnp.stack(coefficients) if words else jnp.zeros(0, self.dtype)
+        stacked = coefficients_of(words, self.dtype)
         after = [self._with_devices(each, state.devices).amplitudes for each in others]
 
         here = self._devices.partitioned

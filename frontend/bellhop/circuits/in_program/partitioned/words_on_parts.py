@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bellhop.base.types import Operand
 from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires
@@ -36,20 +37,27 @@ def applied_to_part(
     """
     k = len(devices.axes)
     place = {qubit: number for number, qubit in enumerate(order)}
-    number = devices.number()
-    groups: dict[int, dict[bool, list[Word]]] = defaultdict(lambda: {False: [], True: []})
-    for word, coefficient in zip(words, coefficients, strict=True):
+    here, there = [], []
+    for word in words:
         placed = [(place[qubit], letter) for qubit, letter in word.letters]
-        there = Word(1, [each for each in placed if each[0] < k])
-        sign = 1 - 2 * (jax.lax.population_count(number & there.mask("YZ", k)) & 1)
-        share = coefficient * sign.astype(part.dtype) * (1 if there.power < 2 else -1)
-        here = Word(share, [(qubit - k, letter) for qubit, letter in placed if qubit >= k])
-        groups[there.mask("XY", k)][there.power % 2 == 1].append(here)
+        there.append(Word(1, [each for each in placed if each[0] < k]))
+        here.append(Word(1, [(qubit - k, letter) for qubit, letter in placed if qubit >= k]))
+    masks = np.array([word.mask("YZ", k) for word in there], np.int32)
+    signs = 1 - 2 * (jax.lax.population_count(devices.number() & masks) & 1)
+    powers = np.array([1 if word.power < 2 else -1 for word in there])
+    shares = coefficients * (signs * powers).astype(part.dtype)
+    groups: dict[int, dict[bool, list[int]]] = defaultdict(lambda: {False: [], True: []})
+    for number, word in enumerate(there):
+        groups[word.mask("XY", k)][word.power % 2 == 1].append(number)
+
+    def after_some(some: Sequence[int]) -> Any:
+        return applied([here[number] for number in some], part, shares[np.array(some)])
+
     total: Any = 0
     for flips, (plain, turned) in ((flips, some.values()) for flips, some in groups.items()):
-        after = applied(plain, part) if plain else jnp.zeros_like(part)
+        after = after_some(plain) if plain else jnp.zeros_like(part)
         if turned:
-            real, imag = applied(turned, part)
+            real, imag = after_some(turned)
             after += jnp.stack([-imag, real])
         if flips:
             moves = [(device, device ^ flips) for device in range(2**k)]
