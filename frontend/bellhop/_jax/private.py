@@ -48,6 +48,8 @@ Each name, what it is for, and why no public name serves:
   ``custom_jvp`` in it.  Nothing public tells.
 * ``varying_axes`` and ``over_axes``: the mesh axes over which a value varies inside
   ``jax.shard_map``, which are undocumented attributes of types.
+* ``without_varying_axes``: traces within ``jax.shard_map`` as with ``check_vma=False``, which is
+  given for the whole function only.
 * ``without_mesh``: traces without the user's mesh.  ``jax.set_mesh`` sets a mesh, but cannot unset
   one while a program is traced.
 * ``array.ArrayImpl``: makes an array that is not committed to its device.  ``jax.device_put``
@@ -80,6 +82,7 @@ from jax._src import (  # noqa: TID251
     array,
     buffer_callback,
     callback,
+    config,
     core,
     debugging,
     effects,
@@ -360,6 +363,11 @@ def mesh_is_set() -> bool:
     """Tell whether a mesh is set (``jax.set_mesh``)."""
     abstract, concrete = sharding_impls.get_abstract_mesh(), sharding_impls.get_concrete_mesh()
     return not (abstract.empty and concrete.empty)
+
+
+def without_varying_axes() -> contextlib.AbstractContextManager[None]:
+    """Trace within ``jax.shard_map`` values whose types do not say how they differ."""
+    return config._check_vma(False)
 
 
 @contextlib.contextmanager

@@ -55,14 +55,6 @@ def test_derivatives_over_two_devices(mesh):
     np.testing.assert_allclose(result, expected, atol=1e-9)
 
 
-def test_derivatives_where_jax_keeps_track_of_what_varies_are_refused(mesh):
-    gradient = jax.shard_map(
-        bellhop.vmap(bellhop.grad(circuit)), mesh=mesh, in_specs=BATCH, out_specs=BATCH
-    )
-    with pytest.raises(bellhop.DifferentiableCompileError, match=r"QNode.*check_vma=False\."):
-        gradient(X)
-
-
 def test_a_loop_of_circuits_over_two_devices(mesh):
     @jax.jit
     @functools.partial(jax.shard_map, mesh=mesh, in_specs=BATCH, out_specs=BATCH)

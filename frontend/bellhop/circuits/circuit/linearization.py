@@ -41,13 +41,8 @@ from bellhop.circuits.derivatives.score import has_score
 from bellhop.circuits.operations.measurement_primitives import is_vjp, measure_p
 from bellhop.control_flow.unused_values import without_unused
 from bellhop.errors import DifferentiableCompileError
-from bellhop.mesh.manual_axes import differ
-
-_VARIES = (
-    "{where}: it is differentiated inside jax.shard_map, which keeps track of what differs between "
-    "devices, and gates do not tell it. Give jax.shard_map check_vma=False."
-)
-
+from bellhop.mesh.apart_from_axes import apart_from_axes
+from bellhop.mesh.manual_axes import vary_with
 
 # Up to here the Jacobian costs less than to run the circuit again with cotangents.
 _FEW_VALUES = 4
@@ -66,7 +61,7 @@ def bind(body: CircuitBody, inputs: Sequence[Operand], *, batch: Batch | None = 
     # abstract value.
     keep_effects_in_loops()
     differentiate_loops()
-    return circuit_p.bind(*inputs, body=body, batch=batch)
+    return circuit_p.bind(*vary_with(inputs, inputs), body=body, batch=batch)
 
 
 def _linearized(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linearized:
@@ -98,8 +93,6 @@ def _jvp(
     body: CircuitBody,
     batch: Batch | None,
 ) -> tuple[list[Any], list[Any]]:
-    if differ(primals):
-        raise DifferentiableCompileError(_VARIES.format(where=body.where))
     nonzero = tuple(type(tangent) is not ad.Zero for tangent in tangents)
     vjp = _vjp(body, nonzero)
     if vjp is None:
@@ -140,7 +133,8 @@ def _with_residuals(
     if batch is not None:
         axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
         evaluate = jax.vmap(evaluate, in_axes=(0, axes), axis_size=batch.rows)
-    return results, tangents_of(results, evaluate(residuals, given), linearized.moved)
+    dots = apart_from_axes(evaluate)(residuals, given)
+    return results, tangents_of(results, dots, linearized.moved)
 
 
 def _differentiated(

@@ -44,6 +44,7 @@ from bellhop.circuits.precision import is_double, real_type
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.vectorize.vectorize import vectorized
 from bellhop.errors import CompileError
+from bellhop.mesh.manual_axes import vary_with
 from bellhop.tracing.state import current_options
 
 _DEVICES = (qml.devices.DefaultQubit, qml.devices.DefaultMixed)
@@ -177,6 +178,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
 
             # Sums on the way, since values may be large: density matrices are.
             zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in closed.out_avals[2:]]
+            zeros = vary_with((inputs, closed.consts), zeros)
             sums, (weights, faults) = jax.lax.scan(add, zeros, branches)
             return weights, faults, sums
 

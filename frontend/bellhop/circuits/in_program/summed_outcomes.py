@@ -31,6 +31,7 @@ from bellhop.base.rewriting import Rules, rewrite
 from bellhop.base.types import Operand
 from bellhop.circuits.derivatives.tangents import without_tangents
 from bellhop.circuits.operations.marks import Mark, has_mark, marked
+from bellhop.mesh.manual_axes import vary_with
 
 # outcome: the outcomes of a run, how many measurements there were -> one outcome, one more
 _outcome_p = Primitive("quantum_outcome")
@@ -150,7 +151,7 @@ def _add_up(eqn: JaxprEqn, *given: Any) -> list[Any]:
         return total + state, None
 
     [state] = body.outvars
-    zero = jnp.zeros(state.aval.shape, state.aval.dtype)
+    zero = vary_with(given, jnp.zeros(state.aval.shape, state.aval.dtype))
     return [jax.lax.scan(add, zero, jnp.arange(2**n_outcomes, dtype=dtype))[0]]
 
 
