@@ -23,7 +23,7 @@ from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.simulator import naming
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.circuits.recording.gate_replay import Player
-from bellhop.circuits.recording.played_circuit import WiredCircuit
+from bellhop.circuits.recording.played_circuit import PlayedCircuit
 from bellhop.control_flow.branches import choose
 from bellhop.control_flow.for_loop import repeat
 from bellhop.control_flow.steps import Branches
@@ -31,7 +31,7 @@ from bellhop.control_flow.while_loop import repeat_while
 from bellhop.errors import CompileError
 
 
-class ProgramCircuit(WiredCircuit):
+class ProgramCircuit(PlayedCircuit):
     """A circuit whose gates are operations of the program, or nothing.
 
     Args:

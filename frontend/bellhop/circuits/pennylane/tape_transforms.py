@@ -204,9 +204,6 @@ class _Tape(TapeCircuit):
         # Noise models do not know them: what was traced is then played in pieces.
         self.outcomes_are_operations = not knows_wires
 
-    def labels(self) -> Sequence[Any]:
-        return ()
-
     def apply(self, operations: Sequence[Any]) -> None:
         self.check_known(operations, "gates")
         self.operations += operations

@@ -11,7 +11,7 @@ from bellhop.base.types import Wire
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.decompositions import decomposition_of
-from bellhop.circuits.gates.wires import WireMap, is_dynamic
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.python_devices.template import (
     Choice,
     Measured,
@@ -38,15 +38,10 @@ class RecordedCircuit(TapeCircuit):
     """
 
     def __init__(self, where: str, rows: TracedRow, device_wires: Any = None) -> None:
-        super().__init__(where, rows)
-        self._device_wires = device_wires
+        super().__init__(where, rows, device_wires)
         self.steps: list[Step] = []
         self.operands: dict[int, Any] = {}
         self._n_operands = 0
-
-    def labels(self) -> Sequence[Any]:
-        """Return the wires of the device."""
-        return tuple(self._device_wires or ())
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Append operations."""
@@ -79,12 +74,12 @@ class RecordedCircuit(TapeCircuit):
 
     def _wire(self, wire: Wire) -> int:
         """Return the number of the operand that a computed wire becomes."""
-        if not self._device_wires:
+        if not self.labels():
             raise CompileError(
                 f"{self.where}: its wires are computed in the program, and the device has no wires "
                 "of its own. Say how many there are: qml.device(..., wires=n)."
             )
-        return self._operand(WireMap(tuple(self._device_wires), self.where).dynamic(wire))
+        return self._operand(self.wires.dynamic(wire))
 
     def _check_known(self, made: qml.operation.Operator) -> None:
         """Refuse what a tape has no parameter for."""

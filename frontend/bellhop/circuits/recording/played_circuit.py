@@ -1,8 +1,8 @@
 """Circuits that a jaxpr with gates is played on: what ``gate_replay`` asks of them, and what of it
 is the same for all.
 
-With ``a, = qml.allocate(1)`` on a device with 4 wires, of which the circuit uses 0 and 1, a circuit
-on qubits applies ``qml.X(a)`` to wire 2 of the device.
+With ``a, = qml.allocate(1)`` on a device with 4 wires, of which the circuit uses 0 and 1, it
+applies ``qml.X(a)`` to wire 2 of the device.
 """
 
 from abc import ABC, abstractmethod
@@ -31,6 +31,7 @@ class PlayedCircuit(ABC):
     """A circuit that gets operations, loops, branches and measurements.
 
     Args:
+        wires: gives the qubit of a wire label.
         where: the QNode and its line, for errors.
         rows: the row of the batches of parameters.
 
@@ -44,10 +45,12 @@ class PlayedCircuit(ABC):
     is_one_shot = runs_alone = False
     outcomes_are_operations: bool = False
 
-    def __init__(self, where: str, rows: TracedRow) -> None:
+    def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:
+        self.wires = wires
         self.where = self._where = where
         self.rows = rows
         self.precision = Precision()
+        self.allocations = Allocations(wires, where)
         # With the operations, lest another one gets the number of one that is gone.
         self._placed: dict[int, tuple[Any, str]] = {}
 
@@ -56,9 +59,9 @@ class PlayedCircuit(ABC):
         """Whether the gates of loops of loops may be given to ``apply_straight``."""
         return False
 
-    @abstractmethod
     def labels(self) -> Sequence[Any]:
         """Return the wires of the circuit, as far as they are known."""
+        return self.wires.labels
 
     @abstractmethod
     def apply(self, operations: Sequence[Any]) -> None:
@@ -70,8 +73,12 @@ class PlayedCircuit(ABC):
         return False
 
     def allocate(self, op: Any) -> None:
-        """Allocate or deallocate wires; here like any operation, for devices that can."""
-        self.apply([op])
+        """Allocate or deallocate wires."""
+
+        def reset(wire: Any) -> None:
+            self.mid_measure(wire, reset=True, postselect=-1, site=user_site())
+
+        self.allocations.take(op, reset)
 
     @abstractmethod
     def for_loop(
@@ -130,7 +137,7 @@ class PlayedCircuit(ABC):
 
     def on_own_wires(self, process: Any) -> Any:
         """Return a measurement process with the device's wires for allocated ones."""
-        return process
+        return self.wires.on_own(process)
 
     # What users' functions ask of the current circuit, in decompositions that are played.
 
@@ -149,34 +156,3 @@ class PlayedCircuit(ABC):
     def as_operation(self, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
         """Return what ``as_operation`` does."""
         return as_operation(self, play)
-
-
-class WiredCircuit(PlayedCircuit):
-    """A circuit on qubits.
-
-    Args:
-        wires: gives the qubit of a wire label.
-        where: the QNode, for errors.
-        rows: the row of the batches of parameters.
-    """
-
-    def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:
-        super().__init__(where, rows)
-        self.wires = wires
-        self.allocations = Allocations(wires, where)
-
-    def labels(self) -> Sequence[Any]:
-        """Return the wires of the circuit."""
-        return self.wires.labels
-
-    def allocate(self, op: Any) -> None:
-        """Allocate or deallocate wires."""
-
-        def reset(wire: Wire) -> None:
-            self.mid_measure(wire, reset=True, postselect=-1, site=user_site())
-
-        self.allocations.take(op, reset)
-
-    def on_own_wires(self, process: Any) -> Any:
-        """Return a measurement process with the device's wires for allocated ones."""
-        return self.wires.on_own(process)

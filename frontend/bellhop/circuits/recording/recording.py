@@ -77,15 +77,7 @@ class Circuit(StraightCircuit):
     def for_loop(
         self, n_iterations: int | Operand, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a loop whose body applies gates; return the carried values after it.
-
-        Args:
-            n_iterations: the number of iterations: an ``int``, or a tracer if the program computes
-                it.
-            body: takes the carried values and the number of the iteration; returns the carried
-                values of the next iteration.
-            carried: the carried values of the first iteration.
-        """
+        """Run a loop whose body applies gates; return the carried values after it."""
         if isinstance(n_iterations, int):
             return self._static_loop(n_iterations, body, carried)
         loop = self._dynamic_loop("for_loop", body, carried, jnp.asarray(0))
@@ -109,16 +101,16 @@ class Circuit(StraightCircuit):
         is_straight = gates.is_straight(MOST_GATES)
         for run in gates.runs if is_straight else ():
             assert isinstance(run, GateRun)
-            self._bind(run)
+            self._pending.add(run)
         return is_straight
 
     def _static_loop(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop of static length; arguments and results are those of ``for_loop``."""
-        was_one_run, before = self._is_one_run, self._run
+        was_one_run, before = self._pending.is_one_run, self._pending.run
         # The gates before the loop stay pending, since gates of the loop may join their run.
-        with self._nothing_waits():
+        with self._pending.held_back():
             loop = self._traced_loop(
                 "for_loop",
                 body,
@@ -144,11 +136,11 @@ class Circuit(StraightCircuit):
             wires_of = lambda number: computed(first, number)[1][1]
             every = RepeatedRun(repeated.run, jnp.ravel(params), jnp.ravel(wires), total)
             straight = unrolled(every, wires_of, n_iterations, self.device.qubits)
-            self._is_one_run = was_one_run
+            self._pending.is_one_run = was_one_run
             if straight is None:
-                self._wait(every)
+                self._pending.wait(every)
             else:
-                self._bind(straight)
+                self._pending.add(straight)
             return tuple(carried)
         # The body is one run of gates although it is a loop, so no gates merged where one inner
         # iteration meets the next.  The same gates meet between two outer iterations.
@@ -156,12 +148,16 @@ class Circuit(StraightCircuit):
         if self._merges_boundaries and repeated.n_iterations == 1:
             merged = merge_iterations(repeated.run, params)
         for run in merged.before:
-            self._bind(run)
+            self._pending.add(run)
         if merged.run.gates:
-            self._wait(RepeatedRun(merged.run, jnp.ravel(merged.params), jnp.ravel(wires), total))
+            self._pending.wait(
+                RepeatedRun(merged.run, jnp.ravel(merged.params), jnp.ravel(wires), total)
+            )
         for run in merged.after:
-            self._bind(run)
-        self._is_one_run = was_one_run and before is None and not (merged.before or merged.after)
+            self._pending.add(run)
+        self._pending.is_one_run = (
+            was_one_run and before is None and not (merged.before or merged.after)
+        )
         return tuple(carried)
 
     def while_loop(
@@ -170,14 +166,7 @@ class Circuit(StraightCircuit):
         body: Callable[..., Any],
         carried: tuple[Any, ...],
     ) -> tuple[Any, ...]:
-        """Run a loop whose body applies gates while a condition holds; return the carried values.
-
-        Args:
-            condition: takes the carried values; returns whether another iteration follows.
-            body: takes the carried values; returns those of the next iteration.
-            carried: the carried values of the first iteration.
-        """
-
+        """Run a loop while a condition holds; return the carried values."""
         loop = self._dynamic_loop("while_loop", body, carried)
         if loop.gates is None:
             return self._run_loop(
@@ -209,9 +198,9 @@ class Circuit(StraightCircuit):
 
     def _run_loop(self, loop: "_TracedLoop", run: Callable[[Any], Any]) -> tuple[Any, ...]:
         """Run a traced loop, and what was taken out of its iterations before and after it."""
-        self._bind(GateRun(gates=loop.ends.before))
+        self._pending.add(GateRun(gates=loop.ends.before))
         carried = self._resume(run(self._circuit_state(loop.carried)))
-        self._bind(GateRun(gates=loop.ends.after))
+        self._pending.add(GateRun(gates=loop.ends.after))
         return carried
 
     @property
@@ -267,12 +256,12 @@ class Circuit(StraightCircuit):
         def recorded(carried: tuple[Any, ...], state: Any, *others: Any) -> Any:
             nonlocal frequencies, gates, counts
             with self._part(*state, is_dynamic_count=is_dynamic_count):
-                self._is_one_run = True
+                self._pending.is_one_run = True
                 with self.allocations.part():
                     carried = body(carried, *others)
                 gates = None
                 if takes_gates_apart:
-                    only = self._only_run()
+                    only = self._pending.only_run()
                     if only is not None and only.n_iterations <= max_iterations:
                         gates = only.without_values()
                         return carried, (state, (only.params, only.wires))

@@ -76,16 +76,16 @@ from bellhop.circuits.recording.gate_jaxpr import has_computed_lengths
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.iterations import Use
 from bellhop.circuits.recording.pending import PendingRuns
-from bellhop.circuits.recording.played_circuit import WiredCircuit
+from bellhop.circuits.recording.played_circuit import PlayedCircuit
 from bellhop.circuits.recording.shadows_of_one_shot import taken_alone
 
 
-class StraightCircuit(PendingRuns, WiredCircuit):
+class StraightCircuit(PlayedCircuit):
     """A circuit that is traced to ``quantum_gates`` and ``quantum_measure``, without control flow.
 
     It holds the handle of the state, and the parameters of all gates so far in order of execution.
     Operations are bound as runs: one ``quantum_gates`` for as many gates as possible.  So the last
-    run is pending (``_run``) until something other than a gate follows.
+    run is pending until something other than a gate follows.
 
     Args:
         handle: the handle of a fresh state.
@@ -114,6 +114,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         rows: TracedRow,
     ) -> None:
         super().__init__(wires, where, rows)
+        self._pending = PendingRuns(self._apply, device.passes)
         self._state = handle
         self._session = handle
         self._differentiation = differentiation
@@ -143,8 +144,8 @@ class StraightCircuit(PendingRuns, WiredCircuit):
 
     @property
     def _handle(self) -> Any:
-        self._bind_pending()
-        self._is_one_run = False
+        self._pending.flush()
+        self._pending.is_one_run = False
         return self._state
 
     @_handle.setter
@@ -155,7 +156,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         """Append the gates of operations."""
         for run in self._runs(operations).runs:
             if isinstance(run, GateRun):
-                self._bind(run)
+                self._pending.add(run)
             else:
                 Player().play_operation(run)
 
@@ -166,11 +167,11 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             self.wires,
             self._where,
             rows=self.rows,
-            is_first=self._is_fresh,
+            is_first=self._pending.is_fresh,
             sites=self.site_of,
             by_differences=self._differentiation.method in BY_DIFFERENCES,
         )
-        if self._is_fresh and self.gate_set.applies("StatePrep"):
+        if self._pending.is_fresh and self.gate_set.applies("StatePrep"):
             operations = prepared_together(operations)
         for op in operations:
             try:
@@ -217,9 +218,6 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         self._params.append(params)
         frequencies = np.asarray(run.frequencies, np.uint8)
         self._frequencies.append(np.tile(frequencies, 1 if n_iterations is None else n_iterations))
-
-    def _merging_passes(self) -> Sequence[str]:
-        return self.device.passes
 
     def _in_blocks(self, repeated: RepeatedRun) -> tuple[Use, Any]:
         """Return a function that applies the gates of a block of iterations, and its first state.
@@ -291,12 +289,12 @@ class StraightCircuit(PendingRuns, WiredCircuit):
         self._params, self._frequencies = [], []
         self._is_dynamic_count = was_dynamic_count or is_dynamic_count
         # A state preparation in it is not the first operation of the circuit.
-        self._is_fresh = False
+        self._pending.is_fresh = False
         try:
             yield
         finally:
-            self._run = None
-            self._is_one_run = False
+            self._pending.run = None
+            self._pending.is_one_run = False
             self._handle, self._offset, self._dynamic_count, self._params, self._frequencies = outer
             self._is_dynamic_count = was_dynamic_count
 
@@ -314,7 +312,7 @@ class StraightCircuit(PendingRuns, WiredCircuit):
             wire = jnp.int32(self.wires(label))
         asked = {"postselect": postselect, "reset": reset, "site": site}
         self._handle, outcome = call("mid_measure", [self._handle, wire], HANDLE, BOOL, **asked)
-        self._is_fresh = False
+        self._pending.is_fresh = False
         self.has_mid_circuit = True
         self.postselects |= postselect >= 0
         if self._is_dynamic_count and self._dynamic_count is not None:

@@ -13,17 +13,28 @@ import pennylane as qml
 
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.broadcasting import TracedRow
+from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.recording.played_circuit import PlayedCircuit
 
 
 class TapeCircuit(PlayedCircuit):
-    """A circuit that becomes a tape; its mid-circuit measurements are PennyLane's own."""
+    """A circuit that becomes a tape; its mid-circuit measurements are PennyLane's own.
+
+    Args:
+        where: the QNode and its line, for errors.
+        rows: the row of the batches of parameters.
+        device_wires: those of the device, if it has some of its own.
+    """
 
     outcomes_are_operations = True
 
-    def __init__(self, where: str, rows: TracedRow) -> None:
-        super().__init__(where, rows)
+    def __init__(self, where: str, rows: TracedRow, device_wires: Any = None) -> None:
+        super().__init__(WireMap(tuple(device_wires or ()), where), where, rows)
         self._numbers = itertools.count()
+
+    def allocate(self, op: Any) -> None:
+        """Allocate or deallocate wires as any operation, since devices can."""
+        self.apply([op])
 
     def for_loop(self, n_iterations: int | Operand, body: Any, carried: PyTree) -> NoReturn:
         """Refuse a loop of computed length."""
