@@ -18,12 +18,14 @@ from typing import Any, NoReturn
 
 import jax
 import pennylane as qml
+from jax.core import Tracer
+from jax.extend.core.primitives import cond_p, scan_p, while_p
 
+from bellhop._jax.private import equation_of, without_wrapping
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.noise_models import NoiseOfModel, is_same
 from bellhop.circuits.gates.rewrites import Rewrite
-from bellhop.circuits.in_program.origins import origins
 from bellhop.circuits.in_program.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.statistics import Statistic
@@ -252,3 +254,37 @@ class NoisyPlayer(Player):
 
 def _are_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(ones) == len(others) and all(map(is_same, ones, others))
+
+
+_CONTROL_FLOW = (cond_p, scan_p, while_p)
+
+
+def origins(value: object, ends: Sequence[Any]) -> tuple[set[int], set[int]]:
+    """Return the tracers that a value is computed from.
+
+    Args:
+        value: is being traced.
+        ends: tracers that count as computed from nothing, as arguments do.
+
+    Returns:
+        the ids of those that it is computed from, and of those that it is where a loop or a
+        conditional stands between.
+    """
+    stops = set(map(id, ends))
+    found: tuple[set[int], set[int]] = set(), set()
+    seen: dict[tuple[int, bool], Any] = {}
+    todo = [(value, False)]
+    while todo:
+        wrapped, is_behind = todo.pop()
+        each = without_wrapping(wrapped)
+        key = id(each), is_behind
+        if not isinstance(each, Tracer) or key in seen:
+            continue
+        seen[key] = each
+        eqn, _ = equation_of(each)
+        if eqn is None or id(each) in stops:
+            found[is_behind].add(id(each))
+            continue
+        is_inside = is_behind or eqn.primitive in _CONTROL_FLOW
+        todo += [(operand, is_inside) for operand in eqn.in_tracers]
+    return found

@@ -2,9 +2,16 @@
 
 Results are the constants that PennyLane's device gives: zeros, and for states, probabilities and
 counts all weight on the first outcome.  So it tells what everything around a circuit costs.
+
+Gates are counted where that is asked for, when the program gets to them: as often as its loops run,
+and in the branches that are taken.
 """
 
+import json
+import time
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,6 +19,7 @@ import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.base.types import Operand, Wire
+from bellhop.callbacks.io_callback import io_callback
 from bellhop.circuits.circuit.rows_in_program import results_of_rows
 from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, QNodeCall
 from bellhop.circuits.gates.broadcasting import TracedRow
@@ -19,12 +27,66 @@ from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
-from bellhop.circuits.in_program.resource_tracking import ResourceTracker
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.errors import CompileError
+
+
+class ResourceTracker:
+    """Counts the gates of one run of a circuit, and writes them to a file at its end.
+
+    Args:
+        filename: of the file; without, one of its own for each run, by the time.
+        wires: how many the device has.
+    """
+
+    def __init__(self, filename: str | None, wires: int) -> None:
+        self._filename = filename
+        self._wires = wires
+        self._types: Counter[str] = Counter()
+        self._sizes: Counter[int] = Counter()
+
+    def begin(self) -> None:
+        """Let the program begin to count."""
+
+        def begin() -> None:
+            self._types.clear()
+            self._sizes.clear()
+
+        io_callback(begin, ordered=True)()
+
+    def count(self, operations: Sequence[Any]) -> None:
+        """Let the program count operations where it gets to them."""
+        names = [op.name for op in operations]
+        sizes = [len(op.wires) for op in operations]
+
+        def count() -> None:
+            self._types.update(names)
+            self._sizes.update(sizes)
+
+        io_callback(count, ordered=True)()
+
+    def end(self, processes: Sequence[Any]) -> None:
+        """Let the program write what it counted, and what it measures."""
+        tape = qml.tape.QuantumScript([], processes)
+        measured = dict(qml.resource.resources_from_tape(tape, compute_depth=False).measurements)
+
+        def end() -> None:
+            name = self._filename or f"__pennylane_resources_data_{time.time_ns()}.json"
+            resources = {
+                "num_wires": self._wires,
+                "num_gates": self._types.total(),
+                "total_allocations": self._wires,
+                "gate_types": dict(self._types),
+                "gate_sizes": {str(size): n for size, n in self._sizes.items()},
+                "measurements": measured,
+                "depth": None,
+            }
+            Path(name).write_text(json.dumps(resources, indent=2))
+
+        io_callback(end, ordered=True)()
 
 
 def is_null_device(device: Any) -> bool:

@@ -44,11 +44,10 @@ from bellhop.circuits.pennylane.tape_transforms import (
 from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.python_devices.run_on_python_device import run_on_python_device
 from bellhop.circuits.qnode.compiled_circuits import engine_may_run
-from bellhop.circuits.qnode.default_qubit import run_default_qubit
 from bellhop.circuits.qnode.mitigation import current_mitigation
-from bellhop.circuits.qnode.plugins import run_on_plugin
+from bellhop.circuits.qnode.runtime_devices import run_default_qubit, run_on_plugin
 from bellhop.circuits.recording.gate_jaxpr import Unknown
-from bellhop.circuits.recording.pauli_measurement import measure_pauli_words
+from bellhop.circuits.recording.mid_circuit import measure_pauli_words
 from bellhop.circuits.recording.used_wires import UsedWires
 from bellhop.circuits.recording.whole_function import (
     NoCircuit,

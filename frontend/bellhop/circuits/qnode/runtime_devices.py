@@ -1,6 +1,7 @@
-"""Circuits of ``default.qubit``: in the engine where they are differentiable to any order there.
+"""Circuits that the runtime runs: of devices with a compiled plugin, and of ``default.qubit``.
 
-The device itself has no interface for the runtime.  What it computes is defined by the gates, so
+Those of ``default.qubit`` are in the engine where they are differentiable to any order there.  The
+device itself has no interface for the runtime.  What it computes is defined by the gates, so
 the engine may run them, some hundred times faster than the same circuit as a part of the program.
 A circuit stays in the program where the engine cannot do all that the program does with it: run
 inside of a region, give the derivatives of a state or by a matrix, ...
@@ -22,11 +23,11 @@ from bellhop.circuits.derivatives.diff_method import (
     method_of,
     options_of,
 )
-from bellhop.circuits.gates.device import GateSet, device_spec
+from bellhop.circuits.gates.device import GateSet, check_options, device_spec
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.simulate import run_traced
 from bellhop.circuits.qnode.compiled_circuits import engine_may_run, trace_for_runtime
-from bellhop.circuits.qnode.derivatives_in_program import has_all_derivatives
+from bellhop.circuits.qnode.derivatives_in_program import has_all_derivatives, run_differentiable
 from bellhop.errors import CompileError
 from bellhop.tracing.state import trace_state
 
@@ -65,3 +66,14 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
 def _lightning() -> Any:
     """Return the device whose gates are the engine's, and whose library stands behind it."""
     return qml.device("lightning.qubit")
+
+
+def run_on_plugin(call: QNodeCall, wires: WireMap) -> Any:
+    """Trace a call of a QNode whose device has a compiled plugin, and bind its circuit."""
+    device = call.qnode.device
+    check_options(device, call.where)
+    spec = device_spec(device, len(wires))
+    # Samples are drawn of what has the norm one.
+    whole = GateSet(device, keeps_matrices=not call.shots.total)
+    of_angles = functools.partial(trace_for_runtime, wires=wires, gates=GateSet(device), spec=spec)
+    return run_differentiable(of_angles(call, gates=whole), wires, of_angles)
