@@ -177,13 +177,15 @@ def _whole_bits() -> int:
 def _direction(place: Sequence[Any], dots: Sequence[Any]) -> list[Any]:
     """Return the tangent of the perturbation after some parameters."""
     session, number = place
-    operands = [session, *(dot[None] for dot in dots), number]
-    result = ShapedArray((1,), real_type())
-    return [call("direction", operands, result, bits=_whole_bits())[0][0]]
+    # An index would be traced for longer than all else here.
+    operands = [session, *(dot.reshape(1, *dot.shape) for dot in dots), number]
+    (after,) = call("direction", operands, ShapedArray((1,), real_type()), bits=_whole_bits())
+    return [after.reshape(())]
 
 
 def _cotangents(result: ShapedArray, place: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
     """Return the cotangents of the perturbation before some parameters, and of these."""
     session, number = place
     (bar,) = bars
-    return [bar, call("cotangents", [session, bar[None], number], result)[0][0]]
+    (of_params,) = call("cotangents", [session, bar.reshape(1), number], result)
+    return [bar, of_params.reshape(result.shape[1:])]

@@ -176,7 +176,7 @@ class MeasurementJvp(NamedTuple):
 
         def transpose(values: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
             same = MeasureOperands.named(tuple(known), values)
-            return [perturbation_bar(same.handle, same.saved, bars[0])[:, None]]
+            return [perturbation_bar(same.handle, same.saved, bars[0]).reshape(-1, 1)]
 
         if saved is None:
             return evaluate(list(known.values()), [directions])[0]

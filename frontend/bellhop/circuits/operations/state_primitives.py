@@ -151,7 +151,10 @@ def as_rows(operand: Any, dim: int | None, size: int) -> Any:
         dim: the mapped axis; None where the elements share the rows.
         size: the size of the mapped axis.
     """
-    each = jnp.moveaxis(operand, dim, 0) if dim is not None else jnp.stack([operand] * size)
+    if dim is None:
+        each = jnp.broadcast_to(operand, (size, *operand.shape))
+    else:
+        each = jnp.moveaxis(operand, dim, 0)
     return each.reshape(-1, *each.shape[2:])
 
 
