@@ -34,6 +34,7 @@ from bellhop.circuits.clifford.stim_gates import (
     pauli_of,
     preparation_of,
 )
+from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.decompositions import (
     DECOMPOSITION_DEPTH,
@@ -169,7 +170,14 @@ class CliffordCircuit(ProgramCircuit):
         """Return what stands in the text for a number of the program."""
         if self._obstacle is not None:
             raise self._obstacle
-        self._operands.append(jnp.asarray(value))
+        # The samples, which are whole numbers, would have zeros for derivatives.
+        self._operands.append(
+            undifferentiable(
+                jnp.asarray(value),
+                f"{self._where}: it is differentiated by the probability of an error, of which "
+                "Stim's samples have no derivative. Use qml.device('default.mixed', wires=...).",
+            )
+        )
         return f"${len(self._operands) - 1}"
 
     # Outcomes.

@@ -238,6 +238,15 @@ def test_noise_of_computed_strength():
         run(circuit, 1.5, wires=5)
 
 
+@pytest.mark.parametrize(
+    "transform", [bellhop.grad, lambda f: lambda p: bellhop.jvp(f, (p,), (1.0,))]
+)
+def test_derivatives_are_refused(transform):
+    flipped = sampled(lambda p: (qml.BitFlip(p, wires=0), qml.expval(qml.Z(0)))[1], wires=1)
+    with pytest.raises(bellhop.DifferentiableCompileError, match="the probability of an error, of"):
+        bellhop.qjit(transform(flipped))(0.1)
+
+
 def test_seeds_shots_and_batches():
     def circuit(p):
         qml.H(0)
