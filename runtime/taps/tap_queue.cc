@@ -38,6 +38,10 @@ bool TapQueue::push(const std::shared_ptr<Callback>& callback,
   const size_t bytes = TapChunk::bytes_for(arguments);
   std::unique_lock lock(mutex_);
   if (!has_room(bytes)) wait_for_room(lock, bytes);
+  // What was pushed before comes first.
+  while (is_closed_ && !is_over_ && thread_.joinable() && !is_consumer()) {
+    progress_.wait_for(lock, kWait);
+  }
   if (is_closed_) return false;
   if (!thread_.joinable()) thread_ = std::thread(&TapQueue::run, this);
   if (bytes <= kLargeBytes) {

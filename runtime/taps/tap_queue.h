@@ -35,7 +35,8 @@ class TapQueue {
 
   // Producers. Copies the arguments. Where that is more than the limit allows, waits
   // until the consumer made room, but for a producer that is the consumer's own thread.
-  // False, with nothing done, after `close`. May throw std::bad_alloc.
+  // False, with nothing done, after `close`, when all that was pushed before is over.
+  // May throw std::bad_alloc.
   bool push(const std::shared_ptr<Callback>& callback,
             std::span<const BufferView> arguments);
 

@@ -25,6 +25,8 @@ namespace {
 // Signals are looked for this often; only the main thread sees any.
 constexpr std::chrono::milliseconds kSignals{50};
 constexpr std::chrono::seconds kPatience{1};
+// So long the end of the process waits without a word.
+constexpr std::chrono::seconds kSilence{2};
 
 constexpr size_t kDefaultLimit = 256'000'000;
 // Exceptions hold frames, and so arguments: the first ones and the last one are kept.
@@ -186,14 +188,23 @@ size_t tap_limit() { return queue->limit(); }
 size_t set_tap_limit(size_t bytes) { return queue->set_limit(bytes); }
 
 bool close_taps() {
-  if (!wait_for_taps(/*is_patient=*/true)) return false;
   queue->close();
+  const auto since = std::chrono::steady_clock::now();
+  bool told = false;
   while (true) {
     {
       NoGil no_gil;
       if (queue->join(kSignals)) return true;
     }
     if (PyErr_CheckSignals() != 0) return false;
+    if (told || std::chrono::steady_clock::now() - since < kSilence) continue;
+    told = true;
+    const unsigned long long left = queue->issued() - queue->consumed();
+    PySys_FormatStderr(
+        "bellhop: the process ends when the %llu taps that wait are called; Ctrl-C "
+        "ends "
+        "it at once\n",
+        left);
   }
 }
 

@@ -39,8 +39,9 @@ TapFailures take_tap_failures();
 size_t tap_limit();
 size_t set_tap_limit(size_t bytes);
 
-// At the end of the process: waits for all calls and ends the thread. Calls that come
-// later are made right away. False with a Python error set, as above.
+// At the end of the process: waits for the calls that were left before, and ends the
+// thread; says so where it takes long. Those that come later are made by who comes with
+// them, then. False with a Python error set, as above.
 bool close_taps();
 
 // In the child of a fork, which has no consumer: what waits is the parent's.

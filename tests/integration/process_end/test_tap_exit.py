@@ -181,3 +181,18 @@ def test_program_in_the_child_of_a_fork():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["0", "0", "1", "2"]
+
+
+def test_daemon_threads_that_tap_for_ever_end_with_what_they_tapped_before():
+    done = run(
+        BEGIN
+        + """
+    bellhop.tap_queue_limit(300_000)
+    f(1)
+    for _ in range(3):
+        threading.Thread(target=f, args=(10**9,), daemon=True).start()
+    time.sleep(0.3)
+    """
+    )
+    assert done.returncode == 0, done.stderr
+    assert "taps that wait are called; Ctrl-C ends it at once" in done.stderr
