@@ -201,9 +201,8 @@ bool close_taps() {
     told = true;
     const unsigned long long left = queue->issued() - queue->consumed();
     PySys_FormatStderr(
-        "bellhop: the process ends when the %llu taps that wait are called; Ctrl-C "
-        "ends "
-        "it at once\n",
+        "bellhop: the process ends when the %llu taps that wait are called; "
+        "Ctrl-C ends it at once\n",
         left);
   }
 }
