@@ -154,8 +154,8 @@ class Differentiation:
             return shift_rules.finite_differences(counted, of_dynamic, self.difference_terms())
         if shift_rules.UNKNOWN_FREQUENCIES in (*counted, of_dynamic):
             raise DifferentiableCompileError(
-                "the derivative needs a parameter-shift rule, and there is none for a gate in "
-                "it. Use diff_method='finite-diff', or decompose the gate."
+                "the derivative needs a parameter-shift rule, which a gate in it lacks. "
+                "Use diff_method='finite-diff', or decompose the gate."
             )
         if given is None or order == 0:
             return shift_rules.parameter_shift(counted, of_dynamic)
