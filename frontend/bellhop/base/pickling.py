@@ -46,18 +46,21 @@ class PickledByName:
     """
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        name = getattr(self, "__qualname__", None)
-        if name is None or _found(self.__module__, name) is not self:
+        named = self._pickled
+        if named is None:
             return super().__reduce_ex__(protocol)
         if protocol < _OF_ATTRIBUTES:
-            return name
-        named = _named.get(self) or _named.setdefault(self, _functions_of(self, name))
+            return vars(self)["__qualname__"]
         # What it is made of may name it, and so comes after it.
         return _begun, (type(self), named.here), named.parts
 
     @property
     def _pickled(self) -> _PickledFunctions | None:
-        return _named.get(self)
+        """Those of an object that its name leads to, in a process that only unpickles it too."""
+        name = vars(self).get("__qualname__")
+        if name is None or _found(self.__module__, name) is not self:
+            return None
+        return _named.get(self) or _named.setdefault(self, _functions_of(self, name))
 
     def __setstate__(self, state: Any) -> None:
         if not isinstance(state, types.FunctionType):

@@ -5,10 +5,13 @@ import copy
 import io
 import marshal
 import pickle
+import subprocess
+import sys
 import types
 
 import pytest
 from tests.needs import CLOUDPICKLE
+from tests.patience import PATIENCE
 
 import bellhop
 
@@ -170,3 +173,21 @@ def test_functions_of_a_script_are_sent_to_a_worker(run_script, tmp_path):
     assert run_script(script) == "36.0\n"
     read = f"import pickle; print(float(pickle.load(open({str(tmp_path / 'f')!r}, 'rb'))(2.0)))"
     assert run_script(read) == "36.0\n"
+
+
+@pytest.mark.subprocess
+def test_a_pool_of_new_processes(tmp_path):
+    """They have run the script, and find the function by its name, which nobody pickled there."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing\n"
+        "import bellhop\n\n"
+        "@bellhop.qjit\n"
+        "def square(x):\n"
+        "    return x * x\n\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        f"        print(*map(float, pool.map_async(square, [2.0, 3.0]).get({PATIENCE})))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert done.stdout == "4.0 9.0\n", done.stderr
