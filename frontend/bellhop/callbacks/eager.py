@@ -1,5 +1,6 @@
 """Calls of callbacks right away, where no program is being traced."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from bellhop.compiler.batching import elements
 from bellhop.compiler.target import CallbackTarget
+from bellhop.tracing.state import is_tracing, outside_of_tracing
 from bellhop_runtime import Callback
 
 
@@ -30,8 +32,10 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
     arguments = [_host_array(leaf) for leaf in leaves]
     if target.takes_device:
         arguments.append(np.array(_device_ordinal(leaves), np.int32))
-    for of_element in elements(arguments, results, target.loops_of_program):
-        call(*of_element)
+    # Under ``jax.disable_jit`` a program is run while it is traced.
+    with outside_of_tracing() if is_tracing() else contextlib.nullcontext():
+        for of_element in elements(arguments, results, target.loops_of_program):
+            call(*of_element)
     _refuse_what_is_debugged(target, results)
     return results
 

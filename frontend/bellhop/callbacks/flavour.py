@@ -197,7 +197,7 @@ class Flavour:
         lowering = lowering_in_progress()
         kind = "tap" if target.asynchronous else self.kind
         if lowering is None:
-            refuse_several_platforms(ctx.module_context, target)
+            refuse_several_platforms(ctx.module_context, str(target))
         if target.partitioned and lowering is None and is_partitioned(ctx.module_context):
             # JAX's callback is one that XLA leaves to each device; there is no order among these.
             lower_by_jax(ctx, target, kind, operands, None)
@@ -209,7 +209,7 @@ class Flavour:
                     self.primitive, _COMBINING.primitive, target, len(operands)
                 )
                 return on_first_device(ctx, call, operands, combine)
-            return lower_alone(ctx, self.primitive, operands, {"target": target})
+            return lower_alone(ctx, self.primitive, operands, {"target": target}, str(target))
         if target.loops_of_program:
             each = functools.partial(call_each, self.primitive.bind, target=target)
             return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)

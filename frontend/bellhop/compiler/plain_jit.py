@@ -39,7 +39,7 @@ _HostCall = Callable[[list[np.ndarray], list[np.ndarray]], None]
 
 
 def _host_call(
-    primitive: Primitive, params: dict[str, Any], avals: Sequence[Any]
+    primitive: Primitive, params: dict[str, Any], avals: Sequence[Any], name: str
 ) -> tuple[_HostCall, Any]:
     """Compile a primitive for the host.
 
@@ -47,6 +47,7 @@ def _host_call(
         primitive: one of ours.
         params: those of the equation.
         avals: the types of the operands.
+        name: that of the program.
 
     Returns:
         what runs it, and its jaxpr.
@@ -55,7 +56,7 @@ def _host_call(
     def alone(*args: Any) -> Any:
         return primitive.bind(*args, **params)
 
-    alone.__name__ = params.get("name", primitive.name)
+    alone.__name__ = name
     with on_host():
         traced = jax.jit(alone).trace(*avals)
         executable = with_failures(traced.lower().compile)
@@ -126,7 +127,7 @@ def calls_python(kept: Any) -> bool:
     return isinstance(kept, _ModulePrograms) and bool(kept.table.callbacks)
 
 
-def refuse_several_platforms(context: mlir.ModuleContext, what: object) -> None:
+def refuse_several_platforms(context: mlir.ModuleContext, what: str) -> None:
     """Refuse what is lowered for no process, or for no platform, in particular.
 
     Args:
@@ -155,13 +156,21 @@ def lower_alone(
     primitive: Primitive,
     operands: Sequence[ir.Value],
     params: dict[str, Any],
+    what: str,
 ) -> list[ir.Value]:
     """Lower one of our primitives inside a program of JAX's, as a program of its own.
 
     Equal ones in a module are one program, which is called in several places.
+
+    Args:
+        ctx: that of the lowering rule.
+        primitive: the primitive.
+        operands: of the call.
+        params: of the call.
+        what: which callback or circuit it is, for errors.
     """
     context = ctx.module_context
-    refuse_several_platforms(context, params.get("target") or f"circuit {params.get('name')}")
+    refuse_several_platforms(context, what)
     if is_partitioned(context):
         return on_first_device(ctx, functools.partial(primitive.bind, **params), operands)
     programs = _ModulePrograms.of(context)
@@ -169,7 +178,7 @@ def lower_alone(
     key = primitive, tuple(sorted(params.items())), avals
     if set(context.platforms) != {"cpu"}:
         if key not in programs.on_host:
-            programs.on_host[key] = _host_call(primitive, params, avals)
+            programs.on_host[key] = _host_call(primitive, params, avals, what)
         return _lower_host_call(ctx, *programs.on_host[key], operands)
     if key not in programs.merged:
         program = compile_program(

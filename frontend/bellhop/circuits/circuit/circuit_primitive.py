@@ -169,7 +169,8 @@ def _lower(
 ) -> Any:
     lowering = lowering_in_progress()
     if lowering is None:
-        return lower_alone(ctx, circuit_p, operands, {"body": body, "batch": batch})
+        params = {"body": body, "batch": batch}
+        return lower_alone(ctx, circuit_p, operands, params, f"circuit {body.name}")
     closed, device, randomness = body.closed, body.device, body.randomness
     if batch is not None:
         together = rows_together(closed, batch)

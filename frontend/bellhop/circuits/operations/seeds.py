@@ -74,7 +74,7 @@ batch_one_by_one(_seed_p)
 def _lower(ctx: mlir.LoweringRuleContext, *anchors: Any) -> Any:
     lowering = lowering_in_progress()
     if lowering is None:
-        return lower_alone(ctx, _seed_p, anchors, {})
+        return lower_alone(ctx, _seed_p, anchors, {}, "the seed of a circuit")
     allow_our_dialects(ctx)
     return quantum.seed([], circuit=lowering.number_random_circuit())
 

@@ -71,3 +71,22 @@ def test_callbacks_outside_of_circuits_may_make_operators():
         return circuit(x) + jax.pure_callback(rotation, SCALAR, x)
 
     np.testing.assert_allclose(program(0.4), 1.4)
+
+
+def test_circuits_in_callbacks_are_pennylane_s_without_compiling_too():
+    kinds = []
+
+    @qml.qnode(qml.device("default.qubit", wires=1))
+    def circuit(x):
+        qml.RX(x, wires=0)
+        return qml.expval(qml.Z(0))
+
+    @bellhop.pure_callback
+    def run(x) -> float:
+        value = circuit(x)
+        kinds.append(isinstance(value, jax.Array))
+        return value
+
+    with jax.disable_jit():
+        np.testing.assert_allclose(bellhop.qjit(lambda x: 2 * run(x))(0.3), 2 * np.cos(0.3))
+    assert kinds == [False]
