@@ -1,4 +1,4 @@
-"""Dead code elimination that reaches into ``while``.
+"""Dead code elimination that reaches into ``while``, at any depth.
 
 Here nobody uses ``b``, which JAX computes with the rest of the loop: its DCE drops a ``while`` as a
 whole or not at all::
@@ -10,14 +10,18 @@ whole or not at all::
     a = while[body={ lambda ; a. let c = sin a in (c,) } ...] x
 
 In the linear part of a circuit, what computes unused values may be all gates of a loop.
+
+JAX's DCE of ``scan`` stops at a ``while`` in the body, for the same reason: what that loop takes
+seems needed in the next iteration.  Here the carried values that are not needed are passed on as
+they are, and then JAX drops them.
 """
 
 from collections.abc import Sequence
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Var
-from jax.extend.core.primitives import while_p
+from jax.extend.core.primitives import scan_p, while_p
 
-from bellhop._jax.private import dce
+from bellhop._jax.private import dce, scan_counts
 from bellhop.base.equations import with_inner_jaxprs
 
 
@@ -45,7 +49,7 @@ def needed_values(
     """Eliminate dead code of a loop's body, to a fixpoint of the carried values that are needed.
 
     Args:
-        body: takes constants and carried values; returns carried values and other results.
+        body: takes constants, carried values and others; returns carried values and others.
         n_consts: how many constants there are.
         carried: which of the carried values are needed, by the loop's condition or after it.
         others: which of the other results are needed.
@@ -54,12 +58,14 @@ def needed_values(
         the body, which of its constants it still takes, and which values it still carries: the
         needed ones, and those that they are computed from in earlier iterations.
     """
-    carried = list(carried)
+    carried, end = list(carried), n_consts + len(carried)
+    n_others = len(body.in_avals) - end
     while True:
-        pruned, inputs = without_unused(body, [*carried, *others], [False] * n_consts + carried)
-        if inputs[n_consts:] == carried:
+        keep = [False] * n_consts + carried + [False] * n_others
+        pruned, inputs = without_unused(body, [*carried, *others], keep)
+        if inputs[n_consts:end] == carried:
             return pruned, inputs[:n_consts], carried
-        carried = inputs[n_consts:]
+        carried = inputs[n_consts:end]
 
 
 def _with_pruned_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -69,8 +75,8 @@ def _with_pruned_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
     equations: list[JaxprEqn] = []
     for eqn in reversed(jaxpr.eqns):
         pruned = with_inner_jaxprs(eqn, _with_pruned_loops)
-        if pruned.primitive is while_p and not pruned.effects:
-            pruned = _pruned_loop(pruned, [var in used for var in pruned.outvars])
+        if pruned.primitive in _PRUNED and not pruned.effects:
+            pruned = _PRUNED[pruned.primitive](pruned, [var in used for var in pruned.outvars])
         used.update(var for var in pruned.invars if isinstance(var, Var))
         equations.append(pruned)
     equations.reverse()
@@ -79,7 +85,7 @@ def _with_pruned_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
     return ClosedJaxpr(jaxpr.replace(eqns=equations), closed.consts)
 
 
-def _pruned_loop(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+def _pruned_while(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     """Return a loop of the carried values that are used; itself where all are needed."""
     n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     _, by_condition = without_unused(eqn.params["cond_jaxpr"], [True])
@@ -102,3 +108,20 @@ def _pruned_loop(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
         outvars=[var for var, yes in zip(eqn.outvars, carried, strict=True) if yes],
         params={**eqn.params, **params},
     )
+
+
+def _pruned_scan(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+    """Return a loop that passes on the carried values that are not needed; itself where it does."""
+    n_consts, n_carried = scan_counts(eqn.params)
+    body = eqn.params["jaxpr"]
+    results, others = list(body.jaxpr.outvars[:n_carried]), body.jaxpr.outvars[n_carried:]
+    before = body.jaxpr.invars[n_consts : n_consts + n_carried]
+    pruned, _, needed = needed_values(body, n_consts, used[:n_carried], [True] * len(others))
+    after = [new if yes else old for old, new, yes in zip(before, results, needed, strict=True)]
+    if after == results:
+        return eqn
+    jaxpr = body.jaxpr.replace(eqns=pruned.jaxpr.eqns, outvars=[*after, *others])
+    return with_inner_jaxprs(eqn, lambda _: ClosedJaxpr(jaxpr, body.consts))
+
+
+_PRUNED = {while_p: _pruned_while, scan_p: _pruned_scan}

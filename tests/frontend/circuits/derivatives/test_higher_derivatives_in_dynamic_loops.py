@@ -3,6 +3,7 @@
 They are held against uncompiled ``default.qubit`` and against formulas.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -79,6 +80,49 @@ def test_through_measurements_in_the_loop() -> None:
 
     found = bellhop.qjit(bellhop.grad(bellhop.grad(circuit)))(X, 2)
     np.testing.assert_allclose(found, -2 * np.cos(2 * X), atol=1e-12)
+
+
+def nested(loops: Sequence[Any], x: Any, n: Any) -> None:
+    """Turn by ``x`` in loops of the given kinds, the first of which is the outermost."""
+    if loops:
+        loops[0](n, lambda: nested(loops[1:], x, n))
+    else:
+        qml.RX(x, wires=0)
+
+
+def twice(_: Any, body: Any) -> None:
+    bellhop.for_loop(0, 2, 1)(lambda i: body())()
+
+
+def for_n(n: Any, body: Any) -> None:
+    bellhop.for_loop(0, n, 1)(lambda i: body())()
+
+
+def while_n(n: Any, body: Any) -> None:
+    bellhop.while_loop(lambda i: i < n)(lambda i: (body(), i + 1)[1])(0)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("loops", "count"),
+    [
+        ([for_n, twice, for_n], 18),
+        ([while_n, twice, while_n], 18),
+        ([for_n, twice, twice, for_n], 36),
+    ],
+)
+def test_loops_of_known_length_between_others(loops: Sequence[Any], count: int) -> None:
+    """The reverse loops have no gates, at any depth."""
+
+    @qml.qnode(ONE_WIRE)
+    def circuit(x: Any, n: Any) -> Any:
+        nested(loops, x, n)
+        return qml.expval(qml.Z(0))
+
+    slope = bellhop.grad(circuit)
+    for order, function in enumerate((circuit, slope, bellhop.grad(slope))):
+        expected = count**order * np.cos(count * X + order * np.pi / 2)
+        np.testing.assert_allclose(bellhop.qjit(function)(X, 3), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("method", METHODS)
