@@ -94,8 +94,12 @@ def _torch(scope: Scope) -> None:
     kind = scope.one_of(Kind.FLOAT, *(k for k in [Kind.VECTOR] if scope.variables[k]))
     name, factor, function = scope.fresh("torch"), constant(scope), scope.one_of("sin", "tanh")
     value = expression(scope, kind, 1)
-    scope.lines.append("import torch")
-    scope.lines.append(f"{name} = bellhop.call_torch(lambda x: torch.{function}({factor} * x))")
+    if PYTORCH.is_here:
+        scope.lines.append("import torch")
+        scope.lines.append(f"{name} = bellhop.call_torch(lambda x: torch.{function}({factor} * x))")
+    else:
+        # Seeds draw the same programs everywhere.
+        scope.lines.append(f"{name} = lambda x: jnp.{function}({factor} * x)")
     scope.add(kind, f"{name}({value})")
 
 
@@ -152,7 +156,7 @@ PURE: tuple[Statement, ...] = (
         "p", "bellhop.buffer_callback({0}, {1}, vmap_method='sequential', in_place=True)({1})"
     ),
     _assert,
-    *([_torch] if PYTORCH.is_here else []),
+    _torch,
 )
 
 EFFECTS: tuple[Statement, ...] = (
