@@ -163,7 +163,7 @@ def test_circuits():
     wrong_outcome = _circuit(lambda x: bellhop.measure(0, postselect=2))
     raises("postselect must be 0 or", bellhop.qjit(wrong_outcome), 0.1)
     without_shots = _circuit(result=lambda: qml.sample(wires=0))
-    raises("without shots", bellhop.qjit(without_shots), 0.1, error=bellhop.CompileError)
+    raises("sample needs shots", bellhop.qjit(without_shots), 0.1, error=bellhop.CompileError)
 
 
 def test_an_outcome_that_does_not_happen():

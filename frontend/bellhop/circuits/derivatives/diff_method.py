@@ -94,9 +94,7 @@ class Differentiation:
         """
         if not self.is_adjoint or all(measurement.has_adjoint for measurement in measurements):
             return self
-        if obstacle := _obstacle(
-            measurements, ", and not twice where the first is in reverse mode"
-        ):
+        if obstacle := _obstacle(measurements, _TWICE):
             raise DifferentiableCompileError(obstacle)
         by_amplitudes = self.by_amplitudes and self.by_amplitudes.again(measurements)
         return replace(self, method=PARAMETER_SHIFT, by_amplitudes=by_amplitudes)
@@ -220,7 +218,8 @@ class DifferentiationChoice:
             may_change_norm: whether a gate has a matrix that need not be unitary, so that there
                 is no way back through it.
         """
-        obstacle_of_others = _obstacle(measurements, self._not_by_engine(in_engine, is_counted))
+        not_by_engine = self._not_by_engine(in_engine, is_counted, is_replayed)
+        obstacle_of_others = _obstacle(measurements, not_by_engine)
         have_adjoint = is_cheaper = all(measurement.has_adjoint for measurement in measurements)
         if in_engine and is_counted and not is_replayed:
             have_adjoint = all(measurement.engine_has_adjoint for measurement in measurements)
@@ -296,22 +295,36 @@ class DifferentiationChoice:
         )
         return replace(found, by_amplitudes=by_amplitudes)
 
-    def _not_by_engine(self, in_engine: bool, is_counted: bool) -> str:
-        """Return why the engine's adjoint method is not taken, where another has no derivative."""
+    def _not_by_engine(
+        self, in_engine: bool, is_counted: bool, is_replayed: bool
+    ) -> tuple[str, str]:
+        """Return where the engine's adjoint method is not taken, and what to do instead."""
         if self.method not in (BEST, ADJOINT):
-            return f", by diff_method='best', and it has diff_method='{self.method}'"
+            return f"by diff_method='{self.method}'", "use diff_method='best'"
+        if not in_engine:
+            return "with engine='plugin', or without the engine,", "return expval or probs"
         if not is_counted:
-            return ", and not where it has gates in a loop whose length the program computes"
-        return "" if in_engine else ", and it has engine='plugin' or a device without the engine"
+            return "beside a loop whose length the program computes", "give the loop a known length"
+        if is_replayed:
+            return "after mid-circuit measurements", "return expval or probs"
+        return (
+            "after a QubitUnitary whose matrix is not unitary or is computed in the program",
+            "return expval or probs",
+        )
 
 
-def _obstacle(measurements: Sequence[Measurement], not_by_engine: str) -> str:
+# The same of a derivative of the engine's.
+_TWICE = "twice, where the first is in reverse mode,", "return expval or probs"
+
+
+def _obstacle(measurements: Sequence[Measurement], not_by_engine: tuple[str, str]) -> str:
     """Return why measurements have no derivative but by the engine's adjoint method; or nothing."""
+    where, instead = not_by_engine
     for measurement in measurements:
         if measurement.obstacle and measurement.engine_has_adjoint:
             return (
-                f"{measurement.obstacle}{not_by_engine}. Change that, use default.qubit, or return "
-                "expval or probs."
+                f"{measurement.obstacle} {where} is not supported on this device. Use "
+                f"default.qubit, or {instead}."
             )
         if measurement.obstacle:
             return measurement.obstacle

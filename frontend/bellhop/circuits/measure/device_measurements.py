@@ -156,8 +156,8 @@ class State(Measurement):
 
     @property
     def obstacle(self) -> str:  # type: ignore[override]
-        """Why it has no derivative, as far as its own part in that goes."""
-        return f"it returns qml.{self.name} and is differentiated, which the engine alone does once"
+        """What is not supported, without where that is so."""
+        return f"the derivative of qml.{self.name}"
 
     def _operands(self, first_matrix: int) -> tuple[int, ...]:
         return ()

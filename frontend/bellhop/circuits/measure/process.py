@@ -103,9 +103,7 @@ class Process:
         return jnp.zeros(shape, self.process.numeric_type)
 
     def _means_of_outcomes(self, outcomes: Sequence[Any]) -> Means:
-        raise self._unsupported(
-            "of mid-circuit outcomes without shots", "Set them: qml.set_shots(circuit, 100)."
-        )
+        raise self._needs_shots()
 
     def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
         numbers, finish = self._means_of_outcomes(outcomes)
@@ -133,6 +131,12 @@ class Process:
                 "of mid-circuit outcomes that there are not", "Measure with bellhop.measure."
             )
         return outcomes
+
+    def _needs_shots(self) -> CompileError:
+        return CompileError(
+            f"{self._where}: {self._name} needs shots, and the QNode has none. Set them: "
+            "qml.set_shots(circuit, 100)."
+        )
 
     def _unsupported(self, how: str, instead: str) -> CompileError:
         return unsupported(self._where, f"{self._name} {how}", instead)

@@ -18,10 +18,7 @@ from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic
 
 class _OfShots(Process):
     def _exact(self, asked: ExactValues) -> Make:
-        raise self._without_shots()
-
-    def _without_shots(self) -> Exception:
-        return self._unsupported("without shots", "Set them: qml.set_shots(circuit, 100).")
+        raise self._needs_shots()
 
     def _sampled(self, rounds: Rounds) -> Make:
         if self.process.obs is None and self.process.eigvals() is None:
@@ -79,7 +76,7 @@ class Sample(_OfShots):
 
     def _null(self, shots: int | None) -> Any:
         if shots is None:
-            raise self._without_shots()
+            raise self._needs_shots()
         return super()._null(shots)
 
     def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
@@ -89,7 +86,7 @@ class Sample(_OfShots):
 
     def _null_of_outcomes(self, n: int, shots: int | None) -> Any:
         if shots is None:
-            raise self._without_shots()
+            raise self._needs_shots()
         return jnp.zeros((shots, n) if isinstance(self.process.mv, list) else shots, int)
 
 
@@ -129,7 +126,7 @@ class Counts(_OfShots):
 
     def _all_in_first_value(self, shots: int | None, values: np.ndarray) -> Any:
         if shots is None:
-            raise self._without_shots()
+            raise self._needs_shots()
         return jnp.asarray(values), jnp.zeros(len(values), int).at[0].set(shots)
 
 

@@ -21,7 +21,7 @@ _IDENTITY = 3
 
 class _OfSnapshots(Process):
     def _exact(self, asked: ExactValues) -> Make:
-        raise self._unsupported("without shots", "Set them: qml.set_shots(circuit, 100).")
+        raise self._needs_shots()
 
     def _snapshots(self) -> dict[str, Any]:
         """Return what both kinds of a device's snapshots have.

@@ -257,7 +257,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "unknown wire of an observable": (lambda x: qml.expval(qml.Z(7)), "there is no wire 7"),
     "sample": (
         lambda x: qml.sample(wires=0),
-        "sample without shots: not supported by bellhop. Set them",
+        "sample needs shots, and the QNode has none. Set them",
     ),
     "observable made before a loop": (
         observable_before_loop,

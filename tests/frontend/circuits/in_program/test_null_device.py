@@ -152,8 +152,8 @@ def test_nothing_is_left_in_the_program():
         (lambda: (qml.X(5), qml.probs(wires=0))[1], {}, "there is no wire 5 on the device"),
         (lambda: qml.probs(wires=5), {}, "there is no wire 5 on the device"),
         (lambda: None, {}, "must return something"),
-        (lambda: qml.sample(), {}, "sample without shots"),
-        (lambda: qml.counts(), {}, "counts without shots"),
+        (lambda: qml.sample(), {}, "sample needs shots"),
+        (lambda: qml.counts(), {}, "counts needs shots"),
         (lambda: qml.probs(), {"wires": 40}, r"a result of 2\*\*40 numbers"),
         (
             lambda: qml.expval(qml.Z(0)),

@@ -140,7 +140,7 @@ def expectation(**options: Any) -> Any:
 ERRORS = {
     "no shots": (
         node("default.qubit", expectation(), None),
-        "shadow_expval without shots: not supported by bellhop. Set them",
+        "shadow_expval needs shots, and the QNode has none. Set them",
     ),
     "empty parts": (
         node("default.qubit", expectation(k=9), 10),

@@ -98,12 +98,12 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "unknown wire of probs": (lambda x: qml.probs(wires=[0, 7]), "there is no wire 7"),
     "sample": (
         lambda x: qml.sample(wires=0),
-        "sample without shots: not supported by bellhop. Set them",
+        "sample needs shots, and the QNode has none. Set them",
     ),
-    "counts": (lambda x: qml.counts(), "counts without shots"),
+    "counts": (lambda x: qml.counts(), "counts needs shots"),
     "classical shadow": (
         lambda x: qml.classical_shadow(wires=0),
-        "classical_shadow without shots: not supported by bellhop. Set them",
+        "classical_shadow needs shots, and the QNode has none. Set them",
     ),
     "entropy on another wire": (lambda x: qml.vn_entropy(7), "there is no wire 7 on the device"),
     "batches of two sizes in a gate": (
@@ -209,6 +209,16 @@ def rotated(measure: Callable[[], Any]) -> Callable[[Any], Any]:
     return body
 
 
+def computed_loop(measure: Callable[[], Any]) -> Callable[[Any], Any]:
+    """Return a quantum function with gates in a loop whose length the program computes."""
+
+    def body(x: Any) -> Any:
+        bellhop.for_loop(0, jnp.int32(x), 1)(lambda i: qml.RX(x, wires=0) and None)()
+        return measure()
+
+    return body
+
+
 def matrix_gate(x: Any) -> Any:
     matrix = jax.scipy.linalg.expm(1j * x * np.diag([1.0, 2.0, 3.0, 5.0]))
     qml.QubitUnitary(matrix, wires=[0, 1])
@@ -219,14 +229,19 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "state": (
         rotated(qml.state),
         {"diff_method": "parameter-shift"},
-        "it returns qml.state and is differentiated, which the engine alone does once, by "
-        "diff_method='best', and it has diff_method='parameter-shift'. Change that, use "
-        "default.qubit, or return expval or probs.",
+        "the derivative of qml.state by diff_method='parameter-shift' is not supported on this "
+        "device. Use default.qubit, or use diff_method='best'.",
     ),
     "density matrix": (
         rotated(lambda: qml.density_matrix([0])),
         {"diff_method": "finite-diff"},
-        "it returns qml.density_matrix and is differentiated",
+        "the derivative of qml.density_matrix by diff_method='finite-diff' is not supported",
+    ),
+    "state beside a computed loop": (
+        computed_loop(qml.state),
+        {},
+        "the derivative of qml.state beside a loop whose length the program computes is not "
+        "supported on this device. Use default.qubit, or give the loop a known length.",
     ),
     "no method": (rotated(expval), {"diff_method": None}, "its diff_method is 'None'"),
     "another method": (

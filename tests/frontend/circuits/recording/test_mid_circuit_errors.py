@@ -37,7 +37,7 @@ COMPILE_ERRORS: dict[str, tuple[Any, dict[str, Any], str]] = {
         {"mcm_method": "tree-traversal"},
         "it returns values that are no measurements",
     ),
-    "sample without shots": (lambda: qml.sample(bellhop.measure(0)), {}, "without shots"),
+    "sample without shots": (lambda: qml.sample(bellhop.measure(0)), {}, "sample needs shots"),
     "in an adjoint": (
         lambda: (bellhop.adjoint(lambda: bellhop.measure(0))(), qml.state())[1],
         {},
